@@ -58,6 +58,7 @@ openapi: .venv/dev.stamp ## write the examples, openapi/openapi.json and asyncap
 documents: clients openapi ## write everything that is generated from the code anew
 	$(BIN)/headgate check-config --markdown > app/SETTINGS.md.new
 	mv app/SETTINGS.md.new app/SETTINGS.md
+	cd clients/typescript && npm ci --ignore-scripts --no-audit --no-fund && npm run types && npm run example
 
 release-document: openapi ## what is now is what clients of this release know; openapi/README.md
 	mkdir -p openapi/released
@@ -69,7 +70,7 @@ lock: .venv/dev.stamp ## pin the versions anew from pyproject.toml (ARGS=--upgra
 		--output-file requirements-dev.txt pyproject.toml
 
 clean: ## remove .venv, caches and build products; data stays
-	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/*/npm/node_modules
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/*/npm/node_modules clients/typescript/node_modules clients/typescript/*/dist clients/typescript/*/*.tsbuildinfo
 	find $(SOURCES) -name __pycache__ -prune -exec rm -rf {} +
 
 packages:

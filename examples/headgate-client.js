@@ -1,343 +1,1456 @@
-/** A request was refused (`problem`), or there is no connection, or it was lost before the answer came. */
-export class Refused extends Error {
-    problem;
-    constructor(problem) {
-        super(problem?.detail ?? "there is no connection, or it was lost before the answer came");
-        this.problem = problem;
-    }
+// Made of clients/typescript/client by `npm run example`; not to be edited.
+var __defProp = Object.defineProperty;
+var __getOwnPropNames = Object.getOwnPropertyNames;
+var __esm = (fn, res) => function __init() {
+  return fn && (res = (0, fn[__getOwnPropNames(fn)[0]])(fn = 0)), res;
+};
+var __export = (target, all) => {
+  for (var name in all)
+    __defProp(target, name, { get: all[name], enumerable: true });
+};
+
+// client/src/wire/names.ts
+function camelName(name) {
+  let camel = known.get(name);
+  if (camel === void 0) {
+    camel = name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
+    known.set(name, camel);
+  }
+  return camel;
 }
-const PROTOCOL = "headgate.v1.json";
-const CREDIT = 64;
-const BACKOFF_MS_MIN = 500;
-const BACKOFF_MS_MAX = 30_000;
-const UNAUTHENTICATED = 4401;
-const RATE_LIMITED = 4529;
-const LIMITED_ATTEMPT = 4; // after RATE_LIMITED: as if so many attempts had failed
-const RENEW_MS_MIN = 1000;
-const RENEW_MS_MAX = 2 ** 31 - 1; // a timer takes no more
-const RENEW_AHEAD_MS = 60_000;
-/** Tell whether to connect again after a close code; after 4401 it takes a new token. */
-export function comesBack(code) {
-    if (code === UNAUTHENTICATED)
-        return true;
-    return !(code === 1000 || code === 1009 || (code >= 4400 && code <= 4499));
+function snakeName(name) {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
-/** Return how long to wait before a token with so much time left is renewed. */
-export function renewMs(leftMs) {
-    const waitMs = Math.max(leftMs - RENEW_AHEAD_MS, leftMs / 2);
-    return Math.min(RENEW_MS_MAX, Math.max(RENEW_MS_MIN, waitMs));
+function renamed(value, rename) {
+  if (Array.isArray(value)) return typeof value[0] === "object" ? value.map((item) => renamed(item, rename)) : value;
+  if (value === null || typeof value !== "object") return value;
+  const result = {};
+  for (const [name, item] of Object.entries(value)) {
+    result[rename(name)] = name === "fields" ? item : renamed(item, rename);
+  }
+  return result;
 }
-/**
- * Return a ticket: it stands in the URL of events (`?ticket=`), where a browser can send no header.
- * It is good for every reconnection until it ends. The token itself never stands in a URL.
- */
-export async function createTicket(gateway, token, wanted) {
-    const answer = await fetch(`${urlOf(gateway)}/v1/tickets`, {
-        method: "POST",
-        headers: { "content-type": "application/json", authorization: `Bearer ${await freshToken(token)}` },
-        body: JSON.stringify(wanted),
-    });
-    const said = await answer.json();
-    if (!answer.ok)
-        throw new Refused(said);
-    return said.ticket;
+function fromWire(value) {
+  return renamed(value, camelName);
 }
-async function freshToken(token) {
-    return typeof token === "string" ? token : token();
+function toWire(value) {
+  return renamed(value, snakeName);
 }
-function urlOf(gateway) {
-    return (gateway.includes("://") ? gateway : `http://${gateway}`).replace(/\/$/, "");
+var known;
+var init_names = __esm({
+  "client/src/wire/names.ts"() {
+    "use strict";
+    known = /* @__PURE__ */ new Map();
+  }
+});
+
+// client/src/wire/problem.ts
+var Problem, Disconnected;
+var init_problem = __esm({
+  "client/src/wire/problem.ts"() {
+    "use strict";
+    Problem = class extends Error {
+      constructor(details) {
+        super(details.detail);
+        this.details = details;
+        this.code = details.code;
+        this.status = details.status;
+        this.retryable = details.retryable;
+        this.retryAfterMs = details.retryAfterMs ?? void 0;
+      }
+      name = "Problem";
+      code;
+      status;
+      /** Whether the same request may succeed later. */
+      retryable;
+      retryAfterMs;
+    };
+    Disconnected = class extends Error {
+      constructor(message, closeCode, options) {
+        super(message, options);
+        this.closeCode = closeCode;
+      }
+      name = "Disconnected";
+    };
+  }
+});
+
+// client/src/wire/backoff.ts
+function backoffMs(attempt, chance = Math.random()) {
+  return Math.min(MS_MAX, FIRST_MS * 2 ** attempt) * (0.5 + chance);
 }
-/** Return how long to wait before the next attempt, the first being 0; chance is from 0 to 1. */
-export function backoffMs(attempt, chance) {
-    return Math.min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2 ** attempt) * (0.5 + chance);
+function waited(ms, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener("abort", done);
+    if (signal?.aborted) done();
+    function done() {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    }
+  });
 }
-class Subscription {
-    wanted;
-    handlers;
-    /** The cursor of a stream: the connection before has sent everything up to it. */
-    after;
-    constructor(wanted, handlers) {
-        this.wanted = wanted;
-        this.handlers = handlers;
-        this.after = wanted.after;
-    }
-    frame(sub) {
-        const { after: _, ...wanted } = this.wanted;
-        const frame = { type: "subscribe", rid: sub, sub, credit: CREDIT, ...wanted };
-        // A group knows by itself where it is, and what is settled gives its credit back.
-        if (wanted.group != null)
-            return { ...frame, auto_credit: wanted.ack !== "none" };
-        return this.after === undefined ? frame : { ...frame, after: this.after };
-    }
-    /** Whether credit is given back by whoever has worked off the entries. */
-    get isCreditOurs() {
-        return this.wanted.group == null || this.wanted.ack === "none";
-    }
+var FIRST_MS, MS_MAX;
+var init_backoff = __esm({
+  "client/src/wire/backoff.ts"() {
+    "use strict";
+    FIRST_MS = 500;
+    MS_MAX = 3e4;
+  }
+});
+
+// client/src/wire/rest.ts
+function path(strings, ...names) {
+  return String.raw({ raw: strings }, ...names.map(encodeURIComponent));
 }
-/** One connection, made anew whenever it is lost, and everything subscribed over it. */
-export class HeadgateClient {
-    url;
-    options;
-    socket;
-    subscriptions = new Map();
-    waiting = new Map();
-    openings = [];
-    count = 0;
-    attempt = 0;
-    comeBackAfterMs;
-    timer;
-    renewal;
-    token;
-    refusedToken;
-    isOpen = false;
-    isOver = false;
-    /**
-     * Connect to a gateway.
-     * @param url where it is: `http://localhost:8080`, or without the scheme
-     * @param options who is there, and who is told how the connection is
-     */
-    constructor(url, options = {}) {
-        this.url = url;
-        this.options = options;
-        void this.connect();
-    }
-    /** Begin to read, now and after every reconnection; `sub` is your name for it. */
-    subscribe(sub, wanted, handlers) {
-        const subscription = new Subscription(wanted, handlers);
-        this.subscriptions.set(sub, subscription);
-        if (this.isOpen)
-            this.send(subscription.frame(sub));
-    }
-    /** End a subscription; what it holds goes back. */
-    unsubscribe(sub) {
-        if (this.subscriptions.delete(sub))
-            this.send({ type: "unsubscribe", sub });
-    }
-    /** Acknowledge entries of a group; returns what became of each. */
-    async ack(sub, ids) {
-        return settled(await this.ask({ type: "ack", sub, ids }));
-    }
-    /** Give entries back, tried in vain unless `mode` says otherwise. */
-    async nack(sub, ids, mode = "fail") {
-        return settled(await this.ask({ type: "nack", sub, ids, mode }));
-    }
-    /** Say that entries are still being worked on. */
-    async extend(sub, ids) {
-        return settled(await this.ask({ type: "extend", sub, ids }));
-    }
-    /** Append entries, all or none, once there is a connection; returns their ids, once they are safe. */
-    async append(stream, entries) {
-        await this.opened();
-        const answer = await this.ask({ type: "append", stream, entries });
-        return answer.type === "appended" ? answer.ids : [];
-    }
-    /** Say goodbye. */
-    close() {
-        this.isOver = true;
-        clearTimeout(this.timer);
-        clearTimeout(this.renewal);
-        if (this.socket)
-            this.socket.close(1000);
-        else
-            this.end(1000);
-    }
-    async connect() {
+async function refusal(response) {
+  const text = await response.text();
+  try {
+    const details = fromWire(JSON.parse(text));
+    if (details.code) return new Problem(details);
+  } catch {
+  }
+  return new Disconnected(`${response.url} answered ${response.status} ${response.statusText}`);
+}
+var Rest;
+var init_rest = __esm({
+  "client/src/wire/rest.ts"() {
+    "use strict";
+    init_backoff();
+    init_names();
+    init_problem();
+    Rest = class {
+      constructor(url, credentials, retryMs, fetching = (...words) => fetch(...words)) {
+        this.credentials = credentials;
+        this.retryMs = retryMs;
+        this.fetching = fetching;
+        this.url = (url.includes("://") ? url : `http://${url}`).replace(/\/+$/, "");
+      }
+      /** Where the gateway is, without a slash at the end. */
+      url;
+      /**
+       * Ask the gateway for something; returns its answer, with names in camelCase.
+       * @throws Problem if it refuses, Disconnected if it cannot be reached
+       */
+      async ask(method, path2, request = {}) {
+        const response = await this.open(method, path2, request);
+        const text = await response.text();
+        return text === "" ? void 0 : fromWire(JSON.parse(text));
+      }
+      /** Tell whether the gateway answers at all. */
+      async isReachable() {
+        return this.send("GET", "/healthz", {}).then(
+          () => true,
+          (error) => error instanceof Problem
+        );
+      }
+      /** Ask the gateway, and return its answer unread. */
+      async open(method, path2, request = {}) {
+        const endsAt = Date.now() + this.retryMs;
+        for (let attempt = 0; ; attempt += 1) {
+          try {
+            return await this.authorized(method, path2, request);
+          } catch (error) {
+            request.signal?.throwIfAborted();
+            const isRefused = error instanceof Problem;
+            const mayRepeat = isRefused ? error.retryable : request.isRepeatable || method === "GET";
+            const delayMs = isRefused && error.retryAfterMs || backoffMs(attempt);
+            if (!mayRepeat || Date.now() + delayMs > endsAt) throw error;
+            await waited(delayMs, request.signal);
+          }
+        }
+      }
+      /** Send a request; once more with a fresh token if the one in use is refused. */
+      async authorized(method, path2, request) {
+        const token = await this.credentials.current();
         try {
-            this.token = this.options.token === undefined ? undefined : await freshToken(this.options.token);
+          return await this.send(method, path2, request, token);
+        } catch (error) {
+          if (!(error instanceof Problem) || error.status !== 401) throw error;
+          const fresh = await this.credentials.renewed(token);
+          if (fresh === void 0) throw error;
+          return this.send(method, path2, request, fresh);
         }
-        catch {
-            this.comeBack(UNAUTHENTICATED); // whoever makes tokens may be back soon
-            return;
+      }
+      async send(method, path2, request, token) {
+        const { query = {}, body, signal } = request;
+        const words = Object.entries(query).filter(([, value]) => value != null);
+        const url = new URL(this.url + path2);
+        url.search = new URLSearchParams(words.map(([name, value]) => [name, String(value)])).toString();
+        const headers = new Headers(request.headers);
+        if (token !== void 0) headers.set("authorization", `Bearer ${token}`);
+        const init = { method, headers, signal: signal ?? null };
+        if (body !== void 0) {
+          const type = method === "PATCH" ? "application/merge-patch+json" : "application/json";
+          headers.set("content-type", type);
+          init.body = JSON.stringify(toWire(body));
         }
-        if (this.isOver)
-            return;
-        if (this.token !== undefined && this.token === this.refusedToken) {
-            this.end(UNAUTHENTICATED); // there is no other
-            return;
+        let response;
+        try {
+          response = await this.fetching(url, init);
+        } catch (error) {
+          signal?.throwIfAborted();
+          throw new Disconnected(`the gateway cannot be reached at ${this.url}`, void 0, { cause: error });
         }
-        const socket = new WebSocket(`${urlOf(this.url).replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
-        this.socket = socket;
-        // Never in the URL, which proxies and browsers write down.
-        socket.onopen = () => this.token !== undefined && socket.send(authFrame(this.token));
-        socket.onmessage = ({ data }) => this.receive(JSON.parse(String(data)));
-        socket.onclose = ({ code }) => this.lost(socket, code);
-        socket.onerror = () => this.lost(socket, 1006); // not every implementation closes, too
-    }
-    lost(socket, code) {
-        if (socket !== this.socket)
-            return;
-        this.socket = undefined;
-        this.isOpen = false;
-        clearTimeout(this.renewal);
-        for (const { reject } of this.waiting.values())
-            reject(new Refused(undefined));
-        this.waiting.clear();
-        if (code === UNAUTHENTICATED)
-            this.refusedToken = this.token;
-        const isFixed = typeof this.options.token !== "function"; // the next connection would be refused, too
-        if (this.isOver || !comesBack(code) || (code === UNAUTHENTICATED && isFixed))
-            this.end(code);
-        else
-            this.comeBack(code);
-    }
-    comeBack(code) {
-        if (this.isOver)
-            return;
-        this.options.onState?.("lost", code);
-        if (code === RATE_LIMITED)
-            this.attempt = Math.max(this.attempt, LIMITED_ATTEMPT);
-        const afterMs = this.comeBackAfterMs ?? backoffMs(this.attempt, Math.random());
-        this.attempt += 1;
-        this.comeBackAfterMs = undefined;
-        this.timer = setTimeout(() => void this.connect(), afterMs);
-    }
-    end(code) {
+        if (!response.ok) throw await refusal(response);
+        return response;
+      }
+    };
+  }
+});
+
+// client/src/live/events-line.ts
+var events_line_exports = {};
+__export(events_line_exports, {
+  EventsLine: () => EventsLine
+});
+var PAUSE_MS_MAX, EventsLine, Feed;
+var init_events_line = __esm({
+  "client/src/live/events-line.ts"() {
+    "use strict";
+    init_backoff();
+    init_problem();
+    init_rest();
+    PAUSE_MS_MAX = 2 ** 31 - 1;
+    EventsLine = class {
+      constructor(rest, onState) {
+        this.rest = rest;
+        this.onState = onState;
+      }
+      isBusy = false;
+      feeds = /* @__PURE__ */ new Map();
+      add(sub, subscriber) {
+        const feed = new Feed(sub, subscriber, this.rest, this.onState);
+        this.feeds.set(sub, feed);
+        void feed.follow().finally(() => this.feeds.delete(sub));
+      }
+      async remove(sub) {
+        this.feeds.get(sub)?.stop();
+      }
+      credit(sub, entries) {
+        this.feeds.get(sub)?.credit(entries);
+      }
+      async settle(frame) {
+        const feed = this.feeds.get(frame.sub ?? "");
+        if (!feed) throw new Disconnected("there is no connection");
+        return feed.settle(frame);
+      }
+      pause() {
+        for (const feed of this.feeds.values()) feed.pause();
+        this.onState("paused");
+      }
+      resume() {
+        for (const feed of this.feeds.values()) feed.resume();
+      }
+      close() {
+        for (const feed of this.feeds.values()) feed.stop();
+        this.onState("closed");
+      }
+    };
+    Feed = class {
+      constructor(sub, subscriber, rest, onState) {
+        this.sub = sub;
+        this.subscriber = subscriber;
+        this.rest = rest;
+        this.onState = onState;
+      }
+      isOpen = false;
+      isOver = false;
+      isPaused = false;
+      reading = new AbortController();
+      // of one request, and the wait after it
+      wanted;
+      consumer = "";
+      attempt = 0;
+      comeBackAfterMs;
+      available = 0;
+      onCredit;
+      stop() {
         this.isOver = true;
-        for (const { reject } of this.openings.splice(0))
-            reject(new Refused(undefined));
-        this.options.onState?.("closed", code);
-    }
-    opens() {
-        this.isOpen = true;
-        this.attempt = 0;
-        for (const [sub, subscription] of this.subscriptions)
-            this.send(subscription.frame(sub));
-        for (const { resolve } of this.openings.splice(0))
-            resolve();
-        this.options.onState?.("open");
-    }
-    authenticated({ expires_at_ms }) {
-        this.refusedToken = undefined;
-        if (!this.isOpen)
-            this.opens();
-        if (expires_at_ms != null)
-            this.renewBefore(expires_at_ms);
-    }
-    renewBefore(expiresAtMs) {
-        const { token } = this.options;
-        if (typeof token !== "function")
-            return;
-        clearTimeout(this.renewal);
-        this.renewal = setTimeout(() => void this.renew(token, expiresAtMs), renewMs(expiresAtMs - Date.now()));
-    }
-    /** Send a fresh token, so that the connection goes on. If there is none, it ends with the old one. */
-    async renew(token, expiresAtMs) {
-        const { socket } = this;
-        const fresh = await freshToken(token).catch(() => this.token);
-        if (socket === undefined || socket !== this.socket)
-            return;
-        if (fresh === undefined || fresh === this.token)
-            this.renewBefore(expiresAtMs);
-        else
-            socket.send(authFrame((this.token = fresh)));
-    }
-    receive(frame) {
-        switch (frame.type) {
-            case "welcome":
-                if (this.token === undefined)
-                    this.opens();
-                return;
-            case "authenticated":
-                this.authenticated(frame);
-                return;
-            case "draining":
-                this.comeBackAfterMs = frame.reconnect_after_ms;
-                return;
-            case "subscribed": {
-                const subscription = this.subscriptions.get(frame.sub);
-                if (subscription)
-                    subscription.after = frame.position;
-                return;
-            }
-            case "entries":
-                void this.work(frame);
-                return;
-            case "state":
-                this.subscriptions.get(frame.sub)?.handlers.state?.(frame.state);
-                return;
-            case "claimed":
-                this.subscriptions.get(frame.sub)?.handlers.claimed?.(frame.ids, frame.by);
-                return;
-            case "unsubscribed": {
-                const subscription = this.subscriptions.get(frame.sub);
-                if (frame.reason === "requested" || !subscription)
-                    return;
-                this.subscriptions.delete(frame.sub);
-                subscription.handlers.ended?.(frame.reason);
-                return;
-            }
-            case "problem":
-                this.refuse(frame);
-                return;
-            default:
-                this.answer(frame);
+        this.interrupt();
+      }
+      pause() {
+        this.isPaused = true;
+        this.interrupt();
+      }
+      resume() {
+        this.isPaused = false;
+        if (!this.isOpen) this.interrupt();
+      }
+      interrupt() {
+        this.reading.abort();
+        this.onCredit?.();
+      }
+      credit(entries) {
+        this.available += entries;
+        if (this.available > 0) this.onCredit?.();
+      }
+      async settle({ type, sub: _, rid: __, ...body }) {
+        const query = { consumer: this.consumer };
+        return (await this.rest.ask("POST", `${this.place}/${type}`, { query, body })).results;
+      }
+      async follow() {
+        while (!this.isOver) {
+          const { signal } = this.reading = new AbortController();
+          try {
+            if (!this.isPaused) await this.read(signal);
+          } catch (error) {
+            if (error instanceof Problem && !error.retryable) return this.subscriber.ended(error);
+          }
+          if (this.isOpen) this.subscriber.lost();
+          this.isOpen = false;
+          if (signal.aborted) continue;
+          if (!this.isPaused) this.onState("lost");
+          await waited(this.isPaused ? PAUSE_MS_MAX : this.comeBackAfterMs ?? backoffMs(this.attempt), signal);
+          this.comeBackAfterMs = void 0;
+          this.attempt += 1;
         }
-    }
-    async work(frame) {
-        const subscription = this.subscriptions.get(frame.sub);
-        if (!subscription)
-            return;
-        const { entries } = frame;
-        const last = entries.at(-1);
-        if (last)
-            subscription.after = last.id;
-        const socket = this.socket;
-        await subscription.handlers.entries(entries, frame);
-        // A new connection has new credit.
-        if (subscription.isCreditOurs && entries.length > 0 && socket === this.socket) {
-            this.send({ type: "credit", sub: frame.sub, entries: entries.length });
+        this.subscriber.ended();
+      }
+      get place() {
+        const { stream, group } = this.wanted;
+        return path`/v1/streams/${stream}` + (group == null ? "" : path`/groups/${group}`);
+      }
+      async read(signal) {
+        const wanted = this.wanted = this.subscriber.wanted();
+        const { after, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
+        this.available = wanted.group == null ? credit : Infinity;
+        const query = wanted.group == null ? { after } : { consumer, credit, claim_idle_ms, on_disconnect };
+        const headers = { accept: "text/event-stream" };
+        const response = await this.rest.open("GET", `${this.place}/events`, { query, headers, signal });
+        const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+        for (let text = ""; ; ) {
+          const { value, done } = await reader.read();
+          if (done) return;
+          const events = (text + value).split("\n\n");
+          text = events.pop();
+          for (const event of events) this.take(event);
+          while (this.available <= 0 && !signal.aborted) await new Promise((resolve) => this.onCredit = resolve);
         }
-    }
-    refuse({ rid, sub, problem }) {
-        const asked = rid == null ? undefined : this.waiting.get(rid);
-        if (rid != null && asked) {
-            this.waiting.delete(rid);
-            asked.reject(new Refused(problem));
+      }
+      take(event) {
+        const line = (name) => event.match(new RegExp(`^${name}: ?(.*)$`, "m"))?.[1];
+        const data = line("data");
+        if (data === void 0) return;
+        const { sub, subscriber } = this;
+        const value = JSON.parse(data);
+        switch (line("event")) {
+          case "ready":
+            this.isOpen = true;
+            this.attempt = 0;
+            this.consumer = value.consumer ?? "";
+            this.onState("open");
+            return subscriber.subscribed({ type: "subscribed", sub, ...value });
+          case "entry":
+            this.available -= 1;
+            return subscriber.entries({ type: "entries", sub, entries: [value], credit_left: 0 });
+          case "caught_up":
+            return subscriber.state("caught_up");
+          case "claimed":
+            return subscriber.claimed(value.ids, value.by);
+          case "draining":
+            this.comeBackAfterMs = value.reconnect_after_ms;
             return;
+          case "problem":
+            throw new Problem(value);
         }
-        const name = sub ?? rid ?? "";
-        const subscription = this.subscriptions.get(name);
-        // What may succeed later is asked for again by the next connection.
-        if (subscription && !problem.retryable) {
-            this.subscriptions.delete(name);
-            subscription.handlers.ended?.(problem.code, problem);
-        }
-    }
-    answer(frame) {
-        if (frame.rid == null)
-            return;
-        this.waiting.get(frame.rid)?.resolve(frame);
-        this.waiting.delete(frame.rid);
-    }
-    /** Return once there is a connection; refused if there will be none. */
-    opened() {
-        return new Promise((resolve, reject) => {
-            if (this.isOpen)
-                resolve();
-            else if (this.isOver)
-                reject(new Refused(undefined));
-            else
-                this.openings.push({ resolve, reject });
-        });
-    }
-    ask(frame) {
-        return new Promise((resolve, reject) => {
-            if (!this.isOpen)
-                return reject(new Refused(undefined));
-            const rid = `r${(this.count += 1)}`;
-            this.waiting.set(rid, { resolve, reject });
-            this.send({ ...frame, rid });
-        });
-    }
-    send(frame) {
-        if (this.isOpen)
-            this.socket?.send(JSON.stringify(frame));
-    }
+      }
+    };
+  }
+});
+
+// client/src/context.ts
+function randomName() {
+  const bytes = crypto.getRandomValues(new Uint8Array(12));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
-function authFrame(token) {
-    return JSON.stringify({ type: "auth", token });
+
+// client/src/wire/credentials.ts
+var Credentials = class {
+  constructor(source) {
+    this.source = source;
+  }
+  token;
+  coming;
+  /** Whether there may be another token after this one. */
+  get canRenew() {
+    return typeof this.source === "function";
+  }
+  /** Return the token in use; undefined where none is needed. */
+  async current() {
+    return this.source === void 0 ? void 0 : this.token ?? this.fresh();
+  }
+  /** Return another token than the one that was refused or ends; undefined if there is none. */
+  async renewed(old) {
+    if (!this.canRenew) return void 0;
+    const token = this.token === old || this.token === void 0 ? await this.fresh() : this.token;
+    return token === old ? void 0 : token;
+  }
+  // All who ask meanwhile get the same.
+  fresh() {
+    const { source } = this;
+    this.coming ??= Promise.resolve(typeof source === "function" ? source() : source).then((token) => this.token = token).finally(() => this.coming = void 0);
+    return this.coming;
+  }
+};
+
+// client/src/arrivals.ts
+var Arrivals = class {
+  constructor(signal, take = () => this.queue.shift()) {
+    this.signal = signal;
+    this.take = take;
+    signal?.addEventListener("abort", this.stop);
+  }
+  queue = [];
+  wake = () => {
+  };
+  isOver = false;
+  error;
+  add(item) {
+    this.queue.push(item);
+    this.come();
+  }
+  /** Say that there is something to take. */
+  come() {
+    this.wake();
+  }
+  /** Say that nothing more comes, for this reason. */
+  end(error) {
+    this.isOver = true;
+    this.error = error;
+    this.wake();
+  }
+  /** Return the next item; undefined if there will be none, or the signal is aborted. */
+  async next() {
+    while (!this.signal?.aborted) {
+      const item = this.take();
+      if (item !== void 0) return item;
+      if (this.error) throw this.error;
+      if (this.isOver) break;
+      await new Promise((resolve) => this.wake = resolve);
+    }
+    return void 0;
+  }
+  close() {
+    this.signal?.removeEventListener("abort", this.stop);
+  }
+  stop = () => this.wake();
+};
+
+// client/src/job.ts
+var Job = class {
+  /** @internal */
+  constructor(delivery, settler, connection) {
+    this.settler = settler;
+    this.connection = connection;
+    this.delivery = delivery;
+    this.id = delivery.id;
+    this.fields = delivery.fields;
+    this.deliveries = delivery.deliveries;
+    this.idleMs = delivery.idleMs;
+    this.claimedFrom = delivery.claimedFrom ?? void 0;
+  }
+  id;
+  fields;
+  /** How often it was delivered, this time included. */
+  deliveries;
+  idleMs;
+  /** Who had it before, if it was claimed. */
+  claimedFrom;
+  /** The whole delivery, with `base64` and `pairs`. */
+  delivery;
+  /** Whether it was acknowledged or given back. */
+  isSettled = false;
+  /** Whether it belongs to another consumer now, or to nobody: what is done for it is done in vain. */
+  isLost = false;
+  losing;
+  /** Aborted when the job is lost: another consumer has claimed it. */
+  get signal() {
+    this.losing ??= new AbortController();
+    if (this.isLost) this.losing.abort();
+    return this.losing.signal;
+  }
+  /** Say that it is done; returns what became of it. */
+  ack() {
+    return this.settler.ack(this);
+  }
+  /** Give it back; the next consumer gets it, or it becomes a dead letter. */
+  nack(options = {}) {
+    return this.settler.nack(this, options);
+  }
+  /** Say that it is still being worked on; jobs that you hold are extended by themselves. */
+  extend() {
+    return this.settler.extend(this);
+  }
+  /** @internal */
+  lose() {
+    this.isLost = true;
+    this.losing?.abort();
+  }
+};
+
+// client/src/consumer.ts
+init_names();
+init_problem();
+var soon = globalThis.setImmediate ?? ((work) => setTimeout(work, 0));
+var Consumer = class {
+  constructor(line, sub, names, options) {
+    this.line = line;
+    this.sub = sub;
+    this.names = names;
+    this.options = options;
+  }
+  /** Called when there may be something to `take`. */
+  onJobs = () => {
+  };
+  onEnd = () => {
+  };
+  queue = [];
+  inHand = /* @__PURE__ */ new Map();
+  /** Done, and not known to be acknowledged, as the connection was lost. */
+  done = /* @__PURE__ */ new Set();
+  acks = [];
+  isAcking = false;
+  isClosed = false;
+  connection = 0;
+  extending;
+  get isBusy() {
+    return this.inHand.size > 0 || this.acks.length > 0;
+  }
+  /** Begin; claimIdleMs is what holds for the group. */
+  open(claimIdleMs) {
+    if (this.isClosed) return;
+    if (claimIdleMs) this.extending = setInterval(() => this.extendAll(), claimIdleMs / 3);
+    this.line.add(this.sub, this);
+  }
+  /** Return the next job to begin with. */
+  take() {
+    for (let job = this.queue.shift(); job; job = this.queue.shift()) {
+      if (job.isLost) continue;
+      this.inHand.set(job.id, job);
+      return job;
+    }
+    return void 0;
+  }
+  /** End, once everything that was settled has arrived; what was not goes back. */
+  async close() {
+    this.isClosed = true;
+    clearInterval(this.extending);
+    this.send();
+    await this.line.remove(this.sub);
+  }
+  wanted() {
+    const { consumer, credit = 64, claimIdleMs, onDisconnect } = this.options;
+    return {
+      ...this.names,
+      credit,
+      auto_credit: true,
+      consumer: consumer ?? null,
+      claim_idle_ms: claimIdleMs ?? null,
+      on_disconnect: onDisconnect ?? null
+    };
+  }
+  subscribed() {
+  }
+  entries({ entries }) {
+    for (const frame of entries) {
+      const job = this.inHand.get(frame.id);
+      if (job) job.connection = this.connection;
+      else if (this.done.delete(frame.id)) this.acknowledge({ id: frame.id });
+      else this.queue.push(new Job(fromWire(frame), this, this.connection));
+    }
+    this.onJobs();
+  }
+  state(state) {
+    if (state === "caught_up") this.done.clear();
+    this.options.onState?.(state);
+  }
+  claimed(ids, by) {
+    const gone = new Set(ids);
+    for (const job of [...this.queue, ...this.inHand.values()]) if (gone.has(job.id)) job.lose();
+    this.options.onClaimed?.(ids, by);
+  }
+  lost() {
+    this.connection += 1;
+    for (const job of this.queue.splice(0)) job.lose();
+  }
+  ended(error) {
+    clearInterval(this.extending);
+    this.lost();
+    this.onEnd(error);
+  }
+  /** Acknowledge a job, without waiting; if that cannot be said now, it is said when the job comes again. */
+  finish(job) {
+    if (!this.settles(job) || job.isLost) return;
+    if (job.connection === this.connection) this.acknowledge({ id: job.id });
+    else this.done.add(job.id);
+  }
+  ack(job) {
+    this.settles(job);
+    if (job.connection !== this.connection) return Promise.reject(stale());
+    return new Promise((resolve, reject) => this.acknowledge({ id: job.id, resolve, reject }));
+  }
+  nack(job, { mode = "fail", delayMs }) {
+    this.settles(job);
+    return this.settle(job, { type: "nack", sub: this.sub, ids: [job.id], mode, delay_ms: delayMs ?? null });
+  }
+  extend(job) {
+    return this.settle(job, { type: "extend", sub: this.sub, ids: [job.id] });
+  }
+  /** Take a job out of the hand; false if it was settled before. */
+  settles(job) {
+    if (job.isSettled) return false;
+    this.inHand.delete(job.id);
+    return job.isSettled = true;
+  }
+  async settle(job, frame) {
+    if (job.connection !== this.connection) throw stale();
+    return (await this.line.settle(frame))[0].outcome;
+  }
+  acknowledge(ack) {
+    if (this.acks.push(ack) === 1) soon(() => this.flush());
+  }
+  flush() {
+    if (!this.isAcking) this.send();
+  }
+  send() {
+    const acks = this.acks;
+    if (acks.length === 0) return;
+    this.acks = [];
+    this.isAcking = true;
+    this.line.settle({ type: "ack", sub: this.sub, ids: acks.map(({ id }) => id) }).then(
+      (results) => acks.forEach(({ resolve }, index) => resolve?.(results[index].outcome)),
+      (error) => acks.forEach(({ id, reject }) => reject ? reject(error) : this.done.add(id))
+    ).then(() => {
+      this.isAcking = false;
+      this.flush();
+    });
+  }
+  extendAll() {
+    const ids = [...this.inHand.values()].filter((job) => job.connection === this.connection).map(({ id }) => id);
+    if (ids.length) this.line.settle({ type: "extend", sub: this.sub, ids }).catch(() => {
+    });
+  }
+};
+function stale() {
+  return new Disconnected("the connection that the job came over was lost; the job comes again");
 }
-function settled(answer) {
+
+// client/src/group.ts
+init_rest();
+
+// client/src/worker.ts
+init_problem();
+var Worker = class {
+  constructor(consumer, handler, concurrency, onError) {
+    this.consumer = consumer;
+    this.handler = handler;
+    this.concurrency = concurrency;
+    this.onError = onError;
+    this.finished = new Promise((resolve, reject) => [this.resolve, this.reject] = [resolve, reject]);
+    consumer.onJobs = () => this.pump();
+    consumer.onEnd = (error) => error ? this.reject(error) : this.resolve();
+  }
+  /** Kept when all is done that was begun, and the gateway knows it; broken when the group cannot be read any more. */
+  finished;
+  running = 0;
+  isDraining = false;
+  closing;
+  resolve;
+  reject;
+  /** Begin no more jobs; those that run end, and are acknowledged. */
+  drain() {
+    if (this.isDraining) return;
+    this.isDraining = true;
+    this.pump();
+  }
+  pump() {
+    while (!this.isDraining && this.running < this.concurrency) {
+      const job = this.consumer.take();
+      if (!job) return;
+      this.running += 1;
+      void this.run(job);
+    }
+    if (this.isDraining && this.running === 0) this.closing ??= this.consumer.close().then(this.resolve);
+  }
+  async run(job) {
+    try {
+      await this.handler(job);
+      this.consumer.finish(job);
+    } catch (error) {
+      await this.fail(job, error);
+    }
+    this.running -= 1;
+    this.pump();
+  }
+  async fail(job, error) {
+    this.onError(error, job);
+    if (job.isSettled || job.isLost) return;
+    await job.nack().catch((reason) => {
+      if (!(reason instanceof Disconnected)) this.onError(reason, job);
+    });
+  }
+};
+function drainOn(worker, { signal, signals = ["SIGTERM", "SIGINT"] }) {
+  const { process } = globalThis;
+  const drain = () => worker.drain();
+  if (signal?.aborted) drain();
+  signal?.addEventListener("abort", drain);
+  for (const name of signals) process?.once?.(name, drain);
+  return () => {
+    signal?.removeEventListener("abort", drain);
+    for (const name of signals) process?.off?.(name, drain);
+  };
+}
+
+// client/src/group.ts
+var Group = class {
+  constructor(context, stream, name) {
+    this.context = context;
+    this.stream = stream;
+    this.name = name;
+  }
+  /**
+   * Work the group: run the handler for each job, which is acknowledged when it returns, and given back as
+   * failed when it throws. Returns when the worker was told to end, by a signal, and what it had begun is done.
+   */
+  async work(handler, options = {}) {
+    const { concurrency = 16, onError } = options;
+    const credit = options.credit ?? Math.max(64, 2 * concurrency);
+    const consumer = this.consumer({ ...options, credit });
+    const where = `group ${this.name} of stream ${this.stream}`;
+    const report = onError ?? ((error, job) => this.context.report(error, `job ${job.id}, ${where}`));
+    const worker = new Worker(consumer, handler, concurrency, report);
+    const forget = drainOn(worker, options);
+    try {
+      await this.open(consumer, options);
+      await worker.finished;
+    } finally {
+      forget();
+    }
+  }
+  /** Return jobs one by one; each is yours to acknowledge or give back. What is not, goes back with the loop's end. */
+  async *consume(options = {}) {
+    const consumer = this.consumer(options);
+    const arrivals = new Arrivals(options.signal, () => consumer.take());
+    consumer.onJobs = () => arrivals.come();
+    consumer.onEnd = (error) => arrivals.end(error);
+    try {
+      await this.open(consumer, options);
+      for (let job = await arrivals.next(); job; job = await arrivals.next()) yield job;
+    } finally {
+      arrivals.close();
+      await consumer.close();
+    }
+  }
+  consumer(options) {
+    const names = { stream: this.stream, group: this.name };
+    return new Consumer(this.context.line, this.context.nextSub(), names, options);
+  }
+  // The group's policy says after which time others may claim.
+  async open(consumer, { claimIdleMs }) {
+    consumer.open(claimIdleMs ?? (await this.info()).policy.claimIdleMs ?? void 0);
+  }
+  /** Make the group; one that is there with the same policy stays as it is. */
+  create(group = {}) {
+    return this.context.rest.ask("PUT", this.path, { body: group, isRepeatable: true });
+  }
+  /** Return how the group is. */
+  info() {
+    return this.context.rest.ask("GET", this.path);
+  }
+  /** Set its position, or its policy. */
+  update(patch) {
+    return this.context.rest.ask("PATCH", this.path, { body: patch, isRepeatable: true });
+  }
+  /** Delete the group with what is pending. */
+  delete() {
+    return this.context.rest.ask("DELETE", this.path);
+  }
+  /** Read as a consumer, by a request. */
+  read({ consumer, signal, ...body }) {
+    return this.ask("read", { ...body }, { consumer, signal });
+  }
+  async ack(ids, options = {}) {
+    return (await this.ask("ack", { ids }, options)).results;
+  }
+  async nack(ids, { consumer, ...options } = {}) {
+    return (await this.ask("nack", { ids, ...options }, { consumer })).results;
+  }
+  async extend(ids, options) {
+    return (await this.ask("extend", { ids }, options)).results;
+  }
+  claim({ consumer, signal, ...body }) {
+    return this.ask("claim", { ...body }, { consumer, signal });
+  }
+  autoclaim({ consumer, signal, ...body }) {
+    return this.ask("autoclaim", { ...body }, { consumer, signal });
+  }
+  /** Return what is pending, with who holds it and for how long. */
+  async pending({ minIdleMs, ...options } = {}) {
+    const query = { ...options, min_idle_ms: minIdleMs };
+    return (await this.context.rest.ask("GET", `${this.path}/pending`, { query })).pending;
+  }
+  pendingSummary() {
+    return this.context.rest.ask("GET", `${this.path}/pending/summary`);
+  }
+  /** Send dead letters back, the oldest first. */
+  async redrive(redrive = {}) {
+    return (await this.ask("dead-letters/redrive", redrive)).results;
+  }
+  async consumers() {
+    const consumers = [];
+    for (let cursor; ; ) {
+      const page = await this.context.rest.ask("GET", `${this.path}/consumers`, { query: { cursor } });
+      consumers.push(...page.consumers);
+      if (page.nextCursor == null) return consumers;
+      cursor = page.nextCursor;
+    }
+  }
+  /** Remove a consumer; returns how much it held, which the others get. */
+  async deleteConsumer(consumer, pending = "release") {
+    const place = this.path + path`/consumers/${consumer}`;
+    return (await this.context.rest.ask("DELETE", place, { query: { pending } })).pending;
+  }
+  get path() {
+    return path`/v1/streams/${this.stream}/groups/${this.name}`;
+  }
+  ask(verb, body, { consumer, signal } = {}) {
+    return this.context.rest.ask("POST", `${this.path}/${verb}`, { query: { consumer }, body, signal });
+  }
+};
+
+// client/src/live/live.ts
+init_problem();
+
+// client/src/live/page.ts
+function watchPage(live, hiddenMs) {
+  const { document } = globalThis;
+  if (typeof document === "undefined" || typeof addEventListener === "undefined") return () => {
+  };
+  let timer;
+  const onVisibility = () => {
+    clearTimeout(timer);
+    if (document.visibilityState === "visible") live.resume();
+    else if (hiddenMs < Infinity) timer = setTimeout(hide, hiddenMs);
+  };
+  const hide = () => {
+    if (live.isBusy) timer = setTimeout(hide, hiddenMs);
+    else live.pause();
+  };
+  const onNetwork = () => live.resume();
+  document.addEventListener("visibilitychange", onVisibility);
+  addEventListener("online", onNetwork);
+  addEventListener("offline", onNetwork);
+  onVisibility();
+  return () => {
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", onVisibility);
+    removeEventListener("online", onNetwork);
+    removeEventListener("offline", onNetwork);
+  };
+}
+
+// client/src/live/socket-line.ts
+init_backoff();
+
+// client/src/live/socket.ts
+var ABNORMAL = 1006;
+var UNAUTHENTICATED = 4401;
+var RATE_LIMITED = 4529;
+var RENEW_AHEAD_MS = 6e4;
+var RENEW_MS_MIN = 1e3;
+var RENEW_MS_MAX = 2 ** 31 - 1;
+function comesBack(code) {
+  if (code === UNAUTHENTICATED) return true;
+  return !(code === 1e3 || code === 1009 || code >= 4400 && code <= 4499);
+}
+function renewMs(leftMs) {
+  const waitMs = Math.max(leftMs - RENEW_AHEAD_MS, leftMs / 2);
+  return Math.min(RENEW_MS_MAX, Math.max(RENEW_MS_MIN, waitMs));
+}
+
+// client/src/live/socket-line.ts
+init_names();
+init_problem();
+var PROTOCOL = "headgate.v1.json";
+var LIMITED_ATTEMPT = 4;
+var CONNECT_MS_MAX = 1e4;
+var LINGER_MS = 1e3;
+var SocketLine = class {
+  constructor(url, WebSocket, credentials, watcher) {
+    this.url = url;
+    this.WebSocket = WebSocket;
+    this.credentials = credentials;
+    this.watcher = watcher;
+  }
+  isOpen = false;
+  socket;
+  subscribers = /* @__PURE__ */ new Map();
+  waiting = /* @__PURE__ */ new Map();
+  timers = {
+    retry: void 0,
+    renewal: void 0,
+    silence: void 0,
+    linger: void 0
+  };
+  heartbeatMs = 2e4;
+  count = 0;
+  attempt = 0;
+  comeBackAfterMs;
+  token;
+  problem;
+  // why the gateway ends the connection
+  closeCode;
+  wasReached = false;
+  isConnecting = false;
+  isPaused = false;
+  isOver = false;
+  add(sub, subscriber) {
+    if (this.isOver) return subscriber.ended(this.error());
+    clearTimeout(this.timers.linger);
+    this.subscribers.set(sub, subscriber);
+    if (this.isOpen) this.subscribe(sub);
+    else this.connect();
+  }
+  async remove(sub) {
+    if (!this.subscribers.delete(sub)) return;
+    if (this.subscribers.size === 0) this.timers.linger = setTimeout(() => this.rest("idle"), LINGER_MS);
+    if (this.isOpen) await this.ask({ type: "unsubscribe", sub }).catch(() => {
+    });
+  }
+  credit(sub, entries) {
+    this.send({ type: "credit", sub, entries });
+  }
+  async settle(frame) {
+    const answer = await this.ask(frame);
     return answer.type === "acked" || answer.type === "ok" ? answer.results : [];
+  }
+  pause() {
+    if (this.isPaused || this.isOver) return;
+    this.isPaused = true;
+    clearTimeout(this.timers.retry);
+    this.drop(1e3);
+    this.watcher.state("paused");
+  }
+  // A connection that is open may be gone without a word: it is asked for a pong.
+  resume() {
+    this.isPaused = false;
+    if (this.isOpen) this.listen(0);
+    else if (this.subscribers.size > 0) this.connect();
+  }
+  get isBusy() {
+    return this.waiting.size > 0;
+  }
+  /** Leave the subscriptions to another line; false if frames have come after all, or it is over. */
+  retire() {
+    if (this.wasReached || this.isOver) return false;
+    this.isOver = true;
+    this.subscribers.clear();
+    this.rest("connecting");
+    return true;
+  }
+  close() {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.rest("closed");
+    for (const sub of [...this.subscribers.keys()]) this.finish(sub);
+  }
+  rest(state) {
+    for (const timer of Object.values(this.timers)) clearTimeout(timer);
+    this.drop(1e3);
+    this.watcher.state(state);
+  }
+  connect() {
+    if (this.socket || this.isConnecting || this.isPaused || this.isOver) return;
+    clearTimeout(this.timers.retry);
+    this.isConnecting = true;
+    this.watcher.state("connecting");
+    this.credentials.current().then(
+      (token) => this.open(token),
+      () => this.comeBack(UNAUTHENTICATED)
+      // whoever makes tokens may be back soon
+    );
+  }
+  open(token) {
+    this.isConnecting = false;
+    if (this.isOver || this.isPaused) return;
+    this.token = token;
+    this.problem = void 0;
+    const socket = new this.WebSocket(`${this.url.replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
+    this.socket = socket;
+    socket.onopen = () => token !== void 0 && socket.send(JSON.stringify({ type: "auth", token }));
+    socket.onmessage = ({ data }) => socket === this.socket && this.receive(JSON.parse(String(data)));
+    socket.onclose = ({ code }) => void this.lost(socket, code);
+    socket.onerror = () => void this.lost(socket, ABNORMAL);
+    this.timers.silence = setTimeout(() => void this.lost(socket, ABNORMAL), CONNECT_MS_MAX);
+  }
+  /** Forget the connection, and tell everybody who waits. */
+  drop(code) {
+    const { socket } = this;
+    this.socket = void 0;
+    clearTimeout(this.timers.renewal);
+    clearTimeout(this.timers.silence);
+    socket?.close(code === ABNORMAL ? void 0 : code);
+    const wasOpen = this.isOpen;
+    this.isOpen = false;
+    const error = new Disconnected("the connection was lost before the answer came", code);
+    for (const { reject } of this.waiting.values()) reject(error);
+    this.waiting.clear();
+    if (wasOpen) for (const subscriber of this.subscribers.values()) subscriber.lost();
+  }
+  async lost(socket, code) {
+    if (socket !== this.socket) return;
+    this.drop(ABNORMAL);
+    if (code === UNAUTHENTICATED) {
+      this.isConnecting = true;
+      const fresh = await this.credentials.renewed(this.token).catch(() => this.token);
+      if (fresh === void 0) return this.end(code);
+    }
+    if (comesBack(code)) this.comeBack(code);
+    else this.end(code);
+  }
+  comeBack(code) {
+    this.isConnecting = false;
+    if (this.isOver || this.isPaused) return;
+    this.watcher.state("lost", code);
+    if (code === RATE_LIMITED) this.attempt = Math.max(this.attempt, LIMITED_ATTEMPT);
+    const afterMs = this.comeBackAfterMs ?? backoffMs(this.attempt);
+    this.attempt += 1;
+    this.comeBackAfterMs = void 0;
+    this.timers.retry = setTimeout(() => this.connect(), afterMs);
+    if (!this.wasReached && code !== UNAUTHENTICATED) this.watcher.unreached(this.attempt);
+  }
+  end(code) {
+    this.isOver = true;
+    this.closeCode = code;
+    for (const sub of [...this.subscribers.keys()]) this.finish(sub, this.error());
+    this.watcher.state("closed", code);
+  }
+  error() {
+    return this.problem ?? new Disconnected("the connection has ended, and is not made again", this.closeCode);
+  }
+  opens() {
+    this.isOpen = true;
+    this.attempt = 0;
+    for (const sub of this.subscribers.keys()) this.subscribe(sub);
+    this.watcher.state("open");
+  }
+  subscribe(sub) {
+    const subscriber = this.subscribers.get(sub);
+    if (subscriber) this.send({ type: "subscribe", rid: sub, sub, ...subscriber.wanted() });
+  }
+  finish(sub, error) {
+    const subscriber = this.subscribers.get(sub);
+    if (this.subscribers.delete(sub)) subscriber.ended(error);
+  }
+  /** Take it for lost if nothing comes for so long, and no pong after that. */
+  listen(silenceMs) {
+    clearTimeout(this.timers.silence);
+    this.timers.silence = setTimeout(() => {
+      const { socket } = this;
+      this.send({ type: "ping" });
+      this.timers.silence = setTimeout(() => socket && void this.lost(socket, ABNORMAL), this.heartbeatMs / 2);
+    }, silenceMs);
+  }
+  authenticated({ expires_at_ms }) {
+    if (!this.isOpen) this.opens();
+    if (expires_at_ms == null || !this.credentials.canRenew) return;
+    clearTimeout(this.timers.renewal);
+    this.timers.renewal = setTimeout(() => void this.renew(expires_at_ms), renewMs(expires_at_ms - Date.now()));
+  }
+  /** Send a fresh token, so that the connection goes on. If there is none, it ends with the old one. */
+  async renew(expiresAtMs) {
+    const { socket } = this;
+    const fresh = await this.credentials.renewed(this.token).catch(() => void 0);
+    if (socket === void 0 || socket !== this.socket) return;
+    if (fresh === void 0) {
+      this.timers.renewal = setTimeout(() => void this.renew(expiresAtMs), renewMs(expiresAtMs - Date.now()));
+    } else {
+      this.token = fresh;
+      this.send({ type: "auth", token: fresh });
+    }
+  }
+  receive(frame) {
+    this.wasReached = true;
+    this.listen(this.heartbeatMs);
+    const sub = "sub" in frame && frame.sub != null ? this.subscribers.get(frame.sub) : void 0;
+    switch (frame.type) {
+      case "entries":
+        return sub?.entries(frame);
+      case "welcome":
+        this.heartbeatMs = frame.heartbeat_ms;
+        return this.token === void 0 ? this.opens() : void 0;
+      case "authenticated":
+        return this.authenticated(frame);
+      case "draining":
+        this.comeBackAfterMs = frame.reconnect_after_ms;
+        return;
+      case "subscribed":
+        return sub?.subscribed(frame);
+      case "state":
+        return sub?.state(frame.state);
+      case "claimed":
+        return sub?.claimed(frame.ids, frame.by);
+      case "problem":
+        return this.refused(frame);
+      default:
+        this.answer(frame);
+    }
+  }
+  refused(frame) {
+    const problem = new Problem(fromWire(frame.problem));
+    const asked = frame.rid == null ? void 0 : this.waiting.get(frame.rid);
+    if (asked) {
+      this.waiting.delete(frame.rid);
+      return asked.reject(problem);
+    }
+    const sub = frame.sub ?? frame.rid;
+    if (sub == null) this.problem = problem;
+    else if (!problem.retryable) this.finish(sub, problem);
+    else this.subscribeLater(sub, problem.retryAfterMs ?? backoffMs(0));
+  }
+  // A new connection subscribes by itself.
+  subscribeLater(sub, afterMs) {
+    const { socket } = this;
+    setTimeout(() => socket === this.socket && this.subscribe(sub), afterMs);
+  }
+  answer(frame) {
+    if (frame.rid == null) return;
+    this.waiting.get(frame.rid)?.resolve(frame);
+    this.waiting.delete(frame.rid);
+  }
+  ask(frame) {
+    return new Promise((resolve, reject) => {
+      if (!this.isOpen) return reject(new Disconnected("there is no connection"));
+      const rid = `r${this.count += 1}`;
+      this.waiting.set(rid, { resolve, reject });
+      this.send({ ...frame, rid });
+    });
+  }
+  send(frame) {
+    if (this.isOpen) this.socket?.send(JSON.stringify(frame));
+  }
+};
+
+// client/src/live/live.ts
+var ATTEMPTS_MAX = 3;
+var Live = class {
+  constructor(rest, options) {
+    this.rest = rest;
+    this.options = options;
+    const { transport, WebSocket = globalThis.WebSocket, hiddenMs = 3e4 } = options;
+    if (WebSocket && !transport) {
+      const unreached = (attempts) => attempts >= ATTEMPTS_MAX && void this.fallBack();
+      const watcher = { state: this.onState, unreached };
+      this.line = new SocketLine(rest.url, WebSocket, rest.credentials, watcher);
+    } else void this.useEvents();
+    this.forgetPage = watchPage(this, hiddenMs);
+  }
+  state = "idle";
+  line;
+  // until the code of events is there, there is none
+  isOver = false;
+  subscribers = /* @__PURE__ */ new Map();
+  forgetPage;
+  get isBusy() {
+    return !!this.line?.isBusy || [...this.subscribers.values()].some((subscriber) => subscriber.isBusy);
+  }
+  add(sub, subscriber) {
+    this.subscribers.set(sub, subscriber);
+    this.line?.add(sub, subscriber);
+  }
+  async remove(sub) {
+    this.subscribers.delete(sub);
+    await this.line?.remove(sub);
+  }
+  credit(sub, entries) {
+    this.line?.credit(sub, entries);
+  }
+  async settle(frame) {
+    if (!this.line) throw new Disconnected("there is no connection");
+    return this.line.settle(frame);
+  }
+  pause() {
+    this.line?.pause();
+  }
+  resume() {
+    this.line?.resume();
+  }
+  close() {
+    this.isOver = true;
+    this.forgetPage();
+    this.line?.close();
+  }
+  onState = (state, code) => {
+    this.state = state;
+    this.options.onState?.(state, code);
+  };
+  async fallBack() {
+    const { line } = this;
+    if (await this.rest.isReachable() && line instanceof SocketLine && line.retire()) await this.useEvents();
+  }
+  async useEvents() {
+    this.line = void 0;
+    const { EventsLine: EventsLine2 } = await Promise.resolve().then(() => (init_events_line(), events_line_exports));
+    if (this.isOver) return;
+    this.line = new EventsLine2(this.rest, this.onState);
+    for (const [sub, subscriber] of this.subscribers) this.line.add(sub, subscriber);
+  }
+};
+
+// client/src/client.ts
+init_rest();
+
+// client/src/follower.ts
+init_names();
+var Follower = class {
+  // what waits here
+  constructor(line, sub, stream, options, onEntries, ended) {
+    this.line = line;
+    this.sub = sub;
+    this.stream = stream;
+    this.options = options;
+    this.onEntries = onEntries;
+    this.ended = ended;
+    this.after = options.after ?? "$";
+    this.limit = options.credit ?? 512;
+    line.add(sub, this);
+  }
+  isBusy = false;
+  after;
+  limit;
+  available = 0;
+  // what the gateway may still send
+  untaken = 0;
+  /** Say that so many entries need no place here any more. */
+  taken(entries) {
+    this.untaken -= entries;
+    const credit = this.limit - this.untaken - this.available;
+    if (credit < this.limit / 2) return;
+    this.available += credit;
+    this.line.credit(this.sub, credit);
+  }
+  close() {
+    void this.line.remove(this.sub);
+  }
+  wanted() {
+    this.available = Math.max(1, this.limit - this.untaken);
+    return { stream: this.stream, after: this.after, credit: this.available };
+  }
+  subscribed({ position, gap }) {
+    this.after = position;
+    this.gap(gap);
+  }
+  entries({ entries, gap }) {
+    this.gap(gap);
+    const last = entries.at(-1);
+    if (!last) return;
+    this.after = last.id;
+    this.available -= entries.length;
+    this.untaken += entries.length;
+    this.onEntries(fromWire(entries));
+  }
+  state(state) {
+    this.options.onState?.(state);
+  }
+  claimed() {
+  }
+  lost() {
+  }
+  gap(gap) {
+    if (gap) this.options.onGap?.(gap);
+  }
+};
+
+// client/src/fields.ts
+function entryOf(fields) {
+  const texts = {};
+  const base64 = [];
+  for (const [name, value] of Object.entries(fields)) {
+    if (value instanceof Uint8Array) base64.push(name);
+    texts[name] = value instanceof Uint8Array ? textOf(value) : String(value);
+  }
+  return base64.length ? { fields: texts, base64 } : { fields: texts };
 }
+function bytesOf(entry, name) {
+  const text = entry.fields[name] ?? "";
+  if (!entry.base64?.includes(name)) return new TextEncoder().encode(text);
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+}
+function textOf(bytes) {
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+}
+
+// client/src/stream.ts
+init_rest();
+var Stream = class {
+  constructor(context, name) {
+    this.context = context;
+    this.name = name;
+  }
+  get path() {
+    return path`/v1/streams/${this.name}`;
+  }
+  /** Return a group of this stream; it is made by its `create`. */
+  group(name) {
+    return new Group(this.context, this.name, name);
+  }
+  /** Append an entry; returns its id. It is sent again until it is known to be there, and is there once. */
+  async append(fields, options = {}) {
+    return (await this.add("", entryOf(fields), options)).id;
+  }
+  /** Append entries, all or none; returns their ids. */
+  async appendMany(entries, options = {}) {
+    return (await this.add("/batch", entries.map(entryOf), options)).ids;
+  }
+  add(place, body, { idempotencyKey, lastId, signal }) {
+    const headers = {
+      "idempotency-key": idempotencyKey ?? randomName(),
+      "idempotency-producer": this.context.producer
+    };
+    if (lastId !== void 0) headers["if-match"] = `"${lastId}"`;
+    const request = { body, headers, signal, isRepeatable: true };
+    return this.context.rest.ask("POST", `${this.path}/entries${place}`, request);
+  }
+  /** Read a range, or what comes after an id. */
+  read({ signal, waitMs, ...range } = {}) {
+    const query = { ...range, wait_ms: waitMs };
+    return this.context.rest.ask("GET", `${this.path}/entries`, { query, signal });
+  }
+  /** Follow the stream: an endless loop, over every reconnection. It ends with the loop or its signal. */
+  async *follow(options = {}) {
+    const { signal } = options;
+    const arrivals = new Arrivals(signal);
+    const follower = this.reader(options, (entries) => arrivals.add(entries), (error) => arrivals.end(error));
+    try {
+      for (let entries = await arrivals.next(); entries; entries = await arrivals.next()) {
+        for (const entry of entries) {
+          if (signal?.aborted) return;
+          yield entry;
+        }
+        follower.taken(entries.length);
+      }
+    } finally {
+      arrivals.close();
+      follower.close();
+    }
+  }
+  /** Follow the stream by callbacks. */
+  subscribe({ onEntries, onError, ...options }) {
+    let before = Promise.resolve();
+    const fail = (error) => onError ? onError(error) : this.context.report(error, `stream ${this.name}`);
+    const take = (entries) => {
+      before = before.then(() => onEntries(entries)).then(
+        () => follower.taken(entries.length),
+        (error) => (follower.close(), fail(error))
+      );
+    };
+    const follower = this.reader(options, take, (error) => void before.then(() => error && fail(error)));
+    options.signal?.addEventListener("abort", () => follower.close(), { once: true });
+    return follower;
+  }
+  reader(options, onEntries, onEnd) {
+    return new Follower(this.context.line, this.context.nextSub(), this.name, options, onEntries, onEnd);
+  }
+  /** Return how the stream is. */
+  info() {
+    return this.context.rest.ask("GET", this.path);
+  }
+  /** Make the stream; its first append makes it, too. */
+  create(config = {}) {
+    return this.context.rest.ask("PUT", this.path, { body: config, isRepeatable: true });
+  }
+  /** Change its bounds; null removes one. */
+  update(config) {
+    return this.context.rest.ask("PATCH", this.path, { body: config, isRepeatable: true });
+  }
+  /** Remove the oldest entries; returns how many. */
+  async trim(trim) {
+    return (await this.context.rest.ask("POST", `${this.path}/trim`, { body: trim })).removed;
+  }
+  /** Delete entries, with the outcome of each. */
+  deleteEntries(ids, references) {
+    return this.context.rest.ask("POST", `${this.path}/entries/delete`, { body: { ids, references } });
+  }
+  /** Delete the stream with its groups. */
+  delete() {
+    return this.context.rest.ask("DELETE", this.path);
+  }
+  /** Return its groups. */
+  async groups() {
+    const groups = [];
+    for (let cursor; ; ) {
+      const page = await this.context.rest.ask("GET", `${this.path}/groups`, { query: { cursor } });
+      groups.push(...page.groups);
+      if (page.nextCursor == null) return groups;
+      cursor = page.nextCursor;
+    }
+  }
+};
+
+// client/src/client.ts
+function createClient(options) {
+  return new Client(options);
+}
+var Client = class {
+  /** Where the gateway is. */
+  url;
+  rest;
+  line;
+  context;
+  constructor(options) {
+    const { url, token, retryMs = 3e4 } = options;
+    const { onError = (error, where) => console.error(`headgate: ${where}:`, error) } = options;
+    this.rest = new Rest(url, new Credentials(token), retryMs, options.fetch);
+    this.url = this.rest.url;
+    this.line = new Live(this.rest, options);
+    let subs = 0;
+    const nextSub = () => `s${subs += 1}`;
+    this.context = { rest: this.rest, line: this.line, producer: randomName(), nextSub, report: onError };
+  }
+  /** How the connection is. */
+  get state() {
+    return this.line.state;
+  }
+  stream(name) {
+    return new Stream(this.context, name);
+  }
+  group(stream, name) {
+    return new Group(this.context, stream, name);
+  }
+  /** Return streams by name, page by page. */
+  async *streams({ prefix } = {}) {
+    for (let cursor; ; ) {
+      const page = await this.rest.ask("GET", "/v1/streams", { query: { prefix, cursor } });
+      yield* page.streams;
+      if (page.nextCursor == null) return;
+      cursor = page.nextCursor;
+    }
+  }
+  /**
+   * Return a ticket: it stands in the URL of an `EventSource` of yours (`?ticket=`), which can send no header.
+   * It is for one stream and a few minutes. The token itself never stands in a URL.
+   */
+  ticket(wanted) {
+    return this.rest.ask("POST", "/v1/tickets", { body: wanted });
+  }
+  /** End every subscription; what it holds goes back. */
+  close() {
+    this.line.close();
+  }
+};
+
+// client/src/index.ts
+init_problem();
+export {
+  Client,
+  Disconnected,
+  Group,
+  Job,
+  Problem,
+  Stream,
+  bytesOf,
+  createClient
+};

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,7 +15,8 @@ from examples import follow
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
 from tests.sdk.program import running_program
-from tests.sdk.workshop import FOLDER, ROOT, node_modules, tool
+from tests.sdk.typescript import program_folder
+from tests.sdk.workshop import ROOT, tool
 
 SECRET = "a secret that the issuer and the gateway share"
 GRANTS = [{"streams": ["talk"], "do": ["read", "append"], "create": True}]
@@ -37,19 +37,11 @@ async def live() -> AsyncIterator[Live]:
 
 @pytest.fixture
 def javascript(tmp_path: Path) -> Path:
-    """Return a folder where modules may import what npm installed, and the example client."""
-    folder = tmp_path / "javascript"
-    folder.mkdir()
-    (folder / "node_modules").symlink_to(node_modules())
-    (folder / "package.json").write_text('{"type": "module"}')
-    shutil.copy(FOLDER / "sessions" / "follow-with-token.mjs", folder)
-    shutil.copy(ROOT / "examples" / "headgate-client.js", folder)
-    return folder
+    return program_folder(tmp_path / "javascript")
 
 
 def script(live: Live, how: str, ttl_s: int = 600) -> tuple[str, ...]:
-    name = "follow-with-token.mjs"
-    return ("--experimental-websocket", name, live.url, how, str(ttl_s), SECRET)
+    return ("tokens.mjs", live.url, how, str(ttl_s), SECRET)
 
 
 async def test_a_token_is_renewed_before_it_ends_and_nothing_is_missed(
@@ -66,7 +58,8 @@ async def test_a_token_is_renewed_before_it_ends_and_nothing_is_missed(
         await program.end()
 
     assert program.all("tailed") == ids
-    assert program.all("state") == ["open", "closed"], "one connection, through all renewals"
+    states = program.all("state")
+    assert states == ["connecting", "open", "closed"], "one connection, through all renewals"
     assert program.all("ended") == ["forbidden"], "of a stream that it may not read"
 
 
@@ -78,21 +71,24 @@ async def test_a_token_that_cannot_be_renewed_ends_the_client(
     words = script(live, how, ttl_s=2)
     async with running_program(tool("node"), *words, folder=javascript) as program:
         await program.until(lambda: "closed" in program.all("state"))
+        await program.until(lambda: len(program.all("ended")) == 2)
         await program.end()
 
     closed = [line for line in program.lines if line.get("state") == "closed"]
     assert closed[0]["code"] == 4401
+    assert "unauthenticated" in program.all("ended")
     assert len(program.all("tailed")) == (1 if how == "fixed" else 0)
 
 
-async def test_a_ticket_stands_in_the_url_of_events(live: Live, javascript: Path) -> None:
+async def test_a_token_that_has_ended_is_renewed_for_requests(live: Live, javascript: Path) -> None:
+    """Also a ticket stands in the URL of events."""
     [entry_id] = await live.append("talk", "1")
-    async with running_program(
-        tool("node"), *script(live, "renewed"), folder=javascript
-    ) as program:
+    words = script(live, "late", ttl_s=600)
+    async with running_program(tool("node"), *words, folder=javascript) as program:
         await program.write_line("a ticket")
         await program.until(lambda: bool(program.all("ticket")))
         await program.end()
+    assert len(program.all("token")) == 2
 
     params = {"after": "0", "ticket": program.all("ticket")[0]}
     async with (

@@ -493,7 +493,7 @@ export interface ProblemFrame {
  */
 export interface Problem {
   /**
-   * URN of this kind of problem; `code` says the same in short.
+   * Page of this gateway: what the problem means, and what to do.
    */
   type: string;
   /**

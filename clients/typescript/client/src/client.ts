@@ -1,0 +1,81 @@
+/** Client: a gateway, as a program sees it. */
+import { type Context, randomName } from "./context.js";
+import { Credentials, type Token } from "./wire/credentials.js";
+import { Group } from "./group.js";
+import type { ConnectionState } from "./live/line.js";
+import { Live, type LiveOptions } from "./live/live.js";
+import { Rest } from "./wire/rest.js";
+import { Stream } from "./stream.js";
+import type { StreamInfo, Streams, Ticket, TicketRequest } from "./wire/types.js";
+
+export interface ClientOptions extends LiveOptions {
+  /** Where the gateway is: `http://localhost:8080`, or without the scheme. */
+  url: string;
+  /** Who is there: a key or a token, or a function that returns a fresh one before the last one ends. */
+  token?: Token | undefined;
+  /** Told of errors that nobody else is told of; the console is unless given. */
+  onError?: ((error: unknown, where: string) => void) | undefined;
+  /** How long a request is tried again that was refused for the moment or lost, where that is safe. */
+  retryMs?: number | undefined;
+  fetch?: typeof fetch | undefined;
+}
+
+/** Return a client. It connects when something is followed or worked on. */
+export function createClient(options: ClientOptions): Client {
+  return new Client(options);
+}
+
+export class Client {
+  /** Where the gateway is. */
+  readonly url: string;
+  private readonly rest: Rest;
+  private readonly line: Live;
+  private readonly context: Context;
+
+  constructor(options: ClientOptions) {
+    const { url, token, retryMs = 30_000 } = options;
+    const { onError = (error, where) => console.error(`headgate: ${where}:`, error) } = options;
+    this.rest = new Rest(url, new Credentials(token), retryMs, options.fetch);
+    this.url = this.rest.url;
+    this.line = new Live(this.rest, options);
+    let subs = 0;
+    const nextSub = () => `s${(subs += 1)}`;
+    this.context = { rest: this.rest, line: this.line, producer: randomName(), nextSub, report: onError };
+  }
+
+  /** How the connection is. */
+  get state(): ConnectionState {
+    return this.line.state;
+  }
+
+  stream(name: string): Stream {
+    return new Stream(this.context, name);
+  }
+
+  group(stream: string, name: string): Group {
+    return new Group(this.context, stream, name);
+  }
+
+  /** Return streams by name, page by page. */
+  async *streams({ prefix }: { prefix?: string } = {}): AsyncGenerator<StreamInfo, void, void> {
+    for (let cursor: string | undefined; ; ) {
+      const page: Streams = await this.rest.ask("GET", "/v1/streams", { query: { prefix, cursor } });
+      yield* page.streams;
+      if (page.nextCursor == null) return;
+      cursor = page.nextCursor;
+    }
+  }
+
+  /**
+   * Return a ticket: it stands in the URL of an `EventSource` of yours (`?ticket=`), which can send no header.
+   * It is for one stream and a few minutes. The token itself never stands in a URL.
+   */
+  ticket(wanted: TicketRequest): Promise<Ticket> {
+    return this.rest.ask("POST", "/v1/tickets", { body: wanted });
+  }
+
+  /** End every subscription; what it holds goes back. */
+  close(): void {
+    this.line.close();
+  }
+}

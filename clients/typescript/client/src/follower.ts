@@ -1,0 +1,82 @@
+/** Follower: reads a stream on after the last entry that came, over every reconnection, with bounded buffers. */
+import type { Entries, Subscribed } from "./wire/frames.js";
+import type { Line, LiveState, Subscriber, Wanted } from "./live/line.js";
+import { fromWire } from "./wire/names.js";
+import type { Entry, Gap } from "./wire/types.js";
+
+export interface FollowOptions {
+  /** After this id; `$` from now on (the default), `0` from the beginning, `+` the last entry. */
+  after?: string;
+  /** How many entries may wait for you. */
+  credit?: number;
+  /** Trimming took entries that you have not seen. */
+  onGap?: (gap: Gap) => void;
+  onState?: (state: LiveState) => void;
+  /** Ends it. */
+  signal?: AbortSignal;
+}
+
+export class Follower implements Subscriber {
+  readonly isBusy = false;
+  private after: string;
+  private readonly limit: number;
+  private available = 0; // what the gateway may still send
+  private untaken = 0; // what waits here
+
+  constructor(
+    private readonly line: Line,
+    private readonly sub: string,
+    private readonly stream: string,
+    private readonly options: FollowOptions,
+    private readonly onEntries: (entries: Entry[]) => void,
+    readonly ended: (error?: Error) => void,
+  ) {
+    this.after = options.after ?? "$";
+    this.limit = options.credit ?? 512;
+    line.add(sub, this);
+  }
+
+  /** Say that so many entries need no place here any more. */
+  taken(entries: number): void {
+    this.untaken -= entries;
+    const credit = this.limit - this.untaken - this.available;
+    if (credit < this.limit / 2) return;
+    this.available += credit;
+    this.line.credit(this.sub, credit);
+  }
+
+  close(): void {
+    void this.line.remove(this.sub);
+  }
+
+  wanted(): Wanted {
+    this.available = Math.max(1, this.limit - this.untaken);
+    return { stream: this.stream, after: this.after, credit: this.available };
+  }
+
+  subscribed({ position, gap }: Subscribed): void {
+    this.after = position;
+    this.gap(gap);
+  }
+
+  entries({ entries, gap }: Entries): void {
+    this.gap(gap);
+    const last = entries.at(-1);
+    if (!last) return;
+    this.after = last.id;
+    this.available -= entries.length;
+    this.untaken += entries.length;
+    this.onEntries(fromWire(entries));
+  }
+
+  state(state: LiveState): void {
+    this.options.onState?.(state);
+  }
+
+  claimed(): void {}
+  lost(): void {}
+
+  private gap(gap: Gap | null | undefined): void {
+    if (gap) this.options.onGap?.(gap);
+  }
+}

@@ -1,0 +1,161 @@
+/** Group: consumers that share the entries of a stream. Each entry goes to one of them, until it is acknowledged. */
+import { Arrivals } from "./arrivals.js";
+import { Consumer, type ConsumeOptions } from "./consumer.js";
+import type { Context } from "./context.js";
+import type { Job, NackOptions } from "./job.js";
+import { path } from "./wire/rest.js";
+import type {
+  Autoclaim, Autoclaimed, Claim, Claimed, Consumers, DeletedConsumer, GroupConsumer, GroupEntries, GroupInfo,
+  GroupInput, GroupPatch, PendingEntries, PendingEntry, PendingSummary, ReadGroup, Redrive, Redriven, RedrivenEntries, Settled,
+  SettledEntries,
+} from "./wire/types.js";
+import { drainOn, type Handler, Worker, type WorkOptions } from "./worker.js";
+
+export interface PendingOptions {
+  start?: string;
+  end?: string;
+  limit?: number;
+  consumer?: string;
+  minIdleMs?: number;
+}
+
+type Named = { consumer?: string | undefined; signal?: AbortSignal | undefined };
+/** Entries to settle; with a consumer's name, what others have claimed meanwhile stays theirs. */
+export type SettleOptions = { consumer?: string };
+
+export class Group {
+  constructor(
+    private readonly context: Context,
+    readonly stream: string,
+    readonly name: string,
+  ) {}
+
+  /**
+   * Work the group: run the handler for each job, which is acknowledged when it returns, and given back as
+   * failed when it throws. Returns when the worker was told to end, by a signal, and what it had begun is done.
+   */
+  async work(handler: Handler, options: WorkOptions = {}): Promise<void> {
+    const { concurrency = 16, onError } = options;
+    const credit = options.credit ?? Math.max(64, 2 * concurrency);
+    const consumer = this.consumer({ ...options, credit });
+    const where = `group ${this.name} of stream ${this.stream}`;
+    const report = onError ?? ((error, job) => this.context.report(error, `job ${job.id}, ${where}`));
+    const worker = new Worker(consumer, handler, concurrency, report);
+    const forget = drainOn(worker, options);
+    try {
+      await this.open(consumer, options);
+      await worker.finished;
+    } finally {
+      forget();
+    }
+  }
+
+  /** Return jobs one by one; each is yours to acknowledge or give back. What is not, goes back with the loop's end. */
+  async *consume(options: ConsumeOptions = {}): AsyncGenerator<Job, void, void> {
+    const consumer = this.consumer(options);
+    const arrivals = new Arrivals(options.signal, () => consumer.take());
+    consumer.onJobs = () => arrivals.come();
+    consumer.onEnd = (error) => arrivals.end(error);
+    try {
+      await this.open(consumer, options);
+      for (let job = await arrivals.next(); job; job = await arrivals.next()) yield job;
+    } finally {
+      arrivals.close();
+      await consumer.close();
+    }
+  }
+
+  private consumer(options: ConsumeOptions): Consumer {
+    const names = { stream: this.stream, group: this.name };
+    return new Consumer(this.context.line, this.context.nextSub(), names, options);
+  }
+
+  // The group's policy says after which time others may claim.
+  private async open(consumer: Consumer, { claimIdleMs }: ConsumeOptions): Promise<void> {
+    consumer.open(claimIdleMs ?? (await this.info()).policy.claimIdleMs ?? undefined);
+  }
+
+  /** Make the group; one that is there with the same policy stays as it is. */
+  create(group: GroupInput = {}): Promise<GroupInfo> {
+    return this.context.rest.ask("PUT", this.path, { body: group, isRepeatable: true });
+  }
+
+  /** Return how the group is. */
+  info(): Promise<GroupInfo> {
+    return this.context.rest.ask("GET", this.path);
+  }
+
+  /** Set its position, or its policy. */
+  update(patch: GroupPatch): Promise<GroupInfo> {
+    return this.context.rest.ask("PATCH", this.path, { body: patch, isRepeatable: true });
+  }
+
+  /** Delete the group with what is pending. */
+  delete(): Promise<void> {
+    return this.context.rest.ask("DELETE", this.path);
+  }
+
+  /** Read as a consumer, by a request. */
+  read({ consumer, signal, ...body }: ReadGroup & Named): Promise<GroupEntries> {
+    return this.ask("read", { ...body }, { consumer, signal });
+  }
+
+  async ack(ids: string[], options: SettleOptions = {}): Promise<Settled[]> {
+    return (await this.ask<SettledEntries>("ack", { ids }, options)).results;
+  }
+
+  async nack(ids: string[], { consumer, ...options }: NackOptions & SettleOptions = {}): Promise<Settled[]> {
+    return (await this.ask<SettledEntries>("nack", { ids, ...options }, { consumer })).results;
+  }
+
+  async extend(ids: string[], options: SettleOptions): Promise<Settled[]> {
+    return (await this.ask<SettledEntries>("extend", { ids }, options)).results;
+  }
+
+  claim({ consumer, signal, ...body }: Claim & Named): Promise<Claimed> {
+    return this.ask("claim", { ...body }, { consumer, signal });
+  }
+
+  autoclaim({ consumer, signal, ...body }: Autoclaim & Named): Promise<Autoclaimed> {
+    return this.ask("autoclaim", { ...body }, { consumer, signal });
+  }
+
+  /** Return what is pending, with who holds it and for how long. */
+  async pending({ minIdleMs, ...options }: PendingOptions = {}): Promise<PendingEntry[]> {
+    const query = { ...options, min_idle_ms: minIdleMs };
+    return (await this.context.rest.ask<PendingEntries>("GET", `${this.path}/pending`, { query })).pending;
+  }
+
+  pendingSummary(): Promise<PendingSummary> {
+    return this.context.rest.ask("GET", `${this.path}/pending/summary`);
+  }
+
+  /** Send dead letters back, the oldest first. */
+  async redrive(redrive: Redrive = {}): Promise<Redriven[]> {
+    return (await this.ask<RedrivenEntries>("dead-letters/redrive", redrive)).results;
+  }
+
+  async consumers(): Promise<GroupConsumer[]> {
+    const consumers: GroupConsumer[] = [];
+    for (let cursor: string | undefined; ; ) {
+      const page: Consumers = await this.context.rest.ask("GET", `${this.path}/consumers`, { query: { cursor } });
+      consumers.push(...page.consumers);
+      if (page.nextCursor == null) return consumers;
+      cursor = page.nextCursor;
+    }
+  }
+
+  /** Remove a consumer; returns how much it held, which the others get. */
+  async deleteConsumer(consumer: string, pending: "release" | "drop" = "release"): Promise<number> {
+    const place = this.path + path`/consumers/${consumer}`;
+    return (await this.context.rest.ask<DeletedConsumer>("DELETE", place, { query: { pending } })).pending;
+  }
+
+  private get path(): string {
+    return path`/v1/streams/${this.stream}/groups/${this.name}`;
+  }
+
+  private ask<T>(verb: string, body: unknown, { consumer, signal }: Named = {}): Promise<T> {
+    return this.context.rest.ask("POST", `${this.path}/${verb}`, { query: { consumer }, body, signal });
+  }
+}

@@ -1,0 +1,14 @@
+export { Client, createClient, type ClientOptions } from "./client.js";
+export type { ConsumeOptions } from "./consumer.js";
+export type { Token } from "./wire/credentials.js";
+export { bytesOf, type Fields } from "./fields.js";
+export type { FollowOptions } from "./follower.js";
+export { Group, type PendingOptions, type SettleOptions } from "./group.js";
+export { Job, type NackOptions } from "./job.js";
+export type { ConnectionState, LiveState } from "./live/line.js";
+export type { LiveOptions } from "./live/live.js";
+export { type Code, Disconnected, Problem } from "./wire/problem.js";
+export type { Socket, SocketClass } from "./live/socket.js";
+export { type AppendOptions, type FollowHandlers, type Following, type ReadOptions, Stream } from "./stream.js";
+export type * from "./wire/types.js";
+export type { Handler, OnError, WorkOptions } from "./worker.js";

@@ -1,0 +1,76 @@
+/** Job: an entry delivered to a consumer, until it is settled. */
+import type { FieldMap, Delivery, Outcome } from "./wire/types.js";
+
+/** How an entry is given back: `fail` counts as tried in vain, `silent` does not, `fatal` is never tried again. */
+export interface NackOptions {
+  mode?: "silent" | "fail" | "fatal";
+  /** Nobody gets it before that; the group's policy says how long otherwise. */
+  delayMs?: number;
+}
+
+/** Who settles jobs. */
+export interface Settler {
+  ack(job: Job): Promise<Outcome>;
+  nack(job: Job, options: NackOptions): Promise<Outcome>;
+  extend(job: Job): Promise<Outcome>;
+}
+
+export class Job {
+  readonly id: string;
+  readonly fields: FieldMap;
+  /** How often it was delivered, this time included. */
+  readonly deliveries: number;
+  readonly idleMs: number;
+  /** Who had it before, if it was claimed. */
+  readonly claimedFrom: string | undefined;
+  /** The whole delivery, with `base64` and `pairs`. */
+  readonly delivery: Delivery;
+  /** Whether it was acknowledged or given back. */
+  isSettled = false;
+  /** Whether it belongs to another consumer now, or to nobody: what is done for it is done in vain. */
+  isLost = false;
+  private losing: AbortController | undefined;
+
+  /** @internal */
+  constructor(
+    delivery: Delivery,
+    private readonly settler: Settler,
+    /** @internal The connection that it came over, by number. */
+    public connection: number,
+  ) {
+    this.delivery = delivery;
+    this.id = delivery.id;
+    this.fields = delivery.fields;
+    this.deliveries = delivery.deliveries;
+    this.idleMs = delivery.idleMs;
+    this.claimedFrom = delivery.claimedFrom ?? undefined;
+  }
+
+  /** Aborted when the job is lost: another consumer has claimed it. */
+  get signal(): AbortSignal {
+    this.losing ??= new AbortController();
+    if (this.isLost) this.losing.abort();
+    return this.losing.signal;
+  }
+
+  /** Say that it is done; returns what became of it. */
+  ack(): Promise<Outcome> {
+    return this.settler.ack(this);
+  }
+
+  /** Give it back; the next consumer gets it, or it becomes a dead letter. */
+  nack(options: NackOptions = {}): Promise<Outcome> {
+    return this.settler.nack(this, options);
+  }
+
+  /** Say that it is still being worked on; jobs that you hold are extended by themselves. */
+  extend(): Promise<Outcome> {
+    return this.settler.extend(this);
+  }
+
+  /** @internal */
+  lose(): void {
+    this.isLost = true;
+    this.losing?.abort();
+  }
+}

@@ -1,0 +1,48 @@
+/**
+ * Line: what carries subscriptions, be it a WebSocket or events. A subscriber says what it wants each time
+ * the line is open, and is told what comes.
+ */
+import type { ClientFrame, Entries, State, SubscribeFrame, Subscribed } from "../wire/frames.js";
+import type { Settled } from "../wire/types.js";
+
+/** `idle`: nothing is subscribed; `paused`: the page is hidden; `lost`: it comes back; `closed`: it does not. */
+export type ConnectionState = "idle" | "connecting" | "open" | "paused" | "lost" | "closed";
+
+export type Wanted = Omit<SubscribeFrame, "type" | "rid" | "sub">;
+export type LiveState = State["state"];
+export type Settlement = Extract<ClientFrame, { type: "ack" | "nack" | "extend" }>;
+
+export interface Subscriber {
+  /** Whether it would be a loss if the connection ended now. */
+  readonly isBusy: boolean;
+  /** Return what to ask for, now and after each reconnection. */
+  wanted(): Wanted;
+  subscribed(frame: Subscribed): void;
+  entries(frame: Entries): void;
+  state(state: LiveState): void;
+  claimed(ids: string[], by: string): void;
+  /** The connection was lost; it comes back. */
+  lost(): void;
+  /** Nothing more comes, for this reason; without one it was asked for. */
+  ended(error?: Error): void;
+}
+
+export interface Line {
+  /** Whether somebody waits for an answer. */
+  readonly isBusy: boolean;
+  add(sub: string, subscriber: Subscriber): void;
+  /** End a subscription; returns when all that was sent for it before is done. */
+  remove(sub: string): Promise<void>;
+  /** Let so many more entries come. */
+  credit(sub: string, entries: number): void;
+  /**
+   * Settle entries.
+   * @throws Disconnected if there is no connection, or it was lost before the answer came
+   */
+  settle(frame: Settlement): Promise<Settled[]>;
+  /** Give the connection up until `resume`. */
+  pause(): void;
+  /** Connect now, also before the next attempt is due. */
+  resume(): void;
+  close(): void;
+}

@@ -1,0 +1,100 @@
+/**
+ * Live: the one line that all subscriptions of a client share. It is a WebSocket. It is events where the
+ * platform has no WebSocket, or where none passes after a few attempts and requests do.
+ */
+import type { ConnectionState, Line, Settlement, Subscriber } from "./line.js";
+import { Disconnected } from "../wire/problem.js";
+import type { Rest } from "../wire/rest.js";
+import { watchPage } from "./page.js";
+import type { SocketClass } from "./socket.js";
+import { SocketLine } from "./socket-line.js";
+import type { Settled } from "../wire/types.js";
+
+const ATTEMPTS_MAX = 3;
+
+export interface LiveOptions {
+  /** The class of WebSockets; that of the platform unless given. */
+  WebSocket?: SocketClass | undefined;
+  /** `events`: a request for each subscription, without trying a WebSocket first. */
+  transport?: "events" | undefined;
+  /** A page that is hidden for so long gives its connection up until it is seen again; `Infinity`: never. */
+  hiddenMs?: number | undefined;
+  /** Told how the connection is, and with which code it was closed. */
+  onState?: ((state: ConnectionState, code?: number) => void) | undefined;
+}
+
+export class Live implements Line {
+  state: ConnectionState = "idle";
+  private line: Line | undefined; // until the code of events is there, there is none
+  private isOver = false;
+  private readonly subscribers = new Map<string, Subscriber>();
+  private readonly forgetPage: () => void;
+
+  constructor(
+    private readonly rest: Rest,
+    private readonly options: LiveOptions,
+  ) {
+    const { transport, WebSocket = globalThis.WebSocket as SocketClass | undefined, hiddenMs = 30_000 } = options;
+    if (WebSocket && !transport) {
+      const unreached = (attempts: number) => attempts >= ATTEMPTS_MAX && void this.fallBack();
+      const watcher = { state: this.onState, unreached };
+      this.line = new SocketLine(rest.url, WebSocket, rest.credentials, watcher);
+    } else void this.useEvents();
+    this.forgetPage = watchPage(this, hiddenMs);
+  }
+
+  get isBusy(): boolean {
+    return !!this.line?.isBusy || [...this.subscribers.values()].some((subscriber) => subscriber.isBusy);
+  }
+
+  add(sub: string, subscriber: Subscriber): void {
+    this.subscribers.set(sub, subscriber);
+    this.line?.add(sub, subscriber);
+  }
+
+  async remove(sub: string): Promise<void> {
+    this.subscribers.delete(sub);
+    await this.line?.remove(sub);
+  }
+
+  credit(sub: string, entries: number): void {
+    this.line?.credit(sub, entries);
+  }
+
+  async settle(frame: Settlement): Promise<Settled[]> {
+    if (!this.line) throw new Disconnected("there is no connection");
+    return this.line.settle(frame);
+  }
+
+  pause(): void {
+    this.line?.pause();
+  }
+
+  resume(): void {
+    this.line?.resume();
+  }
+
+  close(): void {
+    this.isOver = true;
+    this.forgetPage();
+    this.line?.close();
+  }
+
+  private readonly onState = (state: ConnectionState, code?: number): void => {
+    this.state = state;
+    this.options.onState?.(state, code);
+  };
+
+  private async fallBack(): Promise<void> {
+    const { line } = this;
+    if ((await this.rest.isReachable()) && line instanceof SocketLine && line.retire()) await this.useEvents();
+  }
+
+  private async useEvents(): Promise<void> {
+    this.line = undefined;
+    const { EventsLine } = await import("./events-line.js"); // few need it
+    if (this.isOver) return;
+    this.line = new EventsLine(this.rest, this.onState);
+    for (const [sub, subscriber] of this.subscribers) this.line.add(sub, subscriber);
+  }
+}

@@ -1,0 +1,167 @@
+/** Stream: append to it, read it, follow it, change it. */
+import { Arrivals } from "./arrivals.js";
+import { type Context, randomName } from "./context.js";
+import { Follower, type FollowOptions } from "./follower.js";
+import { entryOf, type Fields } from "./fields.js";
+import { Group } from "./group.js";
+import { path } from "./wire/rest.js";
+import type {
+  Appended, AppendedBatch, DeletedEntries, Deletions, Entries, Entry, GroupInfo, Groups, StreamConfig, StreamDetail,
+  StreamInfo, Trim, Trimmed,
+} from "./wire/types.js";
+
+export interface ReadOptions {
+  /** After this id; or a range, by `start` and `end`. */
+  after?: string;
+  start?: string;
+  end?: string;
+  order?: "asc" | "desc";
+  limit?: number;
+  /** With `after`: how long to wait if there is nothing. */
+  waitMs?: number;
+  signal?: AbortSignal;
+}
+
+export interface AppendOptions {
+  /** Names this append, so that it is made once; the client chooses one unless given. */
+  idempotencyKey?: string;
+  /** Append only if this is the stream's last id. */
+  lastId?: string;
+  signal?: AbortSignal;
+}
+
+/** What is told of a stream that is followed by callbacks. */
+export interface FollowHandlers extends FollowOptions {
+  /** Called with what has come; the next call waits for the promise it returns. */
+  onEntries(entries: Entry[]): unknown;
+  /** Nothing more comes, for this reason. */
+  onError?: (error: unknown) => void;
+}
+
+/** A subscription that ends when it is told to. */
+export interface Following {
+  close(): void;
+}
+
+export class Stream {
+  constructor(
+    private readonly context: Context,
+    readonly name: string,
+  ) {}
+
+  private get path(): string {
+    return path`/v1/streams/${this.name}`;
+  }
+
+  /** Return a group of this stream; it is made by its `create`. */
+  group(name: string): Group {
+    return new Group(this.context, this.name, name);
+  }
+
+  /** Append an entry; returns its id. It is sent again until it is known to be there, and is there once. */
+  async append(fields: Fields, options: AppendOptions = {}): Promise<string> {
+    return (await this.add<Appended>("", entryOf(fields), options)).id;
+  }
+
+  /** Append entries, all or none; returns their ids. */
+  async appendMany(entries: Fields[], options: AppendOptions = {}): Promise<string[]> {
+    return (await this.add<AppendedBatch>("/batch", entries.map(entryOf), options)).ids;
+  }
+
+  private add<T>(place: string, body: unknown, { idempotencyKey, lastId, signal }: AppendOptions): Promise<T> {
+    const headers: Record<string, string> = {
+      "idempotency-key": idempotencyKey ?? randomName(),
+      "idempotency-producer": this.context.producer,
+    };
+    if (lastId !== undefined) headers["if-match"] = `"${lastId}"`;
+    const request = { body, headers, signal, isRepeatable: true };
+    return this.context.rest.ask("POST", `${this.path}/entries${place}`, request);
+  }
+
+  /** Read a range, or what comes after an id. */
+  read({ signal, waitMs, ...range }: ReadOptions = {}): Promise<Entries> {
+    const query = { ...range, wait_ms: waitMs };
+    return this.context.rest.ask("GET", `${this.path}/entries`, { query, signal });
+  }
+
+  /** Follow the stream: an endless loop, over every reconnection. It ends with the loop or its signal. */
+  async *follow(options: FollowOptions = {}): AsyncGenerator<Entry, void, void> {
+    const { signal } = options;
+    const arrivals = new Arrivals<Entry[]>(signal);
+    const follower = this.reader(options, (entries) => arrivals.add(entries), (error) => arrivals.end(error));
+    try {
+      for (let entries = await arrivals.next(); entries; entries = await arrivals.next()) {
+        for (const entry of entries) {
+          if (signal?.aborted) return;
+          yield entry;
+        }
+        follower.taken(entries.length);
+      }
+    } finally {
+      arrivals.close();
+      follower.close();
+    }
+  }
+
+  /** Follow the stream by callbacks. */
+  subscribe({ onEntries, onError, ...options }: FollowHandlers): Following {
+    let before: Promise<unknown> = Promise.resolve();
+    const fail = (error: unknown) => (onError ? onError(error) : this.context.report(error, `stream ${this.name}`));
+    const take = (entries: Entry[]) => {
+      before = before.then(() => onEntries(entries)).then(
+        () => follower.taken(entries.length),
+        (error) => (follower.close(), fail(error)),
+      );
+    };
+    const follower = this.reader(options, take, (error) => void before.then(() => error && fail(error)));
+    options.signal?.addEventListener("abort", () => follower.close(), { once: true });
+    return follower;
+  }
+
+  private reader(
+    options: FollowOptions, onEntries: (entries: Entry[]) => void, onEnd: (error?: Error) => void,
+  ): Follower {
+    return new Follower(this.context.line, this.context.nextSub(), this.name, options, onEntries, onEnd);
+  }
+
+  /** Return how the stream is. */
+  info(): Promise<StreamDetail> {
+    return this.context.rest.ask("GET", this.path);
+  }
+
+  /** Make the stream; its first append makes it, too. */
+  create(config: StreamConfig = {}): Promise<StreamInfo> {
+    return this.context.rest.ask("PUT", this.path, { body: config, isRepeatable: true });
+  }
+
+  /** Change its bounds; null removes one. */
+  update(config: StreamConfig): Promise<StreamInfo> {
+    return this.context.rest.ask("PATCH", this.path, { body: config, isRepeatable: true });
+  }
+
+  /** Remove the oldest entries; returns how many. */
+  async trim(trim: Partial<Trim>): Promise<number> {
+    return (await this.context.rest.ask<Trimmed>("POST", `${this.path}/trim`, { body: trim })).removed;
+  }
+
+  /** Delete entries, with the outcome of each. */
+  deleteEntries(ids: string[], references?: Deletions["references"]): Promise<DeletedEntries> {
+    return this.context.rest.ask("POST", `${this.path}/entries/delete`, { body: { ids, references } });
+  }
+
+  /** Delete the stream with its groups. */
+  delete(): Promise<void> {
+    return this.context.rest.ask("DELETE", this.path);
+  }
+
+  /** Return its groups. */
+  async groups(): Promise<GroupInfo[]> {
+    const groups: GroupInfo[] = [];
+    for (let cursor: string | undefined; ; ) {
+      const page: Groups = await this.context.rest.ask("GET", `${this.path}/groups`, { query: { cursor } });
+      groups.push(...page.groups);
+      if (page.nextCursor == null) return groups;
+      cursor = page.nextCursor;
+    }
+  }
+}

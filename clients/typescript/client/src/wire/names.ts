@@ -1,0 +1,36 @@
+/** Names: the wire has snake_case, programs have camelCase. What users have named is left as it is. */
+
+const known = new Map<string, string>();
+
+function camelName(name: string): string {
+  let camel = known.get(name);
+  if (camel === undefined) {
+    camel = name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+    known.set(name, camel);
+  }
+  return camel;
+}
+
+function snakeName(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+function renamed(value: unknown, rename: (name: string) => string): unknown {
+  if (Array.isArray(value)) return typeof value[0] === "object" ? value.map((item) => renamed(item, rename)) : value;
+  if (value === null || typeof value !== "object") return value;
+  const result: Record<string, unknown> = {};
+  for (const [name, item] of Object.entries(value)) {
+    result[rename(name)] = name === "fields" ? item : renamed(item, rename);
+  }
+  return result;
+}
+
+/** Return a value of the wire as programs see it. */
+export function fromWire<T>(value: unknown): T {
+  return renamed(value, camelName) as T;
+}
+
+/** Return a value of a program as it is on the wire. */
+export function toWire(value: unknown): unknown {
+  return renamed(value, snakeName);
+}

@@ -1,0 +1,40 @@
+/**
+ * Errors. A gateway says why it refuses a request (`Problem`); without a connection nobody says anything
+ * (`Disconnected`). There are no others but those of wrong arguments.
+ */
+import type { ProblemDetails } from "./types.js";
+
+/** What happened, for programs: the closed list of the contract. */
+export type Code = ProblemDetails["code"];
+
+/** The gateway has refused a request; nothing was changed. */
+export class Problem extends Error {
+  override readonly name = "Problem";
+  readonly code: Code;
+  readonly status: number;
+  /** Whether the same request may succeed later. */
+  readonly retryable: boolean;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(readonly details: ProblemDetails) {
+    super(details.detail);
+    this.code = details.code;
+    this.status = details.status;
+    this.retryable = details.retryable;
+    this.retryAfterMs = details.retryAfterMs ?? undefined;
+  }
+}
+
+/** There is no connection, or it was lost before the answer came. */
+export class Disconnected extends Error {
+  override readonly name = "Disconnected";
+
+  constructor(
+    message: string,
+    /** Why the WebSocket was closed, if it was one. */
+    readonly closeCode?: number,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+}

@@ -1,0 +1,122 @@
+/** Rest: requests by `fetch`, tried again where that is safe, with the problems of the gateway as errors. */
+import { backoffMs, waited } from "./backoff.js";
+import type { Credentials } from "./credentials.js";
+import { fromWire, toWire } from "./names.js";
+import { Disconnected, Problem } from "./problem.js";
+import type { ProblemDetails } from "./types.js";
+
+type Value = string | number | boolean | null | undefined;
+
+/** What a request says besides its method and its path. */
+export interface Request {
+  query?: Record<string, Value>;
+  body?: unknown;
+  headers?: Record<string, string>;
+  signal?: AbortSignal | undefined;
+  /** Whether it does no harm to send it twice, where nobody knows if it arrived. */
+  isRepeatable?: boolean;
+}
+
+/** Return a path of the contract, with names as they stand in a URL. */
+export function path(strings: TemplateStringsArray, ...names: string[]): string {
+  return String.raw({ raw: strings }, ...names.map(encodeURIComponent));
+}
+
+export class Rest {
+  /** Where the gateway is, without a slash at the end. */
+  readonly url: string;
+
+  constructor(
+    url: string,
+    readonly credentials: Credentials,
+    private readonly retryMs: number,
+    private readonly fetching: typeof fetch = (...words) => fetch(...words),
+  ) {
+    this.url = (url.includes("://") ? url : `http://${url}`).replace(/\/+$/, "");
+  }
+
+  /**
+   * Ask the gateway for something; returns its answer, with names in camelCase.
+   * @throws Problem if it refuses, Disconnected if it cannot be reached
+   */
+  async ask<T = void>(method: string, path: string, request: Request = {}): Promise<T> {
+    const response = await this.open(method, path, request);
+    const text = await response.text();
+    return (text === "" ? undefined : fromWire(JSON.parse(text))) as T;
+  }
+
+  /** Tell whether the gateway answers at all. */
+  async isReachable(): Promise<boolean> {
+    return this.send("GET", "/healthz", {}).then(
+      () => true,
+      (error) => error instanceof Problem,
+    );
+  }
+
+  /** Ask the gateway, and return its answer unread. */
+  async open(method: string, path: string, request: Request = {}): Promise<Response> {
+    const endsAt = Date.now() + this.retryMs;
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        return await this.authorized(method, path, request);
+      } catch (error) {
+        request.signal?.throwIfAborted();
+        const isRefused = error instanceof Problem;
+        // What was refused changed nothing. What was lost may have arrived.
+        const mayRepeat = isRefused ? error.retryable : request.isRepeatable || method === "GET";
+        const delayMs = (isRefused && error.retryAfterMs) || backoffMs(attempt);
+        if (!mayRepeat || Date.now() + delayMs > endsAt) throw error;
+        await waited(delayMs, request.signal);
+      }
+    }
+  }
+
+  /** Send a request; once more with a fresh token if the one in use is refused. */
+  private async authorized(method: string, path: string, request: Request): Promise<Response> {
+    const token = await this.credentials.current();
+    try {
+      return await this.send(method, path, request, token);
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 401) throw error;
+      const fresh = await this.credentials.renewed(token);
+      if (fresh === undefined) throw error;
+      return this.send(method, path, request, fresh);
+    }
+  }
+
+  private async send(method: string, path: string, request: Request, token?: string): Promise<Response> {
+    const { query = {}, body, signal } = request;
+    const words = Object.entries(query).filter(([, value]) => value != null);
+    const url = new URL(this.url + path);
+    url.search = new URLSearchParams(words.map(([name, value]) => [name, String(value)])).toString();
+    const headers = new Headers(request.headers);
+    if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
+    const init: RequestInit = { method, headers, signal: signal ?? null };
+    if (body !== undefined) {
+      const type = method === "PATCH" ? "application/merge-patch+json" : "application/json";
+      headers.set("content-type", type);
+      init.body = JSON.stringify(toWire(body));
+    }
+    let response: Response;
+    try {
+      response = await this.fetching(url, init);
+    } catch (error) {
+      signal?.throwIfAborted();
+      throw new Disconnected(`the gateway cannot be reached at ${this.url}`, undefined, { cause: error });
+    }
+    if (!response.ok) throw await refusal(response);
+    return response;
+  }
+}
+
+/** Return the problem in an answer; also something that is no gateway may have answered. */
+async function refusal(response: Response): Promise<Error> {
+  const text = await response.text();
+  try {
+    const details = fromWire<ProblemDetails>(JSON.parse(text));
+    if (details.code) return new Problem(details);
+  } catch {
+    // No JSON: then it was a proxy.
+  }
+  return new Disconnected(`${response.url} answered ${response.status} ${response.statusText}`);
+}

@@ -1,0 +1,942 @@
+// Made by `npm run types` of openapi/openapi.json; not to be edited.
+
+/**
+ * What became of one id of an ack, nack or extend.
+ */
+export type Outcome = "acked" | "released" | "extended" | "not_pending" | "claimed";
+export type OnDisconnect = "release" | "keep";
+/**
+ * What became of one id of a delete.
+ */
+export type Deletion = "deleted" | "not_found" | "referenced";
+
+export interface Types {
+  Entry: Entry;
+  Delivery: Delivery;
+  EntryInput: EntryInput;
+  Entries: Entries;
+  GroupEntries: GroupEntries;
+  Appended: Appended;
+  AppendedBatch: AppendedBatch;
+  Settled: Settled;
+  SettledEntries: SettledEntries;
+  StreamInfo: StreamInfo;
+  StreamDetail: StreamDetail;
+  StreamConfig: StreamConfig;
+  Streams: Streams;
+  Trim: Trim;
+  Deletion: Deletion;
+  Deletions: Deletions;
+  GroupInfo: GroupInfo;
+  Groups: Groups;
+  GroupInput: GroupInput;
+  GroupPatch: GroupPatch;
+  Policy: Policy;
+  Consumers: Consumers;
+  GroupConsumer: GroupConsumer;
+  ReadGroup: ReadGroup;
+  Nack: Nack;
+  Claim: Claim;
+  Claimed: Claimed;
+  Autoclaim: Autoclaim;
+  Autoclaimed: Autoclaimed;
+  PendingEntry: PendingEntry;
+  PendingSummary: PendingSummary;
+  Redrive: Redrive;
+  Redriven: Redriven;
+  RedrivenEntries: RedrivenEntries;
+  PendingEntries: PendingEntries;
+  Trimmed: Trimmed;
+  DeletedEntries: DeletedEntries;
+  DeletedConsumer: DeletedConsumer;
+  Ticket: Ticket;
+  TicketRequest: TicketRequest;
+  Gap: Gap;
+  ProblemDetails: ProblemDetails;
+}
+/**
+ * One element of a stream.
+ */
+export interface Entry {
+  /**
+   * Entry id.
+   */
+  id: string;
+  fields: FieldMap;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[] | null;
+  /**
+   * All fields in order, where a name repeats.
+   */
+  pairs?: string[][] | null;
+  /**
+   * True if a name is not UTF-8: then all names are base64 text.
+   */
+  namesBase64?: boolean | null;
+}
+/**
+ * The entry's fields.
+ */
+export interface FieldMap {
+  [k: string]: string;
+}
+/**
+ * An entry handed to a consumer.
+ */
+export interface Delivery {
+  /**
+   * Entry id.
+   */
+  id: string;
+  fields: FieldMap;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[] | null;
+  /**
+   * All fields in order, where a name repeats.
+   */
+  pairs?: string[][] | null;
+  /**
+   * True if a name is not UTF-8: then all names are base64 text.
+   */
+  namesBase64?: boolean | null;
+  /**
+   * How often it was delivered, this time included.
+   */
+  deliveries: number;
+  /**
+   * How long it had been idle when it was claimed.
+   */
+  idleMs: number;
+  /**
+   * Whom it was taken from.
+   */
+  claimedFrom?: string | null;
+}
+/**
+ * An entry to append.
+ */
+export interface EntryInput {
+  fields?: FieldMap | null;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[] | null;
+  /**
+   * Instead of `fields`, where names repeat or their order matters.
+   */
+  pairs?: string[][] | null;
+  /**
+   * All names are base64 text of bytes.
+   */
+  namesBase64?: boolean;
+  /**
+   * `*`, `ms-*`, or an explicit id above the last.
+   */
+  id?: string;
+}
+/**
+ * Entries of one stream.
+ */
+export interface Entries {
+  entries: Entry[];
+  /**
+   * Cursor for the next read, ascending.
+   */
+  nextAfter: string | null;
+  /**
+   * The stream's last id.
+   */
+  lastId: string;
+  /**
+   * What trimming took between the cursor and the oldest.
+   */
+  gap: Gap | null;
+}
+/**
+ * Entries a reader missed because trimming took them: above `from`, up to `to`.
+ */
+export interface Gap {
+  /**
+   * Entry id.
+   */
+  from: string;
+  /**
+   * Entry id.
+   */
+  to: string;
+}
+/**
+ * What a consumer got.
+ */
+export interface GroupEntries {
+  entries: Delivery[];
+  /**
+   * Own pending ids whose entries are gone from the stream; ack them.
+   */
+  deletedIds?: string[] | null;
+  /**
+   * Entries the group has still to be given, if known.
+   */
+  lag: number | null;
+  /**
+   * Entries this consumer holds now.
+   */
+  pending: number;
+  /**
+   * Whether there is more, and why not.
+   */
+  state: "live" | "caught_up" | "max_pending";
+}
+/**
+ * What an append made.
+ */
+export interface Appended {
+  /**
+   * Entry id.
+   */
+  id: string;
+}
+/**
+ * What a batch of appends made.
+ */
+export interface AppendedBatch {
+  count: number;
+  /**
+   * Entry id.
+   */
+  firstId: string;
+  /**
+   * Entry id.
+   */
+  lastId: string;
+  /**
+   * One per entry, in order.
+   */
+  ids: string[];
+}
+/**
+ * What became of one id.
+ */
+export interface Settled {
+  /**
+   * Entry id.
+   */
+  id: string;
+  outcome: Outcome;
+}
+/**
+ * What became of each id, in order.
+ */
+export interface SettledEntries {
+  results: Settled[];
+}
+/**
+ * A stream.
+ */
+export interface StreamInfo {
+  name: string;
+  /**
+   * Identity of this life of the name; a later life has a greater.
+   */
+  epoch: number;
+  /**
+   * Entries in it.
+   */
+  length: number;
+  /**
+   * Of the oldest entry; null if it is empty.
+   */
+  firstId: string | null;
+  /**
+   * The last id ever generated.
+   */
+  lastId: string;
+  /**
+   * The greatest id ever deleted; trims do not count.
+   */
+  maxDeletedId: string;
+  /**
+   * Entries ever added.
+   */
+  entriesAdded: number;
+  /**
+   * How many groups it has.
+   */
+  groups: number;
+  /**
+   * How many chunks hold its entries.
+   */
+  chunks: number;
+  config: StreamConfig;
+}
+/**
+ * How long a stream keeps its entries and its writers' keys; null is what holds by default.
+ */
+export interface StreamConfig {
+  /**
+   * Keep the newest so many.
+   */
+  maxLength?: number | null;
+  /**
+   * Keep entries whose id is not older.
+   */
+  maxAgeMs?: number | null;
+  /**
+   * How long an idempotency key protects; 100 s unless given.
+   */
+  idempotencyWindowMs?: number | null;
+  /**
+   * Keys remembered of each producer, the newest; 100 unless given.
+   */
+  idempotencyMax?: number | null;
+}
+/**
+ * A stream, and with `full` what is in it.
+ */
+export interface StreamDetail {
+  name: string;
+  /**
+   * Identity of this life of the name; a later life has a greater.
+   */
+  epoch: number;
+  /**
+   * Entries in it.
+   */
+  length: number;
+  /**
+   * Of the oldest entry; null if it is empty.
+   */
+  firstId: string | null;
+  /**
+   * The last id ever generated.
+   */
+  lastId: string;
+  /**
+   * The greatest id ever deleted; trims do not count.
+   */
+  maxDeletedId: string;
+  /**
+   * Entries ever added.
+   */
+  entriesAdded: number;
+  /**
+   * How many groups it has.
+   */
+  groups: number;
+  /**
+   * How many chunks hold its entries.
+   */
+  chunks: number;
+  config: StreamConfig;
+  firstEntry: Entry | null;
+  lastEntry: Entry | null;
+  /**
+   * With `full`: the oldest entries.
+   */
+  entries?: Entry[] | null;
+  /**
+   * With `full`: groups, consumers and pending entries.
+   */
+  groupDetails?: GroupDetail[] | null;
+  /**
+   * With `full`: how many more groups there are.
+   */
+  groupsLeftOut?: number | null;
+}
+/**
+ * A group with what is pending and with whom.
+ */
+export interface GroupDetail {
+  name: string;
+  /**
+   * Last delivered id; the group reads after it.
+   */
+  lastId: string;
+  /**
+   * Its place in all entries ever added, if known.
+   */
+  entriesRead: number | null;
+  /**
+   * Entries it has still to be given, if known.
+   */
+  lag: number | null;
+  /**
+   * Entries delivered and not acknowledged.
+   */
+  pending: number;
+  /**
+   * Those of them nobody owns: the next reader gets them.
+   */
+  released: number;
+  consumers: number;
+  policy: Policy;
+  pendingEntries: PendingEntry[];
+  consumerDetails: GroupConsumer[];
+  /**
+   * How many more consumers it has.
+   */
+  consumersLeftOut: number;
+}
+/**
+ * What a group does by itself; every part may be left out or null.
+ */
+export interface Policy {
+  /**
+   * Reads that do not say it take over entries idle for so long.
+   */
+  claimIdleMs?: number | null;
+  /**
+   * An entry delivered so often goes to `dead_letter_stream` when it fails.
+   */
+  maxDeliveries?: number | null;
+  /**
+   * Where such entries go, with `_stream`, `_id`, `_group`, `_deliveries` and `_reason` behind their own fields.
+   */
+  deadLetterStream?: string | null;
+  /**
+   * How long a failed entry rests before its 2nd, 3rd … delivery.
+   */
+  backoffMs?: number[] | null;
+  /**
+   * A consumer with so many unacknowledged entries gets no more.
+   */
+  maxPending?: number | null;
+  /**
+   * What becomes of a connection's unacknowledged entries in the end.
+   */
+  onDisconnect?: OnDisconnect | null;
+  /**
+   * A consumer idle for so long, with nothing pending, is removed.
+   */
+  consumerTtlMs?: number | null;
+}
+/**
+ * An entry that was delivered and not acknowledged.
+ */
+export interface PendingEntry {
+  /**
+   * Entry id.
+   */
+  id: string;
+  /**
+   * Who holds it; null: nobody, it was given back.
+   */
+  consumer: string | null;
+  /**
+   * Since its last delivery; null: nobody holds it.
+   */
+  idleMs: number | null;
+  deliveries: number;
+}
+/**
+ * A consumer of a group.
+ */
+export interface GroupConsumer {
+  name: string;
+  /**
+   * Entries it holds.
+   */
+  pending: number;
+  /**
+   * Since it last tried to read or claim.
+   */
+  idleMs: number;
+  /**
+   * Since it last got something; null: never.
+   */
+  inactiveMs: number | null;
+}
+/**
+ * A page of streams, by name.
+ */
+export interface Streams {
+  streams: StreamInfo[];
+  /**
+   * Pass it as `cursor` for the next page; null: this was the last.
+   */
+  nextCursor: string | null;
+}
+/**
+ * Which entries to keep: give `max_length` or `min_id`.
+ */
+export interface Trim {
+  /**
+   * Keep the newest so many.
+   */
+  maxLength?: number | null;
+  /**
+   * Keep this id and all above.
+   */
+  minId?: string | null;
+  /**
+   * Remove only what goes cheaply, and so keep a little more.
+   */
+  approximate?: boolean;
+  /**
+   * With `approximate`: remove so many at most; 0 is no limit.
+   */
+  limit?: number | null;
+  /**
+   * Where an entry is pending in a group: `keep` removes it and it stays pending there, `delete` makes it pending no more, `acked` spares what a group has not read or not acknowledged.
+   */
+  references?: "keep" | "delete" | "acked";
+}
+/**
+ * Which entries to delete, and what becomes of them where they are pending.
+ */
+export interface Deletions {
+  /**
+   * @minItems 1
+   */
+  ids: string[];
+  /**
+   * Where an entry is pending in a group: `keep` removes it and it stays pending there, `delete` makes it pending no more, `acked` spares what a group has not read or not acknowledged.
+   */
+  references?: "keep" | "delete" | "acked";
+}
+/**
+ * A consumer group.
+ */
+export interface GroupInfo {
+  name: string;
+  /**
+   * Last delivered id; the group reads after it.
+   */
+  lastId: string;
+  /**
+   * Its place in all entries ever added, if known.
+   */
+  entriesRead: number | null;
+  /**
+   * Entries it has still to be given, if known.
+   */
+  lag: number | null;
+  /**
+   * Entries delivered and not acknowledged.
+   */
+  pending: number;
+  /**
+   * Those of them nobody owns: the next reader gets them.
+   */
+  released: number;
+  consumers: number;
+  policy: Policy;
+}
+/**
+ * A page of the groups of a stream, by name.
+ */
+export interface Groups {
+  groups: GroupInfo[];
+  /**
+   * Pass it as `cursor` for the next page; null: this was the last.
+   */
+  nextCursor: string | null;
+}
+/**
+ * A group to create.
+ */
+export interface GroupInput {
+  /**
+   * Read after this id; `$` is the last one, `0` reads everything.
+   */
+  start?: string;
+  /**
+   * Create the stream if it is not there.
+   */
+  createStream?: boolean;
+  /**
+   * How many entries lie before `start`, if you know; `lag` follows from it.
+   */
+  entriesRead?: number | null;
+  policy?: Policy | null;
+}
+/**
+ * What to change of a group; give at least one.
+ */
+export interface GroupPatch {
+  start?: string | null;
+  /**
+   * How many entries lie before its position; unknown if only `start` is given.
+   */
+  entriesRead?: number | null;
+  /**
+   * The parts to change; a part that is null is removed.
+   */
+  policy?: Policy | null;
+}
+/**
+ * A page of the consumers of a group, by name.
+ */
+export interface Consumers {
+  consumers: GroupConsumer[];
+  /**
+   * Pass it as `cursor` for the next page; null: this was the last.
+   */
+  nextCursor: string | null;
+}
+/**
+ * A read as a consumer of a group; every part may be left out.
+ */
+export interface ReadGroup {
+  /**
+   * Entries at most.
+   */
+  limit?: number;
+  /**
+   * How long to wait if there is nothing.
+   */
+  waitMs?: number;
+  /**
+   * First take entries pending with anybody and idle for so long.
+   */
+  claimIdleMs?: number | null;
+  /**
+   * `>`: entries new to the group. `0` or an id: one's own pending ones.
+   */
+  from?: string;
+  /**
+   * New entries need no acknowledgement.
+   */
+  noAck?: boolean;
+  /**
+   * Acknowledge these first.
+   */
+  ack?: string[];
+}
+/**
+ * Deliveries to give back.
+ */
+export interface Nack {
+  /**
+   * @minItems 1
+   */
+  ids: string[];
+  /**
+   * `silent`: it was never tried, and does not count. `fail`: it was tried. `fatal`: it cannot work; its count becomes the greatest there is.
+   */
+  mode?: "silent" | "fail" | "fatal";
+  /**
+   * Nobody gets them before that; the group's `backoff_ms` if it is left out.
+   */
+  delayMs?: number | null;
+}
+/**
+ * Pending entries to take over.
+ */
+export interface Claim {
+  /**
+   * @minItems 1
+   */
+  ids: string[];
+  /**
+   * Leave out those idle for less.
+   */
+  minIdleMs: number;
+  /**
+   * Set their idle time to this.
+   */
+  idleMs?: number | null;
+  /**
+   * Set their delivery time to this.
+   */
+  timeMs?: number | null;
+  /**
+   * Set their delivery count to this.
+   */
+  retryCount?: number | null;
+  /**
+   * Make live entries pending that are not.
+   */
+  force?: boolean;
+  /**
+   * Answer only ids, and do not count a delivery.
+   */
+  justId?: boolean;
+}
+/**
+ * What a claim got.
+ */
+export interface Claimed {
+  ids: string[];
+  /**
+   * The entries, unless `just_id`.
+   */
+  entries?: Delivery[] | null;
+  /**
+   * Were pending, are gone from the stream, and are pending no more.
+   */
+  deletedIds: string[];
+}
+/**
+ * Idle entries to take over, whichever they are.
+ */
+export interface Autoclaim {
+  /**
+   * Leave out those idle for less.
+   */
+  minIdleMs: number;
+  /**
+   * Begin at this id; `next` of the page before.
+   */
+  start?: string;
+  /**
+   * Entries at most.
+   */
+  limit?: number;
+  /**
+   * Answer only ids, and do not count a delivery.
+   */
+  justId?: boolean;
+}
+/**
+ * A page of what an autoclaim got.
+ */
+export interface Autoclaimed {
+  ids: string[];
+  /**
+   * The entries, unless `just_id`.
+   */
+  entries?: Delivery[] | null;
+  /**
+   * Were pending, are gone from the stream, and are pending no more.
+   */
+  deletedIds: string[];
+  /**
+   * `start` of the next page; `0-0` when the scan is complete.
+   */
+  next: string;
+}
+/**
+ * What is pending, and with whom.
+ */
+export interface PendingSummary {
+  count: number;
+  minId: string | null;
+  maxId: string | null;
+  /**
+   * Who holds entries, by name.
+   */
+  consumers: ConsumerPending[];
+  /**
+   * How many more consumers hold entries.
+   */
+  consumersLeftOut: number;
+}
+/**
+ * How much a consumer holds.
+ */
+export interface ConsumerPending {
+  name: string;
+  pending: number;
+}
+/**
+ * Dead letters to send back; all parts may be left out.
+ */
+export interface Redrive {
+  /**
+   * By their ids in the dead letter stream; else the oldest.
+   */
+  ids?: string[] | null;
+  /**
+   * So many at most.
+   */
+  limit?: number;
+}
+/**
+ * A dead letter that was sent back.
+ */
+export interface Redriven {
+  /**
+   * Its id in the dead letter stream, where it is no more.
+   */
+  id: string;
+  /**
+   * `released`: the group's next reader gets the entry. `appended`: it was gone from its stream and is a new entry there, for every group.
+   */
+  outcome: "released" | "appended";
+  /**
+   * Its id in the stream it came from.
+   */
+  entryId: string;
+}
+/**
+ * What became of each dead letter.
+ */
+export interface RedrivenEntries {
+  results: Redriven[];
+}
+/**
+ * Pending entries, by id.
+ */
+export interface PendingEntries {
+  pending: PendingEntry[];
+}
+/**
+ * What a trim did.
+ */
+export interface Trimmed {
+  removed: number;
+}
+/**
+ * What became of each id, in order.
+ */
+export interface DeletedEntries {
+  results: Deleted[];
+}
+/**
+ * What became of one id.
+ */
+export interface Deleted {
+  /**
+   * Entry id.
+   */
+  id: string;
+  outcome: Deletion;
+}
+/**
+ * What a consumer held when it went.
+ */
+export interface DeletedConsumer {
+  /**
+   * How many entries were released or dropped.
+   */
+  pending: number;
+}
+/**
+ * A ticket for the query of a URL.
+ */
+export interface Ticket {
+  /**
+   * Append `?ticket=` and this to a URL of events or a socket.
+   */
+  ticket: string;
+  /**
+   * When it ends; no later than your own credential.
+   */
+  expiresAtMs: number;
+}
+/**
+ * What a ticket is for.
+ */
+export interface TicketRequest {
+  /**
+   * The one stream that it allows.
+   */
+  stream: string;
+  /**
+   * With `consume`: the group.
+   */
+  group?: string | null;
+  /**
+   * With `consume`: only as this consumer.
+   */
+  consumer?: string | null;
+  /**
+   * What it allows; you must be allowed to do that yourself.
+   *
+   * @minItems 1
+   * @maxItems 3
+   */
+  do: ("read" | "append" | "consume")[];
+  /**
+   * How long it is good, for any number of connections.
+   */
+  ttlMs?: number;
+}
+/**
+ * Why a request was not served. Nothing was changed.
+ */
+export interface ProblemDetails {
+  /**
+   * Page of this gateway: what the problem means, and what to do.
+   */
+  type: string;
+  /**
+   * The status in words.
+   */
+  title: string;
+  /**
+   * The HTTP status.
+   */
+  status: number;
+  /**
+   * What happened, for people.
+   */
+  detail: string;
+  /**
+   * The path that was asked for.
+   */
+  instance: string;
+  /**
+   * What happened, for programs.
+   */
+  code:
+    | "malformed"
+    | "invalid_id"
+    | "consumer_required"
+    | "consumer_conflict"
+    | "unauthenticated"
+    | "forbidden"
+    | "origin_refused"
+    | "stream_not_found"
+    | "group_not_found"
+    | "entry_not_found"
+    | "entry_referenced"
+    | "not_found"
+    | "method_not_allowed"
+    | "not_acceptable"
+    | "group_exists"
+    | "stream_exists"
+    | "id_not_greater"
+    | "staged_missing"
+    | "limit_reached"
+    | "last_id_mismatch"
+    | "too_large"
+    | "unsupported_media_type"
+    | "header_too_large"
+    | "invalid_request"
+    | "idempotency_mismatch"
+    | "too_many_waiters"
+    | "too_many_connections"
+    | "rate_limited"
+    | "overloaded"
+    | "unavailable"
+    | "draining"
+    | "memory_full"
+    | "extra_missing"
+    | "not_supported"
+    | "internal";
+  /**
+   * Whether the same request may succeed later.
+   */
+  retryable: boolean;
+  /**
+   * When to try again, if known.
+   */
+  retryAfterMs?: number | null;
+  /**
+   * What exactly is wrong, and where.
+   */
+  errors?: ProblemError[] | null;
+  /**
+   * The stream's last id, where that was the matter.
+   */
+  lastId?: string | null;
+}
+/**
+ * One thing that is wrong with a request.
+ */
+export interface ProblemError {
+  /**
+   * Where: a JSON pointer below `/body`, `/query`, `/path` or `/header`.
+   */
+  pointer: string;
+  /**
+   * What is wrong there.
+   */
+  detail: string;
+}

@@ -1,0 +1,91 @@
+/** Worker: runs a handler for each job of a group, so many at once, and drains when it is told to end. */
+import type { ConsumeOptions, Consumer } from "./consumer.js";
+import type { Job } from "./job.js";
+import { Disconnected } from "./wire/problem.js";
+
+export type Handler = (job: Job) => unknown;
+export type OnError = (error: unknown, job: Job) => void;
+
+export interface WorkOptions extends ConsumeOptions {
+  /** How many jobs are worked on at once; 16 unless given. */
+  concurrency?: number;
+  /** Told of each error of the handler; the job is given back as failed. The console is told otherwise. */
+  onError?: OnError;
+  /** Signals of the process that drain it, in Node: SIGTERM and SIGINT unless given. */
+  signals?: string[];
+}
+
+interface Process {
+  once(name: string, listener: () => void): void;
+  off(name: string, listener: () => void): void;
+}
+
+export class Worker {
+  /** Kept when all is done that was begun, and the gateway knows it; broken when the group cannot be read any more. */
+  readonly finished: Promise<void>;
+  private running = 0;
+  private isDraining = false;
+  private closing: Promise<void> | undefined;
+  private resolve!: () => void;
+  private reject!: (error: Error) => void;
+
+  constructor(
+    private readonly consumer: Consumer,
+    private readonly handler: Handler,
+    private readonly concurrency: number,
+    private readonly onError: OnError,
+  ) {
+    this.finished = new Promise((resolve, reject) => ([this.resolve, this.reject] = [resolve, reject]));
+    consumer.onJobs = () => this.pump();
+    consumer.onEnd = (error) => (error ? this.reject(error) : this.resolve());
+  }
+
+  /** Begin no more jobs; those that run end, and are acknowledged. */
+  drain(): void {
+    if (this.isDraining) return;
+    this.isDraining = true;
+    this.pump();
+  }
+
+  private pump(): void {
+    while (!this.isDraining && this.running < this.concurrency) {
+      const job = this.consumer.take();
+      if (!job) return;
+      this.running += 1;
+      void this.run(job);
+    }
+    if (this.isDraining && this.running === 0) this.closing ??= this.consumer.close().then(this.resolve);
+  }
+
+  private async run(job: Job): Promise<void> {
+    try {
+      await this.handler(job);
+      this.consumer.finish(job);
+    } catch (error) {
+      await this.fail(job, error);
+    }
+    this.running -= 1;
+    this.pump();
+  }
+
+  private async fail(job: Job, error: unknown): Promise<void> {
+    this.onError(error, job);
+    if (job.isSettled || job.isLost) return;
+    await job.nack().catch((reason: unknown) => {
+      if (!(reason instanceof Disconnected)) this.onError(reason, job); // else it goes back by itself
+    });
+  }
+}
+
+/** Drain a worker when the signal is aborted or the process is asked to end; returns what undoes that. */
+export function drainOn(worker: Worker, { signal, signals = ["SIGTERM", "SIGINT"] }: WorkOptions): () => void {
+  const { process } = globalThis as { process?: Partial<Process> };
+  const drain = () => worker.drain();
+  if (signal?.aborted) drain();
+  signal?.addEventListener("abort", drain);
+  for (const name of signals) process?.once?.(name, drain);
+  return () => {
+    signal?.removeEventListener("abort", drain);
+    for (const name of signals) process?.off?.(name, drain);
+  };
+}

@@ -1,0 +1,56 @@
+// Asks for everything once, by requests; prints one JSON object of what was answered.
+import { bytesOf, createClient, Disconnected, Problem } from "@headgate/client";
+
+const [url] = process.argv.slice(2);
+const hg = createClient({ url, retryMs: 0 });
+const stream = hg.stream("a/b ü".replace("/", "-"));
+const group = stream.group("g");
+const refusal = (asking) =>
+  asking.then(() => null, (error) => ({ is: error.constructor.name, code: error.code, status: error.status }));
+const bytes = Uint8Array.from([0, 255, 7]);
+
+const created = await stream.create({ maxLength: 100 });
+await group.create({ start: "0", policy: { claimIdleMs: 60_000, maxDeliveries: 3, deadLetterStream: "dead" } });
+const id = await stream.append({ sku: "42", count: 7, blob: bytes, snake_case: "stays" });
+const ids = await stream.appendMany([{ n: 1 }, { n: 2 }, { n: 3 }]);
+const again = { idempotencyKey: "once" };
+const once = [await stream.append({ n: 4 }, again), await stream.append({ n: 4 }, again)];
+const page = await stream.read({ after: "0", limit: 1 });
+const [entry] = page.entries;
+const read = await group.read({ consumer: "me", limit: 4 });
+const results = {
+  created: created.config.maxLength,
+  ids: [id, ...ids, once[0]],
+  isOnce: once[0] === once[1],
+  entry,
+  bytes: [...bytesOf(entry, "blob")].join() === bytes.join() && new TextDecoder().decode(bytesOf(entry, "sku")),
+  nextAfter: page.nextAfter,
+  newest: (await stream.read({ order: "desc", limit: 1 })).entries[0].id,
+  read: read.entries.map(({ id, deliveries }) => ({ id, deliveries })),
+  acked: await group.ack([id], { consumer: "me" }),
+  nacked: await group.nack([ids[0]], { consumer: "me", mode: "silent" }),
+  extended: await group.extend([ids[1]], { consumer: "me" }),
+  claimed: (await group.claim({ consumer: "you", ids: [ids[1]], minIdleMs: 0 })).ids,
+  fenced: await group.ack([ids[1]], { consumer: "me" }),
+  autoclaimed: (await group.autoclaim({ consumer: "you", minIdleMs: 0, justId: true })).ids,
+  pending: (await group.pending({ consumer: "you" })).map(({ id }) => id),
+  summary: (await group.pendingSummary()).count,
+  consumers: (await group.consumers()).map(({ name }) => name),
+  policy: (await group.info()).policy,
+  released: await group.deleteConsumer("you"),
+  moved: (await group.update({ start: "$" })).lastId,
+  groups: (await stream.groups()).map(({ name }) => name),
+  redriven: await group.redrive(),
+  deleted: await stream.deleteEntries([id]),
+  trimmed: await stream.trim({ maxLength: 1, approximate: false }),
+  length: (await stream.info()).length,
+  streams: [],
+  mismatch: await refusal(stream.append({ n: 5 }, { lastId: "1-1" })),
+  missing: await refusal(hg.stream("nowhere").info()),
+  unreached: await refusal(createClient({ url: "localhost:1", retryMs: 0 }).stream("s").info()),
+  kinds: [Problem.name, Disconnected.name],
+};
+for await (const { name } of hg.streams()) results.streams.push(name);
+await group.delete();
+await stream.delete();
+console.log(JSON.stringify(results));

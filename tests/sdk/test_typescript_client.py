@@ -1,0 +1,188 @@
+"""`@headgate/client` in Node, against a gateway of its own."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.api.conftest import Live
+from tests.sdk.program import running_program
+from tests.sdk.restartable import Restartable
+from tests.sdk.typescript import WORKSPACE, program_folder
+from tests.sdk.workshop import output_of, tool
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[Restartable]:
+    gateway = Restartable(tmp_path / "data")
+    await gateway.start()
+    yield gateway
+    with suppress(AssertionError):
+        await gateway.stop()
+
+
+@pytest.fixture
+def javascript(tmp_path: Path) -> Path:
+    return program_folder(tmp_path / "javascript")
+
+
+async def test_every_request_is_answered(live: Live, javascript: Path) -> None:
+    answers = json.loads(await output_of(tool("node"), "requests.mjs", live.url, folder=javascript))
+    ids = answers["ids"]
+    first = {"sku": "42", "count": "7", "blob": "AP8H", "snake_case": "stays"}
+
+    assert answers == {
+        "created": 100,
+        "ids": sorted(ids),
+        "isOnce": True,
+        "entry": {"id": ids[0], "fields": first, "base64": ["blob"]},
+        "bytes": "42",
+        "nextAfter": ids[0],
+        "newest": ids[4],
+        "read": [{"id": entry_id, "deliveries": 1} for entry_id in ids[:4]],
+        "acked": [{"id": ids[0], "outcome": "acked"}],
+        "nacked": [{"id": ids[1], "outcome": "released"}],
+        "extended": [{"id": ids[2], "outcome": "extended"}],
+        "claimed": [ids[2]],
+        "fenced": [{"id": ids[2], "outcome": "claimed"}],
+        "autoclaimed": ids[1:4],
+        "pending": ids[1:4],
+        "summary": 3,
+        "consumers": ["me", "you"],
+        "policy": {"claimIdleMs": 60_000, "maxDeliveries": 3, "deadLetterStream": "dead"},
+        "released": 3,
+        "moved": ids[4],
+        "groups": ["g"],
+        "redriven": [],
+        "deleted": {"results": [{"id": ids[0], "outcome": "deleted"}]},
+        "trimmed": 3,
+        "length": 1,
+        "streams": ["a-b ü"],
+        "mismatch": {"is": "Problem", "code": "last_id_mismatch", "status": 412},
+        "missing": {"is": "Problem", "code": "stream_not_found", "status": 404},
+        "unreached": {"is": "Disconnected"},
+        "kinds": ["Problem", "Disconnected"],
+    }
+
+
+@pytest.mark.parametrize("transport", ["socket", "refused"])
+async def test_nothing_is_missed_and_nothing_done_twice_when_the_gateway_starts_again(
+    gateway: Restartable, javascript: Path, transport: str
+) -> None:
+    """Over a WebSocket, and where none passes."""
+    ids = await gateway.append(5)
+    async with httpx.AsyncClient(base_url=gateway.url) as client:
+        await client.put("/v1/streams/talk/groups/readers", json={"start": "0"})
+        [fails] = (
+            await client.post("/v1/streams/talk/entries/batch", json=[{"fields": {"fails": "1"}}])
+        ).json()["ids"]
+    ids.append(fails)
+
+    script = ("live.mjs", gateway.url, transport)
+    async with running_program(tool("node"), *script, folder=javascript) as program:
+        await program.until(lambda: len(program.all("worked")) == len(ids) + 1)
+        await program.until(lambda: bool(program.all("ended")))
+        await gateway.stop()
+        await program.until(lambda: "lost" in program.all("state"))
+        await program.write_line("while it is away")
+        await gateway.start()
+        await program.until(lambda: bool(program.all("appended")))
+        ids += program.all("appended")
+        ids += await gateway.append(5)
+        await program.until(lambda: len(set(program.all("worked"))) == len(ids))
+        await program.until(lambda: len(program.all("tailed")) == len(ids))
+        await program.end()
+        async with httpx.AsyncClient(base_url=gateway.url) as client:
+            group = (await client.get("/v1/streams/talk/groups/readers")).json()
+
+    assert program.all("tailed") == ids
+    assert sorted(program.all("worked")) == sorted([*ids, fails]), "the one that failed twice"
+    assert program.all("failed") == [fails]
+    assert program.all("ended") == ["group_not_found"]
+    assert set(program.all("over")) == {"tail", "work"}
+    assert (group["pending"], group["lag"]) == (0, 0)
+    assert {"state": "closed"} in program.lines
+
+
+def readme_snippets(kind: str) -> list[str]:
+    """Return the programs of the page."""
+    page = (WORKSPACE / "README.md").read_text()
+    return re.findall(rf"^```{kind}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+
+
+async def test_the_worker_of_the_readme_is_short_and_drains(live: Live, javascript: Path) -> None:
+    worker, _ = readme_snippets("ts")
+    assert len(worker.splitlines()) <= 12
+    (javascript / "worker.mjs").write_text(worker.replace("http://localhost:8080", live.url))
+    process = await asyncio.create_subprocess_exec(
+        tool("node"), "worker.mjs", cwd=javascript, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(30):
+            while not (await live.http.get("/v1/streams/orders/groups/billing")).is_success:
+                await asyncio.sleep(0.02)
+            await live.http.post("/v1/streams/orders/entries", json={"fields": {"sku": "42"}})
+            assert await process.stdout.readline() == b"42\n"
+            process.terminate()
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+    group = (await live.http.get("/v1/streams/orders/groups/billing")).json()
+    assert (group["pending"], group["released"], group["lag"]) == (0, 0, 0)
+
+
+async def test_the_streams_of_the_readme_run_as_they_stand(live: Live, javascript: Path) -> None:
+    """They follow without a WebSocket, as Node has none."""
+    _, streams = readme_snippets("ts")
+    (javascript / "streams.mjs").write_text(streams.replace("http://localhost:8080", live.url))
+    lines = (await output_of(tool("node"), "streams.mjs", folder=javascript)).splitlines()
+    assert [line.partition(" ")[2] for line in lines] == [
+        "{ sku: '43' }",
+        "{ sku: '44' }",
+        "entries",
+    ]
+
+
+async def test_a_job_in_hand_is_kept_and_done_once_and_its_loss_is_known(
+    gateway: Restartable, javascript: Path
+) -> None:
+    """It takes longer than others wait before they claim, and than the gateway lives."""
+    place = "/v1/streams/talk/groups/readers"
+    policy, rival = {"claim_idle_ms": 1500}, {"consumer": "rival"}
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as client:
+        await client.put(place, json={"start": "0", "create_stream": True, "policy": policy})
+        script = ("jobs.mjs", gateway.url)
+        async with running_program(tool("node"), *script, folder=javascript) as program:
+            kept = await gateway.append(1)
+            await program.until(lambda: program.all("begun") == kept)
+            answer = await client.post(f"{place}/read", params=rival, json={"wait_ms": 2000})
+            assert answer.json()["entries"] == []
+
+            await gateway.stop()
+            await program.until(lambda: "lost" in program.all("state"))
+            await gateway.start()
+            await program.until(lambda: program.all("state").count("open") == 2)
+            await program.until(lambda: program.all("group").count("caught_up") == 2)
+            await program.write_line("done")
+            await program.until(lambda: program.all("finished") == kept)
+
+            lost = await gateway.append(1)
+            await program.until(lambda: program.all("begun") == [*kept, *lost])
+            claim = {"ids": lost, "min_idle_ms": 0}
+            await client.post(f"{place}/claim", params=rival, json=claim)
+            await program.until(lambda: program.all("aborted") == lost)
+            await program.write_line("done")
+            await program.until(lambda: program.all("finished") == [*kept, *lost])
+            await program.end()
+        pending = (await client.get(f"{place}/pending")).json()["pending"]
+
+    assert program.all("claimed") == [lost]
+    assert program.all("by") == ["rival"]
+    assert [(entry["id"], entry["consumer"]) for entry in pending] == [(lost[0], "rival")]
