@@ -11,7 +11,7 @@ import pytest
 from playwright.async_api import Browser, Page
 
 from tests.crash.gateway import Gateway, headgate
-from tests.e2e.test_live_page import browser, new_key
+from tests.e2e.test_live_page import browser, look, new_key
 
 __all__ = ["browser"]
 
@@ -42,6 +42,32 @@ async def append(gateway: Gateway, stream: str, **fields: str) -> str:
         answer = await client.post(path, json={"fields": fields})
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
+
+
+async def test_tabs_that_nobody_sees_leave_the_connections_to_the_one_that_is_seen(
+    gateway: Gateway, browser: Browser
+) -> None:
+    """A browser has six for all of them."""
+    await append(gateway, "orders", sku="first")
+    context = await browser.new_context()
+
+    async def opened() -> Page:
+        tab = await context.new_page()
+        await tab.goto(gateway.url)
+        await tab.wait_for_selector("#tail-state.good")
+        return tab
+
+    hidden = seen = await opened()
+    for _ in range(7):
+        hidden, seen = seen, await opened()
+        await look(hidden, "hidden")
+
+    await append(gateway, "orders", sku="second")
+    await seen.locator("#tail li").get_by_text("second").wait_for()
+    assert await hidden.locator("#tail li").count() == 1
+    await look(hidden, "visible")
+    await hidden.locator("#tail li").get_by_text("second").wait_for()
+    assert await hidden.locator("#tail li").count() == 2
 
 
 async def test_the_first_entry_is_appended_and_read_without_another_word(
