@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -11,54 +10,7 @@ import pytest
 import headgate
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
-
-
-class Proxy:
-    """Carries bytes to a gateway, until connections are cut."""
-
-    def __init__(self) -> None:
-        self.target: tuple[str, int] | None = None
-        self.port = 0
-        self._writers: set[asyncio.StreamWriter] = set()
-
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator["Proxy"]:
-        server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
-        self.port = server.sockets[0].getsockname()[1]
-        try:
-            yield self
-        finally:
-            server.close()
-            self.cut()
-            await server.wait_closed()
-
-    def cut(self) -> None:
-        """End all connections without a word."""
-        for writer in self._writers:
-            writer.transport.abort()
-
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.target is None:
-            writer.transport.abort()
-            return
-        upstream_reader, upstream_writer = await asyncio.open_connection(*self.target)
-        self._writers |= {writer, upstream_writer}
-        try:
-            await asyncio.gather(
-                self._copy(reader, upstream_writer), self._copy(upstream_reader, writer)
-            )
-        finally:
-            self._writers -= {writer, upstream_writer}
-
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(65_536):
-                writer.write(data)
-                await writer.drain()
-        except OSError:
-            pass
-        finally:
-            writer.close()
+from tests.sdk.cut_way import Proxy
 
 
 def target(live: Live) -> tuple[str, int]:
