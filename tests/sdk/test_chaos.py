@@ -139,7 +139,7 @@ async def test_each_entry_is_done_or_a_dead_letter(tmp_path: Path) -> None:
     dead = Counter(str(entry.fields["_id"]) for entry in dead_letters)
     done = chaos.done["Python"] + chaos.done["TypeScript"]
     print(
-        f"{len(done)} done, {done.total() - len(done)} of them again, {len(dead)} dead dead_letters"
+        f"{len(done)} done, {done.total() - len(done)} of them again, {len(dead)} dead letters"
     )
     assert length == len(chaos.appended) >= ENTRIES
     assert set(done) | set(dead) == set(chaos.appended)
