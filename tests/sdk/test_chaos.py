@@ -11,16 +11,15 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from tests.sdk.typescript import program_folder
-
 import headgate
 from tests.crash.chaos import rng_of_test
 from tests.crash.gateway import Gateway
 from tests.sdk.cut_way import Proxy
+from tests.sdk.typescript import program_folder
 from tests.sdk.workshop import tool
 
-ENTRIES = int(os.environ.get("HEADGATE_TEST_ENTRIES", "4000"))
-ROUNDS = int(os.environ.get("HEADGATE_TEST_ROUNDS", "3"))
+ENTRIES = int(os.environ.get("HEADGATE_TEST_ENTRIES", "2000"))
+ROUNDS = int(os.environ.get("HEADGATE_TEST_ROUNDS", "2"))
 BATCH = 50
 POISON_EVERY = 100
 POLICY: headgate.Policy = {
@@ -57,9 +56,9 @@ class Chaos:
         return f"http://127.0.0.1:{self.proxy.port}"
 
     async def append(self, hg: headgate.AsyncClient) -> None:
-        """Append all entries; one batch in a while is of those that nobody can work off."""
+        """Append all entries; the first one, and others later, are such that nobody can."""
         while len(self.appended) < ENTRIES:
-            is_poison = self.pick.random() < 1 / POISON_EVERY
+            is_poison = not self.appended or self.pick.random() < 1 / POISON_EVERY
             fields = {"poison": "yes"} if is_poison else {"sku": "42"}
             batch = 1 if is_poison else BATCH
             ids = await hg.stream("chaos").append_many([fields] * batch)
@@ -138,12 +137,10 @@ async def test_each_entry_is_done_or_a_dead_letter(tmp_path: Path) -> None:
         await chaos.kill()
     dead = Counter(str(entry.fields["_id"]) for entry in dead_letters)
     done = chaos.done["Python"] + chaos.done["TypeScript"]
-    print(
-        f"{len(done)} done, {done.total() - len(done)} of them again, {len(dead)} dead letters"
-    )
+    print(f"{len(done)} done, {done.total() - len(done)} of them again, {len(dead)} dead letters")
     assert length == len(chaos.appended) >= ENTRIES
     assert set(done) | set(dead) == set(chaos.appended)
-    assert max(dead.values()) == 1
+    assert set(dead.values()) <= {1}
     assert {entry_id for entry_id, is_poison in chaos.appended.items() if is_poison} <= set(dead)
     assert not [entry_id for entry_id in done if chaos.appended[entry_id]]
     assert all(chaos.done.values()), "both languages have worked"

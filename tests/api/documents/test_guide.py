@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import signal
 import sys
 from pathlib import Path
 
@@ -12,14 +11,7 @@ import pytest
 from headgate.app.routes import guide
 from tests.api.commands.command_line import HEADGATE
 from tests.api.conftest import Live
-
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_ENDLESS = ("curl -N ", "headgate tail", "follow(after=", "work(charge")
-"""What waits for entries until it is stopped: it is, once it has printed something."""
-
-
-def snippets(task: str, *languages: str) -> list[str]:
-    return [code for language, code in _BLOCK.findall(guide.source(task)) if language in languages]
+from tests.api.documents.snippets import run, snippets
 
 
 @pytest.fixture
@@ -32,49 +24,19 @@ def shell(live: Live, tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "HEADGATE_URL": live.url, "PATH": path, "PYTHONUNBUFFERED": "1"}
 
 
-async def run(*command: str, shell: dict[str, str], place: Path, is_endless: bool) -> str:
-    """Run a snippet, and return its first line if it is endless, or all it prints."""
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=place,
-        env=shell,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,  # a shell does not pass signals on
-    )
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(30):
-            if is_endless:
-                return (await process.stdout.readline()).decode()
-            output, mistakes = await process.communicate()
-            assert process.returncode == 0, mistakes.decode()
-            assert b'"code":' not in output, output
-            return output.decode()
-    finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGTERM)
-            await process.communicate()
-
-
 @pytest.mark.parametrize("task", guide.TASKS)
 async def test_each_snippet_runs(
     live: Live, shell: dict[str, str], tmp_path: Path, task: str
 ) -> None:
-    text = await asyncio.to_thread(guide.source, task)
-    for language, code in _BLOCK.findall(text):
+    for snippet in await asyncio.to_thread(snippets, task, "sh", "python"):
         await live.http.post("/v1/streams/orders/entries", json={"fields": {"sku": "42"}})
-        is_endless = any(words in code for words in _ENDLESS)
-        here = code.replace("localhost:8080", live.url.removeprefix("http://"))
-        if language == "sh":
-            command = ["bash", "-ec", here.replace("curl ", "curl -sS ")]
-        elif language == "python":
-            command = [sys.executable, "-c", here]
+        code = snippet.at(live.url)
+        if snippet.language == "sh":
+            command = ["bash", "-ec", code.replace("curl ", "curl -sS ")]
         else:
-            continue  # tests/sdk runs what is TypeScript
-        assert await run(*command, shell=shell, place=tmp_path, is_endless=is_endless) or (
-            "-o " in code
-        ), code
+            command = [sys.executable, "-c", code]
+        output = await run(*command, shell=shell, place=tmp_path, is_endless=snippet.is_endless)
+        assert output or "-o " in code, code
 
 
 @pytest.mark.parametrize("task", ["", *guide.TASKS])

@@ -1,0 +1,60 @@
+"""The snippets of the guide, and how they are run."""
+
+import asyncio
+import os
+import re
+import signal
+from pathlib import Path
+from typing import NamedTuple
+
+from headgate.app.routes import guide
+
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_ENDLESS = ("curl -N ", "headgate tail", "follow(after=", "follow({ after", "work(")
+"""What waits for entries until it is stopped: it is, once it has printed something."""
+
+
+class Snippet(NamedTuple):
+    """A program of a page."""
+
+    language: str
+    code: str
+
+    @property
+    def is_endless(self) -> bool:
+        return any(words in self.code for words in _ENDLESS)
+
+    def at(self, url: str) -> str:
+        """Return the program for the gateway of a test."""
+        return self.code.replace("localhost:8080", url.removeprefix("http://"))
+
+
+def snippets(task: str, *languages: str) -> list[Snippet]:
+    """Return the programs of a page that are in one of these languages."""
+    blocks = [Snippet(*block) for block in _BLOCK.findall(guide.source(task))]
+    return [snippet for snippet in blocks if snippet.language in languages]
+
+
+async def run(*command: str, shell: dict[str, str], place: Path, is_endless: bool) -> str:
+    """Run a snippet, and return its first line if it is endless, or all it prints."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=place,
+        env=shell,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,  # a shell does not pass signals on
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(30):
+            if is_endless:
+                return (await process.stdout.readline()).decode()
+            output, mistakes = await process.communicate()
+            assert process.returncode == 0, mistakes.decode()
+            assert b'"code":' not in output, output
+            return output.decode()
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            await process.communicate()
