@@ -30,8 +30,13 @@ class Snippet(NamedTuple):
 
 
 def snippets(task: str, *languages: str) -> list[Snippet]:
-    """Return the programs of a page that are in one of these languages."""
-    blocks = [Snippet(*block) for block in _BLOCK.findall(guide.source(task))]
+    """Return the programs of a page of the guide that are in one of these languages."""
+    return snippets_in(guide.source(task), *languages)
+
+
+def snippets_in(text: str, *languages: str) -> list[Snippet]:
+    """Return the programs of a text that are in one of these languages."""
+    blocks = [Snippet(*block) for block in _BLOCK.findall(text)]
     return [snippet for snippet in blocks if snippet.language in languages]
 
 

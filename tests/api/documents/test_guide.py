@@ -11,7 +11,8 @@ import pytest
 from headgate.app.routes import guide
 from tests.api.commands.command_line import HEADGATE
 from tests.api.conftest import Live
-from tests.api.documents.snippets import run, snippets
+from tests.api.documents.snippets import run, snippets, snippets_in
+from tests.crash.gateway import ROOT
 
 
 @pytest.fixture
@@ -37,6 +38,15 @@ async def test_each_snippet_runs(
             command = [sys.executable, "-c", code]
         output = await run(*command, shell=shell, place=tmp_path, is_endless=snippet.is_endless)
         assert output or "-o " in code, code
+
+
+async def test_the_program_of_the_first_page_runs(
+    live: Live, shell: dict[str, str], tmp_path: Path
+) -> None:
+    text = await asyncio.to_thread((ROOT / "README.md").read_text)
+    [snippet] = snippets_in(text, "python")
+    command = sys.executable, "-c", snippet.at(live.url)
+    assert "42" in await run(*command, shell=shell, place=tmp_path, is_endless=True)
 
 
 @pytest.mark.parametrize("task", ["", *guide.TASKS])
