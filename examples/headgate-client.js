@@ -140,7 +140,7 @@ var init_rest = __esm({
       }
       /** Tell whether the gateway answers at all. */
       async isReachable() {
-        return this.send("GET", "/healthz", {}).then(
+        return this.#send("GET", "/healthz", {}).then(
           () => true,
           (error) => error instanceof Problem
         );
@@ -150,7 +150,7 @@ var init_rest = __esm({
         const endsAt = Date.now() + this.retryMs;
         for (let attempt = 0; ; attempt += 1) {
           try {
-            return await this.authorized(method, path2, request);
+            return await this.#authorized(method, path2, request);
           } catch (error) {
             request.signal?.throwIfAborted();
             const isRefused = error instanceof Problem;
@@ -162,18 +162,18 @@ var init_rest = __esm({
         }
       }
       /** Send a request; once more with a fresh token if the one in use is refused. */
-      async authorized(method, path2, request) {
+      async #authorized(method, path2, request) {
         const token = await this.credentials.current();
         try {
-          return await this.send(method, path2, request, token);
+          return await this.#send(method, path2, request, token);
         } catch (error) {
           if (!(error instanceof Problem) || error.status !== 401) throw error;
           const fresh = await this.credentials.renewed(token);
           if (fresh === void 0) throw error;
-          return this.send(method, path2, request, fresh);
+          return this.#send(method, path2, request, fresh);
         }
       }
-      async send(method, path2, request, token) {
+      async #send(method, path2, request, token) {
         const { query = {}, body, signal } = request;
         const words = Object.entries(query).filter(([, value]) => value != null);
         const url = new URL(this.url + path2);
@@ -219,32 +219,32 @@ var init_events_line = __esm({
         this.onState = onState;
       }
       isBusy = false;
-      feeds = /* @__PURE__ */ new Map();
+      #feeds = /* @__PURE__ */ new Map();
       add(sub, subscriber) {
         const feed = new Feed(sub, subscriber, this.rest, this.onState);
-        this.feeds.set(sub, feed);
-        void feed.follow().finally(() => this.feeds.delete(sub));
+        this.#feeds.set(sub, feed);
+        void feed.follow().finally(() => this.#feeds.delete(sub));
       }
       async remove(sub) {
-        this.feeds.get(sub)?.stop();
+        this.#feeds.get(sub)?.stop();
       }
       credit(sub, entries) {
-        this.feeds.get(sub)?.credit(entries);
+        this.#feeds.get(sub)?.credit(entries);
       }
       async settle(frame) {
-        const feed = this.feeds.get(frame.sub ?? "");
+        const feed = this.#feeds.get(frame.sub ?? "");
         if (!feed) throw new Disconnected("there is no connection");
         return feed.settle(frame);
       }
       pause() {
-        for (const feed of this.feeds.values()) feed.pause();
+        for (const feed of this.#feeds.values()) feed.pause();
         this.onState("paused");
       }
       resume() {
-        for (const feed of this.feeds.values()) feed.resume();
+        for (const feed of this.#feeds.values()) feed.resume();
       }
       close() {
-        for (const feed of this.feeds.values()) feed.stop();
+        for (const feed of this.#feeds.values()) feed.stop();
         this.onState("closed");
       }
     };
@@ -255,81 +255,81 @@ var init_events_line = __esm({
         this.rest = rest;
         this.onState = onState;
       }
-      isOpen = false;
-      isOver = false;
-      isPaused = false;
-      reading = new AbortController();
+      #isOpen = false;
+      #isOver = false;
+      #isPaused = false;
+      #reading = new AbortController();
       // of one request, and the wait after it
-      wanted;
-      consumer = "";
-      attempt = 0;
-      comeBackAfterMs;
-      available = 0;
-      onCredit;
+      #wanted;
+      #consumer = "";
+      #attempt = 0;
+      #comeBackAfterMs;
+      #available = 0;
+      #onCredit;
       stop() {
-        this.isOver = true;
-        this.interrupt();
+        this.#isOver = true;
+        this.#interrupt();
       }
       pause() {
-        this.isPaused = true;
-        this.interrupt();
+        this.#isPaused = true;
+        this.#interrupt();
       }
       resume() {
-        this.isPaused = false;
-        if (!this.isOpen) this.interrupt();
+        this.#isPaused = false;
+        if (!this.#isOpen) this.#interrupt();
       }
-      interrupt() {
-        this.reading.abort();
-        this.onCredit?.();
+      #interrupt() {
+        this.#reading.abort();
+        this.#onCredit?.();
       }
       credit(entries) {
-        this.available += entries;
-        if (this.available > 0) this.onCredit?.();
+        this.#available += entries;
+        if (this.#available > 0) this.#onCredit?.();
       }
       async settle({ type, sub: _, rid: __, ...body }) {
-        const query = { consumer: this.consumer };
-        return (await this.rest.ask("POST", `${this.place}/${type}`, { query, body })).results;
+        const query = { consumer: this.#consumer };
+        return (await this.rest.ask("POST", `${this.#place}/${type}`, { query, body })).results;
       }
       async follow() {
-        while (!this.isOver) {
-          const { signal } = this.reading = new AbortController();
+        while (!this.#isOver) {
+          const { signal } = this.#reading = new AbortController();
           try {
-            if (!this.isPaused) await this.read(signal);
+            if (!this.#isPaused) await this.#read(signal);
           } catch (error) {
             if (error instanceof Problem && !error.retryable) return this.subscriber.ended(error);
           }
-          if (this.isOpen) this.subscriber.lost();
-          this.isOpen = false;
+          if (this.#isOpen) this.subscriber.lost();
+          this.#isOpen = false;
           if (signal.aborted) continue;
-          if (!this.isPaused) this.onState("lost");
-          await waited(this.isPaused ? PAUSE_MS_MAX : this.comeBackAfterMs ?? backoffMs(this.attempt), signal);
-          this.comeBackAfterMs = void 0;
-          this.attempt += 1;
+          if (!this.#isPaused) this.onState("lost");
+          await waited(this.#isPaused ? PAUSE_MS_MAX : this.#comeBackAfterMs ?? backoffMs(this.#attempt), signal);
+          this.#comeBackAfterMs = void 0;
+          this.#attempt += 1;
         }
         this.subscriber.ended();
       }
-      get place() {
-        const { stream, group } = this.wanted;
+      get #place() {
+        const { stream, group } = this.#wanted;
         return path`/v1/streams/${stream}` + (group == null ? "" : path`/groups/${group}`);
       }
-      async read(signal) {
-        const wanted = this.wanted = this.subscriber.wanted();
+      async #read(signal) {
+        const wanted = this.#wanted = this.subscriber.wanted();
         const { after, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
-        this.available = wanted.group == null ? credit : Infinity;
+        this.#available = wanted.group == null ? credit : Infinity;
         const query = wanted.group == null ? { after } : { consumer, credit, claim_idle_ms, on_disconnect };
         const headers = { accept: "text/event-stream" };
-        const response = await this.rest.open("GET", `${this.place}/events`, { query, headers, signal });
+        const response = await this.rest.open("GET", `${this.#place}/events`, { query, headers, signal });
         const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
         for (let text = ""; ; ) {
           const { value, done } = await reader.read();
           if (done) return;
           const events = (text + value).split("\n\n");
           text = events.pop();
-          for (const event of events) this.take(event);
-          while (this.available <= 0 && !signal.aborted) await new Promise((resolve) => this.onCredit = resolve);
+          for (const event of events) this.#take(event);
+          while (this.#available <= 0 && !signal.aborted) await new Promise((resolve) => this.#onCredit = resolve);
         }
       }
-      take(event) {
+      #take(event) {
         const line = (name) => event.match(new RegExp(`^${name}: ?(.*)$`, "m"))?.[1];
         const data = line("data");
         if (data === void 0) return;
@@ -337,20 +337,20 @@ var init_events_line = __esm({
         const value = JSON.parse(data);
         switch (line("event")) {
           case "ready":
-            this.isOpen = true;
-            this.attempt = 0;
-            this.consumer = value.consumer ?? "";
+            this.#isOpen = true;
+            this.#attempt = 0;
+            this.#consumer = value.consumer ?? "";
             this.onState("open");
             return subscriber.subscribed({ type: "subscribed", sub, ...value });
           case "entry":
-            this.available -= 1;
+            this.#available -= 1;
             return subscriber.entries({ type: "entries", sub, entries: [value], credit_left: 0 });
           case "caught_up":
             return subscriber.state("caught_up");
           case "claimed":
             return subscriber.claimed(value.ids, value.by);
           case "draining":
-            this.comeBackAfterMs = value.reconnect_after_ms;
+            this.#comeBackAfterMs = value.reconnect_after_ms;
             return;
           case "problem":
             throw new Problem(value);
@@ -371,71 +371,71 @@ var Credentials = class {
   constructor(source) {
     this.source = source;
   }
-  token;
-  coming;
+  #token;
+  #coming;
   /** Whether there may be another token after this one. */
   get canRenew() {
     return typeof this.source === "function";
   }
   /** Return the token in use; undefined where none is needed. */
   async current() {
-    return this.source === void 0 ? void 0 : this.token ?? this.fresh();
+    return this.source === void 0 ? void 0 : this.#token ?? this.#fresh();
   }
   /** Return another token than the one that was refused or ends; undefined if there is none. */
   async renewed(old) {
     if (!this.canRenew) return void 0;
-    const token = this.token === old || this.token === void 0 ? await this.fresh() : this.token;
+    const token = this.#token === old || this.#token === void 0 ? await this.#fresh() : this.#token;
     return token === old ? void 0 : token;
   }
   // All who ask meanwhile get the same.
-  fresh() {
+  #fresh() {
     const { source } = this;
-    this.coming ??= Promise.resolve(typeof source === "function" ? source() : source).then((token) => this.token = token).finally(() => this.coming = void 0);
-    return this.coming;
+    this.#coming ??= Promise.resolve(typeof source === "function" ? source() : source).then((token) => this.#token = token).finally(() => this.#coming = void 0);
+    return this.#coming;
   }
 };
 
 // client/src/arrivals.ts
 var Arrivals = class {
-  constructor(signal, take = () => this.queue.shift()) {
+  constructor(signal, take = () => this.#queue.shift()) {
     this.signal = signal;
     this.take = take;
-    signal?.addEventListener("abort", this.stop);
+    signal?.addEventListener("abort", this.#stop);
   }
-  queue = [];
-  wake = () => {
+  #queue = [];
+  #wake = () => {
   };
-  isOver = false;
-  error;
+  #isOver = false;
+  #error;
   add(item) {
-    this.queue.push(item);
+    this.#queue.push(item);
     this.come();
   }
   /** Say that there is something to take. */
   come() {
-    this.wake();
+    this.#wake();
   }
   /** Say that nothing more comes, for this reason. */
   end(error) {
-    this.isOver = true;
-    this.error = error;
-    this.wake();
+    this.#isOver = true;
+    this.#error = error;
+    this.#wake();
   }
   /** Return the next item; undefined if there will be none, or the signal is aborted. */
   async next() {
     while (!this.signal?.aborted) {
       const item = this.take();
       if (item !== void 0) return item;
-      if (this.error) throw this.error;
-      if (this.isOver) break;
-      await new Promise((resolve) => this.wake = resolve);
+      if (this.#error) throw this.#error;
+      if (this.#isOver) break;
+      await new Promise((resolve) => this.#wake = resolve);
     }
     return void 0;
   }
   close() {
-    this.signal?.removeEventListener("abort", this.stop);
+    this.signal?.removeEventListener("abort", this.#stop);
   }
-  stop = () => this.wake();
+  #stop = () => this.#wake();
 };
 
 // client/src/job.ts
@@ -464,12 +464,12 @@ var Job = class {
   isSettled = false;
   /** Whether it belongs to another consumer now, or to nobody: what is done for it is done in vain. */
   isLost = false;
-  losing;
+  #losing;
   /** Aborted when the job is lost: another consumer has claimed it. */
   get signal() {
-    this.losing ??= new AbortController();
-    if (this.isLost) this.losing.abort();
-    return this.losing.signal;
+    this.#losing ??= new AbortController();
+    if (this.isLost) this.#losing.abort();
+    return this.#losing.signal;
   }
   /** Say that it is done; returns what became of it. */
   ack() {
@@ -486,7 +486,7 @@ var Job = class {
   /** @internal */
   lose() {
     this.isLost = true;
-    this.losing?.abort();
+    this.#losing?.abort();
   }
 };
 
@@ -506,38 +506,38 @@ var Consumer = class {
   };
   onEnd = () => {
   };
-  queue = [];
-  inHand = /* @__PURE__ */ new Map();
+  #queue = [];
+  #inHand = /* @__PURE__ */ new Map();
   /** Done, and not known to be acknowledged, as the connection was lost. */
-  done = /* @__PURE__ */ new Set();
-  acks = [];
-  isAcking = false;
-  isClosed = false;
-  connection = 0;
-  extending;
+  #done = /* @__PURE__ */ new Set();
+  #acks = [];
+  #isAcking = false;
+  #isClosed = false;
+  #connection = 0;
+  #extending;
   get isBusy() {
-    return this.inHand.size > 0 || this.acks.length > 0;
+    return this.#inHand.size > 0 || this.#acks.length > 0;
   }
   /** Begin; claimIdleMs is what holds for the group. */
   open(claimIdleMs) {
-    if (this.isClosed) return;
-    if (claimIdleMs) this.extending = setInterval(() => this.extendAll(), claimIdleMs / 3);
+    if (this.#isClosed) return;
+    if (claimIdleMs) this.#extending = setInterval(() => this.#extendAll(), claimIdleMs / 3);
     this.line.add(this.sub, this);
   }
   /** Return the next job to begin with. */
   take() {
-    for (let job = this.queue.shift(); job; job = this.queue.shift()) {
+    for (let job = this.#queue.shift(); job; job = this.#queue.shift()) {
       if (job.isLost) continue;
-      this.inHand.set(job.id, job);
+      this.#inHand.set(job.id, job);
       return job;
     }
     return void 0;
   }
   /** End, once everything that was settled has arrived; what was not goes back. */
   async close() {
-    this.isClosed = true;
-    clearInterval(this.extending);
-    this.send();
+    this.#isClosed = true;
+    clearInterval(this.#extending);
+    this.#send();
     await this.line.remove(this.sub);
   }
   wanted() {
@@ -555,80 +555,80 @@ var Consumer = class {
   }
   entries({ entries }) {
     for (const frame of entries) {
-      const job = this.inHand.get(frame.id);
-      if (job) job.connection = this.connection;
-      else if (this.done.delete(frame.id)) this.acknowledge({ id: frame.id });
-      else this.queue.push(new Job(fromWire(frame), this, this.connection));
+      const job = this.#inHand.get(frame.id);
+      if (job) job.connection = this.#connection;
+      else if (this.#done.delete(frame.id)) this.#acknowledge({ id: frame.id });
+      else this.#queue.push(new Job(fromWire(frame), this, this.#connection));
     }
     this.onJobs();
   }
   state(state) {
-    if (state === "caught_up") this.done.clear();
+    if (state === "caught_up") this.#done.clear();
     this.options.onState?.(state);
   }
   claimed(ids, by) {
     const gone = new Set(ids);
-    for (const job of [...this.queue, ...this.inHand.values()]) if (gone.has(job.id)) job.lose();
+    for (const job of [...this.#queue, ...this.#inHand.values()]) if (gone.has(job.id)) job.lose();
     this.options.onClaimed?.(ids, by);
   }
   lost() {
-    this.connection += 1;
-    for (const job of this.queue.splice(0)) job.lose();
+    this.#connection += 1;
+    for (const job of this.#queue.splice(0)) job.lose();
   }
   ended(error) {
-    clearInterval(this.extending);
+    clearInterval(this.#extending);
     this.lost();
     this.onEnd(error);
   }
   /** Acknowledge a job, without waiting; if that cannot be said now, it is said when the job comes again. */
   finish(job) {
-    if (!this.settles(job) || job.isLost) return;
-    if (job.connection === this.connection) this.acknowledge({ id: job.id });
-    else this.done.add(job.id);
+    if (!this.#settles(job) || job.isLost) return;
+    if (job.connection === this.#connection) this.#acknowledge({ id: job.id });
+    else this.#done.add(job.id);
   }
   ack(job) {
-    this.settles(job);
-    if (job.connection !== this.connection) return Promise.reject(stale());
-    return new Promise((resolve, reject) => this.acknowledge({ id: job.id, resolve, reject }));
+    this.#settles(job);
+    if (job.connection !== this.#connection) return Promise.reject(stale());
+    return new Promise((resolve, reject) => this.#acknowledge({ id: job.id, resolve, reject }));
   }
   nack(job, { mode = "fail", delayMs }) {
-    this.settles(job);
-    return this.settle(job, { type: "nack", sub: this.sub, ids: [job.id], mode, delay_ms: delayMs ?? null });
+    this.#settles(job);
+    return this.#settle(job, { type: "nack", sub: this.sub, ids: [job.id], mode, delay_ms: delayMs ?? null });
   }
   extend(job) {
-    return this.settle(job, { type: "extend", sub: this.sub, ids: [job.id] });
+    return this.#settle(job, { type: "extend", sub: this.sub, ids: [job.id] });
   }
   /** Take a job out of the hand; false if it was settled before. */
-  settles(job) {
+  #settles(job) {
     if (job.isSettled) return false;
-    this.inHand.delete(job.id);
+    this.#inHand.delete(job.id);
     return job.isSettled = true;
   }
-  async settle(job, frame) {
-    if (job.connection !== this.connection) throw stale();
+  async #settle(job, frame) {
+    if (job.connection !== this.#connection) throw stale();
     return (await this.line.settle(frame))[0].outcome;
   }
-  acknowledge(ack) {
-    if (this.acks.push(ack) === 1) soon(() => this.flush());
+  #acknowledge(ack) {
+    if (this.#acks.push(ack) === 1) soon(() => this.#flush());
   }
-  flush() {
-    if (!this.isAcking) this.send();
+  #flush() {
+    if (!this.#isAcking) this.#send();
   }
-  send() {
-    const acks = this.acks;
+  #send() {
+    const acks = this.#acks;
     if (acks.length === 0) return;
-    this.acks = [];
-    this.isAcking = true;
+    this.#acks = [];
+    this.#isAcking = true;
     this.line.settle({ type: "ack", sub: this.sub, ids: acks.map(({ id }) => id) }).then(
       (results) => acks.forEach(({ resolve }, index) => resolve?.(results[index].outcome)),
-      (error) => acks.forEach(({ id, reject }) => reject ? reject(error) : this.done.add(id))
+      (error) => acks.forEach(({ id, reject }) => reject ? reject(error) : this.#done.add(id))
     ).then(() => {
-      this.isAcking = false;
-      this.flush();
+      this.#isAcking = false;
+      this.#flush();
     });
   }
-  extendAll() {
-    const ids = [...this.inHand.values()].filter((job) => job.connection === this.connection).map(({ id }) => id);
+  #extendAll() {
+    const ids = [...this.#inHand.values()].filter((job) => job.connection === this.#connection).map(({ id }) => id);
     if (ids.length) this.line.settle({ type: "extend", sub: this.sub, ids }).catch(() => {
     });
   }
@@ -648,43 +648,43 @@ var Worker = class {
     this.handler = handler;
     this.concurrency = concurrency;
     this.onError = onError;
-    this.finished = new Promise((resolve, reject) => [this.resolve, this.reject] = [resolve, reject]);
-    consumer.onJobs = () => this.pump();
-    consumer.onEnd = (error) => error ? this.reject(error) : this.resolve();
+    this.finished = new Promise((resolve, reject) => [this.#resolve, this.#reject] = [resolve, reject]);
+    consumer.onJobs = () => this.#pump();
+    consumer.onEnd = (error) => error ? this.#reject(error) : this.#resolve();
   }
   /** Kept when all is done that was begun, and the gateway knows it; broken when the group cannot be read any more. */
   finished;
-  running = 0;
-  isDraining = false;
-  closing;
-  resolve;
-  reject;
+  #running = 0;
+  #isDraining = false;
+  #closing;
+  #resolve;
+  #reject;
   /** Begin no more jobs; those that run end, and are acknowledged. */
   drain() {
-    if (this.isDraining) return;
-    this.isDraining = true;
-    this.pump();
+    if (this.#isDraining) return;
+    this.#isDraining = true;
+    this.#pump();
   }
-  pump() {
-    while (!this.isDraining && this.running < this.concurrency) {
+  #pump() {
+    while (!this.#isDraining && this.#running < this.concurrency) {
       const job = this.consumer.take();
       if (!job) return;
-      this.running += 1;
-      void this.run(job);
+      this.#running += 1;
+      void this.#run(job);
     }
-    if (this.isDraining && this.running === 0) this.closing ??= this.consumer.close().then(this.resolve);
+    if (this.#isDraining && this.#running === 0) this.#closing ??= this.consumer.close().then(this.#resolve);
   }
-  async run(job) {
+  async #run(job) {
     try {
       await this.handler(job);
       this.consumer.finish(job);
     } catch (error) {
-      await this.fail(job, error);
+      await this.#fail(job, error);
     }
-    this.running -= 1;
-    this.pump();
+    this.#running -= 1;
+    this.#pump();
   }
-  async fail(job, error) {
+  async #fail(job, error) {
     this.onError(error, job);
     if (job.isSettled || job.isLost) return;
     await job.nack().catch((reason) => {
@@ -718,13 +718,13 @@ var Group = class {
   async work(handler, options = {}) {
     const { concurrency = 16, onError } = options;
     const credit = options.credit ?? Math.max(64, 2 * concurrency);
-    const consumer = this.consumer({ ...options, credit });
+    const consumer = this.#consumer({ ...options, credit });
     const where = `group ${this.name} of stream ${this.stream}`;
     const report = onError ?? ((error, job) => this.context.report(error, `job ${job.id}, ${where}`));
     const worker = new Worker(consumer, handler, concurrency, report);
     const forget = drainOn(worker, options);
     try {
-      await this.open(consumer, options);
+      await this.#open(consumer, options);
       await worker.finished;
     } finally {
       forget();
@@ -732,77 +732,77 @@ var Group = class {
   }
   /** Return jobs one by one; each is yours to acknowledge or give back. What is not, goes back with the loop's end. */
   async *consume(options = {}) {
-    const consumer = this.consumer(options);
+    const consumer = this.#consumer(options);
     const arrivals = new Arrivals(options.signal, () => consumer.take());
     consumer.onJobs = () => arrivals.come();
     consumer.onEnd = (error) => arrivals.end(error);
     try {
-      await this.open(consumer, options);
+      await this.#open(consumer, options);
       for (let job = await arrivals.next(); job; job = await arrivals.next()) yield job;
     } finally {
       arrivals.close();
       await consumer.close();
     }
   }
-  consumer(options) {
+  #consumer(options) {
     const names = { stream: this.stream, group: this.name };
     return new Consumer(this.context.line, this.context.nextSub(), names, options);
   }
   // The group's policy says after which time others may claim.
-  async open(consumer, { claimIdleMs }) {
+  async #open(consumer, { claimIdleMs }) {
     consumer.open(claimIdleMs ?? (await this.info()).policy.claimIdleMs ?? void 0);
   }
   /** Make the group; one that is there with the same policy stays as it is. */
   create(group = {}) {
-    return this.context.rest.ask("PUT", this.path, { body: group, isRepeatable: true });
+    return this.context.rest.ask("PUT", this.#path, { body: group, isRepeatable: true });
   }
   /** Return how the group is. */
   info() {
-    return this.context.rest.ask("GET", this.path);
+    return this.context.rest.ask("GET", this.#path);
   }
   /** Set its position, or its policy. */
   update(patch) {
-    return this.context.rest.ask("PATCH", this.path, { body: patch, isRepeatable: true });
+    return this.context.rest.ask("PATCH", this.#path, { body: patch, isRepeatable: true });
   }
   /** Delete the group with what is pending. */
   delete() {
-    return this.context.rest.ask("DELETE", this.path);
+    return this.context.rest.ask("DELETE", this.#path);
   }
   /** Read as a consumer, by a request. */
   read({ consumer, signal, ...body }) {
-    return this.ask("read", { ...body }, { consumer, signal });
+    return this.#ask("read", { ...body }, { consumer, signal });
   }
   async ack(ids, options = {}) {
-    return (await this.ask("ack", { ids }, options)).results;
+    return (await this.#ask("ack", { ids }, options)).results;
   }
   async nack(ids, { consumer, ...options } = {}) {
-    return (await this.ask("nack", { ids, ...options }, { consumer })).results;
+    return (await this.#ask("nack", { ids, ...options }, { consumer })).results;
   }
   async extend(ids, options) {
-    return (await this.ask("extend", { ids }, options)).results;
+    return (await this.#ask("extend", { ids }, options)).results;
   }
   claim({ consumer, signal, ...body }) {
-    return this.ask("claim", { ...body }, { consumer, signal });
+    return this.#ask("claim", { ...body }, { consumer, signal });
   }
   autoclaim({ consumer, signal, ...body }) {
-    return this.ask("autoclaim", { ...body }, { consumer, signal });
+    return this.#ask("autoclaim", { ...body }, { consumer, signal });
   }
   /** Return what is pending, with who holds it and for how long. */
   async pending({ minIdleMs, ...options } = {}) {
     const query = { ...options, min_idle_ms: minIdleMs };
-    return (await this.context.rest.ask("GET", `${this.path}/pending`, { query })).pending;
+    return (await this.context.rest.ask("GET", `${this.#path}/pending`, { query })).pending;
   }
   pendingSummary() {
-    return this.context.rest.ask("GET", `${this.path}/pending/summary`);
+    return this.context.rest.ask("GET", `${this.#path}/pending/summary`);
   }
   /** Send dead letters back, the oldest first. */
   async redrive(redrive = {}) {
-    return (await this.ask("dead-letters/redrive", redrive)).results;
+    return (await this.#ask("dead-letters/redrive", redrive)).results;
   }
   async consumers() {
     const consumers = [];
     for (let cursor; ; ) {
-      const page = await this.context.rest.ask("GET", `${this.path}/consumers`, { query: { cursor } });
+      const page = await this.context.rest.ask("GET", `${this.#path}/consumers`, { query: { cursor } });
       consumers.push(...page.consumers);
       if (page.nextCursor == null) return consumers;
       cursor = page.nextCursor;
@@ -810,14 +810,14 @@ var Group = class {
   }
   /** Remove a consumer; returns how much it held, which the others get. */
   async deleteConsumer(consumer, pending = "release") {
-    const place = this.path + path`/consumers/${consumer}`;
+    const place = this.#path + path`/consumers/${consumer}`;
     return (await this.context.rest.ask("DELETE", place, { query: { pending } })).pending;
   }
-  get path() {
+  get #path() {
     return path`/v1/streams/${this.stream}/groups/${this.name}`;
   }
-  ask(verb, body, { consumer, signal } = {}) {
-    return this.context.rest.ask("POST", `${this.path}/${verb}`, { query: { consumer }, body, signal });
+  #ask(verb, body, { consumer, signal } = {}) {
+    return this.context.rest.ask("POST", `${this.#path}/${verb}`, { query: { consumer }, body, signal });
   }
 };
 
@@ -885,207 +885,207 @@ var SocketLine = class {
     this.credentials = credentials;
     this.watcher = watcher;
   }
-  isOpen = false;
-  socket;
-  subscribers = /* @__PURE__ */ new Map();
-  waiting = /* @__PURE__ */ new Map();
-  timers = {
+  #isOpen = false;
+  #socket;
+  #subscribers = /* @__PURE__ */ new Map();
+  #waiting = /* @__PURE__ */ new Map();
+  #timers = {
     retry: void 0,
     renewal: void 0,
     silence: void 0,
     linger: void 0
   };
-  heartbeatMs = 2e4;
-  count = 0;
-  attempt = 0;
-  comeBackAfterMs;
-  token;
-  problem;
+  #heartbeatMs = 2e4;
+  #count = 0;
+  #attempt = 0;
+  #comeBackAfterMs;
+  #token;
+  #problem;
   // why the gateway ends the connection
-  closeCode;
-  wasReached = false;
-  isConnecting = false;
-  isPaused = false;
-  isOver = false;
+  #closeCode;
+  #wasReached = false;
+  #isConnecting = false;
+  #isPaused = false;
+  #isOver = false;
   add(sub, subscriber) {
-    if (this.isOver) return subscriber.ended(this.error());
-    clearTimeout(this.timers.linger);
-    this.subscribers.set(sub, subscriber);
-    if (this.isOpen) this.subscribe(sub);
-    else this.connect();
+    if (this.#isOver) return subscriber.ended(this.#error());
+    clearTimeout(this.#timers.linger);
+    this.#subscribers.set(sub, subscriber);
+    if (this.#isOpen) this.#subscribe(sub);
+    else this.#connect();
   }
   async remove(sub) {
-    if (!this.subscribers.delete(sub)) return;
-    if (this.subscribers.size === 0) this.timers.linger = setTimeout(() => this.rest("idle"), LINGER_MS);
-    if (this.isOpen) await this.ask({ type: "unsubscribe", sub }).catch(() => {
+    if (!this.#subscribers.delete(sub)) return;
+    if (this.#subscribers.size === 0) this.#timers.linger = setTimeout(() => this.#rest("idle"), LINGER_MS);
+    if (this.#isOpen) await this.#ask({ type: "unsubscribe", sub }).catch(() => {
     });
   }
   credit(sub, entries) {
-    this.send({ type: "credit", sub, entries });
+    this.#send({ type: "credit", sub, entries });
   }
   async settle(frame) {
-    const answer = await this.ask(frame);
+    const answer = await this.#ask(frame);
     return answer.type === "acked" || answer.type === "ok" ? answer.results : [];
   }
   pause() {
-    if (this.isPaused || this.isOver) return;
-    this.isPaused = true;
-    clearTimeout(this.timers.retry);
-    this.drop(1e3);
+    if (this.#isPaused || this.#isOver) return;
+    this.#isPaused = true;
+    clearTimeout(this.#timers.retry);
+    this.#drop(1e3);
     this.watcher.state("paused");
   }
   // A connection that is open may be gone without a word: it is asked for a pong.
   resume() {
-    this.isPaused = false;
-    if (this.isOpen) this.listen(0);
-    else if (this.subscribers.size > 0) this.connect();
+    this.#isPaused = false;
+    if (this.#isOpen) this.#listen(0);
+    else if (this.#subscribers.size > 0) this.#connect();
   }
   get isBusy() {
-    return this.waiting.size > 0;
+    return this.#waiting.size > 0;
   }
   /** Leave the subscriptions to another line; false if frames have come after all, or it is over. */
   retire() {
-    if (this.wasReached || this.isOver) return false;
-    this.isOver = true;
-    this.subscribers.clear();
-    this.rest("connecting");
+    if (this.#wasReached || this.#isOver) return false;
+    this.#isOver = true;
+    this.#subscribers.clear();
+    this.#rest("connecting");
     return true;
   }
   close() {
-    if (this.isOver) return;
-    this.isOver = true;
-    this.rest("closed");
-    for (const sub of [...this.subscribers.keys()]) this.finish(sub);
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#rest("closed");
+    for (const sub of [...this.#subscribers.keys()]) this.#finish(sub);
   }
-  rest(state) {
-    for (const timer of Object.values(this.timers)) clearTimeout(timer);
-    this.drop(1e3);
+  #rest(state) {
+    for (const timer of Object.values(this.#timers)) clearTimeout(timer);
+    this.#drop(1e3);
     this.watcher.state(state);
   }
-  connect() {
-    if (this.socket || this.isConnecting || this.isPaused || this.isOver) return;
-    clearTimeout(this.timers.retry);
-    this.isConnecting = true;
+  #connect() {
+    if (this.#socket || this.#isConnecting || this.#isPaused || this.#isOver) return;
+    clearTimeout(this.#timers.retry);
+    this.#isConnecting = true;
     this.watcher.state("connecting");
     this.credentials.current().then(
-      (token) => this.open(token),
-      () => this.comeBack(UNAUTHENTICATED)
+      (token) => this.#open(token),
+      () => this.#comeBack(UNAUTHENTICATED)
       // whoever makes tokens may be back soon
     );
   }
-  open(token) {
-    this.isConnecting = false;
-    if (this.isOver || this.isPaused) return;
-    this.token = token;
-    this.problem = void 0;
+  #open(token) {
+    this.#isConnecting = false;
+    if (this.#isOver || this.#isPaused) return;
+    this.#token = token;
+    this.#problem = void 0;
     const socket = new this.WebSocket(`${this.url.replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
-    this.socket = socket;
+    this.#socket = socket;
     socket.onopen = () => token !== void 0 && socket.send(JSON.stringify({ type: "auth", token }));
-    socket.onmessage = ({ data }) => socket === this.socket && this.receive(JSON.parse(String(data)));
-    socket.onclose = ({ code }) => void this.lost(socket, code);
-    socket.onerror = () => void this.lost(socket, ABNORMAL);
-    this.timers.silence = setTimeout(() => void this.lost(socket, ABNORMAL), CONNECT_MS_MAX);
+    socket.onmessage = ({ data }) => socket === this.#socket && this.#receive(JSON.parse(String(data)));
+    socket.onclose = ({ code }) => void this.#lost(socket, code);
+    socket.onerror = () => void this.#lost(socket, ABNORMAL);
+    this.#timers.silence = setTimeout(() => void this.#lost(socket, ABNORMAL), CONNECT_MS_MAX);
   }
   /** Forget the connection, and tell everybody who waits. */
-  drop(code) {
-    const { socket } = this;
-    this.socket = void 0;
-    clearTimeout(this.timers.renewal);
-    clearTimeout(this.timers.silence);
+  #drop(code) {
+    const socket = this.#socket;
+    this.#socket = void 0;
+    clearTimeout(this.#timers.renewal);
+    clearTimeout(this.#timers.silence);
     socket?.close(code === ABNORMAL ? void 0 : code);
-    const wasOpen = this.isOpen;
-    this.isOpen = false;
+    const wasOpen = this.#isOpen;
+    this.#isOpen = false;
     const error = new Disconnected("the connection was lost before the answer came", code);
-    for (const { reject } of this.waiting.values()) reject(error);
-    this.waiting.clear();
-    if (wasOpen) for (const subscriber of this.subscribers.values()) subscriber.lost();
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+    if (wasOpen) for (const subscriber of this.#subscribers.values()) subscriber.lost();
   }
-  async lost(socket, code) {
-    if (socket !== this.socket) return;
-    this.drop(ABNORMAL);
+  async #lost(socket, code) {
+    if (socket !== this.#socket) return;
+    this.#drop(ABNORMAL);
     if (code === UNAUTHENTICATED) {
-      this.isConnecting = true;
-      const fresh = await this.credentials.renewed(this.token).catch(() => this.token);
-      if (fresh === void 0) return this.end(code);
+      this.#isConnecting = true;
+      const fresh = await this.credentials.renewed(this.#token).catch(() => this.#token);
+      if (fresh === void 0) return this.#end(code);
     }
-    if (comesBack(code)) this.comeBack(code);
-    else this.end(code);
+    if (comesBack(code)) this.#comeBack(code);
+    else this.#end(code);
   }
-  comeBack(code) {
-    this.isConnecting = false;
-    if (this.isOver || this.isPaused) return;
+  #comeBack(code) {
+    this.#isConnecting = false;
+    if (this.#isOver || this.#isPaused) return;
     this.watcher.state("lost", code);
-    if (code === RATE_LIMITED) this.attempt = Math.max(this.attempt, LIMITED_ATTEMPT);
-    const afterMs = this.comeBackAfterMs ?? backoffMs(this.attempt);
-    this.attempt += 1;
-    this.comeBackAfterMs = void 0;
-    this.timers.retry = setTimeout(() => this.connect(), afterMs);
-    if (!this.wasReached && code !== UNAUTHENTICATED) this.watcher.unreached(this.attempt);
+    if (code === RATE_LIMITED) this.#attempt = Math.max(this.#attempt, LIMITED_ATTEMPT);
+    const afterMs = this.#comeBackAfterMs ?? backoffMs(this.#attempt);
+    this.#attempt += 1;
+    this.#comeBackAfterMs = void 0;
+    this.#timers.retry = setTimeout(() => this.#connect(), afterMs);
+    if (!this.#wasReached && code !== UNAUTHENTICATED) this.watcher.unreached(this.#attempt);
   }
-  end(code) {
-    this.isOver = true;
-    this.closeCode = code;
-    for (const sub of [...this.subscribers.keys()]) this.finish(sub, this.error());
+  #end(code) {
+    this.#isOver = true;
+    this.#closeCode = code;
+    for (const sub of [...this.#subscribers.keys()]) this.#finish(sub, this.#error());
     this.watcher.state("closed", code);
   }
-  error() {
-    return this.problem ?? new Disconnected("the connection has ended, and is not made again", this.closeCode);
+  #error() {
+    return this.#problem ?? new Disconnected("the connection has ended, and is not made again", this.#closeCode);
   }
-  opens() {
-    this.isOpen = true;
-    this.attempt = 0;
-    for (const sub of this.subscribers.keys()) this.subscribe(sub);
+  #opens() {
+    this.#isOpen = true;
+    this.#attempt = 0;
+    for (const sub of this.#subscribers.keys()) this.#subscribe(sub);
     this.watcher.state("open");
   }
-  subscribe(sub) {
-    const subscriber = this.subscribers.get(sub);
-    if (subscriber) this.send({ type: "subscribe", rid: sub, sub, ...subscriber.wanted() });
+  #subscribe(sub) {
+    const subscriber = this.#subscribers.get(sub);
+    if (subscriber) this.#send({ type: "subscribe", rid: sub, sub, ...subscriber.wanted() });
   }
-  finish(sub, error) {
-    const subscriber = this.subscribers.get(sub);
-    if (this.subscribers.delete(sub)) subscriber.ended(error);
+  #finish(sub, error) {
+    const subscriber = this.#subscribers.get(sub);
+    if (this.#subscribers.delete(sub)) subscriber.ended(error);
   }
   /** Take it for lost if nothing comes for so long, and no pong after that. */
-  listen(silenceMs) {
-    clearTimeout(this.timers.silence);
-    this.timers.silence = setTimeout(() => {
-      const { socket } = this;
-      this.send({ type: "ping" });
-      this.timers.silence = setTimeout(() => socket && void this.lost(socket, ABNORMAL), this.heartbeatMs / 2);
+  #listen(silenceMs) {
+    clearTimeout(this.#timers.silence);
+    this.#timers.silence = setTimeout(() => {
+      const socket = this.#socket;
+      this.#send({ type: "ping" });
+      this.#timers.silence = setTimeout(() => socket && void this.#lost(socket, ABNORMAL), this.#heartbeatMs / 2);
     }, silenceMs);
   }
-  authenticated({ expires_at_ms }) {
-    if (!this.isOpen) this.opens();
+  #authenticated({ expires_at_ms }) {
+    if (!this.#isOpen) this.#opens();
     if (expires_at_ms == null || !this.credentials.canRenew) return;
-    clearTimeout(this.timers.renewal);
-    this.timers.renewal = setTimeout(() => void this.renew(expires_at_ms), renewMs(expires_at_ms - Date.now()));
+    clearTimeout(this.#timers.renewal);
+    this.#timers.renewal = setTimeout(() => void this.#renew(expires_at_ms), renewMs(expires_at_ms - Date.now()));
   }
   /** Send a fresh token, so that the connection goes on. If there is none, it ends with the old one. */
-  async renew(expiresAtMs) {
-    const { socket } = this;
-    const fresh = await this.credentials.renewed(this.token).catch(() => void 0);
-    if (socket === void 0 || socket !== this.socket) return;
+  async #renew(expiresAtMs) {
+    const socket = this.#socket;
+    const fresh = await this.credentials.renewed(this.#token).catch(() => void 0);
+    if (socket === void 0 || socket !== this.#socket) return;
     if (fresh === void 0) {
-      this.timers.renewal = setTimeout(() => void this.renew(expiresAtMs), renewMs(expiresAtMs - Date.now()));
+      this.#timers.renewal = setTimeout(() => void this.#renew(expiresAtMs), renewMs(expiresAtMs - Date.now()));
     } else {
-      this.token = fresh;
-      this.send({ type: "auth", token: fresh });
+      this.#token = fresh;
+      this.#send({ type: "auth", token: fresh });
     }
   }
-  receive(frame) {
-    this.wasReached = true;
-    this.listen(this.heartbeatMs);
-    const sub = "sub" in frame && frame.sub != null ? this.subscribers.get(frame.sub) : void 0;
+  #receive(frame) {
+    this.#wasReached = true;
+    this.#listen(this.#heartbeatMs);
+    const sub = "sub" in frame && frame.sub != null ? this.#subscribers.get(frame.sub) : void 0;
     switch (frame.type) {
       case "entries":
         return sub?.entries(frame);
       case "welcome":
-        this.heartbeatMs = frame.heartbeat_ms;
-        return this.token === void 0 ? this.opens() : void 0;
+        this.#heartbeatMs = frame.heartbeat_ms;
+        return this.#token === void 0 ? this.#opens() : void 0;
       case "authenticated":
-        return this.authenticated(frame);
+        return this.#authenticated(frame);
       case "draining":
-        this.comeBackAfterMs = frame.reconnect_after_ms;
+        this.#comeBackAfterMs = frame.reconnect_after_ms;
         return;
       case "subscribed":
         return sub?.subscribed(frame);
@@ -1094,43 +1094,43 @@ var SocketLine = class {
       case "claimed":
         return sub?.claimed(frame.ids, frame.by);
       case "problem":
-        return this.refused(frame);
+        return this.#refused(frame);
       default:
-        this.answer(frame);
+        this.#answer(frame);
     }
   }
-  refused(frame) {
+  #refused(frame) {
     const problem = new Problem(fromWire(frame.problem));
-    const asked = frame.rid == null ? void 0 : this.waiting.get(frame.rid);
+    const asked = frame.rid == null ? void 0 : this.#waiting.get(frame.rid);
     if (asked) {
-      this.waiting.delete(frame.rid);
+      this.#waiting.delete(frame.rid);
       return asked.reject(problem);
     }
     const sub = frame.sub ?? frame.rid;
-    if (sub == null) this.problem = problem;
-    else if (!problem.retryable) this.finish(sub, problem);
-    else this.subscribeLater(sub, problem.retryAfterMs ?? backoffMs(0));
+    if (sub == null) this.#problem = problem;
+    else if (!problem.retryable) this.#finish(sub, problem);
+    else this.#subscribeLater(sub, problem.retryAfterMs ?? backoffMs(0));
   }
   // A new connection subscribes by itself.
-  subscribeLater(sub, afterMs) {
-    const { socket } = this;
-    setTimeout(() => socket === this.socket && this.subscribe(sub), afterMs);
+  #subscribeLater(sub, afterMs) {
+    const socket = this.#socket;
+    setTimeout(() => socket === this.#socket && this.#subscribe(sub), afterMs);
   }
-  answer(frame) {
+  #answer(frame) {
     if (frame.rid == null) return;
-    this.waiting.get(frame.rid)?.resolve(frame);
-    this.waiting.delete(frame.rid);
+    this.#waiting.get(frame.rid)?.resolve(frame);
+    this.#waiting.delete(frame.rid);
   }
-  ask(frame) {
+  #ask(frame) {
     return new Promise((resolve, reject) => {
-      if (!this.isOpen) return reject(new Disconnected("there is no connection"));
-      const rid = `r${this.count += 1}`;
-      this.waiting.set(rid, { resolve, reject });
-      this.send({ ...frame, rid });
+      if (!this.#isOpen) return reject(new Disconnected("there is no connection"));
+      const rid = `r${this.#count += 1}`;
+      this.#waiting.set(rid, { resolve, reject });
+      this.#send({ ...frame, rid });
     });
   }
-  send(frame) {
-    if (this.isOpen) this.socket?.send(JSON.stringify(frame));
+  #send(frame) {
+    if (this.#isOpen) this.#socket?.send(JSON.stringify(frame));
   }
 };
 
@@ -1142,61 +1142,61 @@ var Live = class {
     this.options = options;
     const { transport, WebSocket = globalThis.WebSocket, hiddenMs = 3e4 } = options;
     if (WebSocket && !transport) {
-      const unreached = (attempts) => attempts >= ATTEMPTS_MAX && void this.fallBack();
-      const watcher = { state: this.onState, unreached };
-      this.line = new SocketLine(rest.url, WebSocket, rest.credentials, watcher);
-    } else void this.useEvents();
-    this.forgetPage = watchPage(this, hiddenMs);
+      const unreached = (attempts) => attempts >= ATTEMPTS_MAX && void this.#fallBack();
+      const watcher = { state: this.#onState, unreached };
+      this.#line = new SocketLine(rest.url, WebSocket, rest.credentials, watcher);
+    } else void this.#useEvents();
+    this.#forgetPage = watchPage(this, hiddenMs);
   }
   state = "idle";
-  line;
+  #line;
   // until the code of events is there, there is none
-  isOver = false;
-  subscribers = /* @__PURE__ */ new Map();
-  forgetPage;
+  #isOver = false;
+  #subscribers = /* @__PURE__ */ new Map();
+  #forgetPage;
   get isBusy() {
-    return !!this.line?.isBusy || [...this.subscribers.values()].some((subscriber) => subscriber.isBusy);
+    return !!this.#line?.isBusy || [...this.#subscribers.values()].some((subscriber) => subscriber.isBusy);
   }
   add(sub, subscriber) {
-    this.subscribers.set(sub, subscriber);
-    this.line?.add(sub, subscriber);
+    this.#subscribers.set(sub, subscriber);
+    this.#line?.add(sub, subscriber);
   }
   async remove(sub) {
-    this.subscribers.delete(sub);
-    await this.line?.remove(sub);
+    this.#subscribers.delete(sub);
+    await this.#line?.remove(sub);
   }
   credit(sub, entries) {
-    this.line?.credit(sub, entries);
+    this.#line?.credit(sub, entries);
   }
   async settle(frame) {
-    if (!this.line) throw new Disconnected("there is no connection");
-    return this.line.settle(frame);
+    if (!this.#line) throw new Disconnected("there is no connection");
+    return this.#line.settle(frame);
   }
   pause() {
-    this.line?.pause();
+    this.#line?.pause();
   }
   resume() {
-    this.line?.resume();
+    this.#line?.resume();
   }
   close() {
-    this.isOver = true;
-    this.forgetPage();
-    this.line?.close();
+    this.#isOver = true;
+    this.#forgetPage();
+    this.#line?.close();
   }
-  onState = (state, code) => {
+  #onState = (state, code) => {
     this.state = state;
     this.options.onState?.(state, code);
   };
-  async fallBack() {
-    const { line } = this;
-    if (await this.rest.isReachable() && line instanceof SocketLine && line.retire()) await this.useEvents();
+  async #fallBack() {
+    const line = this.#line;
+    if (await this.rest.isReachable() && line instanceof SocketLine && line.retire()) await this.#useEvents();
   }
-  async useEvents() {
-    this.line = void 0;
+  async #useEvents() {
+    this.#line = void 0;
     const { EventsLine: EventsLine2 } = await Promise.resolve().then(() => (init_events_line(), events_line_exports));
-    if (this.isOver) return;
-    this.line = new EventsLine2(this.rest, this.onState);
-    for (const [sub, subscriber] of this.subscribers) this.line.add(sub, subscriber);
+    if (this.#isOver) return;
+    this.#line = new EventsLine2(this.rest, this.#onState);
+    for (const [sub, subscriber] of this.#subscribers) this.#line.add(sub, subscriber);
   }
 };
 
@@ -1214,42 +1214,42 @@ var Follower = class {
     this.options = options;
     this.onEntries = onEntries;
     this.ended = ended;
-    this.after = options.after ?? "$";
-    this.limit = options.credit ?? 512;
+    this.#after = options.after ?? "$";
+    this.#limit = options.credit ?? 512;
     line.add(sub, this);
   }
   isBusy = false;
-  after;
-  limit;
-  available = 0;
+  #after;
+  #limit;
+  #available = 0;
   // what the gateway may still send
-  untaken = 0;
+  #untaken = 0;
   /** Say that so many entries need no place here any more. */
   taken(entries) {
-    this.untaken -= entries;
-    const credit = this.limit - this.untaken - this.available;
-    if (credit < this.limit / 2) return;
-    this.available += credit;
+    this.#untaken -= entries;
+    const credit = this.#limit - this.#untaken - this.#available;
+    if (credit < this.#limit / 2) return;
+    this.#available += credit;
     this.line.credit(this.sub, credit);
   }
   close() {
     void this.line.remove(this.sub);
   }
   wanted() {
-    this.available = Math.max(1, this.limit - this.untaken);
-    return { stream: this.stream, after: this.after, credit: this.available };
+    this.#available = Math.max(1, this.#limit - this.#untaken);
+    return { stream: this.stream, after: this.#after, credit: this.#available };
   }
   subscribed({ position, gap }) {
-    this.after = position;
-    this.gap(gap);
+    this.#after = position;
+    this.#gap(gap);
   }
   entries({ entries, gap }) {
-    this.gap(gap);
+    this.#gap(gap);
     const last = entries.at(-1);
     if (!last) return;
-    this.after = last.id;
-    this.available -= entries.length;
-    this.untaken += entries.length;
+    this.#after = last.id;
+    this.#available -= entries.length;
+    this.#untaken += entries.length;
     this.onEntries(fromWire(entries));
   }
   state(state) {
@@ -1259,7 +1259,7 @@ var Follower = class {
   }
   lost() {
   }
-  gap(gap) {
+  #gap(gap) {
     if (gap) this.options.onGap?.(gap);
   }
 };
@@ -1290,7 +1290,7 @@ var Stream = class {
     this.context = context;
     this.name = name;
   }
-  get path() {
+  get #path() {
     return path`/v1/streams/${this.name}`;
   }
   /** Return a group of this stream; it is made by its `create`. */
@@ -1299,31 +1299,31 @@ var Stream = class {
   }
   /** Append an entry; returns its id. It is sent again until it is known to be there, and is there once. */
   async append(fields, options = {}) {
-    return (await this.add("", entryOf(fields), options)).id;
+    return (await this.#add("", entryOf(fields), options)).id;
   }
   /** Append entries, all or none; returns their ids. */
   async appendMany(entries, options = {}) {
-    return (await this.add("/batch", entries.map(entryOf), options)).ids;
+    return (await this.#add("/batch", entries.map(entryOf), options)).ids;
   }
-  add(place, body, { idempotencyKey, lastId, signal }) {
+  #add(place, body, { idempotencyKey, lastId, signal }) {
     const headers = {
       "idempotency-key": idempotencyKey ?? randomName(),
       "idempotency-producer": this.context.producer
     };
     if (lastId !== void 0) headers["if-match"] = `"${lastId}"`;
     const request = { body, headers, signal, isRepeatable: true };
-    return this.context.rest.ask("POST", `${this.path}/entries${place}`, request);
+    return this.context.rest.ask("POST", `${this.#path}/entries${place}`, request);
   }
   /** Read a range, or what comes after an id. */
   read({ signal, waitMs, ...range } = {}) {
     const query = { ...range, wait_ms: waitMs };
-    return this.context.rest.ask("GET", `${this.path}/entries`, { query, signal });
+    return this.context.rest.ask("GET", `${this.#path}/entries`, { query, signal });
   }
   /** Follow the stream: an endless loop, over every reconnection. It ends with the loop or its signal. */
   async *follow(options = {}) {
     const { signal } = options;
     const arrivals = new Arrivals(signal);
-    const follower = this.reader(options, (entries) => arrivals.add(entries), (error) => arrivals.end(error));
+    const follower = this.#reader(options, (entries) => arrivals.add(entries), (error) => arrivals.end(error));
     try {
       for (let entries = await arrivals.next(); entries; entries = await arrivals.next()) {
         for (const entry of entries) {
@@ -1347,42 +1347,42 @@ var Stream = class {
         (error) => (follower.close(), fail(error))
       );
     };
-    const follower = this.reader(options, take, (error) => void before.then(() => error && fail(error)));
+    const follower = this.#reader(options, take, (error) => void before.then(() => error && fail(error)));
     options.signal?.addEventListener("abort", () => follower.close(), { once: true });
     return follower;
   }
-  reader(options, onEntries, onEnd) {
+  #reader(options, onEntries, onEnd) {
     return new Follower(this.context.line, this.context.nextSub(), this.name, options, onEntries, onEnd);
   }
   /** Return how the stream is. */
   info() {
-    return this.context.rest.ask("GET", this.path);
+    return this.context.rest.ask("GET", this.#path);
   }
   /** Make the stream; its first append makes it, too. */
   create(config = {}) {
-    return this.context.rest.ask("PUT", this.path, { body: config, isRepeatable: true });
+    return this.context.rest.ask("PUT", this.#path, { body: config, isRepeatable: true });
   }
   /** Change its bounds; null removes one. */
   update(config) {
-    return this.context.rest.ask("PATCH", this.path, { body: config, isRepeatable: true });
+    return this.context.rest.ask("PATCH", this.#path, { body: config, isRepeatable: true });
   }
   /** Remove the oldest entries; returns how many. */
   async trim(trim) {
-    return (await this.context.rest.ask("POST", `${this.path}/trim`, { body: trim })).removed;
+    return (await this.context.rest.ask("POST", `${this.#path}/trim`, { body: trim })).removed;
   }
   /** Delete entries, with the outcome of each. */
   deleteEntries(ids, references) {
-    return this.context.rest.ask("POST", `${this.path}/entries/delete`, { body: { ids, references } });
+    return this.context.rest.ask("POST", `${this.#path}/entries/delete`, { body: { ids, references } });
   }
   /** Delete the stream with its groups. */
   delete() {
-    return this.context.rest.ask("DELETE", this.path);
+    return this.context.rest.ask("DELETE", this.#path);
   }
   /** Return its groups. */
   async groups() {
     const groups = [];
     for (let cursor; ; ) {
-      const page = await this.context.rest.ask("GET", `${this.path}/groups`, { query: { cursor } });
+      const page = await this.context.rest.ask("GET", `${this.#path}/groups`, { query: { cursor } });
       groups.push(...page.groups);
       if (page.nextCursor == null) return groups;
       cursor = page.nextCursor;
@@ -1397,33 +1397,36 @@ function createClient(options) {
 var Client = class {
   /** Where the gateway is. */
   url;
-  rest;
-  line;
-  context;
+  #rest;
+  #line;
+  #context;
   constructor(options) {
     const { url, token, retryMs = 3e4 } = options;
     const { onError = (error, where) => console.error(`headgate: ${where}:`, error) } = options;
-    this.rest = new Rest(url, new Credentials(token), retryMs, options.fetch);
-    this.url = this.rest.url;
-    this.line = new Live(this.rest, options);
+    this.#rest = new Rest(url, new Credentials(token), retryMs, options.fetch);
+    this.url = this.#rest.url;
+    if (token && !options.insecure && isPlain(this.url)) {
+      throw new Error(`others could read the token on its way to ${this.url}: use https`);
+    }
+    this.#line = new Live(this.#rest, options);
     let subs = 0;
     const nextSub = () => `s${subs += 1}`;
-    this.context = { rest: this.rest, line: this.line, producer: randomName(), nextSub, report: onError };
+    this.#context = { rest: this.#rest, line: this.#line, producer: randomName(), nextSub, report: onError };
   }
   /** How the connection is. */
   get state() {
-    return this.line.state;
+    return this.#line.state;
   }
   stream(name) {
-    return new Stream(this.context, name);
+    return new Stream(this.#context, name);
   }
   group(stream, name) {
-    return new Group(this.context, stream, name);
+    return new Group(this.#context, stream, name);
   }
   /** Return streams by name, page by page. */
   async *streams({ prefix } = {}) {
     for (let cursor; ; ) {
-      const page = await this.rest.ask("GET", "/v1/streams", { query: { prefix, cursor } });
+      const page = await this.#rest.ask("GET", "/v1/streams", { query: { prefix, cursor } });
       yield* page.streams;
       if (page.nextCursor == null) return;
       cursor = page.nextCursor;
@@ -1434,13 +1437,17 @@ var Client = class {
    * It is for one stream and a few minutes. The token itself never stands in a URL.
    */
   ticket(wanted) {
-    return this.rest.ask("POST", "/v1/tickets", { body: wanted });
+    return this.#rest.ask("POST", "/v1/tickets", { body: wanted });
   }
   /** End every subscription; what it holds goes back. */
   close() {
-    this.line.close();
+    this.#line.close();
   }
 };
+function isPlain(url) {
+  const { protocol, hostname } = new URL(url);
+  return protocol === "http:" && !/^(127\.[\d.]+|\[::1]|(.+\.)?localhost)$/.test(hostname);
+}
 
 // client/src/index.ts
 init_problem();

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import re
+import signal
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from tests.api.conftest import Live
 from tests.sdk.program import running_program
 from tests.sdk.restartable import Restartable
-from tests.sdk.typescript import WORKSPACE, program_folder
+from tests.sdk.typescript import GUIDE, README, program_folder, snippets
 from tests.sdk.workshop import output_of, tool
 
 
@@ -66,6 +66,8 @@ async def test_every_request_is_answered(live: Live, javascript: Path) -> None:
         "mismatch": {"is": "Problem", "code": "last_id_mismatch", "status": 412},
         "missing": {"is": "Problem", "code": "stream_not_found", "status": 404},
         "unreached": {"is": "Disconnected"},
+        "exposed": [True, True],
+        "sent": ["https://gateway.example", "http://[::1]:1", "http://127.0.0.1:1"],
         "kinds": ["Problem", "Disconnected"],
     }
 
@@ -109,14 +111,8 @@ async def test_nothing_is_missed_and_nothing_done_twice_when_the_gateway_starts_
     assert {"state": "closed"} in program.lines
 
 
-def readme_snippets(kind: str) -> list[str]:
-    """Return the programs of the page."""
-    page = (WORKSPACE / "README.md").read_text()
-    return re.findall(rf"^```{kind}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-
-
 async def test_the_worker_of_the_readme_is_short_and_drains(live: Live, javascript: Path) -> None:
-    worker, _ = readme_snippets("ts")
+    worker, _ = snippets(README, "ts")
     assert len(worker.splitlines()) <= 12
     (javascript / "worker.mjs").write_text(worker.replace("http://localhost:8080", live.url))
     process = await asyncio.create_subprocess_exec(
@@ -140,7 +136,7 @@ async def test_the_worker_of_the_readme_is_short_and_drains(live: Live, javascri
 
 async def test_the_streams_of_the_readme_run_as_they_stand(live: Live, javascript: Path) -> None:
     """They follow without a WebSocket, as Node has none."""
-    _, streams = readme_snippets("ts")
+    _, streams = snippets(README, "ts")
     (javascript / "streams.mjs").write_text(streams.replace("http://localhost:8080", live.url))
     lines = (await output_of(tool("node"), "streams.mjs", folder=javascript)).splitlines()
     assert [line.partition(" ")[2] for line in lines] == [
@@ -186,3 +182,21 @@ async def test_a_job_in_hand_is_kept_and_done_once_and_its_loss_is_known(
     assert program.all("claimed") == [lost]
     assert program.all("by") == ["rival"]
     assert [(entry["id"], entry["consumer"]) for entry in pending] == [(lost[0], "rival")]
+
+
+@pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
+async def test_the_snippets_of_the_guide_run_as_they_stand(
+    live: Live, javascript: Path, page: Path
+) -> None:
+    await live.http.post("/v1/streams/orders/entries", json={"fields": {"sku": "42"}})
+    for program in snippets(page, "ts"):
+        (javascript / "snippet.mjs").write_text(program.replace("http://localhost:8080", live.url))
+        process = await asyncio.create_subprocess_exec(
+            tool("node"), "snippet.mjs", cwd=javascript, stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        async with asyncio.timeout(30):
+            assert await process.stdout.readline(), page
+            with suppress(ProcessLookupError):  # some are endless
+                process.terminate()
+            assert await process.wait() in (0, -signal.SIGTERM)

@@ -2,6 +2,7 @@
 
 import fcntl
 import functools
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +12,8 @@ from tests.sdk.workshop import FOLDER, ROOT, RUN_S_MAX, node_modules, tool
 WORKSPACE = ROOT / "clients" / "typescript"
 SESSIONS = FOLDER / "sessions" / "typescript"
 APP = SESSIONS / "app"
+README = WORKSPACE / "README.md"
+GUIDE = sorted((ROOT / "app" / "guide").glob("*.md"))
 
 
 @functools.cache
@@ -28,6 +31,11 @@ def _run(*command: str | Path, folder: Path) -> None:
         command, cwd=folder, capture_output=True, text=True, timeout=RUN_S_MAX, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def snippets(page: Path, kind: str) -> list[str]:
+    """Return the programs of a page."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
 
 
 def program_folder(folder: Path) -> Path:

@@ -1,33 +1,33 @@
 /** Arrivals: what has come and is not taken, for a loop that waits for it. */
 
 export class Arrivals<T> {
-  private readonly queue: T[] = [];
-  private wake = () => {};
-  private isOver = false;
-  private error: Error | undefined;
+  readonly #queue: T[] = [];
+  #wake = () => {};
+  #isOver = false;
+  #error: Error | undefined;
 
   constructor(
     private readonly signal: AbortSignal | undefined,
-    private readonly take = () => this.queue.shift(),
+    private readonly take = () => this.#queue.shift(),
   ) {
-    signal?.addEventListener("abort", this.stop);
+    signal?.addEventListener("abort", this.#stop);
   }
 
   add(item: T): void {
-    this.queue.push(item);
+    this.#queue.push(item);
     this.come();
   }
 
   /** Say that there is something to take. */
   come(): void {
-    this.wake();
+    this.#wake();
   }
 
   /** Say that nothing more comes, for this reason. */
   end(error?: Error): void {
-    this.isOver = true;
-    this.error = error;
-    this.wake();
+    this.#isOver = true;
+    this.#error = error;
+    this.#wake();
   }
 
   /** Return the next item; undefined if there will be none, or the signal is aborted. */
@@ -35,16 +35,16 @@ export class Arrivals<T> {
     while (!this.signal?.aborted) {
       const item = this.take();
       if (item !== undefined) return item;
-      if (this.error) throw this.error;
-      if (this.isOver) break;
-      await new Promise<void>((resolve) => (this.wake = resolve));
+      if (this.#error) throw this.#error;
+      if (this.#isOver) break;
+      await new Promise<void>((resolve) => (this.#wake = resolve));
     }
     return undefined;
   }
 
   close(): void {
-    this.signal?.removeEventListener("abort", this.stop);
+    this.signal?.removeEventListener("abort", this.#stop);
   }
 
-  private readonly stop = () => this.wake();
+  readonly #stop = () => this.#wake();
 }

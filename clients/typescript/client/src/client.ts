@@ -13,6 +13,8 @@ export interface ClientOptions extends LiveOptions {
   url: string;
   /** Who is there: a key or a token, or a function that returns a fresh one before the last one ends. */
   token?: Token | undefined;
+  /** Send the token to another machine without TLS, where others on the network can read it. */
+  insecure?: boolean | undefined;
   /** Told of errors that nobody else is told of; the console is unless given. */
   onError?: ((error: unknown, where: string) => void) | undefined;
   /** How long a request is tried again that was refused for the moment or lost, where that is safe. */
@@ -28,38 +30,41 @@ export function createClient(options: ClientOptions): Client {
 export class Client {
   /** Where the gateway is. */
   readonly url: string;
-  private readonly rest: Rest;
-  private readonly line: Live;
-  private readonly context: Context;
+  readonly #rest: Rest;
+  readonly #line: Live;
+  readonly #context: Context;
 
   constructor(options: ClientOptions) {
     const { url, token, retryMs = 30_000 } = options;
     const { onError = (error, where) => console.error(`headgate: ${where}:`, error) } = options;
-    this.rest = new Rest(url, new Credentials(token), retryMs, options.fetch);
-    this.url = this.rest.url;
-    this.line = new Live(this.rest, options);
+    this.#rest = new Rest(url, new Credentials(token), retryMs, options.fetch);
+    this.url = this.#rest.url;
+    if (token && !options.insecure && isPlain(this.url)) {
+      throw new Error(`others could read the token on its way to ${this.url}: use https`);
+    }
+    this.#line = new Live(this.#rest, options);
     let subs = 0;
     const nextSub = () => `s${(subs += 1)}`;
-    this.context = { rest: this.rest, line: this.line, producer: randomName(), nextSub, report: onError };
+    this.#context = { rest: this.#rest, line: this.#line, producer: randomName(), nextSub, report: onError };
   }
 
   /** How the connection is. */
   get state(): ConnectionState {
-    return this.line.state;
+    return this.#line.state;
   }
 
   stream(name: string): Stream {
-    return new Stream(this.context, name);
+    return new Stream(this.#context, name);
   }
 
   group(stream: string, name: string): Group {
-    return new Group(this.context, stream, name);
+    return new Group(this.#context, stream, name);
   }
 
   /** Return streams by name, page by page. */
   async *streams({ prefix }: { prefix?: string } = {}): AsyncGenerator<StreamInfo, void, void> {
     for (let cursor: string | undefined; ; ) {
-      const page: Streams = await this.rest.ask("GET", "/v1/streams", { query: { prefix, cursor } });
+      const page: Streams = await this.#rest.ask("GET", "/v1/streams", { query: { prefix, cursor } });
       yield* page.streams;
       if (page.nextCursor == null) return;
       cursor = page.nextCursor;
@@ -71,11 +76,17 @@ export class Client {
    * It is for one stream and a few minutes. The token itself never stands in a URL.
    */
   ticket(wanted: TicketRequest): Promise<Ticket> {
-    return this.rest.ask("POST", "/v1/tickets", { body: wanted });
+    return this.#rest.ask("POST", "/v1/tickets", { body: wanted });
   }
 
   /** End every subscription; what it holds goes back. */
   close(): void {
-    this.line.close();
+    this.#line.close();
   }
+}
+
+/** Tell whether others on the network can read what is sent to a URL. */
+function isPlain(url: string): boolean {
+  const { protocol, hostname } = new URL(url);
+  return protocol === "http:" && !/^(127\.[\d.]+|\[::1]|(.+\.)?localhost)$/.test(hostname);
 }

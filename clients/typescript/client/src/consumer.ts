@@ -42,15 +42,15 @@ export class Consumer implements Subscriber, Settler {
   /** Called when there may be something to `take`. */
   onJobs: () => void = () => {};
   onEnd: (error?: Error) => void = () => {};
-  private readonly queue: Job[] = [];
-  private readonly inHand = new Map<string, Job>();
+  readonly #queue: Job[] = [];
+  readonly #inHand = new Map<string, Job>();
   /** Done, and not known to be acknowledged, as the connection was lost. */
-  private readonly done = new Set<string>();
-  private acks: Ack[] = [];
-  private isAcking = false;
-  private isClosed = false;
-  private connection = 0;
-  private extending: ReturnType<typeof setInterval> | undefined;
+  readonly #done = new Set<string>();
+  #acks: Ack[] = [];
+  #isAcking = false;
+  #isClosed = false;
+  #connection = 0;
+  #extending: ReturnType<typeof setInterval> | undefined;
 
   constructor(
     private readonly line: Line,
@@ -60,21 +60,21 @@ export class Consumer implements Subscriber, Settler {
   ) {}
 
   get isBusy(): boolean {
-    return this.inHand.size > 0 || this.acks.length > 0;
+    return this.#inHand.size > 0 || this.#acks.length > 0;
   }
 
   /** Begin; claimIdleMs is what holds for the group. */
   open(claimIdleMs: number | undefined): void {
-    if (this.isClosed) return;
-    if (claimIdleMs) this.extending = setInterval(() => this.extendAll(), claimIdleMs / 3);
+    if (this.#isClosed) return;
+    if (claimIdleMs) this.#extending = setInterval(() => this.#extendAll(), claimIdleMs / 3);
     this.line.add(this.sub, this);
   }
 
   /** Return the next job to begin with. */
   take(): Job | undefined {
-    for (let job = this.queue.shift(); job; job = this.queue.shift()) {
+    for (let job = this.#queue.shift(); job; job = this.#queue.shift()) {
       if (job.isLost) continue;
-      this.inHand.set(job.id, job);
+      this.#inHand.set(job.id, job);
       return job;
     }
     return undefined;
@@ -82,9 +82,9 @@ export class Consumer implements Subscriber, Settler {
 
   /** End, once everything that was settled has arrived; what was not goes back. */
   async close(): Promise<void> {
-    this.isClosed = true;
-    clearInterval(this.extending);
-    this.send();
+    this.#isClosed = true;
+    clearInterval(this.#extending);
+    this.#send();
     await this.line.remove(this.sub);
   }
 
@@ -100,97 +100,97 @@ export class Consumer implements Subscriber, Settler {
 
   entries({ entries }: Entries): void {
     for (const frame of entries as Frame[]) {
-      const job = this.inHand.get(frame.id);
-      if (job) job.connection = this.connection;
-      else if (this.done.delete(frame.id)) this.acknowledge({ id: frame.id });
-      else this.queue.push(new Job(fromWire<Delivery>(frame), this, this.connection));
+      const job = this.#inHand.get(frame.id);
+      if (job) job.connection = this.#connection;
+      else if (this.#done.delete(frame.id)) this.#acknowledge({ id: frame.id });
+      else this.#queue.push(new Job(fromWire<Delivery>(frame), this, this.#connection));
     }
     this.onJobs();
   }
 
   state(state: LiveState): void {
-    if (state === "caught_up") this.done.clear(); // what was to come again has come
+    if (state === "caught_up") this.#done.clear(); // what was to come again has come
     this.options.onState?.(state);
   }
 
   claimed(ids: string[], by: string): void {
     const gone = new Set(ids);
-    for (const job of [...this.queue, ...this.inHand.values()]) if (gone.has(job.id)) job.lose();
+    for (const job of [...this.#queue, ...this.#inHand.values()]) if (gone.has(job.id)) job.lose();
     this.options.onClaimed?.(ids, by);
   }
 
   lost(): void {
-    this.connection += 1;
-    for (const job of this.queue.splice(0)) job.lose();
+    this.#connection += 1;
+    for (const job of this.#queue.splice(0)) job.lose();
   }
 
   ended(error?: Error): void {
-    clearInterval(this.extending);
+    clearInterval(this.#extending);
     this.lost();
     this.onEnd(error);
   }
 
   /** Acknowledge a job, without waiting; if that cannot be said now, it is said when the job comes again. */
   finish(job: Job): void {
-    if (!this.settles(job) || job.isLost) return;
-    if (job.connection === this.connection) this.acknowledge({ id: job.id });
-    else this.done.add(job.id);
+    if (!this.#settles(job) || job.isLost) return;
+    if (job.connection === this.#connection) this.#acknowledge({ id: job.id });
+    else this.#done.add(job.id);
   }
 
   ack(job: Job): Promise<Outcome> {
-    this.settles(job);
-    if (job.connection !== this.connection) return Promise.reject(stale());
-    return new Promise((resolve, reject) => this.acknowledge({ id: job.id, resolve, reject }));
+    this.#settles(job);
+    if (job.connection !== this.#connection) return Promise.reject(stale());
+    return new Promise((resolve, reject) => this.#acknowledge({ id: job.id, resolve, reject }));
   }
 
   nack(job: Job, { mode = "fail", delayMs }: NackOptions): Promise<Outcome> {
-    this.settles(job);
-    return this.settle(job, { type: "nack", sub: this.sub, ids: [job.id], mode, delay_ms: delayMs ?? null });
+    this.#settles(job);
+    return this.#settle(job, { type: "nack", sub: this.sub, ids: [job.id], mode, delay_ms: delayMs ?? null });
   }
 
   extend(job: Job): Promise<Outcome> {
-    return this.settle(job, { type: "extend", sub: this.sub, ids: [job.id] });
+    return this.#settle(job, { type: "extend", sub: this.sub, ids: [job.id] });
   }
 
   /** Take a job out of the hand; false if it was settled before. */
-  private settles(job: Job): boolean {
+  #settles(job: Job): boolean {
     if (job.isSettled) return false;
-    this.inHand.delete(job.id);
+    this.#inHand.delete(job.id);
     return (job.isSettled = true);
   }
 
-  private async settle(job: Job, frame: Settlement): Promise<Outcome> {
-    if (job.connection !== this.connection) throw stale();
+  async #settle(job: Job, frame: Settlement): Promise<Outcome> {
+    if (job.connection !== this.#connection) throw stale();
     return (await this.line.settle(frame))[0]!.outcome;
   }
 
-  private acknowledge(ack: Ack): void {
-    if (this.acks.push(ack) === 1) soon(() => this.flush());
+  #acknowledge(ack: Ack): void {
+    if (this.#acks.push(ack) === 1) soon(() => this.#flush());
   }
 
-  private flush(): void {
-    if (!this.isAcking) this.send();
+  #flush(): void {
+    if (!this.#isAcking) this.#send();
   }
 
-  private send(): void {
-    const acks = this.acks;
+  #send(): void {
+    const acks = this.#acks;
     if (acks.length === 0) return;
-    this.acks = [];
-    this.isAcking = true;
+    this.#acks = [];
+    this.#isAcking = true;
     this.line
       .settle({ type: "ack", sub: this.sub, ids: acks.map(({ id }) => id) })
       .then(
         (results) => acks.forEach(({ resolve }, index) => resolve?.(results[index]!.outcome)),
-        (error) => acks.forEach(({ id, reject }) => (reject ? reject(error) : this.done.add(id))),
+        (error) => acks.forEach(({ id, reject }) => (reject ? reject(error) : this.#done.add(id))),
       )
       .then(() => {
-        this.isAcking = false;
-        this.flush();
+        this.#isAcking = false;
+        this.#flush();
       });
   }
 
-  private extendAll(): void {
-    const ids = [...this.inHand.values()].filter((job) => job.connection === this.connection).map(({ id }) => id);
+  #extendAll(): void {
+    const ids = [...this.#inHand.values()].filter((job) => job.connection === this.#connection).map(({ id }) => id);
     // What is lost meanwhile is told by `claimed`, or comes again.
     if (ids.length) this.line.settle({ type: "extend", sub: this.sub, ids }).catch(() => {});
   }

@@ -18,10 +18,10 @@ export interface FollowOptions {
 
 export class Follower implements Subscriber {
   readonly isBusy = false;
-  private after: string;
-  private readonly limit: number;
-  private available = 0; // what the gateway may still send
-  private untaken = 0; // what waits here
+  #after: string;
+  readonly #limit: number;
+  #available = 0; // what the gateway may still send
+  #untaken = 0; // what waits here
 
   constructor(
     private readonly line: Line,
@@ -31,17 +31,17 @@ export class Follower implements Subscriber {
     private readonly onEntries: (entries: Entry[]) => void,
     readonly ended: (error?: Error) => void,
   ) {
-    this.after = options.after ?? "$";
-    this.limit = options.credit ?? 512;
+    this.#after = options.after ?? "$";
+    this.#limit = options.credit ?? 512;
     line.add(sub, this);
   }
 
   /** Say that so many entries need no place here any more. */
   taken(entries: number): void {
-    this.untaken -= entries;
-    const credit = this.limit - this.untaken - this.available;
-    if (credit < this.limit / 2) return;
-    this.available += credit;
+    this.#untaken -= entries;
+    const credit = this.#limit - this.#untaken - this.#available;
+    if (credit < this.#limit / 2) return;
+    this.#available += credit;
     this.line.credit(this.sub, credit);
   }
 
@@ -50,22 +50,22 @@ export class Follower implements Subscriber {
   }
 
   wanted(): Wanted {
-    this.available = Math.max(1, this.limit - this.untaken);
-    return { stream: this.stream, after: this.after, credit: this.available };
+    this.#available = Math.max(1, this.#limit - this.#untaken);
+    return { stream: this.stream, after: this.#after, credit: this.#available };
   }
 
   subscribed({ position, gap }: Subscribed): void {
-    this.after = position;
-    this.gap(gap);
+    this.#after = position;
+    this.#gap(gap);
   }
 
   entries({ entries, gap }: Entries): void {
-    this.gap(gap);
+    this.#gap(gap);
     const last = entries.at(-1);
     if (!last) return;
-    this.after = last.id;
-    this.available -= entries.length;
-    this.untaken += entries.length;
+    this.#after = last.id;
+    this.#available -= entries.length;
+    this.#untaken += entries.length;
     this.onEntries(fromWire(entries));
   }
 
@@ -76,7 +76,7 @@ export class Follower implements Subscriber {
   claimed(): void {}
   lost(): void {}
 
-  private gap(gap: Gap | null | undefined): void {
+  #gap(gap: Gap | null | undefined): void {
     if (gap) this.options.onGap?.(gap);
   }
 }

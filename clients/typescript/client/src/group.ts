@@ -37,13 +37,13 @@ export class Group {
   async work(handler: Handler, options: WorkOptions = {}): Promise<void> {
     const { concurrency = 16, onError } = options;
     const credit = options.credit ?? Math.max(64, 2 * concurrency);
-    const consumer = this.consumer({ ...options, credit });
+    const consumer = this.#consumer({ ...options, credit });
     const where = `group ${this.name} of stream ${this.stream}`;
     const report = onError ?? ((error, job) => this.context.report(error, `job ${job.id}, ${where}`));
     const worker = new Worker(consumer, handler, concurrency, report);
     const forget = drainOn(worker, options);
     try {
-      await this.open(consumer, options);
+      await this.#open(consumer, options);
       await worker.finished;
     } finally {
       forget();
@@ -52,12 +52,12 @@ export class Group {
 
   /** Return jobs one by one; each is yours to acknowledge or give back. What is not, goes back with the loop's end. */
   async *consume(options: ConsumeOptions = {}): AsyncGenerator<Job, void, void> {
-    const consumer = this.consumer(options);
+    const consumer = this.#consumer(options);
     const arrivals = new Arrivals(options.signal, () => consumer.take());
     consumer.onJobs = () => arrivals.come();
     consumer.onEnd = (error) => arrivals.end(error);
     try {
-      await this.open(consumer, options);
+      await this.#open(consumer, options);
       for (let job = await arrivals.next(); job; job = await arrivals.next()) yield job;
     } finally {
       arrivals.close();
@@ -65,80 +65,80 @@ export class Group {
     }
   }
 
-  private consumer(options: ConsumeOptions): Consumer {
+  #consumer(options: ConsumeOptions): Consumer {
     const names = { stream: this.stream, group: this.name };
     return new Consumer(this.context.line, this.context.nextSub(), names, options);
   }
 
   // The group's policy says after which time others may claim.
-  private async open(consumer: Consumer, { claimIdleMs }: ConsumeOptions): Promise<void> {
+  async #open(consumer: Consumer, { claimIdleMs }: ConsumeOptions): Promise<void> {
     consumer.open(claimIdleMs ?? (await this.info()).policy.claimIdleMs ?? undefined);
   }
 
   /** Make the group; one that is there with the same policy stays as it is. */
   create(group: GroupInput = {}): Promise<GroupInfo> {
-    return this.context.rest.ask("PUT", this.path, { body: group, isRepeatable: true });
+    return this.context.rest.ask("PUT", this.#path, { body: group, isRepeatable: true });
   }
 
   /** Return how the group is. */
   info(): Promise<GroupInfo> {
-    return this.context.rest.ask("GET", this.path);
+    return this.context.rest.ask("GET", this.#path);
   }
 
   /** Set its position, or its policy. */
   update(patch: GroupPatch): Promise<GroupInfo> {
-    return this.context.rest.ask("PATCH", this.path, { body: patch, isRepeatable: true });
+    return this.context.rest.ask("PATCH", this.#path, { body: patch, isRepeatable: true });
   }
 
   /** Delete the group with what is pending. */
   delete(): Promise<void> {
-    return this.context.rest.ask("DELETE", this.path);
+    return this.context.rest.ask("DELETE", this.#path);
   }
 
   /** Read as a consumer, by a request. */
   read({ consumer, signal, ...body }: ReadGroup & Named): Promise<GroupEntries> {
-    return this.ask("read", { ...body }, { consumer, signal });
+    return this.#ask("read", { ...body }, { consumer, signal });
   }
 
   async ack(ids: string[], options: SettleOptions = {}): Promise<Settled[]> {
-    return (await this.ask<SettledEntries>("ack", { ids }, options)).results;
+    return (await this.#ask<SettledEntries>("ack", { ids }, options)).results;
   }
 
   async nack(ids: string[], { consumer, ...options }: NackOptions & SettleOptions = {}): Promise<Settled[]> {
-    return (await this.ask<SettledEntries>("nack", { ids, ...options }, { consumer })).results;
+    return (await this.#ask<SettledEntries>("nack", { ids, ...options }, { consumer })).results;
   }
 
   async extend(ids: string[], options: SettleOptions): Promise<Settled[]> {
-    return (await this.ask<SettledEntries>("extend", { ids }, options)).results;
+    return (await this.#ask<SettledEntries>("extend", { ids }, options)).results;
   }
 
   claim({ consumer, signal, ...body }: Claim & Named): Promise<Claimed> {
-    return this.ask("claim", { ...body }, { consumer, signal });
+    return this.#ask("claim", { ...body }, { consumer, signal });
   }
 
   autoclaim({ consumer, signal, ...body }: Autoclaim & Named): Promise<Autoclaimed> {
-    return this.ask("autoclaim", { ...body }, { consumer, signal });
+    return this.#ask("autoclaim", { ...body }, { consumer, signal });
   }
 
   /** Return what is pending, with who holds it and for how long. */
   async pending({ minIdleMs, ...options }: PendingOptions = {}): Promise<PendingEntry[]> {
     const query = { ...options, min_idle_ms: minIdleMs };
-    return (await this.context.rest.ask<PendingEntries>("GET", `${this.path}/pending`, { query })).pending;
+    return (await this.context.rest.ask<PendingEntries>("GET", `${this.#path}/pending`, { query })).pending;
   }
 
   pendingSummary(): Promise<PendingSummary> {
-    return this.context.rest.ask("GET", `${this.path}/pending/summary`);
+    return this.context.rest.ask("GET", `${this.#path}/pending/summary`);
   }
 
   /** Send dead letters back, the oldest first. */
   async redrive(redrive: Redrive = {}): Promise<Redriven[]> {
-    return (await this.ask<RedrivenEntries>("dead-letters/redrive", redrive)).results;
+    return (await this.#ask<RedrivenEntries>("dead-letters/redrive", redrive)).results;
   }
 
   async consumers(): Promise<GroupConsumer[]> {
     const consumers: GroupConsumer[] = [];
     for (let cursor: string | undefined; ; ) {
-      const page: Consumers = await this.context.rest.ask("GET", `${this.path}/consumers`, { query: { cursor } });
+      const page: Consumers = await this.context.rest.ask("GET", `${this.#path}/consumers`, { query: { cursor } });
       consumers.push(...page.consumers);
       if (page.nextCursor == null) return consumers;
       cursor = page.nextCursor;
@@ -147,15 +147,15 @@ export class Group {
 
   /** Remove a consumer; returns how much it held, which the others get. */
   async deleteConsumer(consumer: string, pending: "release" | "drop" = "release"): Promise<number> {
-    const place = this.path + path`/consumers/${consumer}`;
+    const place = this.#path + path`/consumers/${consumer}`;
     return (await this.context.rest.ask<DeletedConsumer>("DELETE", place, { query: { pending } })).pending;
   }
 
-  private get path(): string {
+  get #path(): string {
     return path`/v1/streams/${this.stream}/groups/${this.name}`;
   }
 
-  private ask<T>(verb: string, body: unknown, { consumer, signal }: Named = {}): Promise<T> {
-    return this.context.rest.ask("POST", `${this.path}/${verb}`, { query: { consumer }, body, signal });
+  #ask<T>(verb: string, body: unknown, { consumer, signal }: Named = {}): Promise<T> {
+    return this.context.rest.ask("POST", `${this.#path}/${verb}`, { query: { consumer }, body, signal });
   }
 }

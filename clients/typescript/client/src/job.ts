@@ -29,7 +29,7 @@ export class Job {
   isSettled = false;
   /** Whether it belongs to another consumer now, or to nobody: what is done for it is done in vain. */
   isLost = false;
-  private losing: AbortController | undefined;
+  #losing: AbortController | undefined;
 
   /** @internal */
   constructor(
@@ -48,9 +48,9 @@ export class Job {
 
   /** Aborted when the job is lost: another consumer has claimed it. */
   get signal(): AbortSignal {
-    this.losing ??= new AbortController();
-    if (this.isLost) this.losing.abort();
-    return this.losing.signal;
+    this.#losing ??= new AbortController();
+    if (this.isLost) this.#losing.abort();
+    return this.#losing.signal;
   }
 
   /** Say that it is done; returns what became of it. */
@@ -71,6 +71,6 @@ export class Job {
   /** @internal */
   lose(): void {
     this.isLost = true;
-    this.losing?.abort();
+    this.#losing?.abort();
   }
 }

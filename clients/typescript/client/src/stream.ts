@@ -49,7 +49,7 @@ export class Stream {
     readonly name: string,
   ) {}
 
-  private get path(): string {
+  get #path(): string {
     return path`/v1/streams/${this.name}`;
   }
 
@@ -60,35 +60,35 @@ export class Stream {
 
   /** Append an entry; returns its id. It is sent again until it is known to be there, and is there once. */
   async append(fields: Fields, options: AppendOptions = {}): Promise<string> {
-    return (await this.add<Appended>("", entryOf(fields), options)).id;
+    return (await this.#add<Appended>("", entryOf(fields), options)).id;
   }
 
   /** Append entries, all or none; returns their ids. */
   async appendMany(entries: Fields[], options: AppendOptions = {}): Promise<string[]> {
-    return (await this.add<AppendedBatch>("/batch", entries.map(entryOf), options)).ids;
+    return (await this.#add<AppendedBatch>("/batch", entries.map(entryOf), options)).ids;
   }
 
-  private add<T>(place: string, body: unknown, { idempotencyKey, lastId, signal }: AppendOptions): Promise<T> {
+  #add<T>(place: string, body: unknown, { idempotencyKey, lastId, signal }: AppendOptions): Promise<T> {
     const headers: Record<string, string> = {
       "idempotency-key": idempotencyKey ?? randomName(),
       "idempotency-producer": this.context.producer,
     };
     if (lastId !== undefined) headers["if-match"] = `"${lastId}"`;
     const request = { body, headers, signal, isRepeatable: true };
-    return this.context.rest.ask("POST", `${this.path}/entries${place}`, request);
+    return this.context.rest.ask("POST", `${this.#path}/entries${place}`, request);
   }
 
   /** Read a range, or what comes after an id. */
   read({ signal, waitMs, ...range }: ReadOptions = {}): Promise<Entries> {
     const query = { ...range, wait_ms: waitMs };
-    return this.context.rest.ask("GET", `${this.path}/entries`, { query, signal });
+    return this.context.rest.ask("GET", `${this.#path}/entries`, { query, signal });
   }
 
   /** Follow the stream: an endless loop, over every reconnection. It ends with the loop or its signal. */
   async *follow(options: FollowOptions = {}): AsyncGenerator<Entry, void, void> {
     const { signal } = options;
     const arrivals = new Arrivals<Entry[]>(signal);
-    const follower = this.reader(options, (entries) => arrivals.add(entries), (error) => arrivals.end(error));
+    const follower = this.#reader(options, (entries) => arrivals.add(entries), (error) => arrivals.end(error));
     try {
       for (let entries = await arrivals.next(); entries; entries = await arrivals.next()) {
         for (const entry of entries) {
@@ -113,12 +113,12 @@ export class Stream {
         (error) => (follower.close(), fail(error)),
       );
     };
-    const follower = this.reader(options, take, (error) => void before.then(() => error && fail(error)));
+    const follower = this.#reader(options, take, (error) => void before.then(() => error && fail(error)));
     options.signal?.addEventListener("abort", () => follower.close(), { once: true });
     return follower;
   }
 
-  private reader(
+  #reader(
     options: FollowOptions, onEntries: (entries: Entry[]) => void, onEnd: (error?: Error) => void,
   ): Follower {
     return new Follower(this.context.line, this.context.nextSub(), this.name, options, onEntries, onEnd);
@@ -126,39 +126,39 @@ export class Stream {
 
   /** Return how the stream is. */
   info(): Promise<StreamDetail> {
-    return this.context.rest.ask("GET", this.path);
+    return this.context.rest.ask("GET", this.#path);
   }
 
   /** Make the stream; its first append makes it, too. */
   create(config: StreamConfig = {}): Promise<StreamInfo> {
-    return this.context.rest.ask("PUT", this.path, { body: config, isRepeatable: true });
+    return this.context.rest.ask("PUT", this.#path, { body: config, isRepeatable: true });
   }
 
   /** Change its bounds; null removes one. */
   update(config: StreamConfig): Promise<StreamInfo> {
-    return this.context.rest.ask("PATCH", this.path, { body: config, isRepeatable: true });
+    return this.context.rest.ask("PATCH", this.#path, { body: config, isRepeatable: true });
   }
 
   /** Remove the oldest entries; returns how many. */
   async trim(trim: Partial<Trim>): Promise<number> {
-    return (await this.context.rest.ask<Trimmed>("POST", `${this.path}/trim`, { body: trim })).removed;
+    return (await this.context.rest.ask<Trimmed>("POST", `${this.#path}/trim`, { body: trim })).removed;
   }
 
   /** Delete entries, with the outcome of each. */
   deleteEntries(ids: string[], references?: Deletions["references"]): Promise<DeletedEntries> {
-    return this.context.rest.ask("POST", `${this.path}/entries/delete`, { body: { ids, references } });
+    return this.context.rest.ask("POST", `${this.#path}/entries/delete`, { body: { ids, references } });
   }
 
   /** Delete the stream with its groups. */
   delete(): Promise<void> {
-    return this.context.rest.ask("DELETE", this.path);
+    return this.context.rest.ask("DELETE", this.#path);
   }
 
   /** Return its groups. */
   async groups(): Promise<GroupInfo[]> {
     const groups: GroupInfo[] = [];
     for (let cursor: string | undefined; ; ) {
-      const page: Groups = await this.context.rest.ask("GET", `${this.path}/groups`, { query: { cursor } });
+      const page: Groups = await this.context.rest.ask("GET", `${this.#path}/groups`, { query: { cursor } });
       groups.push(...page.groups);
       if (page.nextCursor == null) return groups;
       cursor = page.nextCursor;

@@ -23,11 +23,11 @@ interface Process {
 export class Worker {
   /** Kept when all is done that was begun, and the gateway knows it; broken when the group cannot be read any more. */
   readonly finished: Promise<void>;
-  private running = 0;
-  private isDraining = false;
-  private closing: Promise<void> | undefined;
-  private resolve!: () => void;
-  private reject!: (error: Error) => void;
+  #running = 0;
+  #isDraining = false;
+  #closing: Promise<void> | undefined;
+  #resolve!: () => void;
+  #reject!: (error: Error) => void;
 
   constructor(
     private readonly consumer: Consumer,
@@ -35,40 +35,40 @@ export class Worker {
     private readonly concurrency: number,
     private readonly onError: OnError,
   ) {
-    this.finished = new Promise((resolve, reject) => ([this.resolve, this.reject] = [resolve, reject]));
-    consumer.onJobs = () => this.pump();
-    consumer.onEnd = (error) => (error ? this.reject(error) : this.resolve());
+    this.finished = new Promise((resolve, reject) => ([this.#resolve, this.#reject] = [resolve, reject]));
+    consumer.onJobs = () => this.#pump();
+    consumer.onEnd = (error) => (error ? this.#reject(error) : this.#resolve());
   }
 
   /** Begin no more jobs; those that run end, and are acknowledged. */
   drain(): void {
-    if (this.isDraining) return;
-    this.isDraining = true;
-    this.pump();
+    if (this.#isDraining) return;
+    this.#isDraining = true;
+    this.#pump();
   }
 
-  private pump(): void {
-    while (!this.isDraining && this.running < this.concurrency) {
+  #pump(): void {
+    while (!this.#isDraining && this.#running < this.concurrency) {
       const job = this.consumer.take();
       if (!job) return;
-      this.running += 1;
-      void this.run(job);
+      this.#running += 1;
+      void this.#run(job);
     }
-    if (this.isDraining && this.running === 0) this.closing ??= this.consumer.close().then(this.resolve);
+    if (this.#isDraining && this.#running === 0) this.#closing ??= this.consumer.close().then(this.#resolve);
   }
 
-  private async run(job: Job): Promise<void> {
+  async #run(job: Job): Promise<void> {
     try {
       await this.handler(job);
       this.consumer.finish(job);
     } catch (error) {
-      await this.fail(job, error);
+      await this.#fail(job, error);
     }
-    this.running -= 1;
-    this.pump();
+    this.#running -= 1;
+    this.#pump();
   }
 
-  private async fail(job: Job, error: unknown): Promise<void> {
+  async #fail(job: Job, error: unknown): Promise<void> {
     this.onError(error, job);
     if (job.isSettled || job.isLost) return;
     await job.nack().catch((reason: unknown) => {

@@ -48,6 +48,14 @@ const results = {
   mismatch: await refusal(stream.append({ n: 5 }, { lastId: "1-1" })),
   missing: await refusal(hg.stream("nowhere").info()),
   unreached: await refusal(createClient({ url: "localhost:1", retryMs: 0 }).stream("s").info()),
+  exposed: ["http://gateway.example", "http://localhost.example"].map((url) => {
+    try {
+      return createClient({ url, token: "secret" }) && "sent";
+    } catch (error) {
+      return error.message.includes("use https") && !error.message.includes("secret");
+    }
+  }),
+  sent: ["https://gateway.example", "http://[::1]:1", "127.0.0.1:1"].map((url) => createClient({ url, token: "t" }).url),
   kinds: [Problem.name, Disconnected.name],
 };
 for await (const { name } of hg.streams()) results.streams.push(name);

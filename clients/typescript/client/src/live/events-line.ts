@@ -10,7 +10,7 @@ const PAUSE_MS_MAX = 2 ** 31 - 1; // a timer takes no more
 
 export class EventsLine implements Line {
   readonly isBusy = false;
-  private readonly feeds = new Map<string, Feed>();
+  readonly #feeds = new Map<string, Feed>();
 
   constructor(
     private readonly rest: Rest,
@@ -19,50 +19,50 @@ export class EventsLine implements Line {
 
   add(sub: string, subscriber: Subscriber): void {
     const feed = new Feed(sub, subscriber, this.rest, this.onState);
-    this.feeds.set(sub, feed);
-    void feed.follow().finally(() => this.feeds.delete(sub));
+    this.#feeds.set(sub, feed);
+    void feed.follow().finally(() => this.#feeds.delete(sub));
   }
 
   async remove(sub: string): Promise<void> {
-    this.feeds.get(sub)?.stop();
+    this.#feeds.get(sub)?.stop();
   }
 
   credit(sub: string, entries: number): void {
-    this.feeds.get(sub)?.credit(entries);
+    this.#feeds.get(sub)?.credit(entries);
   }
 
   async settle(frame: Settlement): Promise<Settled[]> {
-    const feed = this.feeds.get(frame.sub ?? "");
+    const feed = this.#feeds.get(frame.sub ?? "");
     if (!feed) throw new Disconnected("there is no connection");
     return feed.settle(frame);
   }
 
   pause(): void {
-    for (const feed of this.feeds.values()) feed.pause();
+    for (const feed of this.#feeds.values()) feed.pause();
     this.onState("paused");
   }
 
   resume(): void {
-    for (const feed of this.feeds.values()) feed.resume();
+    for (const feed of this.#feeds.values()) feed.resume();
   }
 
   close(): void {
-    for (const feed of this.feeds.values()) feed.stop();
+    for (const feed of this.#feeds.values()) feed.stop();
     this.onState("closed");
   }
 }
 
 class Feed {
-  private isOpen = false;
-  private isOver = false;
-  private isPaused = false;
-  private reading = new AbortController(); // of one request, and the wait after it
-  private wanted: Wanted | undefined;
-  private consumer = "";
-  private attempt = 0;
-  private comeBackAfterMs: number | undefined;
-  private available = 0;
-  private onCredit: (() => void) | undefined;
+  #isOpen = false;
+  #isOver = false;
+  #isPaused = false;
+  #reading = new AbortController(); // of one request, and the wait after it
+  #wanted: Wanted | undefined;
+  #consumer = "";
+  #attempt = 0;
+  #comeBackAfterMs: number | undefined;
+  #available = 0;
+  #onCredit: (() => void) | undefined;
 
   constructor(
     private readonly sub: string,
@@ -72,78 +72,78 @@ class Feed {
   ) {}
 
   stop(): void {
-    this.isOver = true;
-    this.interrupt();
+    this.#isOver = true;
+    this.#interrupt();
   }
 
   pause(): void {
-    this.isPaused = true;
-    this.interrupt();
+    this.#isPaused = true;
+    this.#interrupt();
   }
 
   resume(): void {
-    this.isPaused = false;
-    if (!this.isOpen) this.interrupt();
+    this.#isPaused = false;
+    if (!this.#isOpen) this.#interrupt();
   }
 
-  private interrupt(): void {
-    this.reading.abort();
-    this.onCredit?.();
+  #interrupt(): void {
+    this.#reading.abort();
+    this.#onCredit?.();
   }
 
   credit(entries: number): void {
-    this.available += entries;
-    if (this.available > 0) this.onCredit?.();
+    this.#available += entries;
+    if (this.#available > 0) this.#onCredit?.();
   }
 
   async settle({ type, sub: _, rid: __, ...body }: Settlement): Promise<Settled[]> {
-    const query = { consumer: this.consumer };
-    return (await this.rest.ask<SettledEntries>("POST", `${this.place}/${type}`, { query, body })).results;
+    const query = { consumer: this.#consumer };
+    return (await this.rest.ask<SettledEntries>("POST", `${this.#place}/${type}`, { query, body })).results;
   }
 
   async follow(): Promise<void> {
-    while (!this.isOver) {
-      const { signal } = (this.reading = new AbortController());
+    while (!this.#isOver) {
+      const { signal } = (this.#reading = new AbortController());
       try {
-        if (!this.isPaused) await this.read(signal);
+        if (!this.#isPaused) await this.#read(signal);
       } catch (error) {
         if (error instanceof Problem && !error.retryable) return this.subscriber.ended(error);
       }
-      if (this.isOpen) this.subscriber.lost();
-      this.isOpen = false;
+      if (this.#isOpen) this.subscriber.lost();
+      this.#isOpen = false;
       if (signal.aborted) continue;
-      if (!this.isPaused) this.onState("lost");
-      await waited(this.isPaused ? PAUSE_MS_MAX : (this.comeBackAfterMs ?? backoffMs(this.attempt)), signal);
-      this.comeBackAfterMs = undefined;
-      this.attempt += 1;
+      if (!this.#isPaused) this.onState("lost");
+      await waited(this.#isPaused ? PAUSE_MS_MAX : (this.#comeBackAfterMs ?? backoffMs(this.#attempt)), signal);
+      this.#comeBackAfterMs = undefined;
+      this.#attempt += 1;
     }
     this.subscriber.ended();
   }
 
-  private get place(): string {
-    const { stream, group } = this.wanted!;
+  get #place(): string {
+    const { stream, group } = this.#wanted!;
     return path`/v1/streams/${stream}` + (group == null ? "" : path`/groups/${group}`);
   }
 
-  private async read(signal: AbortSignal): Promise<void> {
-    const wanted = (this.wanted = this.subscriber.wanted());
+  async #read(signal: AbortSignal): Promise<void> {
+    const wanted = (this.#wanted = this.subscriber.wanted());
     const { after, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
-    this.available = wanted.group == null ? credit : Infinity; // of a group the gateway keeps account
+    this.#available = wanted.group == null ? credit : Infinity; // of a group the gateway keeps account
     const query = wanted.group == null ? { after } : { consumer, credit, claim_idle_ms, on_disconnect };
     const headers = { accept: "text/event-stream" };
-    const response = await this.rest.open("GET", `${this.place}/events`, { query, headers, signal });
+    const response = await this.rest.open("GET", `${this.#place}/events`, { query, headers, signal });
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
     for (let text = ""; ; ) {
       const { value, done } = await reader.read();
       if (done) return;
       const events = (text + value).split("\n\n");
       text = events.pop()!;
-      for (const event of events) this.take(event);
-      while (this.available <= 0 && !signal.aborted) await new Promise<void>((resolve) => (this.onCredit = resolve));
+      for (const event of events) this.#take(event);
+      while (this.#available <= 0 && !signal.aborted) await new Promise<void>((resolve) => (this.#onCredit = resolve));
     }
   }
 
-  private take(event: string): void {
+  #take(event: string): void {
     const line = (name: string) => event.match(new RegExp(`^${name}: ?(.*)$`, "m"))?.[1];
     const data = line("data");
     if (data === undefined) return; // a heartbeat
@@ -151,20 +151,20 @@ class Feed {
     const value = JSON.parse(data);
     switch (line("event")) {
       case "ready":
-        this.isOpen = true;
-        this.attempt = 0;
-        this.consumer = value.consumer ?? "";
+        this.#isOpen = true;
+        this.#attempt = 0;
+        this.#consumer = value.consumer ?? "";
         this.onState("open");
         return subscriber.subscribed({ type: "subscribed", sub, ...value } satisfies Subscribed);
       case "entry":
-        this.available -= 1;
+        this.#available -= 1;
         return subscriber.entries({ type: "entries", sub, entries: [value], credit_left: 0 } satisfies Entries);
       case "caught_up":
         return subscriber.state("caught_up");
       case "claimed":
         return subscriber.claimed(value.ids, value.by);
       case "draining":
-        this.comeBackAfterMs = value.reconnect_after_ms;
+        this.#comeBackAfterMs = value.reconnect_after_ms;
         return;
       case "problem":
         throw new Problem(value);

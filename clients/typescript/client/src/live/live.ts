@@ -25,10 +25,10 @@ export interface LiveOptions {
 
 export class Live implements Line {
   state: ConnectionState = "idle";
-  private line: Line | undefined; // until the code of events is there, there is none
-  private isOver = false;
-  private readonly subscribers = new Map<string, Subscriber>();
-  private readonly forgetPage: () => void;
+  #line: Line | undefined; // until the code of events is there, there is none
+  #isOver = false;
+  readonly #subscribers = new Map<string, Subscriber>();
+  readonly #forgetPage: () => void;
 
   constructor(
     private readonly rest: Rest,
@@ -36,65 +36,65 @@ export class Live implements Line {
   ) {
     const { transport, WebSocket = globalThis.WebSocket as SocketClass | undefined, hiddenMs = 30_000 } = options;
     if (WebSocket && !transport) {
-      const unreached = (attempts: number) => attempts >= ATTEMPTS_MAX && void this.fallBack();
-      const watcher = { state: this.onState, unreached };
-      this.line = new SocketLine(rest.url, WebSocket, rest.credentials, watcher);
-    } else void this.useEvents();
-    this.forgetPage = watchPage(this, hiddenMs);
+      const unreached = (attempts: number) => attempts >= ATTEMPTS_MAX && void this.#fallBack();
+      const watcher = { state: this.#onState, unreached };
+      this.#line = new SocketLine(rest.url, WebSocket, rest.credentials, watcher);
+    } else void this.#useEvents();
+    this.#forgetPage = watchPage(this, hiddenMs);
   }
 
   get isBusy(): boolean {
-    return !!this.line?.isBusy || [...this.subscribers.values()].some((subscriber) => subscriber.isBusy);
+    return !!this.#line?.isBusy || [...this.#subscribers.values()].some((subscriber) => subscriber.isBusy);
   }
 
   add(sub: string, subscriber: Subscriber): void {
-    this.subscribers.set(sub, subscriber);
-    this.line?.add(sub, subscriber);
+    this.#subscribers.set(sub, subscriber);
+    this.#line?.add(sub, subscriber);
   }
 
   async remove(sub: string): Promise<void> {
-    this.subscribers.delete(sub);
-    await this.line?.remove(sub);
+    this.#subscribers.delete(sub);
+    await this.#line?.remove(sub);
   }
 
   credit(sub: string, entries: number): void {
-    this.line?.credit(sub, entries);
+    this.#line?.credit(sub, entries);
   }
 
   async settle(frame: Settlement): Promise<Settled[]> {
-    if (!this.line) throw new Disconnected("there is no connection");
-    return this.line.settle(frame);
+    if (!this.#line) throw new Disconnected("there is no connection");
+    return this.#line.settle(frame);
   }
 
   pause(): void {
-    this.line?.pause();
+    this.#line?.pause();
   }
 
   resume(): void {
-    this.line?.resume();
+    this.#line?.resume();
   }
 
   close(): void {
-    this.isOver = true;
-    this.forgetPage();
-    this.line?.close();
+    this.#isOver = true;
+    this.#forgetPage();
+    this.#line?.close();
   }
 
-  private readonly onState = (state: ConnectionState, code?: number): void => {
+  readonly #onState = (state: ConnectionState, code?: number): void => {
     this.state = state;
     this.options.onState?.(state, code);
   };
 
-  private async fallBack(): Promise<void> {
-    const { line } = this;
-    if ((await this.rest.isReachable()) && line instanceof SocketLine && line.retire()) await this.useEvents();
+  async #fallBack(): Promise<void> {
+    const line = this.#line;
+    if ((await this.rest.isReachable()) && line instanceof SocketLine && line.retire()) await this.#useEvents();
   }
 
-  private async useEvents(): Promise<void> {
-    this.line = undefined;
+  async #useEvents(): Promise<void> {
+    this.#line = undefined;
     const { EventsLine } = await import("./events-line.js"); // few need it
-    if (this.isOver) return;
-    this.line = new EventsLine(this.rest, this.onState);
-    for (const [sub, subscriber] of this.subscribers) this.line.add(sub, subscriber);
+    if (this.#isOver) return;
+    this.#line = new EventsLine(this.rest, this.#onState);
+    for (const [sub, subscriber] of this.#subscribers) this.#line.add(sub, subscriber);
   }
 }

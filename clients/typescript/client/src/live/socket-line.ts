@@ -27,24 +27,24 @@ export interface Watcher {
 }
 
 export class SocketLine implements Line {
-  private isOpen = false;
-  private socket: Socket | undefined;
-  private readonly subscribers = new Map<string, Subscriber>();
-  private readonly waiting = new Map<string, Waiting>();
-  private readonly timers: Record<"retry" | "renewal" | "silence" | "linger", Timer | undefined> = {
+  #isOpen = false;
+  #socket: Socket | undefined;
+  readonly #subscribers = new Map<string, Subscriber>();
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #timers: Record<"retry" | "renewal" | "silence" | "linger", Timer | undefined> = {
     retry: undefined, renewal: undefined, silence: undefined, linger: undefined,
   };
-  private heartbeatMs = 20_000;
-  private count = 0;
-  private attempt = 0;
-  private comeBackAfterMs: number | undefined;
-  private token: string | undefined;
-  private problem: Problem | undefined; // why the gateway ends the connection
-  private closeCode: number | undefined;
-  private wasReached = false;
-  private isConnecting = false;
-  private isPaused = false;
-  private isOver = false;
+  #heartbeatMs = 20_000;
+  #count = 0;
+  #attempt = 0;
+  #comeBackAfterMs: number | undefined;
+  #token: string | undefined;
+  #problem: Problem | undefined; // why the gateway ends the connection
+  #closeCode: number | undefined;
+  #wasReached = false;
+  #isConnecting = false;
+  #isPaused = false;
+  #isOver = false;
 
   constructor(
     private readonly url: string,
@@ -54,206 +54,206 @@ export class SocketLine implements Line {
   ) {}
 
   add(sub: string, subscriber: Subscriber): void {
-    if (this.isOver) return subscriber.ended(this.error());
-    clearTimeout(this.timers.linger);
-    this.subscribers.set(sub, subscriber);
-    if (this.isOpen) this.subscribe(sub);
-    else this.connect();
+    if (this.#isOver) return subscriber.ended(this.#error());
+    clearTimeout(this.#timers.linger);
+    this.#subscribers.set(sub, subscriber);
+    if (this.#isOpen) this.#subscribe(sub);
+    else this.#connect();
   }
 
   async remove(sub: string): Promise<void> {
-    if (!this.subscribers.delete(sub)) return;
-    if (this.subscribers.size === 0) this.timers.linger = setTimeout(() => this.rest("idle"), LINGER_MS);
-    if (this.isOpen) await this.ask({ type: "unsubscribe", sub }).catch(() => {}); // what is lost is unsubscribed, too
+    if (!this.#subscribers.delete(sub)) return;
+    if (this.#subscribers.size === 0) this.#timers.linger = setTimeout(() => this.#rest("idle"), LINGER_MS);
+    if (this.#isOpen) await this.#ask({ type: "unsubscribe", sub }).catch(() => {}); // what is lost is unsubscribed, too
   }
 
   credit(sub: string, entries: number): void {
-    this.send({ type: "credit", sub, entries });
+    this.#send({ type: "credit", sub, entries });
   }
 
   async settle(frame: Settlement): Promise<Settled[]> {
-    const answer = await this.ask(frame);
+    const answer = await this.#ask(frame);
     return answer.type === "acked" || answer.type === "ok" ? answer.results : [];
   }
 
   pause(): void {
-    if (this.isPaused || this.isOver) return;
-    this.isPaused = true;
-    clearTimeout(this.timers.retry);
-    this.drop(1000);
+    if (this.#isPaused || this.#isOver) return;
+    this.#isPaused = true;
+    clearTimeout(this.#timers.retry);
+    this.#drop(1000);
     this.watcher.state("paused");
   }
 
   // A connection that is open may be gone without a word: it is asked for a pong.
   resume(): void {
-    this.isPaused = false;
-    if (this.isOpen) this.listen(0);
-    else if (this.subscribers.size > 0) this.connect();
+    this.#isPaused = false;
+    if (this.#isOpen) this.#listen(0);
+    else if (this.#subscribers.size > 0) this.#connect();
   }
 
   get isBusy(): boolean {
-    return this.waiting.size > 0;
+    return this.#waiting.size > 0;
   }
 
   /** Leave the subscriptions to another line; false if frames have come after all, or it is over. */
   retire(): boolean {
-    if (this.wasReached || this.isOver) return false;
-    this.isOver = true;
-    this.subscribers.clear();
-    this.rest("connecting");
+    if (this.#wasReached || this.#isOver) return false;
+    this.#isOver = true;
+    this.#subscribers.clear();
+    this.#rest("connecting");
     return true;
   }
 
   close(): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    this.rest("closed");
-    for (const sub of [...this.subscribers.keys()]) this.finish(sub);
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#rest("closed");
+    for (const sub of [...this.#subscribers.keys()]) this.#finish(sub);
   }
 
-  private rest(state: ConnectionState): void {
-    for (const timer of Object.values(this.timers)) clearTimeout(timer);
-    this.drop(1000);
+  #rest(state: ConnectionState): void {
+    for (const timer of Object.values(this.#timers)) clearTimeout(timer);
+    this.#drop(1000);
     this.watcher.state(state);
   }
 
-  private connect(): void {
-    if (this.socket || this.isConnecting || this.isPaused || this.isOver) return;
-    clearTimeout(this.timers.retry);
-    this.isConnecting = true;
+  #connect(): void {
+    if (this.#socket || this.#isConnecting || this.#isPaused || this.#isOver) return;
+    clearTimeout(this.#timers.retry);
+    this.#isConnecting = true;
     this.watcher.state("connecting");
     this.credentials.current().then(
-      (token) => this.open(token),
-      () => this.comeBack(UNAUTHENTICATED), // whoever makes tokens may be back soon
+      (token) => this.#open(token),
+      () => this.#comeBack(UNAUTHENTICATED), // whoever makes tokens may be back soon
     );
   }
 
-  private open(token: string | undefined): void {
-    this.isConnecting = false;
-    if (this.isOver || this.isPaused) return;
-    this.token = token;
-    this.problem = undefined;
+  #open(token: string | undefined): void {
+    this.#isConnecting = false;
+    if (this.#isOver || this.#isPaused) return;
+    this.#token = token;
+    this.#problem = undefined;
     const socket = new this.WebSocket(`${this.url.replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
-    this.socket = socket;
+    this.#socket = socket;
     // Never in the URL, which proxies and browsers write down.
     socket.onopen = () => token !== undefined && socket.send(JSON.stringify({ type: "auth", token }));
-    socket.onmessage = ({ data }) => socket === this.socket && this.receive(JSON.parse(String(data)) as ServerFrame);
-    socket.onclose = ({ code }) => void this.lost(socket, code);
-    socket.onerror = () => void this.lost(socket, ABNORMAL); // not every implementation closes, too
-    this.timers.silence = setTimeout(() => void this.lost(socket, ABNORMAL), CONNECT_MS_MAX);
+    socket.onmessage = ({ data }) => socket === this.#socket && this.#receive(JSON.parse(String(data)) as ServerFrame);
+    socket.onclose = ({ code }) => void this.#lost(socket, code);
+    socket.onerror = () => void this.#lost(socket, ABNORMAL); // not every implementation closes, too
+    this.#timers.silence = setTimeout(() => void this.#lost(socket, ABNORMAL), CONNECT_MS_MAX);
   }
 
   /** Forget the connection, and tell everybody who waits. */
-  private drop(code: number): void {
-    const { socket } = this;
-    this.socket = undefined;
-    clearTimeout(this.timers.renewal);
-    clearTimeout(this.timers.silence);
+  #drop(code: number): void {
+    const socket = this.#socket;
+    this.#socket = undefined;
+    clearTimeout(this.#timers.renewal);
+    clearTimeout(this.#timers.silence);
     socket?.close(code === ABNORMAL ? undefined : code);
-    const wasOpen = this.isOpen;
-    this.isOpen = false;
+    const wasOpen = this.#isOpen;
+    this.#isOpen = false;
     const error = new Disconnected("the connection was lost before the answer came", code);
-    for (const { reject } of this.waiting.values()) reject(error);
-    this.waiting.clear();
-    if (wasOpen) for (const subscriber of this.subscribers.values()) subscriber.lost();
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+    if (wasOpen) for (const subscriber of this.#subscribers.values()) subscriber.lost();
   }
 
-  private async lost(socket: Socket, code: number): Promise<void> {
-    if (socket !== this.socket) return;
-    this.drop(ABNORMAL);
+  async #lost(socket: Socket, code: number): Promise<void> {
+    if (socket !== this.#socket) return;
+    this.#drop(ABNORMAL);
     if (code === UNAUTHENTICATED) {
-      this.isConnecting = true;
-      const fresh = await this.credentials.renewed(this.token).catch(() => this.token);
-      if (fresh === undefined) return this.end(code); // there is no other
+      this.#isConnecting = true;
+      const fresh = await this.credentials.renewed(this.#token).catch(() => this.#token);
+      if (fresh === undefined) return this.#end(code); // there is no other
     }
-    if (comesBack(code)) this.comeBack(code);
-    else this.end(code);
+    if (comesBack(code)) this.#comeBack(code);
+    else this.#end(code);
   }
 
-  private comeBack(code: number): void {
-    this.isConnecting = false;
-    if (this.isOver || this.isPaused) return;
+  #comeBack(code: number): void {
+    this.#isConnecting = false;
+    if (this.#isOver || this.#isPaused) return;
     this.watcher.state("lost", code);
-    if (code === RATE_LIMITED) this.attempt = Math.max(this.attempt, LIMITED_ATTEMPT);
-    const afterMs = this.comeBackAfterMs ?? backoffMs(this.attempt);
-    this.attempt += 1;
-    this.comeBackAfterMs = undefined;
-    this.timers.retry = setTimeout(() => this.connect(), afterMs);
-    if (!this.wasReached && code !== UNAUTHENTICATED) this.watcher.unreached(this.attempt);
+    if (code === RATE_LIMITED) this.#attempt = Math.max(this.#attempt, LIMITED_ATTEMPT);
+    const afterMs = this.#comeBackAfterMs ?? backoffMs(this.#attempt);
+    this.#attempt += 1;
+    this.#comeBackAfterMs = undefined;
+    this.#timers.retry = setTimeout(() => this.#connect(), afterMs);
+    if (!this.#wasReached && code !== UNAUTHENTICATED) this.watcher.unreached(this.#attempt);
   }
 
-  private end(code: number): void {
-    this.isOver = true;
-    this.closeCode = code;
-    for (const sub of [...this.subscribers.keys()]) this.finish(sub, this.error());
+  #end(code: number): void {
+    this.#isOver = true;
+    this.#closeCode = code;
+    for (const sub of [...this.#subscribers.keys()]) this.#finish(sub, this.#error());
     this.watcher.state("closed", code);
   }
 
-  private error(): Error {
-    return this.problem ?? new Disconnected("the connection has ended, and is not made again", this.closeCode);
+  #error(): Error {
+    return this.#problem ?? new Disconnected("the connection has ended, and is not made again", this.#closeCode);
   }
 
-  private opens(): void {
-    this.isOpen = true;
-    this.attempt = 0;
-    for (const sub of this.subscribers.keys()) this.subscribe(sub);
+  #opens(): void {
+    this.#isOpen = true;
+    this.#attempt = 0;
+    for (const sub of this.#subscribers.keys()) this.#subscribe(sub);
     this.watcher.state("open");
   }
 
-  private subscribe(sub: string): void {
-    const subscriber = this.subscribers.get(sub);
-    if (subscriber) this.send({ type: "subscribe", rid: sub, sub, ...subscriber.wanted() });
+  #subscribe(sub: string): void {
+    const subscriber = this.#subscribers.get(sub);
+    if (subscriber) this.#send({ type: "subscribe", rid: sub, sub, ...subscriber.wanted() });
   }
 
-  private finish(sub: string, error?: Error): void {
-    const subscriber = this.subscribers.get(sub);
-    if (this.subscribers.delete(sub)) subscriber!.ended(error);
+  #finish(sub: string, error?: Error): void {
+    const subscriber = this.#subscribers.get(sub);
+    if (this.#subscribers.delete(sub)) subscriber!.ended(error);
   }
 
   /** Take it for lost if nothing comes for so long, and no pong after that. */
-  private listen(silenceMs: number): void {
-    clearTimeout(this.timers.silence);
-    this.timers.silence = setTimeout(() => {
-      const { socket } = this;
-      this.send({ type: "ping" });
-      this.timers.silence = setTimeout(() => socket && void this.lost(socket, ABNORMAL), this.heartbeatMs / 2);
+  #listen(silenceMs: number): void {
+    clearTimeout(this.#timers.silence);
+    this.#timers.silence = setTimeout(() => {
+      const socket = this.#socket;
+      this.#send({ type: "ping" });
+      this.#timers.silence = setTimeout(() => socket && void this.#lost(socket, ABNORMAL), this.#heartbeatMs / 2);
     }, silenceMs);
   }
 
-  private authenticated({ expires_at_ms }: Authenticated): void {
-    if (!this.isOpen) this.opens();
+  #authenticated({ expires_at_ms }: Authenticated): void {
+    if (!this.#isOpen) this.#opens();
     if (expires_at_ms == null || !this.credentials.canRenew) return;
-    clearTimeout(this.timers.renewal);
-    this.timers.renewal = setTimeout(() => void this.renew(expires_at_ms), renewMs(expires_at_ms - Date.now()));
+    clearTimeout(this.#timers.renewal);
+    this.#timers.renewal = setTimeout(() => void this.#renew(expires_at_ms), renewMs(expires_at_ms - Date.now()));
   }
 
   /** Send a fresh token, so that the connection goes on. If there is none, it ends with the old one. */
-  private async renew(expiresAtMs: number): Promise<void> {
-    const { socket } = this;
-    const fresh = await this.credentials.renewed(this.token).catch(() => undefined);
-    if (socket === undefined || socket !== this.socket) return;
+  async #renew(expiresAtMs: number): Promise<void> {
+    const socket = this.#socket;
+    const fresh = await this.credentials.renewed(this.#token).catch(() => undefined);
+    if (socket === undefined || socket !== this.#socket) return;
     if (fresh === undefined) {
-      this.timers.renewal = setTimeout(() => void this.renew(expiresAtMs), renewMs(expiresAtMs - Date.now()));
+      this.#timers.renewal = setTimeout(() => void this.#renew(expiresAtMs), renewMs(expiresAtMs - Date.now()));
     } else {
-      this.token = fresh;
-      this.send({ type: "auth", token: fresh });
+      this.#token = fresh;
+      this.#send({ type: "auth", token: fresh });
     }
   }
 
-  private receive(frame: ServerFrame): void {
-    this.wasReached = true;
-    this.listen(this.heartbeatMs);
-    const sub = "sub" in frame && frame.sub != null ? this.subscribers.get(frame.sub) : undefined;
+  #receive(frame: ServerFrame): void {
+    this.#wasReached = true;
+    this.#listen(this.#heartbeatMs);
+    const sub = "sub" in frame && frame.sub != null ? this.#subscribers.get(frame.sub) : undefined;
     switch (frame.type) {
       case "entries":
         return sub?.entries(frame);
       case "welcome":
-        this.heartbeatMs = frame.heartbeat_ms;
-        return this.token === undefined ? this.opens() : undefined;
+        this.#heartbeatMs = frame.heartbeat_ms;
+        return this.#token === undefined ? this.#opens() : undefined;
       case "authenticated":
-        return this.authenticated(frame);
+        return this.#authenticated(frame);
       case "draining":
-        this.comeBackAfterMs = frame.reconnect_after_ms;
+        this.#comeBackAfterMs = frame.reconnect_after_ms;
         return;
       case "subscribed":
         return sub?.subscribed(frame);
@@ -262,47 +262,47 @@ export class SocketLine implements Line {
       case "claimed":
         return sub?.claimed(frame.ids, frame.by);
       case "problem":
-        return this.refused(frame);
+        return this.#refused(frame);
       default:
-        this.answer(frame); // a subscription that ends unasked has a problem before it
+        this.#answer(frame); // a subscription that ends unasked has a problem before it
     }
   }
 
-  private refused(frame: ProblemFrame): void {
+  #refused(frame: ProblemFrame): void {
     const problem = new Problem(fromWire(frame.problem));
-    const asked = frame.rid == null ? undefined : this.waiting.get(frame.rid);
+    const asked = frame.rid == null ? undefined : this.#waiting.get(frame.rid);
     if (asked) {
-      this.waiting.delete(frame.rid!);
+      this.#waiting.delete(frame.rid!);
       return asked.reject(problem);
     }
     const sub = frame.sub ?? frame.rid;
-    if (sub == null) this.problem = problem;
-    else if (!problem.retryable) this.finish(sub, problem);
-    else this.subscribeLater(sub, problem.retryAfterMs ?? backoffMs(0));
+    if (sub == null) this.#problem = problem;
+    else if (!problem.retryable) this.#finish(sub, problem);
+    else this.#subscribeLater(sub, problem.retryAfterMs ?? backoffMs(0));
   }
 
   // A new connection subscribes by itself.
-  private subscribeLater(sub: string, afterMs: number): void {
-    const { socket } = this;
-    setTimeout(() => socket === this.socket && this.subscribe(sub), afterMs);
+  #subscribeLater(sub: string, afterMs: number): void {
+    const socket = this.#socket;
+    setTimeout(() => socket === this.#socket && this.#subscribe(sub), afterMs);
   }
 
-  private answer(frame: Answer): void {
+  #answer(frame: Answer): void {
     if (frame.rid == null) return;
-    this.waiting.get(frame.rid)?.resolve(frame);
-    this.waiting.delete(frame.rid);
+    this.#waiting.get(frame.rid)?.resolve(frame);
+    this.#waiting.delete(frame.rid);
   }
 
-  private ask(frame: Settlement | { type: "unsubscribe"; sub: string }): Promise<Answer> {
+  #ask(frame: Settlement | { type: "unsubscribe"; sub: string }): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      if (!this.isOpen) return reject(new Disconnected("there is no connection"));
-      const rid = `r${(this.count += 1)}`;
-      this.waiting.set(rid, { resolve, reject });
-      this.send({ ...frame, rid });
+      if (!this.#isOpen) return reject(new Disconnected("there is no connection"));
+      const rid = `r${(this.#count += 1)}`;
+      this.#waiting.set(rid, { resolve, reject });
+      this.#send({ ...frame, rid });
     });
   }
 
-  private send(frame: ClientFrame): void {
-    if (this.isOpen) this.socket?.send(JSON.stringify(frame));
+  #send(frame: ClientFrame): void {
+    if (this.#isOpen) this.#socket?.send(JSON.stringify(frame));
   }
 }

@@ -4,8 +4,8 @@
 export type Token = string | (() => string | Promise<string>);
 
 export class Credentials {
-  private token: string | undefined;
-  private coming: Promise<string> | undefined;
+  #token: string | undefined;
+  #coming: Promise<string> | undefined;
 
   constructor(private readonly source: Token | undefined) {}
 
@@ -16,22 +16,22 @@ export class Credentials {
 
   /** Return the token in use; undefined where none is needed. */
   async current(): Promise<string | undefined> {
-    return this.source === undefined ? undefined : (this.token ?? this.fresh());
+    return this.source === undefined ? undefined : (this.#token ?? this.#fresh());
   }
 
   /** Return another token than the one that was refused or ends; undefined if there is none. */
   async renewed(old: string | undefined): Promise<string | undefined> {
     if (!this.canRenew) return undefined;
-    const token = this.token === old || this.token === undefined ? await this.fresh() : this.token;
+    const token = this.#token === old || this.#token === undefined ? await this.#fresh() : this.#token;
     return token === old ? undefined : token;
   }
 
   // All who ask meanwhile get the same.
-  private fresh(): Promise<string> {
+  #fresh(): Promise<string> {
     const { source } = this;
-    this.coming ??= Promise.resolve(typeof source === "function" ? source() : source!)
-      .then((token) => (this.token = token))
-      .finally(() => (this.coming = undefined));
-    return this.coming;
+    this.#coming ??= Promise.resolve(typeof source === "function" ? source() : source!)
+      .then((token) => (this.#token = token))
+      .finally(() => (this.#coming = undefined));
+    return this.#coming;
   }
 }

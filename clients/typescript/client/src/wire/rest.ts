@@ -47,7 +47,7 @@ export class Rest {
 
   /** Tell whether the gateway answers at all. */
   async isReachable(): Promise<boolean> {
-    return this.send("GET", "/healthz", {}).then(
+    return this.#send("GET", "/healthz", {}).then(
       () => true,
       (error) => error instanceof Problem,
     );
@@ -58,7 +58,7 @@ export class Rest {
     const endsAt = Date.now() + this.retryMs;
     for (let attempt = 0; ; attempt += 1) {
       try {
-        return await this.authorized(method, path, request);
+        return await this.#authorized(method, path, request);
       } catch (error) {
         request.signal?.throwIfAborted();
         const isRefused = error instanceof Problem;
@@ -72,19 +72,19 @@ export class Rest {
   }
 
   /** Send a request; once more with a fresh token if the one in use is refused. */
-  private async authorized(method: string, path: string, request: Request): Promise<Response> {
+  async #authorized(method: string, path: string, request: Request): Promise<Response> {
     const token = await this.credentials.current();
     try {
-      return await this.send(method, path, request, token);
+      return await this.#send(method, path, request, token);
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 401) throw error;
       const fresh = await this.credentials.renewed(token);
       if (fresh === undefined) throw error;
-      return this.send(method, path, request, fresh);
+      return this.#send(method, path, request, fresh);
     }
   }
 
-  private async send(method: string, path: string, request: Request, token?: string): Promise<Response> {
+  async #send(method: string, path: string, request: Request, token?: string): Promise<Response> {
     const { query = {}, body, signal } = request;
     const words = Object.entries(query).filter(([, value]) => value != null);
     const url = new URL(this.url + path);
