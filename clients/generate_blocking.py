@@ -42,6 +42,7 @@ _HEADER = '''"""The client without asyncio. `clients/generate_blocking.py` write
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -53,7 +54,7 @@ from headgate.client.address import TokenSource
 from headgate.client.blocking.portal import Portal
 from headgate.client.blocking.working import Working
 from headgate.client.client import AsyncClient
-from headgate.client.entries import Delivery, Entry, Fields, Gap, Pairs, Value
+from headgate.client.entries import Claimed, Delivery, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
 from headgate.client.shapes import (
@@ -65,9 +66,10 @@ from headgate.client.shapes import (
     Policy,
     Redriven,
     StreamConfig,
+    StreamDetail,
     StreamInfo,
 )
-from headgate.client.stream import Following, OnClaimed, Page, Stream
+from headgate.client.stream import Following, OnClaimed, OnState, Page, Stream
 from headgate.client.subscription import Mode, Outcome
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The client: append to streams, follow them, and work entries off, with asyncio or without."""
 
 from headgate.client.client import AsyncClient
-from headgate.client.entries import Delivery, Entry, Gap
+from headgate.client.entries import Claimed, Delivery, Entry, Gap
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
 from headgate.client.live import Refused
@@ -18,6 +18,7 @@ from headgate.client.subscription import Closed
 __all__ = [
     "AnswerLost",
     "AsyncClient",
+    "Claimed",
     "Closed",
     "Consuming",
     "Delivery",

@@ -35,14 +35,20 @@ def url_of(text: str | None) -> str:
 class Credential:
     """The token of a client. Nothing shows it."""
 
-    def __init__(self, url: str, token: TokenSource | None) -> None:
-        """Take a token, or that of `HEADGATE_TOKEN`.
+    def __init__(
+        self, url: str, token: TokenSource | None, *, insecure: bool | None = None
+    ) -> None:
+        """Take a token, or that of `HEADGATE_TOKEN`; see `AsyncClient`.
 
         Raises:
             ValueError: others on the network could read it.
         """
-        self._source = token or os.environ.get("HEADGATE_TOKEN") or None
-        if self._source is not None and _is_plain(url) and not os.environ.get("HEADGATE_INSECURE"):
+        source = os.environ.get("HEADGATE_TOKEN") if token is None else token
+        self._source = source or None
+        if insecure is None:
+            insecure = bool(os.environ.get("HEADGATE_INSECURE"))
+        is_plain = url.startswith("http:") and not is_loopback(url)
+        if self._source is not None and is_plain and not insecure:
             raise ValueError(
                 f"the token would be sent to {url} for everyone on the network to read: "
                 "use https, or set HEADGATE_INSECURE=1"
@@ -65,12 +71,10 @@ class Credential:
         return self._token
 
 
-def _is_plain(url: str) -> bool:
-    """Tell whether others on the network can read what is sent to a URL."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
+def is_loopback(url: str) -> bool:
+    """Tell whether a URL names this machine: what goes there crosses no network."""
+    host = urlsplit(url).hostname or ""
     try:
-        is_here = ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        is_here = host == "localhost" or host.endswith(".localhost")
-    return parts.scheme == "http" and not is_here
+        return host == "localhost" or host.endswith(".localhost")

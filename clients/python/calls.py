@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import Mapping
 from typing import Any, Final
 
 import httpx
 
-from headgate.client.address import Credential
+from headgate.client.address import Credential, is_loopback
 from headgate.client.backoff import backoff_s
 from headgate.client.problems import (
     AnswerLost,
@@ -25,9 +26,6 @@ from headgate.client.problems import (
     Unreachable,
     problem_of,
 )
-
-_ANSWER_S: Final = 30.0
-"""How long an answer may take, beside what the request itself waits for."""
 
 _CONNECT_S: Final = 5.0
 
@@ -44,20 +42,23 @@ class Calls:
         credential: Credential,
         *,
         retry_s: float = 30.0,
+        answer_s: float = 30.0,
+        tls: ssl.SSLContext | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Send requests to a gateway.
-
-        Args:
-            url: where it is.
-            credential: is sent with each request.
-            retry_s: how long a request is tried again before it fails, in seconds.
-            transport: how requests travel; None: as usual.
-        """
+        """Send requests to a gateway; see `AsyncClient`."""
+        self._url = url
         self._credential = credential
         self._retry_s = retry_s
-        timeout = httpx.Timeout(_ANSWER_S, connect=_CONNECT_S, pool=None)
-        self._http = httpx.AsyncClient(base_url=url, timeout=timeout, transport=transport)
+        self._answer_s = answer_s
+        self._http = httpx.AsyncClient(
+            base_url=url,
+            transport=transport,
+            # Without TLS there is no use for certificates, and reading them takes a while.
+            verify=url.startswith("https:") if tls is None else tls,
+            # A proxy of the network has no part in what goes to this machine.
+            trust_env=not is_loopback(url),
+        )
 
     async def close(self) -> None:
         """End all connections."""
@@ -101,7 +102,12 @@ class Calls:
             wait_ms=wait_ms,
             is_repeatable=is_repeatable,
         )
-        return json.loads(answer.content) if answer.content else None
+        if not answer.content:
+            return None
+        try:
+            return _Answer(json.loads(answer.content), answer.status_code, self._url)
+        except (TypeError, ValueError):
+            raise UnexpectedAnswer(answer.status_code, self._url) from None
 
     async def send(
         self,
@@ -126,7 +132,11 @@ class Calls:
             params={name: value for name, value in (query or {}).items() if value is not None},
             headers=all_headers,
             content=content,
-            timeout=httpx.Timeout(_ANSWER_S + wait_ms / 1000, connect=_CONNECT_S, pool=None),
+            timeout=httpx.Timeout(
+                self._answer_s + wait_ms / 1000,
+                connect=min(_CONNECT_S, self._answer_s),
+                pool=None,
+            ),
         )
         if is_repeatable is None:
             is_repeatable = method != "POST"
@@ -138,10 +148,11 @@ class Calls:
             if isinstance(outcome, httpx.Response):
                 return outcome
             if isinstance(outcome, Unauthenticated):
-                may_succeed = self._credential.is_renewable and not is_refused
+                if is_refused or not self._credential.is_renewable:
+                    raise outcome
                 is_refused = True
-            else:
-                may_succeed = _may_succeed(outcome, is_repeatable=is_repeatable)
+                continue
+            may_succeed = _may_succeed(outcome, is_repeatable=is_repeatable)
             wait_s = backoff_s(attempt)
             if isinstance(outcome, Problem):
                 wait_s = max(wait_s, outcome.retry_after_s or 0.0)
@@ -163,7 +174,25 @@ class Calls:
             return Unreachable(f"no gateway at {self._http.base_url}: {error}")
         except httpx.TransportError as error:
             return AnswerLost(f"{type(error).__name__}: {error}")
-        return answer if answer.is_success else failure_of(answer)
+        return answer if answer.is_success else self._failure_of(answer)
+
+    def _failure_of(self, answer: httpx.Response) -> Problem | UnexpectedAnswer:
+        """Return what an answer that is no success says."""
+        kind = answer.headers.get("content-type", "")
+        if kind.startswith("application/problem+json"):
+            return problem_of(json.loads(answer.content))
+        return UnexpectedAnswer(answer.status_code, self._url)
+
+
+class _Answer(dict[str, Any]):
+    """An answer. If it lacks what every gateway says, something else has answered."""
+
+    def __init__(self, answer: Mapping[str, Any], status: int, url: str) -> None:
+        super().__init__(answer)
+        self._place = status, url
+
+    def __missing__(self, name: str) -> Any:
+        raise UnexpectedAnswer(*self._place)
 
 
 def _may_succeed(failure: HeadgateError, *, is_repeatable: bool) -> bool:
@@ -175,11 +204,3 @@ def _may_succeed(failure: HeadgateError, *, is_repeatable: bool) -> bool:
     if isinstance(failure, UnexpectedAnswer):
         return is_repeatable and failure.status in _PROXY_FAILED
     return is_repeatable
-
-
-def failure_of(answer: httpx.Response) -> Problem | UnexpectedAnswer:
-    """Return what an answer that is no success says."""
-    kind = answer.headers.get("content-type", "")
-    if kind.startswith("application/problem+json"):
-        return problem_of(json.loads(answer.content))
-    return UnexpectedAnswer(answer.status_code, str(answer.url))

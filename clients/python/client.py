@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncGenerator
 from typing import Self, cast
 
@@ -30,6 +31,9 @@ class AsyncClient:
         token: TokenSource | None = None,
         producer: str | None = None,
         retry_s: float = 30.0,
+        answer_s: float = 30.0,
+        tls: ssl.SSLContext | None = None,
+        insecure: bool | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """Talk to a gateway; nothing is sent yet.
@@ -37,19 +41,30 @@ class AsyncClient:
         Args:
             url: where it is; None: `HEADGATE_URL`, or port 8080 of this machine.
             token: a key or a token, or a function that returns one whenever the one before has
-                ended; None: `HEADGATE_TOKEN`, or none.
+                ended; None: `HEADGATE_TOKEN`, or none; an empty text: none.
             producer: the name of this program among those that append. With it each append carries
                 an idempotency key, and is repeated if its answer is lost.
             retry_s: how long requests are tried again while the gateway cannot be reached.
+            answer_s: how long an answer may take, beside what the request itself waits for.
+            tls: which certificates are trusted; None: those of a public authority.
+            insecure: send the token over plain http to another machine, too; None: if
+                `HEADGATE_INSECURE` is set.
             transport: how requests over HTTP travel; None: as usual.
 
         Raises:
             ValueError: the URL is none, or the token could be read by others.
         """
         self.url = url_of(url)
-        credential = Credential(self.url, token)
-        self._calls = Calls(self.url, credential, retry_s=retry_s, transport=transport)
-        self._live = Live(self.url, credential)
+        credential = Credential(self.url, token, insecure=insecure)
+        self._calls = Calls(
+            self.url,
+            credential,
+            retry_s=retry_s,
+            answer_s=answer_s,
+            tls=tls,
+            transport=transport,
+        )
+        self._live = Live(self.url, credential, tls=tls)
         self._producer = producer
 
     async def __aenter__(self) -> Self:
@@ -62,6 +77,10 @@ class AsyncClient:
         """End all connections; whoever follows or consumes gets an error."""
         await self._live.close()
         await self._calls.close()
+
+    async def ready(self) -> str:
+        """Return `ok` if the gateway is ready for requests; `Draining`: it is about to stop."""
+        return cast(str, (await self._calls.call("GET", "/readyz"))["status"])
 
     def stream(self, name: str) -> Stream:
         """Return a stream by its name; it need not exist."""

@@ -135,6 +135,8 @@ class Conversation:
     def _about(self, subscription: Subscription, kind: str, frame: Mapping[str, Any]) -> None:
         if kind == "subscribed":
             subscription.subscribed(frame)
+        elif kind == "state":
+            subscription.changed(frame["state"])
         elif kind == "claimed":
             subscription.claimed(frame["ids"], frame["by"])
         elif kind == "unsubscribed":  # a problem that ends it for good came before

@@ -61,9 +61,25 @@ class Delivery(NamedTuple):
     pairs: list[tuple[str, Value]] | None = None
 
 
+class Claimed(NamedTuple):
+    """What a consumer took over.
+
+    Attributes:
+        entries: that are its own now.
+        next_start: go on from here; `0-0`: everything pending was looked at.
+        deleted_ids: entries that were pending and are no longer in the stream.
+    """
+
+    entries: list[Delivery]
+    next_start: str
+    deleted_ids: list[str]
+
+
 def encoded(fields: Fields | Pairs) -> dict[str, Any]:
     """Return fields as the body of an append has them."""
     pairs = list(fields.items()) if isinstance(fields, Mapping) else list(fields)
+    if not all(map(_is_text, dict(pairs))):
+        return _encoded_names(pairs)
     binary = {name for name, value in pairs if isinstance(value, bytes)}
     if not binary and isinstance(fields, Mapping):
         return {"fields": dict(fields)}
@@ -73,6 +89,19 @@ def encoded(fields: Fields | Pairs) -> dict[str, Any]:
     is_map = len({name for name, _ in pairs}) == len(pairs)
     body: dict[str, Any] = {"fields": dict(texts)} if is_map else {"pairs": texts}
     return body | ({"base64": sorted(binary)} if binary else {})
+
+
+def _is_text(name: str) -> bool:
+    """Tell whether a name is UTF-8: whether it has no surrogates, which stand for bytes."""
+    return name.isascii() or not any("\udc80" <= character <= "\udcff" for character in name)
+
+
+def _encoded_names(pairs: Sequence[tuple[str, Value]]) -> dict[str, Any]:
+    """Return fields of which some have names that are not UTF-8."""
+    names = [_base64(name.encode(errors="surrogateescape")) for name, _ in pairs]
+    return encoded([(name, value) for name, (_, value) in zip(names, pairs, strict=True)]) | {
+        "names_base64": True
+    }
 
 
 def entry_of(item: Mapping[str, Any]) -> Entry:

@@ -11,7 +11,7 @@ from typing import Any, Self, cast
 from urllib.parse import quote
 
 from headgate.client.calls import Calls
-from headgate.client.entries import Delivery, delivery_of
+from headgate.client.entries import Claimed, Delivery, delivery_of
 from headgate.client.job import Job
 from headgate.client.live import Live
 from headgate.client.shapes import (
@@ -292,6 +292,23 @@ class Group:
         answer = await self._calls.call("POST", path, body=body, query=query)
         return list(map(delivery_of, answer["entries"] or ()))
 
+    async def autoclaim(
+        self, *, consumer: str, min_idle_ms: int, start: str = "0-0", limit: int = 100
+    ) -> Claimed:
+        """Take over whatever is pending and idle for so long, by portions (XAUTOCLAIM).
+
+        Args:
+            consumer: gets the entries.
+            min_idle_ms: how long they must have been idle.
+            start: the lowest id that is looked at.
+            limit: entries that are taken at most.
+        """
+        body = {"min_idle_ms": min_idle_ms, "start": start, "limit": limit}
+        path, query = f"{self._path}/autoclaim", {"consumer": consumer}
+        answer = await self._calls.call("POST", path, body=body, query=query)
+        entries = list(map(delivery_of, answer["entries"] or ()))
+        return Claimed(entries, answer["next"], answer["deleted_ids"])
+
     async def pending(
         self,
         *,
@@ -345,8 +362,8 @@ class Group:
         """Let dead letters of this group be delivered again, the oldest first.
 
         Args:
-            ids: of entries in the dead letter stream; None: all of them.
-            limit: so many at most.
+            ids: of entries in the dead letter stream; None: the oldest.
+            limit: so many at most; None: a hundred.
         """
         body: dict[str, Any] = {} if ids is None else {"ids": list(ids)}
         if limit is not None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.typing import Subprotocol
 
-from headgate.client.address import Credential
+from headgate.client.address import Credential, is_loopback
 from headgate.client.backoff import backoff_s
 from headgate.client.conversation import SUBPROTOCOL, Conversation
 from headgate.client.problems import HeadgateError, Problem, Unauthenticated, problem_of
@@ -46,8 +47,12 @@ class Refused(HeadgateError):
 class Live:
     """The live connection of one client."""
 
-    def __init__(self, url: str, credential: Credential) -> None:
-        """Connect when there is a subscription."""
+    def __init__(
+        self, url: str, credential: Credential, *, tls: ssl.SSLContext | None = None
+    ) -> None:
+        """Connect when there is a subscription; see `AsyncClient`."""
+        self._tls: dict[str, Any] = {"ssl": tls} if tls and url.startswith("https:") else {}
+        self._proxy: Literal[True] | None = None if is_loopback(url) else True
         self._url = f"ws{url.removeprefix('http')}/v1/ws"
         self._credential = credential
         self._has_frames = asyncio.Event()
@@ -105,15 +110,16 @@ class Live:
         attempt = 0
         while self._conversation.subscriptions:
             failure: Exception | None = None
+            why = "it was closed"
             try:
                 if await self._converse():
                     attempt = 0
             except ConnectionClosed as closed:
-                attempt, failure = 0, self._refusal_of(closed)
+                attempt, failure, why = 0, self._refusal_of(closed), _reason_of(closed)
             except InvalidStatus as refused:
-                failure = await self._refusal_of_handshake(refused)
-            except (OSError, InvalidHandshake, TimeoutError):
-                pass  # it may be back soon
+                failure, why = await self._refusal_of_handshake(refused), str(refused)
+            except (OSError, InvalidHandshake, TimeoutError) as error:
+                why = str(error) or "nothing comes"  # it may be back soon
             except Exception as error:  # noqa: BLE001 it is raised where entries are awaited
                 failure = error
             finally:
@@ -123,6 +129,8 @@ class Live:
                     self._conversation.leave(subscription)
                     subscription.end(failure)
                 return
+            for subscription in self._conversation.subscriptions.values():
+                subscription.changed("lost", why)
             wait_s = self._conversation.reconnect_after_s
             await asyncio.sleep(backoff_s(attempt) if wait_s is None else wait_s)
             attempt += 1
@@ -139,6 +147,8 @@ class Live:
             max_queue=4,
             open_timeout=_OPEN_S,
             compression=None,
+            proxy=self._proxy,
+            **self._tls,
         ) as socket:
             self._is_refused = False
             self._conversation.begin(token if self._credential.is_renewable else None)
@@ -217,3 +227,8 @@ class Live:
         elif status in (429, 502, 503, 504):
             return None
         return problem or Refused(status, "in answer to the handshake")
+
+
+def _reason_of(closed: ConnectionClosed) -> str:
+    """Return what was said when the connection ended."""
+    return (closed.rcvd.reason if closed.rcvd is not None else "") or "it was closed"

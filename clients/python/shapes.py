@@ -66,6 +66,20 @@ class ConsumerInfo(TypedDict):
     inactive_ms: int | None
 
 
+class GroupDetail(GroupInfo):
+    """A group with its consumers (XINFO STREAM FULL)."""
+
+    consumer_details: list[ConsumerInfo]
+    consumers_left_out: int
+
+
+class StreamDetail(StreamInfo):
+    """A stream with its groups (XINFO STREAM FULL)."""
+
+    group_details: list[GroupDetail]
+    groups_left_out: int
+
+
 class PendingEntry(TypedDict):
     """An entry that was delivered and is not acknowledged (XPENDING)."""
 

@@ -13,8 +13,8 @@ from headgate.client import tables
 from headgate.client.calls import Calls
 from headgate.client.entries import Entry, Fields, Gap, Pairs, encoded, entry_of
 from headgate.client.live import Live
-from headgate.client.shapes import StreamConfig, StreamInfo
-from headgate.client.subscription import Subscription
+from headgate.client.shapes import GroupInfo, StreamConfig, StreamDetail, StreamInfo
+from headgate.client.subscription import State, Subscription
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,10 +50,16 @@ class Following:
     def __init__(self, live: Live, wanted: Mapping[str, Any], *, credit: int) -> None:
         """Follow from the first step on."""
         self.gap: Gap | None = None
+        self.on_state: OnState | None = None
         self._live = live
         self._wanted = wanted
         self._credit = credit
         self._subscription: Subscription | None = None
+
+    @property
+    def ready_count(self) -> int:
+        """Return how many entries are here already: the next steps do not wait for them."""
+        return 0 if self._subscription is None else len(self._subscription.items)
 
     async def __aenter__(self) -> Self:
         return self
@@ -67,6 +73,7 @@ class Following:
     async def __anext__(self) -> Entry:
         if self._subscription is None:
             self._subscription = self._live.subscribe(self._wanted, credit=self._credit)
+            self._subscription.on_state = self.on_state
         subscription = self._subscription
         if not subscription.items:
             await until_ready(subscription)
@@ -154,14 +161,17 @@ class Stream:
 
     async def append_many(
         self,
-        entries: Iterable[Fields | Pairs],
+        entries: Iterable[Fields | Pairs | Entry],
         *,
         create_stream: bool = True,
         idempotency_key: str | None = None,
         if_last_id: str | None = None,
     ) -> list[str]:
-        """Append entries, all or none, and return their ids; see `append`."""
-        lines = [json.dumps(encoded(fields), ensure_ascii=False) for fields in entries]
+        """Append entries, all or none, and return their ids; see `append`.
+
+        An `Entry` is appended under its own id.
+        """
+        lines = [json.dumps(_draft(entry), ensure_ascii=False) for entry in entries]
         if not lines:
             return []
         headers, is_repeatable = self._append_headers(idempotency_key, if_last_id)
@@ -225,7 +235,9 @@ class Stream:
                 return
             page = await self.read(after=page.next_after, limit=limit)
 
-    def follow(self, *, after: str = "$", credit: int = 256) -> Following:
+    def follow(
+        self, *, after: str = "$", credit: int = 256, on_state: OnState | None = None
+    ) -> Following:
         """Follow the stream: an iterator of entries that waits for the next one (XREAD BLOCK).
 
         It goes on through every loss of the connection, without a lost or repeated entry.
@@ -233,8 +245,13 @@ class Stream:
         Args:
             after: an id, `0` for all entries, or `$` for those from now on.
             credit: entries that may be on the way to this program.
+            on_state: is called when entries come, when all were read (`caught_up`), and when the
+                connection is `lost`, with the reason.
         """
-        return Following(self._live, {"stream": self.name, "after": after}, credit=credit)
+        wanted = {"stream": self.name, "after": after}
+        following = Following(self._live, wanted, credit=credit)
+        following.on_state = on_state
+        return following
 
     # Tables
 
@@ -329,6 +346,27 @@ class Stream:
         """Return the stream's length, ids and configuration (XINFO STREAM)."""
         return cast(StreamInfo, await self._calls.call("GET", self._path))
 
+    async def detail(self, *, count: int = 10) -> StreamDetail:
+        """Return the stream with its groups and their consumers (XINFO STREAM FULL).
+
+        Args:
+            count: how many of its entries, and of the pending entries of each group, are shown.
+        """
+        query = {"full": "true", "count": count}
+        return cast(StreamDetail, await self._calls.call("GET", self._path, query=query))
+
+    async def groups(self, *, limit: int = 100) -> AsyncGenerator[GroupInfo]:
+        """Yield the groups, by pages of `limit` (XINFO GROUPS)."""
+        cursor: str | None = None
+        while True:
+            query = {"limit": limit, "cursor": cursor}
+            page = await self._calls.call("GET", f"{self._path}/groups", query=query)
+            for group in page["groups"]:
+                yield cast(GroupInfo, group)
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
     async def trim(
         self,
         *,
@@ -364,6 +402,16 @@ class Stream:
             headers["Idempotency-Key"] = idempotency_key
         return headers, idempotency_key is not None
 
+
+def _draft(entry: Fields | Pairs | Entry) -> dict[str, Any]:
+    """Return an entry as the body of an append has it."""
+    if isinstance(entry, Entry):
+        return {"id": entry.id, **encoded(entry.pairs or entry.fields)}
+    return encoded(entry)
+
+
+OnState = Callable[[State, str], None]
+"""Is called with a new state, and with the reason for it where there is one."""
 
 OnClaimed = Callable[[str, str], None]
 """Is called with the id of an entry that was held, and the consumer that has it now."""

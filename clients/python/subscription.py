@@ -15,6 +15,9 @@ from headgate.client.problems import HeadgateError
 Outcome = Literal["acked", "released", "extended", "not_pending", "claimed", "lost"]
 """What became of an entry; `lost`: the connection ended, and the entry went back."""
 
+State = Literal["live", "caught_up", "credit_exhausted", "max_pending", "lost"]
+"""How it stands: entries come, there are none now, or why none come; `lost`: no connection."""
+
 Mode = Literal["fail", "fatal", "silent"]
 """How an entry is given back: it failed, it can never succeed, or it was not tried."""
 
@@ -49,6 +52,8 @@ class Subscription:
         self.consumer: str | None = wanted.get("consumer")
         self.held: dict[str, int] = {}  # deliveries of what is not settled
         self.on_claimed: Callable[[str, str], None] | None = None
+        self.on_state: Callable[[State, str], None] | None = None
+        self._state: State | None = None
         self.waiters: list[Callable[[], object]] = []  # are called once when there is something
         self._wanted = dict(wanted)
         self._credit = credit
@@ -72,6 +77,7 @@ class Subscription:
 
     def subscribed(self, frame: Mapping[str, Any]) -> None:
         """Note that it stands."""
+        self.changed("live")
         if self.is_group:
             self.consumer = frame.get("consumer") or self.consumer
         else:
@@ -91,6 +97,12 @@ class Subscription:
             self._wanted["after"] = entries[-1]["id"]
         self.items += entries
         self._wake()
+
+    def changed(self, state: State, why: str = "") -> None:
+        """Note how it stands."""
+        before, self._state = self._state, state
+        if state != before and self.on_state is not None:
+            self.on_state(state, why)
 
     def claimed(self, ids: list[str], by: str) -> None:
         """Let go of entries that belong to another consumer now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -13,7 +14,7 @@ from headgate.client.address import TokenSource
 from headgate.client.blocking.portal import Portal
 from headgate.client.blocking.working import Working
 from headgate.client.client import AsyncClient
-from headgate.client.entries import Delivery, Entry, Fields, Gap, Pairs, Value
+from headgate.client.entries import Claimed, Delivery, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
 from headgate.client.shapes import (
@@ -25,9 +26,10 @@ from headgate.client.shapes import (
     Policy,
     Redriven,
     StreamConfig,
+    StreamDetail,
     StreamInfo,
 )
-from headgate.client.stream import Following, OnClaimed, Page, Stream
+from headgate.client.stream import Following, OnClaimed, OnState, Page, Stream
 from headgate.client.subscription import Mode, Outcome
 
 if TYPE_CHECKING:
@@ -125,6 +127,11 @@ class BlockingFollowing:
         """Return what trimming took before the entry that came last; None: nothing."""
         return self._inner.gap
 
+    @property
+    def ready_count(self) -> int:
+        """Return how many entries are here already: the next steps do not wait for them."""
+        return self._inner.ready_count
+
     def __enter__(self) -> Self:
         return self
 
@@ -202,13 +209,16 @@ class BlockingStream:
 
     def append_many(
         self,
-        entries: Iterable[Fields | Pairs],
+        entries: Iterable[Fields | Pairs | Entry],
         *,
         create_stream: bool = True,
         idempotency_key: str | None = None,
         if_last_id: str | None = None,
     ) -> list[str]:
-        """Append entries, all or none, and return their ids; see `append`."""
+        """Append entries, all or none, and return their ids; see `append`.
+
+        An `Entry` is appended under its own id.
+        """
         return self._portal.call(
             self._inner.append_many(
                 entries,
@@ -248,7 +258,9 @@ class BlockingStream:
         """Yield the entries that are there now, from an id on, by pages of `limit`."""
         return self._portal.iterate(self._inner.scan(after=after, limit=limit))
 
-    def follow(self, *, after: str = "$", credit: int = 256) -> BlockingFollowing:
+    def follow(
+        self, *, after: str = "$", credit: int = 256, on_state: OnState | None = None
+    ) -> BlockingFollowing:
         """Follow the stream: an iterator of entries that waits for the next one (XREAD BLOCK).
 
         It goes on through every loss of the connection, without a lost or repeated entry.
@@ -256,8 +268,12 @@ class BlockingStream:
         Args:
             after: an id, `0` for all entries, or `$` for those from now on.
             credit: entries that may be on the way to this program.
+            on_state: is called when entries come, when all were read (`caught_up`), and when the
+                connection is `lost`, with the reason.
         """
-        return BlockingFollowing(self._inner.follow(after=after, credit=credit), self._portal)
+        return BlockingFollowing(
+            self._inner.follow(after=after, credit=credit, on_state=on_state), self._portal
+        )
 
     def read_arrow(
         self, *, start: str = "-", end: str = "+", schema: tables.Schema | None = None
@@ -323,6 +339,18 @@ class BlockingStream:
     def info(self) -> StreamInfo:
         """Return the stream's length, ids and configuration (XINFO STREAM)."""
         return self._portal.call(self._inner.info())
+
+    def detail(self, *, count: int = 10) -> StreamDetail:
+        """Return the stream with its groups and their consumers (XINFO STREAM FULL).
+
+        Args:
+            count: how many of its entries, and of the pending entries of each group, are shown.
+        """
+        return self._portal.call(self._inner.detail(count=count))
+
+    def groups(self, *, limit: int = 100) -> Iterator[GroupInfo]:
+        """Yield the groups, by pages of `limit` (XINFO GROUPS)."""
+        return self._portal.iterate(self._inner.groups(limit=limit))
 
     def trim(
         self, *, max_length: int | None = None, min_id: str | None = None, approximate: bool = False
@@ -534,6 +562,23 @@ class BlockingGroup(Working):
         """Take over pending entries that are idle for so long (XCLAIM)."""
         return self._portal.call(self._inner.claim(ids, consumer=consumer, min_idle_ms=min_idle_ms))
 
+    def autoclaim(
+        self, *, consumer: str, min_idle_ms: int, start: str = "0-0", limit: int = 100
+    ) -> Claimed:
+        """Take over whatever is pending and idle for so long, by portions (XAUTOCLAIM).
+
+        Args:
+            consumer: gets the entries.
+            min_idle_ms: how long they must have been idle.
+            start: the lowest id that is looked at.
+            limit: entries that are taken at most.
+        """
+        return self._portal.call(
+            self._inner.autoclaim(
+                consumer=consumer, min_idle_ms=min_idle_ms, start=start, limit=limit
+            )
+        )
+
     def pending(
         self,
         *,
@@ -573,8 +618,8 @@ class BlockingGroup(Working):
         """Let dead letters of this group be delivered again, the oldest first.
 
         Args:
-            ids: of entries in the dead letter stream; None: all of them.
-            limit: so many at most.
+            ids: of entries in the dead letter stream; None: the oldest.
+            limit: so many at most; None: a hundred.
         """
         return self._portal.call(self._inner.redrive(ids, limit=limit))
 
@@ -594,6 +639,9 @@ class Client:
         token: TokenSource | None = None,
         producer: str | None = None,
         retry_s: float = 30.0,
+        answer_s: float = 30.0,
+        tls: ssl.SSLContext | None = None,
+        insecure: bool | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """Talk to a gateway; nothing is sent yet.
@@ -601,17 +649,28 @@ class Client:
         Args:
             url: where it is; None: `HEADGATE_URL`, or port 8080 of this machine.
             token: a key or a token, or a function that returns one whenever the one before has
-                ended; None: `HEADGATE_TOKEN`, or none.
+                ended; None: `HEADGATE_TOKEN`, or none; an empty text: none.
             producer: the name of this program among those that append. With it each append carries
                 an idempotency key, and is repeated if its answer is lost.
             retry_s: how long requests are tried again while the gateway cannot be reached.
+            answer_s: how long an answer may take, beside what the request itself waits for.
+            tls: which certificates are trusted; None: those of a public authority.
+            insecure: send the token over plain http to another machine, too; None: if
+                `HEADGATE_INSECURE` is set.
             transport: how requests over HTTP travel; None: as usual.
 
         Raises:
             ValueError: the URL is none, or the token could be read by others.
         """
         self._inner = AsyncClient(
-            url, token=token, producer=producer, retry_s=retry_s, transport=transport
+            url,
+            token=token,
+            producer=producer,
+            retry_s=retry_s,
+            answer_s=answer_s,
+            tls=tls,
+            insecure=insecure,
+            transport=transport,
         )
         self._portal = Portal()
 
@@ -631,6 +690,10 @@ class Client:
         """End all connections; whoever follows or consumes gets an error."""
         self._portal.call(self._inner.aclose())
         self._portal.close()
+
+    def ready(self) -> str:
+        """Return `ok` if the gateway is ready for requests; `Draining`: it is about to stop."""
+        return self._portal.call(self._inner.ready())
 
     def stream(self, name: str) -> BlockingStream:
         """Return a stream by its name; it need not exist."""
