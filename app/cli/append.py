@@ -3,20 +3,22 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import click
 
 from headgate.app.cli.flags import Utf8, gateway_options, json_option, stream_argument
-from headgate.app.cli.remote import Remote
+from headgate.client.blocking import BlockingStream, Client
+from headgate.client.entries import Entry, Fields, Pairs, Value, decoded
+from headgate.client.problems import HeadgateError
 
-_JSON = "application/json"
 _READ_BYTES = 2**16
 _LINE_BYTES_MAX = 16 * 2**20
 _BATCH_MAX = 500
 """Entries in one request: a batch is appended whole or not at all."""
 
-_PARTS = frozenset({"fields", "pairs", "base64", "names_base64"})
+Draft = Fields | Pairs | Entry
+"""What becomes an entry; an `Entry` has its own id."""
 
 _HELP = """\
 Append an entry made of NAME=VALUE words, or entries from standard input.
@@ -44,7 +46,7 @@ def command(
     entry_id: str | None,
     keep_ids: bool,
     as_json: bool,
-    gateway: Remote,
+    gateway: Client,
 ) -> None:
     """Append entries."""
     if fields == ("-",):
@@ -55,41 +57,34 @@ def command(
         if keep_ids:
             raise click.UsageError("--keep-ids is for entries from standard input.")
         batches = iter([[_entry(fields, entry_id)]])
-    _send(gateway, stream, batches, as_json=as_json)
+    _send(gateway.stream(stream), batches, as_json=as_json)
 
 
-def _send(
-    gateway: Remote, stream: str, batches: Iterator[list[dict[str, Any]]], *, as_json: bool
-) -> None:
-    place = ("v1", "streams", stream, "entries")
+def _send(stream: BlockingStream, batches: Iterator[list[Draft]], *, as_json: bool) -> None:
     done = 0
     for batch in batches:
         try:
-            if len(batch) == 1:
-                body = json.dumps(batch[0]).encode()
-                ids = [gateway.post(*place, body=body, media_type=_JSON)["id"]]
-            else:
-                body = json.dumps(batch).encode()
-                ids = gateway.post(*place, "batch", body=body, media_type=_JSON)["ids"]
-        except click.ClickException as error:
-            if done == 0:
-                raise
-            text = f"{error.message}\n{done} entries before that were appended."
-            raise click.ClickException(text) from None
+            ids = stream.append_many(batch)
+        except HeadgateError:
+            if done:
+                click.echo(f"{done} entries were appended before that.", err=True)
+            raise
         done += len(ids)
         for entry_id in ids:
             click.echo(json.dumps({"id": entry_id}) if as_json else entry_id)
 
 
-def _entry(words: Sequence[str], entry_id: str | None) -> dict[str, Any]:
+def _entry(words: Sequence[str], entry_id: str | None) -> Draft:
+    pairs: list[tuple[str, Value]] = []
     for word in words:
-        if "=" not in word:
+        name, equals, value = word.partition("=")
+        if not equals:
             raise click.UsageError(f"{word!r} is no NAME=VALUE.")
-    entry: dict[str, Any] = {"pairs": [word.split("=", 1) for word in words]}
-    return entry if entry_id is None else {**entry, "id": entry_id}
+        pairs.append((name, value))
+    return pairs if entry_id is None else Entry(entry_id, dict(pairs), pairs)
 
 
-def _batches(source: BinaryIO, *, keep_ids: bool) -> Iterator[list[dict[str, Any]]]:
+def _batches(source: BinaryIO, *, keep_ids: bool) -> Iterator[list[Draft]]:
     """Yield the entries of the lines that are there, without waiting for more."""
     number = 0
     for lines in _lines(source):
@@ -112,16 +107,17 @@ def _lines(source: BinaryIO) -> Iterator[list[bytes]]:
     yield [remaining]
 
 
-def _read(line: bytes, number: int, *, keep_ids: bool) -> dict[str, Any]:
+def _read(line: bytes, number: int, *, keep_ids: bool) -> Draft:
     try:
         entry = json.loads(line)
     except ValueError:
         raise click.ClickException(f"line {number} is no JSON") from None
-    if not isinstance(entry, dict) or not ("fields" in entry or "pairs" in entry):
+    try:
+        fields, pairs = decoded(entry)
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise click.ClickException(
             f'line {number} is no entry: {{"fields": {{"name": "value"}}}} is one'
-        )
-    if "pairs" in entry:
-        entry.pop("fields", None)  # they say the same, and less of it
-    kept = _PARTS | {"id"} if keep_ids else _PARTS
-    return {name: value for name, value in entry.items() if name in kept}
+        ) from None
+    if keep_ids and "id" in entry:
+        return Entry(entry["id"], fields, pairs)
+    return pairs or fields

@@ -13,7 +13,7 @@ import click
 _SECTIONS = {
     "Run a gateway": ["serve", "keys", "check-config", "check", "doctor"],
     "Bring streams along": ["move", "import", "export"],
-    "Use a running gateway": ["append", "tail", "streams", "groups", "health"],
+    "Use a running gateway": ["append", "tail", "stream", "group", "health"],
     "For tools": ["completion", "openapi", "asyncapi"],
 }
 

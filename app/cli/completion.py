@@ -4,14 +4,14 @@ import click
 from click.shell_completion import get_completion_class
 
 _HELP = """\
-Print the script by which a shell completes commands, flags and streams.
+Print the script by which a shell completes commands, flags, streams and groups.
 
 \b
 bash:  headgate completion bash > ~/.local/share/bash-completion/completions/headgate
 zsh:   headgate completion zsh > ~/.zfunc/_headgate      (~/.zfunc on the fpath)
 fish:  headgate completion fish > ~/.config/fish/completions/headgate.fish
 
-Names of streams are asked of the gateway at HEADGATE_URL, and not completed if it is not there.
+Names are asked of the gateway at HEADGATE_URL, and not completed if it is not there.
 """
 
 

@@ -1,21 +1,20 @@
 """The token that a command sends: where it comes from, and where it may go."""
 
-import ipaddress
+import os
 import re
-from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
-import httpx
+
+from headgate.client.address import TokenSource, is_loopback
 
 TOKEN_VARIABLE = "HEADGATE_TOKEN"  # noqa: S105 its name, not itself
 _WORD = re.compile(r"[\x21-\x7e]+")
 
 
-class Credential(httpx.Auth):
-    """A token, as httpx sends it. Nothing shows it.
+class Credential:
+    """A token. Nothing shows it.
 
     A token of a file is read again when the gateway refuses it. So a command that goes on for long
     takes a new token without a restart.
@@ -36,32 +35,31 @@ class Credential(httpx.Auth):
         self._token = self._checked(token)
 
     @classmethod
-    def of_file(cls, file: Path) -> "Credential":
-        """Read the token of a file.
+    def chosen(cls, file: Path | None) -> "Credential | None":
+        """Return the token of a file, or without one that of the variable; None: there is none.
 
         Raises:
-            click.ClickException: the file cannot be read, or has no token.
+            click.ClickException: the file cannot be read, or no header can hold the token.
         """
-        return cls(_text_of(file), file)
+        if file is not None:
+            return cls(_text_of(file), file)
+        token = os.environ.get(TOKEN_VARIABLE)
+        return cls(token) if token else None
 
     def __repr__(self) -> str:
         """Say where the token comes from."""
         return f"Credential({self.origin!r})"
 
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Send the token; once more if the file has another one by now."""
-        sent = self._token
-        request.headers["Authorization"] = f"Bearer {sent}"
-        answer = yield request
-        if answer.status_code == httpx.codes.UNAUTHORIZED and self._read_again() != sent:
-            request.headers["Authorization"] = f"Bearer {self._token}"
-            yield request
+    @property
+    def source(self) -> TokenSource:
+        """Return where a client gets the token: it asks again when a token is refused."""
+        return self._token if self._file is None else self._read
 
-    def _read_again(self) -> str:
+    def _read(self) -> str:
         """Return the token, as the file has it now; a file that is no good changes nothing."""
-        if self._file is not None:
-            with suppress(click.ClickException):
-                self._token = self._checked(_text_of(self._file))
+        assert self._file is not None
+        with suppress(click.ClickException):
+            self._token = self._checked(_text_of(self._file))
         return self._token
 
     def _checked(self, token: str) -> str:
@@ -80,20 +78,11 @@ def check_way(url: str) -> None:
     Raises:
         click.ClickException: the URL is plain http to another machine.
     """
-    parts = urlsplit(url)
-    if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+    if url.startswith("http:") and not is_loopback(url):
         raise click.ClickException(
             f"the token was not sent: {url} is plain http, and others on the network could read "
             "the token. Use https; or --insecure, if nobody else is on the way."
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine by its name or address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def _text_of(file: Path) -> str:

@@ -1,8 +1,12 @@
 """The flags and arguments of commands that use a running gateway."""
 
+import asyncio
 import functools
+import inspect
 import os
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,12 +15,15 @@ import click
 import httpx
 from click.shell_completion import CompletionItem
 
-from headgate.app.cli.credential import TOKEN_VARIABLE, Credential, check_way, is_loopback
-from headgate.app.cli.remote import Remote
+from headgate.app.cli.credential import TOKEN_VARIABLE, Credential
+from headgate.app.cli.gateway_place import GatewayPlace
 from headgate.app.wire.name_rule import fault_of
+from headgate.client.address import is_loopback
+from headgate.client.blocking import Client
+from headgate.client.problems import HeadgateError
 
 _URL = "http://127.0.0.1:8080"
-_ANSWER_S = 60.0
+_RETRY_S = 30.0
 _COMPLETION_S = 0.5
 """How long a key pressed for completion may take."""
 _COMPLETIONS_MAX = 100
@@ -36,17 +43,18 @@ class Utf8(click.ParamType[str]):
         return value
 
 
-class _Stream(Utf8):
-    """A name that a stream can have."""
+class _Name(Utf8):
+    """A name that a stream, a group or a consumer can have."""
 
-    name = "stream"
+    def __init__(self, kind: str) -> None:
+        self.name = kind
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        stream = super().convert(value, param, ctx)
-        fault = fault_of(stream)
+        name = super().convert(value, param, ctx)
+        fault = fault_of(name)
         if fault is not None:
-            self.fail(f"{stream!r} cannot be the name of a stream: {fault}.", param, ctx)
-        return stream
+            self.fail(f"{name!r} cannot be the name of a {self.name}: {fault}.", param, ctx)
+        return name
 
 
 class _Url(click.ParamType[str]):
@@ -70,47 +78,47 @@ class _Url(click.ParamType[str]):
         return url.rstrip("/")
 
 
-def _remote(
-    url: str,
-    *,
-    token_file: Path | None,
-    ca: Path | None,
-    insecure: bool,
-    answer_s: float = _ANSWER_S,
-) -> Remote:
-    """Return the gateway that flags and variables name.
-
-    Raises:
-        click.ClickException: the token cannot be had, or must not be sent there.
-    """
-    credential = None
-    if token_file is not None:
-        credential = Credential.of_file(token_file)
-    elif token := os.environ.get(TOKEN_VARIABLE):
-        credential = Credential(token)
-    if credential is not None and not insecure:
-        check_way(url)
-    return Remote(url, credential, ca=ca, answer_s=answer_s)
+def _names(ctx: click.Context, names: Callable[[Client], Iterator[str]]) -> list[CompletionItem]:
+    """Return names that complete a word, if the gateway says them at once."""
+    given = ctx.params
+    try:
+        place = GatewayPlace(
+            given.get("url") or _URL,
+            Credential.chosen(given.get("token_file")),
+            insecure=bool(given.get("insecure")),
+            ca=given.get("ca"),
+            answer_s=_COMPLETION_S,
+        )
+        with place.client() as gateway:
+            return [CompletionItem(name) for name in islice(names(gateway), _COMPLETIONS_MAX)]
+    except (click.ClickException, HeadgateError):
+        return []
 
 
 def _stream_names(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the streams whose names begin so, if the gateway says so at once."""
+    """Return the streams whose names begin so."""
     del param
-    given = ctx.params
-    try:
-        with _remote(
-            given.get("url") or _URL,
-            token_file=given.get("token_file"),
-            ca=given.get("ca"),
-            insecure=bool(given.get("insecure")),
-            answer_s=_COMPLETION_S,
-        ) as gateway:
-            page = gateway.get("v1", "streams", prefix=incomplete, limit=_COMPLETIONS_MAX)
-        return [CompletionItem(stream["name"]) for stream in page["streams"]]
-    except click.ClickException:
+    return _names(
+        ctx, lambda gateway: (stream["name"] for stream in gateway.streams(prefix=incomplete))
+    )
+
+
+def _group_names(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the groups of the stream whose names begin so."""
+    del param
+    stream = ctx.params.get("stream")
+    if stream is None:
         return []
+
+    def names(gateway: Client) -> Iterator[str]:
+        all_names = (group["name"] for group in gateway.stream(stream).groups())
+        return (name for name in all_names if name.startswith(incomplete))
+
+    return _names(ctx, names)
 
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -164,15 +172,28 @@ _WHO = [
 ]
 
 
-def gateway_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the flags that say where the gateway is and who calls; it gets a `Remote`."""
+def gateway_options(command: Callable[..., Any]) -> Callable[..., None]:
+    """Give a command the flags that say where the gateway is and who calls.
 
+    It gets a client as `gateway`: `Client`, or `AsyncClient` if it is a coroutine function.
+    """
+    return _gateway_options(command, retry_s=0.0)
+
+
+def patient_gateway_options(command: Callable[..., Any]) -> Callable[..., None]:
+    """Likewise, for what goes on for long: it waits for a gateway that is away for a moment."""
+    return _gateway_options(command, retry_s=_RETRY_S)
+
+
+def _gateway_options(command: Callable[..., Any], *, retry_s: float) -> Callable[..., None]:
     @functools.wraps(command)
     def with_gateway(
         *, url: str, ca: Path | None, token_file: Path | None, insecure: bool, **words: Any
     ) -> None:
-        with _remote(url, token_file=token_file, ca=ca, insecure=insecure) as gateway:
-            command(gateway=gateway, **words)
+        credential = Credential.chosen(token_file)
+        _run(
+            GatewayPlace(url, credential, insecure=insecure, ca=ca, retry_s=retry_s), command, words
+        )
 
     return _with(with_gateway, [*_where(_URL), *_WHO])
 
@@ -185,11 +206,27 @@ def open_gateway_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def with_gateway(*, url: str, ca: Path | None, **words: Any) -> None:
-        is_own = is_loopback(urlsplit(url).hostname or "")
-        with Remote(url, ca=None if is_own else ca, verifies=not is_own) as gateway:
-            command(gateway=gateway, **words)
+        is_own = is_loopback(url)
+        _run(GatewayPlace(url, ca=None if is_own else ca, verifies=not is_own), command, words)
 
     return _with(with_gateway, _where(_own_url))
+
+
+def _run(place: GatewayPlace, command: Callable[..., Any], words: dict[str, Any]) -> None:
+    """Run a command with a client."""
+    with place.explained():
+        if inspect.iscoroutinefunction(command):
+            asyncio.run(_run_async(place, command, words))
+        else:
+            with place.client() as gateway:
+                command(gateway=gateway, **words)
+
+
+async def _run_async(
+    place: GatewayPlace, command: Callable[..., Any], words: dict[str, Any]
+) -> None:
+    async with place.async_client() as gateway:
+        await command(gateway=gateway, **words)
 
 
 def _with(
@@ -201,4 +238,13 @@ def _with(
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON value per line.")
-stream_argument = click.argument("stream", type=_Stream(), shell_complete=_stream_names)
+stream_argument = click.argument("stream", type=_Name("stream"), shell_complete=_stream_names)
+group_argument = click.argument("group", type=_Name("group"), shell_complete=_group_names)
+
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask a person on a terminal; end if the answer is no."""
+    if not yes and sys.stdin.isatty():
+        click.confirm(question, abort=True, err=True)

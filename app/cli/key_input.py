@@ -1,7 +1,6 @@
 """Key input: what an operator writes of a key on the command line, or a line that says why not."""
 
 import difflib
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -13,23 +12,7 @@ from headgate.app.auth.keys.key import ApiKey
 
 GRANT_EXAMPLE = """'{"streams": ["news*"], "do": ["read"]}'"""
 
-_UNITS_MS = {"s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_DURATION = re.compile(r"([1-9][0-9]{0,5})(s|min|h|d|w)", re.ASCII)
-
 M = TypeVar("M", bound=BaseModel)
-
-
-class Duration(click.ParamType[int]):
-    """A duration such as `90d`, in milliseconds."""
-
-    name = "duration"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return it."""
-        match = _DURATION.fullmatch(value)
-        if match is None:
-            self.fail(f"{value!r} should be a duration such as 90d, 12h, 30min or 45s", param, ctx)
-        return int(match[1]) * _UNITS_MS[match[2]]
 
 
 def grant_of(text: str) -> Grant:

@@ -12,8 +12,9 @@ from headgate.app.auth.keys.key import ApiKey, KeyText, PreviousSecret, make_key
 from headgate.app.auth.keys.key_file import KeyFileFault, Keys, change_keys, read_keys
 from headgate.app.auth.keys.use import read_use
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
+from headgate.app.cli.durations import Duration
 from headgate.app.cli.flags import json_option
-from headgate.app.cli.key_input import GRANT_EXAMPLE, Duration, grant_of, key_of, limits_of
+from headgate.app.cli.key_input import GRANT_EXAMPLE, grant_of, key_of, limits_of
 from headgate.app.cli.key_list import columns_of, json_of, table_of
 from headgate.app.cli.screen import screen
 from headgate.app.cli.words import one_line
@@ -91,7 +92,9 @@ def command() -> None:
     metavar="NAME=NUMBER",
     help="How much it may use, such as requests_per_s_max=100. May be repeated.",
 )
-@click.option("--expires", type=Duration(), help="How long it is valid, such as 90d or 12h.")
+@click.option(
+    "--expires", type=Duration(shortest_ms=1), help="How long it is valid, such as 90d or 12h."
+)
 @_in_place
 def add(
     name: str,

@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from headgate.client.entries import Delivery, Entry, encoded
+
 _NEED_QUOTES = frozenset(" \"'=")
 
 
@@ -21,17 +23,28 @@ def word(text: str) -> str:
     return one_line(json.dumps(text, ensure_ascii=False))
 
 
-def pairs_of(entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def pairs_of(entry: Entry | Delivery) -> Iterator[tuple[str, str]]:
     """Yield names and values of an entry as words, in order; what is not UTF-8 as base64."""
-    packed = frozenset(entry.get("base64", ()))
-    named = "base64:" if entry.get("names_base64") else ""
-    for name, value in entry.get("pairs") or entry["fields"].items():
+    item = json_of(entry)
+    packed = frozenset(item.get("base64", ()))
+    named = "base64:" if item.get("names_base64") else ""
+    for name, value in item.get("pairs") or item["fields"].items():
         yield named + word(name), ("base64:" if name in packed else "") + word(value)
 
 
-def line_of(entry: dict[str, Any]) -> str:
+def line_of(entry: Entry | Delivery) -> str:
     """Return an entry as a line: its id, then `name=value` for each field."""
-    return " ".join([entry["id"], *(f"{name}={value}" for name, value in pairs_of(entry))])
+    return " ".join([entry.id, *(f"{name}={value}" for name, value in pairs_of(entry))])
+
+
+def json_of(entry: Entry | Delivery) -> dict[str, Any]:
+    """Return an entry as the gateway's own JSON has it."""
+    body = encoded(entry.pairs or entry.fields)
+    item = {"id": entry.id, "fields": dict(body.get("pairs") or body["fields"]), **body}
+    if isinstance(entry, Delivery):
+        item |= {"deliveries": entry.deliveries, "idle_ms": entry.idle_ms}
+        item |= {} if entry.claimed_from is None else {"claimed_from": entry.claimed_from}
+    return item
 
 
 def _escaped(char: str) -> str:

@@ -12,6 +12,7 @@ import json
 import ssl
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 import httpx
 
@@ -193,6 +194,11 @@ class _Answer(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         raise UnexpectedAnswer(*self._place)
+
+
+def segment(name: str) -> str:
+    """Return a name as a segment of a path, whatever characters it has."""
+    return quote(name, safe="").replace(".", "%2E")  # dots alone would be a way up
 
 
 def _may_succeed(failure: HeadgateError, *, is_repeatable: bool) -> bool:

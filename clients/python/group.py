@@ -8,9 +8,8 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self, cast
-from urllib.parse import quote
 
-from headgate.client.calls import Calls
+from headgate.client.calls import Calls, segment
 from headgate.client.entries import Claimed, Delivery, delivery_of
 from headgate.client.job import Job
 from headgate.client.live import Live
@@ -114,7 +113,7 @@ class Group:
         self.name = name
         self.live = live
         self._calls = calls
-        self._path = f"/v1/streams/{quote(stream, safe='')}/groups/{quote(name, safe='')}"
+        self._path = f"/v1/streams/{segment(stream)}/groups/{segment(name)}"
 
     async def create(
         self, *, start: str = "$", create_stream: bool = True, policy: Policy | None = None
@@ -352,7 +351,7 @@ class Group:
             consumer: its name.
             drop: forget its entries; otherwise others get them.
         """
-        path = f"{self._path}/consumers/{quote(consumer, safe='')}"
+        path = f"{self._path}/consumers/{segment(consumer)}"
         query = {"pending": "drop" if drop else "release"}
         return cast(int, (await self._calls.call("DELETE", path, query=query))["pending"])
 

@@ -150,7 +150,6 @@ class Live:
             proxy=self._proxy,
             **self._tls,
         ) as socket:
-            self._is_refused = False
             self._conversation.begin(token if self._credential.is_renewable else None)
             parts = (self._receive(socket), self._send(socket), self._extend(), self._renew())
             tasks = [asyncio.create_task(part) for part in parts]
@@ -169,6 +168,8 @@ class Live:
         conversation = self._conversation
         while True:
             conversation.receive(await socket.recv())
+            if conversation.problem is None:
+                self._is_refused = False  # it was not the token that ended the last connection
             for subscription, wait_s in conversation.refused:
                 loop.call_later(wait_s, conversation.resubscribe, subscription)
             conversation.refused.clear()

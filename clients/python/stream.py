@@ -7,10 +7,9 @@ import json
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
-from urllib.parse import quote
 
 from headgate.client import tables
-from headgate.client.calls import Calls
+from headgate.client.calls import Calls, segment
 from headgate.client.entries import Entry, Fields, Gap, Pairs, encoded, entry_of
 from headgate.client.live import Live
 from headgate.client.shapes import GroupInfo, StreamConfig, StreamDetail, StreamInfo
@@ -122,7 +121,7 @@ class Stream:
         self._calls = calls
         self._live = live
         self._producer = producer
-        self._path = f"/v1/streams/{quote(name, safe='')}"
+        self._path = f"/v1/streams/{segment(name)}"
 
     async def append(
         self,
@@ -325,7 +324,7 @@ class Stream:
 
     async def get(self, entry_id: str) -> Entry:
         """Return one entry; `EntryNotFound`: there is none."""
-        return entry_of(await self._calls.call("GET", f"{self._path}/entries/{quote(entry_id)}"))
+        return entry_of(await self._calls.call("GET", f"{self._path}/entries/{segment(entry_id)}"))
 
     async def delete_entries(self, ids: Iterable[str]) -> dict[str, str]:
         """Delete entries, and return what became of each id (XDEL)."""

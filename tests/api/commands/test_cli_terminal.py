@@ -56,14 +56,14 @@ async def test_a_deleted_stream_ends_its_tail_with_one_line(live: Live) -> None:
 
         assert await screen.until_end() == 1
 
-    assert screen.text.endswith("Error: There is no stream 'orders'. (stream_not_found)\n")
+    assert screen.text.endswith("Error: There is no stream 'orders'. (404 stream_not_found)\n")
     assert screen.shown.rfind(SHOW_CURSOR) > screen.shown.rfind("\x1b[?25l")
 
 
 async def test_groups_can_be_watched(live: Live) -> None:
     await live.append("orders", "1", "2", "3")
     await live.create_group("orders", "billing")
-    async with terminal(live.url, "groups", "orders", "--watch") as screen:
+    async with terminal(live.url, "group", "list", "orders", "--watch") as screen:
         await screen.until_shown("billing")
         await live.read_group("orders", "billing", "worker-1", limit=2)
         await screen.until_shown("worker-1")
@@ -79,18 +79,18 @@ async def test_tables_fit_a_narrow_terminal(live: Live) -> None:
     name = "a-stream-with-a-long-name-" * 3
     await live.append(name, "1")
     await live.create_group(name, "g" * 100)
-    for command in (["streams"], ["groups", name]):
+    for command in (["stream", "list"], ["group", "list", name]):
         for columns in (36, 64, 100):
             async with terminal(live.url, *command, columns=columns) as screen:
                 assert await screen.until_end() == 0
             lines = [line.rstrip() for line in screen.text.splitlines()]
             assert max(map(len, lines)) <= columns
-            counts = "entries groups" if command == ["streams"] else "pending lag idle"
+            counts = "entries groups" if command[0] == "stream" else "pending lag idle"
             assert counts in " ".join(lines[0].split()), (command, columns)
             assert "1" in lines[1]
 
 
 async def test_an_empty_gateway_says_what_to_do(live: Live) -> None:
-    async with terminal(live.url, "streams") as screen:
+    async with terminal(live.url, "stream", "list") as screen:
         assert await screen.until_end() == 0
     assert "headgate append orders sku=42" in screen.text

@@ -1,35 +1,24 @@
-"""`headgate streams`."""
+"""The list of streams, as `headgate stream list` shows it."""
 
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Sequence
 
 import click
 from rich.table import Table
 from rich.text import Text
 
-from headgate.app.cli.flags import Utf8, gateway_options, json_option
-from headgate.app.cli.remote import Remote
 from headgate.app.cli.screen import NAME, NARROW, screen
 from headgate.app.cli.words import one_line, word
+from headgate.client.shapes import StreamInfo
 
 _NOTHING = "There is no stream yet: headgate append orders sku=42"
-_PAGE = 100
 _COUNTS_WIDTH = 18
 _ID_WIDTH = 24
 
 
-@click.command("streams")
-@click.option("--prefix", type=Utf8(), default="", help="Only names that begin so.")
-@json_option
-@gateway_options
-def command(prefix: str, as_json: bool, gateway: Remote) -> None:
-    """List the streams: how many entries and groups, and the last id.
-
-    In a pipe: a header, then columns separated by tabs.
-    """
+def show_streams(streams: Sequence[StreamInfo], *, as_json: bool) -> None:
+    """Show streams: how many entries and groups, and the last id."""
     console = screen()
-    streams = list(_streams(gateway, prefix))
     if as_json:
         for stream in streams:
             click.echo(json.dumps(stream, ensure_ascii=False))
@@ -42,17 +31,7 @@ def command(prefix: str, as_json: bool, gateway: Remote) -> None:
         console.print(_table(streams, console.width) if streams else _NOTHING)
 
 
-def _streams(gateway: Remote, prefix: str) -> Iterator[dict[str, Any]]:
-    cursor: dict[str, str] = {}
-    while True:
-        page = gateway.get("v1", "streams", prefix=prefix, limit=_PAGE, **cursor)
-        yield from page["streams"]
-        if page["next_cursor"] is None:
-            return
-        cursor = {"cursor": page["next_cursor"]}
-
-
-def _table(streams: list[dict[str, Any]], width: int) -> Table:
+def _table(streams: Sequence[StreamInfo], width: int) -> Table:
     room = width - _COUNTS_WIDTH - (_ID_WIDTH if width >= NARROW else 0)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("stream", style="bold", **NAME, max_width=room)

@@ -1,0 +1,137 @@
+"""Gateway place: the gateway that a command uses, and what goes wrong there, in one line."""
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from headgate.app.cli.credential import TOKEN_VARIABLE, Credential, check_way
+from headgate.app.cli.words import one_line
+from headgate.client.blocking import Client
+from headgate.client.client import AsyncClient
+from headgate.client.live import Refused
+from headgate.client.problems import HeadgateError, Problem, UnexpectedAnswer, Unreachable
+
+_ANSWER_S = 60.0
+_UNAUTHENTICATED = 4401
+
+
+class GatewayPlace:
+    """Where the gateway is, and who calls. Nothing is sent before a client is used."""
+
+    def __init__(
+        self,
+        url: str,
+        credential: Credential | None = None,
+        *,
+        insecure: bool = False,
+        ca: Path | None = None,
+        verifies: bool = True,
+        answer_s: float = _ANSWER_S,
+        retry_s: float = 0.0,
+    ) -> None:
+        """Get ready to call it.
+
+        Args:
+            url: where it is.
+            credential: who calls; None: nobody in particular.
+            insecure: send the token over plain http to another machine, too.
+            ca: file of certificates to trust instead of the usual ones.
+            verifies: whether its certificate must be good, if it has one.
+            answer_s: how long an answer may take, in seconds.
+            retry_s: how long requests are tried again, if the gateway is not there.
+
+        Raises:
+            click.ClickException: the token must not be sent there, or `ca` has no certificates.
+        """
+        if credential is not None and not insecure:
+            check_way(url)
+        self.url = url
+        self._credential = credential
+        self._tls = _tls(ca, verifies=verifies) if url.startswith("https:") else None
+        self._token = "" if credential is None else credential.source
+        self._answer_s = answer_s
+        self._retry_s = retry_s
+
+    def client(self) -> Client:
+        """Return a client whose methods wait."""
+        return Client(
+            self.url,
+            token=self._token,
+            insecure=True,  # it was checked
+            retry_s=self._retry_s,
+            answer_s=self._answer_s,
+            tls=self._tls,
+        )
+
+    def async_client(self) -> AsyncClient:
+        """Return a client for a command that does several things at once."""
+        return AsyncClient(
+            self.url,
+            token=self._token,
+            insecure=True,
+            retry_s=self._retry_s,
+            answer_s=self._answer_s,
+            tls=self._tls,
+            producer="headgate" if self._retry_s else None,
+        )
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Say in one line what went wrong with the gateway.
+
+        Raises:
+            click.ClickException: something did.
+        """
+        try:
+            yield
+        except HeadgateError as error:
+            raise click.ClickException(self._text(error)) from None
+
+    def _text(self, error: HeadgateError) -> str:
+        if isinstance(error, Problem):
+            status = f"{error.status} " if error.status else ""
+            return one_line(f"{error.detail} ({status}{error.code}){self._hint(error)}")
+        if isinstance(error, UnexpectedAnswer):
+            return f"{self.url} answers {error.status}, but is no gateway."
+        text = one_line(str(error))
+        if "CERTIFICATE_VERIFY_FAILED" in text:
+            return (
+                f"the certificate of {self.url} is not trusted: {text}. "
+                "--ca or SSL_CERT_FILE names a file of certificates to trust."
+            )
+        if isinstance(error, Unreachable):
+            return (
+                f"{text}. Start one with `headgate serve`, or say where it is with --url or "
+                "HEADGATE_URL."
+            )
+        return f"{self.url}: {text}{self._hint(error)}"
+
+    def _hint(self, error: HeadgateError) -> str:
+        """Return which credential was refused, if an error is about that."""
+        code = getattr(error, "code", "")
+        is_closed = isinstance(error, Refused) and error.close_code == _UNAUTHENTICATED
+        if code not in ("unauthenticated", "forbidden") and not is_closed:
+            return ""
+        if self._credential is None:
+            return f". No token was sent: {TOKEN_VARIABLE} or --token-file gives one."
+        if self._credential.origin == TOKEN_VARIABLE:
+            return f". The token was that of {TOKEN_VARIABLE}."
+        return f". The token was that of {self._credential.origin}, before {TOKEN_VARIABLE}."
+
+
+def _tls(ca: Path | None, *, verifies: bool) -> ssl.SSLContext | None:
+    """Return which certificates are good; None: the usual ones."""
+    if not verifies:
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    if ca is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except (ssl.SSLError, OSError) as error:
+        raise click.ClickException(f"{ca} has no certificates: {error.strerror}") from None

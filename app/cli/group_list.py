@@ -1,0 +1,112 @@
+"""The groups of a stream with their consumers, as `headgate group list` shows them."""
+
+import json
+import time
+from collections.abc import Sequence
+
+import click
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from headgate.app.cli.durations import age_text
+from headgate.app.cli.screen import NAME, NARROW, screen
+from headgate.app.cli.words import one_line, word
+from headgate.client.blocking import BlockingStream
+from headgate.client.shapes import GroupDetail
+
+_WATCH_S = 1.0
+_COUNTS_WIDTH = 24
+_MORE_WIDTH = 32
+_NONE = "-"
+_COLUMNS = ("group", "consumer", "pending", "lag", "idle_ms", "last_id")
+
+
+def show_groups(stream: BlockingStream, *, as_json: bool) -> None:
+    """Show the groups of a stream once."""
+    console = screen()
+    groups = stream.detail(count=1)["group_details"]
+    if as_json:
+        for group in groups:
+            click.echo(json.dumps(_item(group), ensure_ascii=False))
+    elif console is None:
+        for line in _lines(groups):
+            click.echo("\t".join(line))
+    else:
+        console.print(_table(groups, console.width) if groups else "It has no groups.")
+
+
+def watch_groups(stream: BlockingStream) -> None:
+    """Show the groups of a stream anew every second.
+
+    Raises:
+        click.UsageError: there is no terminal.
+    """
+    console = screen()
+    if console is None:
+        raise click.UsageError("--watch needs a terminal.")
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            groups = stream.detail(count=1)["group_details"]
+            live.update(_table(groups, console.width), refresh=True)
+            time.sleep(_WATCH_S)
+
+
+def _item(group: GroupDetail) -> dict[str, object]:
+    """Return a group with a list of its consumers."""
+    left_out = ("consumer_details", "pending_entries")
+    item = {name: value for name, value in group.items() if name not in left_out}
+    return {**item, "consumers": group["consumer_details"]}
+
+
+def _lines(groups: Sequence[GroupDetail]) -> list[tuple[str, ...]]:
+    lines: list[tuple[str, ...]] = [_COLUMNS]
+    for group in groups:
+        name, counts = word(group["name"]), (str(group["pending"]), _count(group["lag"]))
+        lines.append((name, _NONE, *counts, _NONE, group["last_id"]))
+        for consumer in group["consumer_details"]:
+            cells = (
+                word(consumer["name"]),
+                str(consumer["pending"]),
+                _NONE,
+                str(consumer["idle_ms"]),
+                _NONE,
+            )
+            lines.append((name, *cells))
+    return lines
+
+
+def _table(groups: Sequence[GroupDetail], width: int) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    room = width - _COUNTS_WIDTH - (_MORE_WIDTH if width >= NARROW else 0)
+    table.add_column("group", **NAME, max_width=room)
+    table.add_column("pending", justify="right", no_wrap=True, min_width=7)
+    table.add_column("lag", justify="right", no_wrap=True, min_width=3)
+    table.add_column("idle", justify="right", no_wrap=True, min_width=6)
+    if width >= NARROW:
+        table.add_column("consumers", justify="right", no_wrap=True)
+        table.add_column("last id", style="cyan", no_wrap=True)
+    for group in groups:
+        title, counts = Text(one_line(group["name"]), "bold"), (group["pending"], group["lag"])
+        cells: list[Text | str] = [title, *map(_counted, counts), ""]
+        cells += [f"{_consumer_count(group):,}", group["last_id"]]
+        table.add_row(*cells[: len(table.columns)])
+        for consumer in group["consumer_details"]:
+            name = Text(f"  {one_line(consumer['name'])}")
+            table.add_row(name, _counted(consumer["pending"]), "", age_text(consumer["idle_ms"]))
+    return table
+
+
+def _consumer_count(group: GroupDetail) -> int:
+    return len(group["consumer_details"]) + group["consumers_left_out"]
+
+
+def _count(number: int | None) -> str:
+    return "?" if number is None else str(number)
+
+
+def _counted(number: int | None) -> Text:
+    """Return a number that stands out where there is work left."""
+    if not number:
+        return Text(_count(number), "dim")
+    return Text(f"{number:,}", "yellow")

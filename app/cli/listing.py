@@ -1,0 +1,88 @@
+"""Listing: items as a table, as columns in a pipe, or as lines of JSON."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from headgate.app.cli.screen import screen
+from headgate.app.cli.words import one_line, word
+
+_NONE = "-"
+
+
+def show_item(item: Mapping[str, Any], *, as_json: bool) -> None:
+    """Show one item: a line for each thing that is known of it."""
+    if as_json:
+        click.echo(json.dumps(item, ensure_ascii=False))
+        return
+    lines = dict(_flat(item))
+    console = screen()
+    width = max(map(len, lines))
+    for name, value in lines.items():
+        if console is None:
+            click.echo(f"{name}\t{value}")
+        else:
+            console.print(Text.assemble((name.ljust(width), "dim"), "  ", value))
+
+
+def show_items(
+    items: Iterable[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool, nothing: str = ""
+) -> None:
+    """Show items.
+
+    Args:
+        items: what is known of each.
+        columns: what people see of it; JSON has everything.
+        as_json: print lines of JSON.
+        nothing: what a terminal says if there are none.
+    """
+    if as_json:
+        for item in items:
+            click.echo(json.dumps(item, ensure_ascii=False))
+        return
+    rows = [[_cell(item.get(column)) for column in columns] for item in items]
+    console = screen()
+    if console is None:
+        for row in ([*columns], *rows):
+            click.echo("\t".join(row))
+    elif rows:
+        console.print(_table(columns, rows))
+    elif nothing:
+        console.print(nothing)
+
+
+def _table(columns: Sequence[str], rows: list[list[str]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for place, column in enumerate(columns):
+        is_count = all(row[place].isdecimal() or row[place] == _NONE for row in rows)
+        table.add_column(
+            column.replace("_", " "),
+            justify="right" if is_count else "left",
+            style="cyan" if column.endswith("id") else "",
+            overflow="ellipsis",
+            no_wrap=True,
+        )
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return _NONE
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or _NONE
+    return word(value) if isinstance(value, str) else one_line(str(value))
+
+
+def _flat(item: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, str]]:
+    """Yield names and values; those of an inner item with its name before them."""
+    for name, value in item.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", _cell(value)

@@ -1,0 +1,111 @@
+"""`headgate stream`."""
+
+import time
+from typing import Any
+
+import click
+
+from headgate.app.cli.durations import Duration
+from headgate.app.cli.flags import (
+    Utf8,
+    confirm,
+    gateway_options,
+    json_option,
+    stream_argument,
+    yes_option,
+)
+from headgate.app.cli.listing import show_item
+from headgate.app.cli.rules import config_of, config_options
+from headgate.app.cli.stream_list import show_streams
+from headgate.client.blocking import Client
+
+
+@click.group("stream", epilog="Example: headgate stream info orders")
+def command() -> None:
+    """Create, list, set, trim and delete streams."""
+
+
+@command.command("create", epilog="Example: headgate stream create orders --max-age 7d")
+@stream_argument
+@config_options
+@json_option
+@gateway_options
+def create(stream: str, as_json: bool, gateway: Client, **rules: Any) -> None:
+    """Create a stream, or do nothing if it is there with this configuration.
+
+    An append creates its stream, too.
+    """
+    show_item(gateway.stream(stream).create(config_of(rules)), as_json=as_json)
+
+
+@command.command("list", epilog="Example: headgate stream list --prefix shop-")
+@click.option("--prefix", type=Utf8(), default="", help="Only names that begin so.")
+@json_option
+@gateway_options
+def list_streams(prefix: str, as_json: bool, gateway: Client) -> None:
+    """List the streams: how many entries and groups, and the last id.
+
+    In a pipe: a header, then columns separated by tabs.
+    """
+    show_streams(list(gateway.streams(prefix=prefix)), as_json=as_json)
+
+
+@command.command("info", epilog="Example: headgate stream info orders --json")
+@stream_argument
+@json_option
+@gateway_options
+def info(stream: str, as_json: bool, gateway: Client) -> None:
+    """Show the length, the ids and the configuration of a stream."""
+    show_item(gateway.stream(stream).info(), as_json=as_json)
+
+
+@command.command("config", epilog="Example: headgate stream config orders --max-length 100000")
+@stream_argument
+@config_options
+@json_option
+@gateway_options
+def config(stream: str, as_json: bool, gateway: Client, **rules: Any) -> None:
+    """Show the configuration of a stream, or change what flags name; `none` ends a rule."""
+    source, changes = gateway.stream(stream), config_of(rules)
+    shown = source.update(changes) if changes else source.info()
+    show_item(shown["config"], as_json=as_json)
+
+
+@command.command("trim", epilog="Example: headgate stream trim orders --older-than 7d")
+@stream_argument
+@click.option("--max-length", type=click.IntRange(min=0), help="So many entries stay.")
+@click.option("--min-id", type=Utf8(), metavar="ID", help="Entries from this id on stay.")
+@click.option(
+    "--older-than", type=Duration(), help="Entries go whose ids are older by the clock of here."
+)
+@click.option("--approximate", is_flag=True, help="A few more may stay, which is faster.")
+@json_option
+@gateway_options
+def trim(
+    stream: str,
+    max_length: int | None,
+    min_id: str | None,
+    older_than: int | None,
+    approximate: bool,
+    as_json: bool,
+    gateway: Client,
+) -> None:
+    """Remove the oldest entries of a stream, and say how many."""
+    if sum(bound is not None for bound in (max_length, min_id, older_than)) != 1:
+        raise click.UsageError("which entries? --max-length, --min-id or --older-than says it.")
+    if older_than is not None:
+        min_id = str(max(int(time.time() * 1000) - older_than, 0))
+    removed = gateway.stream(stream).trim(
+        max_length=max_length, min_id=min_id, approximate=approximate
+    )
+    show_item({"removed": removed}, as_json=as_json)
+
+
+@command.command("delete", epilog="Example: headgate stream delete orders --yes")
+@stream_argument
+@yes_option
+@gateway_options
+def delete(stream: str, yes: bool, gateway: Client) -> None:
+    """Delete a stream with its groups. On a terminal it asks before."""
+    confirm(f"Delete {stream!r} with its groups?", yes=yes)
+    gateway.stream(stream).delete()
