@@ -13,7 +13,11 @@ import click
 _SECTIONS = {
     "Run a gateway": ["serve", "keys", "check-config", "check", "doctor"],
     "Bring streams along": ["move", "import", "export"],
-    "Use a running gateway": ["append", "tail", "stream", "group", "health"],
+    "Use a running gateway": ["append", "read", "tail", "stream", "health"],
+    "Share the work of a stream": [
+        *("group", "consume", "pending", "ack", "nack", "claim", "dead-letters", "redrive"),
+    ],
+    "Tables, and a load of your own": ["load", "dump", "bench"],
     "For tools": ["completion", "openapi", "asyncapi"],
 }
 

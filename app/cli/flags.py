@@ -240,6 +240,7 @@ def _with(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON value per line.")
 stream_argument = click.argument("stream", type=_Name("stream"), shell_complete=_stream_names)
 group_argument = click.argument("group", type=_Name("group"), shell_complete=_group_names)
+ids_argument = click.argument("ids", nargs=-1, required=True, type=Utf8(), metavar="ID…")
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 

@@ -13,6 +13,7 @@ from headgate.client.blocking import Client
 from headgate.client.client import AsyncClient
 from headgate.client.live import Refused
 from headgate.client.problems import HeadgateError, Problem, UnexpectedAnswer, Unreachable
+from headgate.client.tables import PackageMissing
 
 _ANSWER_S = 60.0
 _UNAUTHENTICATED = 4401
@@ -94,6 +95,8 @@ class GatewayPlace:
         if isinstance(error, Problem):
             status = f"{error.status} " if error.status else ""
             return one_line(f"{error.detail} ({status}{error.code}){self._hint(error)}")
+        if isinstance(error, PackageMissing):
+            return str(error)
         if isinstance(error, UnexpectedAnswer):
             return f"{self.url} answers {error.status}, but is no gateway."
         text = one_line(str(error))

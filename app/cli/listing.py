@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.app.cli.screen import screen
-from headgate.app.cli.words import one_line, word
+from headgate.app.cli.words import json_of, line_of, one_line, word
+from headgate.client.entries import Delivery, Entry
 
 _NONE = "-"
 
@@ -55,6 +56,20 @@ def show_items(
         console.print(nothing)
 
 
+def show_entries(entries: Iterable[Entry | Delivery], *, as_json: bool) -> None:
+    """Show entries, a line for each."""
+    for entry in entries:
+        click.echo(json.dumps(json_of(entry), ensure_ascii=False) if as_json else line_of(entry))
+
+
+def show_outcomes(outcomes: Mapping[str, str], wanted: str, *, as_json: bool) -> None:
+    """Show what became of each entry; end with 1 if that is not what was wanted for each."""
+    items = [{"id": entry_id, "outcome": outcome} for entry_id, outcome in outcomes.items()]
+    show_items(items, ("id", "outcome"), as_json=as_json)
+    if any(outcome != wanted for outcome in outcomes.values()):
+        raise SystemExit(1)
+
+
 def _table(columns: Sequence[str], rows: list[list[str]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for place, column in enumerate(columns):
@@ -76,6 +91,8 @@ def _cell(value: Any) -> str:
         return _NONE
     if isinstance(value, list):
         return ",".join(map(str, value)) or _NONE
+    if isinstance(value, Mapping):
+        return " ".join(f"{word(name)}={_cell(each)}" for name, each in value.items())
     return word(value) if isinstance(value, str) else one_line(str(value))
 
 

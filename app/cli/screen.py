@@ -1,9 +1,12 @@
 """The screen: a terminal that can show colours and tables, if there is one."""
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypedDict
 
 from rich.console import Console, OverflowMethod
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 NARROW = 64
 """On a screen with fewer columns what matters less is left out."""
@@ -25,3 +28,19 @@ def screen() -> Console | None:
         return None
     console = Console(highlight=False, soft_wrap=False)
     return None if console.is_dumb_terminal else console
+
+
+@contextmanager
+def progress_bar(total: int | None, what: str = "rows") -> Iterator[Callable[[int], None]]:
+    """Show how far something is, where standard error is a terminal.
+
+    Args:
+        total: how much there is; None: nobody knows.
+        what: is counted.
+    """
+    console = Console(stderr=True)
+    is_shown = console.is_terminal and not console.is_dumb_terminal
+    columns = BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True, disable=not is_shown) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda count: progress.advance(task, count)

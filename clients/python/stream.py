@@ -151,7 +151,9 @@ class Stream:
             body["id"] = id
         if not create_stream:
             body["create_stream"] = False
-        headers, is_repeatable = self._append_headers(idempotency_key, if_last_id)
+        headers, is_repeatable = self._append_headers(
+            idempotency_key, if_last_id, has_ids=id is not None
+        )
         path = f"{self._path}/entries"
         answer = await self._calls.call(
             "POST", path, body=body, headers=headers, is_repeatable=is_repeatable
@@ -170,10 +172,12 @@ class Stream:
 
         An `Entry` is appended under its own id.
         """
-        lines = [json.dumps(_draft(entry), ensure_ascii=False) for entry in entries]
-        if not lines:
+        drafts = list(map(_draft, entries))
+        if not drafts:
             return []
-        headers, is_repeatable = self._append_headers(idempotency_key, if_last_id)
+        lines = [json.dumps(draft, ensure_ascii=False) for draft in drafts]
+        has_ids = any("id" in draft for draft in drafts)
+        headers, is_repeatable = self._append_headers(idempotency_key, if_last_id, has_ids=has_ids)
         answer = await self._calls.call(
             "POST",
             f"{self._path}/entries/batch",
@@ -305,7 +309,8 @@ class Stream:
         """
         entries = await asyncio.to_thread(tables.entries_of, table)
         for begin in range(0, len(entries), chunk):
-            headers, is_repeatable = self._append_headers(None, None)
+            has_ids = "id" in entries.schema.names
+            headers, is_repeatable = self._append_headers(None, None, has_ids=has_ids)
             await self._calls.call(
                 "POST",
                 f"{self._path}/entries/batch",
@@ -390,11 +395,14 @@ class Stream:
         await self._calls.call("DELETE", self._path)
 
     def _append_headers(
-        self, idempotency_key: str | None, if_last_id: str | None
+        self, idempotency_key: str | None, if_last_id: str | None, *, has_ids: bool
     ) -> tuple[dict[str, str], bool]:
-        """Return the headers of an append, and whether it may be repeated."""
+        """Return the headers of an append, and whether it may be repeated.
+
+        Entries with ids of their own have no key: appended twice they are refused.
+        """
         headers = {} if if_last_id is None else {"If-Match": f'"{if_last_id}"'}
-        if self._producer is not None:
+        if self._producer is not None and not has_ids:
             headers["Idempotency-Producer"] = self._producer
             idempotency_key = idempotency_key or uuid.uuid4().hex
         if idempotency_key is not None:

@@ -1,0 +1,38 @@
+"""`headgate ack`."""
+
+import click
+
+from headgate.app.cli.flags import (
+    Utf8,
+    gateway_options,
+    group_argument,
+    ids_argument,
+    json_option,
+    stream_argument,
+)
+from headgate.app.cli.listing import show_outcomes
+from headgate.client.blocking import Client
+
+
+@click.command(
+    "ack",
+    short_help="Acknowledge entries of a group.",
+    epilog="Example: headgate ack orders billing 1718000000000-0",
+)
+@stream_argument
+@group_argument
+@ids_argument
+@click.option("--consumer", type=Utf8(), help="Only what this consumer still has.")
+@json_option
+@gateway_options
+def command(
+    stream: str,
+    group: str,
+    ids: tuple[str, ...],
+    consumer: str | None,
+    as_json: bool,
+    gateway: Client,
+) -> None:
+    """Acknowledge entries: they are done. Ends with 1 if one of them was not pending."""
+    outcomes = gateway.group(stream, group).ack(ids, consumer=consumer)
+    show_outcomes(outcomes, "acked", as_json=as_json)

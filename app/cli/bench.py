@@ -1,0 +1,135 @@
+"""`headgate bench`."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from headgate.app.cli.durations import Duration
+from headgate.app.cli.flags import json_option, patient_gateway_options
+from headgate.app.cli.listing import show_item
+from headgate.client.client import AsyncClient
+from headgate.client.job import Job
+from headgate.client.problems import HeadgateError
+
+_HELP = """\
+Append entries to a stream of its own, work them off in a group, and tell how fast that was.
+
+Writers append batches one after the other. A consumer acknowledges each entry when it comes. The
+latency of an append is that of its request; the latency of a delivery is from before the append
+until the consumer has the entry. All of it runs in this process, so it shows what one program in
+Python gets, and not the limit of the gateway. The stream is deleted in the end.
+
+\b
+headgate bench --for 10s --writers 4 --batch 100
+"""
+
+
+@click.command("bench", help=_HELP, short_help="Put a load on the gateway, and measure.")
+@click.option(
+    "--for", "for_ms", type=Duration(), default=5_000, show_default="5s", help="How long."
+)
+@click.option(
+    "--size", type=click.IntRange(0, 2**20), default=100, show_default=True, help="Bytes."
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(1, 10_000),
+    default=100,
+    show_default=True,
+    help="Entries of each request.",
+)
+@click.option(
+    "--writers",
+    type=click.IntRange(1, 256),
+    default=4,
+    show_default=True,
+    help="Requests at the same time.",
+)
+@json_option
+@patient_gateway_options
+async def command(
+    for_ms: int, size: int, batch: int, writers: int, as_json: bool, gateway: AsyncClient
+) -> None:
+    """Measure."""
+    load = _Load(gateway, size=size, batch=batch)
+    try:
+        await load.run(for_ms / 1000, writers)
+    except* HeadgateError as errors:
+        raise errors.exceptions[0] from None
+    finally:
+        await load.stream.delete()
+    show_item(load.report(), as_json=as_json)
+
+
+class _Load:
+    """Appends and deliveries, and how long they took."""
+
+    def __init__(self, gateway: AsyncClient, *, size: int, batch: int) -> None:
+        name = f"bench-{uuid.uuid4().hex[:8]}"
+        self.stream = gateway.stream(name)
+        self._group = gateway.group(name, "bench")
+        self._value = "x" * size
+        self._batch = batch
+        self._append_ms: list[float] = []
+        self._delivery_ms: list[float] = []
+        self._appended = 0
+        self._are_done = False  # the writers
+        self._stop = asyncio.Event()
+        self._append_s = self._all_s = 0.0
+
+    async def run(self, for_s: float, writers: int) -> None:
+        """Append for so long, and end when all of it was delivered."""
+        await self._group.create(start="0")
+        begin_s = time.perf_counter()
+        async with asyncio.TaskGroup() as tasks:
+            work = self._group.work(self._take, credit=4 * self._batch, stop=self._stop)
+            working = tasks.create_task(work)
+            async with asyncio.TaskGroup() as appending:
+                for _ in range(writers):
+                    appending.create_task(self._write(begin_s + for_s))
+            self._append_s = time.perf_counter() - begin_s
+            self._are_done = True
+            self._end_if_all_came()
+            await working
+        self._all_s = time.perf_counter() - begin_s
+
+    def report(self) -> dict[str, Any]:
+        """Return rates and latencies."""
+        return {
+            "appended": {
+                "entries": self._appended,
+                "entries_per_s": round(self._appended / self._append_s),
+                **_latencies(self._append_ms),
+            },
+            "delivered": {
+                "entries": len(self._delivery_ms),
+                "entries_per_s": round(len(self._delivery_ms) / self._all_s),
+                **_latencies(self._delivery_ms),
+            },
+        }
+
+    async def _write(self, end_s: float) -> None:
+        while (begin_s := time.perf_counter()) < end_s:
+            fields = {"at": repr(begin_s), "value": self._value}
+            await self.stream.append_many([fields] * self._batch)
+            self._append_ms.append((time.perf_counter() - begin_s) * 1000)
+            self._appended += self._batch
+
+    async def _take(self, job: Job) -> None:
+        self._delivery_ms.append((time.perf_counter() - float(job.fields["at"])) * 1000)
+        self._end_if_all_came()
+
+    def _end_if_all_came(self) -> None:
+        if self._are_done and len(self._delivery_ms) >= self._appended:
+            self._stop.set()
+
+
+def _latencies(values_ms: Sequence[float]) -> dict[str, float]:
+    values_ms = sorted(values_ms)
+    places = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}
+    last = len(values_ms) - 1
+    return {name: round(values_ms[int(last * place)], 2) for name, place in places.items()}

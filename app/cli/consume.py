@@ -1,0 +1,172 @@
+"""`headgate consume`."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+from typing import Any
+
+import click
+
+from headgate.app.cli.durations import Duration
+from headgate.app.cli.flags import (
+    Utf8,
+    group_argument,
+    json_option,
+    patient_gateway_options,
+    stream_argument,
+)
+from headgate.app.cli.words import one_line
+from headgate.client.client import AsyncClient
+from headgate.client.entries import Delivery, encoded
+from headgate.client.job import Job
+from headgate.client.problems import HeadgateError
+
+_HELP = """\
+Work the entries of a group off: for each of them COMMAND is run.
+
+The fields of the entry are one line of JSON on its standard input. If it ends with 0, the entry is
+acknowledged. Otherwise the entry has failed, and comes again as the policy of the group says; the
+exit code is told on standard error. ENTRY_ID and ENTRY_DELIVERIES are variables of the command, and
+ENTRY_BASE64 is a list of the fields whose values are not UTF-8.
+
+\b
+headgate consume orders billing --concurrency 4 -- ./charge.sh
+headgate consume orders billing -- jq -c .sku
+
+SIGTERM or Ctrl-C lets the commands that run end, and takes no more entries; the second time it ends
+these commands, too.
+"""
+
+
+@click.command("consume", help=_HELP, short_help="Run a command for each entry of a group.")
+@stream_argument
+@group_argument
+@click.argument("words", nargs=-1, required=True, metavar="-- COMMAND…")
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 1_000),
+    default=1,
+    show_default=True,
+    help="Commands that run at the same time.",
+)
+@click.option("--consumer", type=Utf8(), help="Who reads; unless given, the gateway makes a name.")
+@click.option(
+    "--claim-idle",
+    type=Duration(),
+    help="Take over what others have had for so long, as 1m; unless given, as the policy says.",
+)
+@click.option("--limit", type=click.IntRange(min=1), help="End after so many entries.")
+@json_option
+@patient_gateway_options
+async def command(
+    stream: str,
+    group: str,
+    words: tuple[str, ...],
+    concurrency: int,
+    consumer: str | None,
+    claim_idle: int | None,
+    limit: int | None,
+    as_json: bool,
+    gateway: AsyncClient,
+) -> None:
+    """Run a command for each entry."""
+    if shutil.which(words[0]) is None:
+        raise click.ClickException(f"there is no command {words[0]!r}")
+    runs = _Runs(words, limit=limit, as_json=as_json)
+    runs.stop_at_signals()
+    try:
+        await gateway.group(stream, group).work(
+            runs.handle,
+            concurrency=concurrency if limit is None else min(concurrency, limit),
+            consumer=consumer,
+            credit=concurrency,
+            claim_idle_ms=claim_idle,
+            on_error=runs.report,
+            stop=runs.stop,
+        )
+    except* HeadgateError as errors:
+        raise errors.exceptions[0] from None
+
+
+class _Failed(Exception):
+    """A command ended with another code than 0."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"exit {code}" if code >= 0 else signal.Signals(-code).name)
+        self.code = code if code >= 0 else 128 - code
+
+
+class _Runs:
+    """The processes of a command: one for each entry that is worked off."""
+
+    def __init__(self, words: tuple[str, ...], *, limit: int | None, as_json: bool) -> None:
+        self.stop = asyncio.Event()
+        self._words = words
+        self._left = limit
+        self._as_json = as_json
+        self._processes: set[asyncio.subprocess.Process] = set()
+
+    def stop_at_signals(self) -> None:
+        """Take no more entries at the first signal, and end what runs at the second."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signalled)
+
+    async def handle(self, job: Job) -> None:
+        """Run the command for an entry.
+
+        Raises:
+            _Failed: it did not end with 0.
+        """
+        if self._left is not None:
+            if not self._left:  # it came in the moment in which the others reached the limit
+                job.nack(mode="silent")
+                return
+            self._left -= 1
+            if not self._left:
+                self.stop.set()
+        entry = job.delivery
+        body = encoded(entry.fields)
+        process = await asyncio.create_subprocess_exec(
+            *self._words,
+            stdin=asyncio.subprocess.PIPE,
+            env={**os.environ, **_variables(entry, body)},
+            process_group=0,  # Ctrl-C is for this process; it lets the others end
+        )
+        self._processes.add(process)
+        try:
+            line = json.dumps(body["fields"], ensure_ascii=False)
+            await process.communicate(f"{line}\n".encode())
+        finally:
+            self._processes.discard(process)
+        if process.returncode:
+            raise _Failed(process.returncode)
+
+    def report(self, job: Job, error: Exception) -> None:
+        """Tell that an entry has failed."""
+        if self._as_json:
+            code = error.code if isinstance(error, _Failed) else None
+            facts = {"id": job.id, "deliveries": job.deliveries, "exit": code}
+            text = json.dumps(facts if code is not None else {**facts, "why": str(error)})
+        else:
+            text = f"{job.id} failed: {one_line(str(error))} (delivery {job.deliveries})"
+        click.echo(text, err=True)
+
+    def _signalled(self) -> None:
+        if self.stop.is_set():
+            for process in self._processes:
+                process.terminate()
+        elif self._processes and sys.stderr.isatty():
+            click.echo(f"{len(self._processes)} still run; once more ends them", err=True)
+        self.stop.set()
+
+
+def _variables(entry: Delivery, body: dict[str, Any]) -> dict[str, str]:
+    """Return what the command knows of an entry beside its fields."""
+    variables = {"ENTRY_ID": entry.id, "ENTRY_DELIVERIES": str(entry.deliveries)}
+    if "base64" in body:
+        variables["ENTRY_BASE64"] = json.dumps(body["base64"])
+    return variables

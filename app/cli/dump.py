@@ -1,0 +1,73 @@
+"""`headgate dump`. It is no part of `export` for the reason that `load.py` gives."""
+
+import json
+from pathlib import Path
+
+import click
+
+from headgate.app.cli.flags import Utf8, json_option, patient_gateway_options, stream_argument
+from headgate.app.cli.screen import progress_bar
+from headgate.app.cli.table_file import TableFile, write_table
+from headgate.client.client import AsyncClient
+
+_HELP = """\
+Write the entries of a stream to a file: CSV, lines of JSON, or Parquet, as its name ends.
+
+Each field becomes a column, after `_id` and `_time`. Its type is inferred from all values; or
+--column says which fields become columns, with their types in the words of Arrow. It needs the
+extra `arrow`.
+
+\b
+headgate dump orders orders.parquet
+headgate dump orders orders.csv --column sku=string --column price=float64
+"""
+
+
+class _Column(click.ParamType[tuple[str, str]]):
+    """A field and its type."""
+
+    name = "name=type"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        field, equals, kind = value.rpartition("=")
+        if not equals or not field:
+            self.fail(f"{value!r} should be a field and its type, as price=float64", param, ctx)
+        return field, kind
+
+
+@click.command("dump", help=_HELP, short_help="Write a stream as CSV, JSON or Parquet.")
+@stream_argument
+@click.argument("file", type=TableFile(dir_okay=False, writable=True))
+@click.option("--start", type=Utf8(), default="-", metavar="ID", help="The lowest id.")
+@click.option("--end", type=Utf8(), default="+", metavar="ID", help="The highest id.")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    type=_Column(),
+    help="A field and its type. May be repeated.",
+)
+@json_option
+@patient_gateway_options
+async def command(
+    stream: str,
+    file: Path,
+    start: str,
+    end: str,
+    columns: tuple[tuple[str, str], ...],
+    as_json: bool,
+    gateway: AsyncClient,
+) -> None:
+    """Write the entries of a stream."""
+    source = gateway.stream(stream)
+    with progress_bar((await source.info())["length"]) as advance:
+        try:
+            table = await source.read_arrow(start=start, end=end, schema=dict(columns) or None)
+            write_table(file, table)
+        except (ValueError, OSError) as error:
+            raise click.ClickException(f"{file}: {error}") from None
+        advance(table.num_rows)
+    count = table.num_rows
+    click.echo(json.dumps({"rows": count}) if as_json else f"{count:,} rows written")
