@@ -9,6 +9,7 @@ RUN /venv/bin/pip install --no-cache-dir -r requirements.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
 COPY app app
+COPY clients/python clients/python
 COPY engine engine
 COPY pipeline pipeline
 RUN /venv/bin/pip install --no-cache-dir --no-deps . \

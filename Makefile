@@ -65,8 +65,8 @@ release-document: openapi ## what is now is what clients of this release know; o
 	cp openapi/openapi.json openapi/asyncapi.json openapi/released/
 
 lock: .venv/dev.stamp ## pin the versions anew from pyproject.toml (ARGS=--upgrade for newer ones)
-	$(COMPILE) --extra arrow --output-file requirements.txt pyproject.toml
-	$(COMPILE) --extra arrow --extra tables --extra spark --extra connect --extra java --extra cluster --extra dev --constraint requirements.txt \
+	$(COMPILE) --extra server --extra arrow --output-file requirements.txt pyproject.toml
+	$(COMPILE) --extra server --extra arrow --extra tables --extra spark --extra connect --extra java --extra cluster --extra dev --constraint requirements.txt \
 		--output-file requirements-dev.txt pyproject.toml
 
 clean: ## remove .venv, caches and build products; data stays

@@ -24,6 +24,8 @@ _SECTIONS = {
 _INTERRUPTED = 130
 """Exit code, as shells have it: 128 and the number of the signal."""
 
+_SERVER = "Install headgate[server], which brings it."
+
 # \b keeps click from filling the paragraph.
 _HELP = """\
 Headgate: a streaming gateway. Redis Streams over HTTP, SSE and WebSocket.
@@ -53,7 +55,12 @@ class Sections(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         name = cmd_name.replace("-", "_") + ("_" if iskeyword(cmd_name) else "")
-        module = import_module(f"headgate.app.cli.{name}")
+        try:
+            module = import_module(f"headgate.app.cli.{name}")
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.startswith("headgate"):
+                raise
+            return _without_gateway(cmd_name, error.name)
         command: click.Command = module.command
         return command
 
@@ -76,6 +83,25 @@ class Sections(click.Group):
                     if command is not None
                 ]
                 formatter.write_dl(rows)
+
+
+def _without_gateway(name: str, package: str) -> click.Command:
+    """Return what stands for a command whose packages are not installed."""
+
+    def refuse(**_words: object) -> None:
+        raise click.ClickException(
+            f"`headgate {name}` needs the gateway, and here is only its client ({package} is "
+            f"missing). {_SERVER}"
+        )
+
+    return click.Command(
+        name,
+        callback=refuse,
+        short_help="Not installed: it needs the extra `server`.",
+        params=[click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)],
+        context_settings={"ignore_unknown_options": True},
+        help=_SERVER,
+    )
 
 
 @click.group(

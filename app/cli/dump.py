@@ -15,7 +15,7 @@ Write the entries of a stream to a file: CSV, lines of JSON, or Parquet, as its 
 
 Each field becomes a column, after `_id` and `_time`. Its type is inferred from all values; or
 --column says which fields become columns, with their types in the words of Arrow. It needs the
-extra `arrow`.
+extra `tables`.
 
 \b
 headgate dump orders orders.parquet

@@ -20,7 +20,7 @@ Append the rows of a file to a stream: CSV, lines of JSON, or Parquet, as its na
 
 Each column is a field, and a cell that is empty is none. A column `_id` has the ids of the entries,
 unless --new-ids is given, so that what `headgate dump` has written keeps them. Each ten thousand
-rows are appended as a whole or not at all. It needs the extra `arrow`.
+rows are appended as a whole or not at all. It needs the extra `tables`.
 
 \b
 headgate load readings readings.csv

@@ -201,7 +201,7 @@ EXPLANATIONS: dict[Code, Explanation] = {
     "extra_missing": Explanation(
         "The gateway was installed without an optional package that this needs.",
         ("Arrow bodies need pyarrow.",),
-        "The operator installs it: `pip install 'headgate[arrow]'`.",
+        "The operator installs it: `pip install '.[arrow]'`.",
     ),
     "not_supported": Explanation(
         "The backend of this gateway does not have this ability.",

@@ -1,6 +1,8 @@
 """The package as it is published: one name at the top, the same from sources as from the folder."""
 
+import importlib.metadata
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -8,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 COMMAND_S_MAX = 120.0
@@ -100,3 +104,77 @@ def test_a_project_with_the_same_names_imports_ours_and_its_own(site: Path, proj
     printed = run(sys.executable, "-c", program, cwd=project, env=path)
     place = site / "headgate" / "__init__.py"
     assert printed.strip() == f"{place} headgate.pipeline.session of the user"
+
+
+# A worker: the package without the gateway's own packages
+
+
+WORKER_BYTES_MAX = 25_000_000
+
+
+@pytest.fixture(scope="module")
+def worker(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a place with the wheel and what it needs without an extra, and nothing else."""
+    place = tmp_path_factory.mktemp("worker")
+    shutil.copytree(site, place, dirs_exist_ok=True)
+    [own] = importlib.metadata.distributions(name="headgate", path=[str(site)])
+    for distribution in needed(own):
+        for file in distribution.files or []:
+            source = Path(str(file.locate()))
+            if ".." not in file.parts and source.suffix != ".pyc":
+                (place / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, place / file)
+    return place
+
+
+def needed(own: importlib.metadata.Distribution) -> list[importlib.metadata.Distribution]:
+    """Return what is installed with a distribution, if no extra is asked for."""
+    names, waiting = dict[str, importlib.metadata.Distribution](), [own]
+    while waiting:
+        for text in waiting.pop().requires or []:
+            requirement = Requirement(text)
+            name = canonicalize_name(requirement.name)
+            is_asked = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            if is_asked and name not in names:
+                names[name] = importlib.metadata.distribution(name)
+                waiting.append(names[name])
+    return list(names.values())
+
+
+def as_worker(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with what stands in a place, and nothing else."""
+    return subprocess.run(
+        [sys.executable, "-S", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=COMMAND_S_MAX,
+        env={"PYTHONPATH": str(place), "PATH": os.environ["PATH"]},
+    )
+
+
+def test_a_worker_is_small(worker: Path) -> None:
+    size_bytes = sum(path.stat().st_size for path in worker.rglob("*") if path.is_file())
+    assert size_bytes < WORKER_BYTES_MAX
+
+
+def test_a_worker_has_the_client_and_the_commands(worker: Path) -> None:
+    client = as_worker(worker, "-c", "import headgate; headgate.Client, headgate.AsyncClient")
+    commands = as_worker(worker, "-m", "headgate.app.cli", "--help")
+    append = as_worker(
+        worker, "-m", "headgate.app.cli", "append", "a", "b=1", "--url", "http://127.0.0.1:1"
+    )
+
+    assert (client.returncode, client.stderr) == (0, "")
+    assert (commands.returncode, commands.stderr) == (0, "")
+    assert "Error: no gateway at http://127.0.0.1:1" in append.stderr
+
+
+@pytest.mark.parametrize("words", [["serve", "--port", "0"], ["keys", "list"], ["openapi"]])
+def test_a_worker_is_told_how_to_get_the_gateway(worker: Path, words: list[str]) -> None:
+    ended = as_worker(worker, "-m", "headgate.app.cli", *words)
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    [line] = ended.stderr.splitlines()
+    assert line.startswith(f"Error: `headgate {words[0]}` needs the gateway, and here is only its")
+    assert line.endswith("Install headgate[server], which brings it.")

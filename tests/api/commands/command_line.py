@@ -13,6 +13,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
+from click.testing import CliRunner
+
+from headgate.app.cli.commands import main
+
 END_S_MAX = 30.0
 HEADGATE = [sys.executable, "-m", "headgate.app.cli"]
 _ERASED = re.compile(r"[^\n]*\r\x1b\[2K")
@@ -50,6 +54,13 @@ async def headgate(url: str, *words: str, stdin: str = "", **variables: str) -> 
     async with asyncio.timeout(END_S_MAX):
         output, error = await process.communicate(stdin.encode())
     return Ended(process.returncode or 0, output.decode(), error.decode())
+
+
+async def at_once(url: str, *words: str) -> Ended:
+    """Run a command in a thread of this process: it need not start."""
+    runner = CliRunner(env={"HEADGATE_URL": url})
+    result = await asyncio.to_thread(runner.invoke, main, words)
+    return Ended(result.exit_code, result.stdout, result.stderr)
 
 
 async def interrupted(process: asyncio.subprocess.Process) -> Ended:

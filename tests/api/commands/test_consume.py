@@ -1,0 +1,94 @@
+"""`headgate consume`: a process for each entry."""
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+
+from tests.api.commands.command_line import END_S_MAX, at_once, headgate, next_line, start
+from tests.api.conftest import Live
+
+GROUP = ["orders", "billing"]
+
+
+async def group_of(live: Live, *values: str) -> list[str]:
+    ids = await live.append("orders", *values)
+    await live.create_group("orders", "billing", "0")
+    return ids
+
+
+async def pending_count(live: Live) -> int:
+    ended = await at_once(live.url, "pending", *GROUP, "--summary", "--json")
+    return int(json.loads(ended.output)["count"])
+
+
+async def test_the_fields_come_on_standard_input_and_the_id_as_a_variable(live: Live) -> None:
+    [entry_id] = await group_of(live, "1")
+    shell = 'cat; echo "$ENTRY_ID $ENTRY_DELIVERIES"'
+
+    ended = await headgate(live.url, "consume", *GROUP, "--limit", "1", "--", "sh", "-c", shell)
+
+    assert ended == (0, f'{{"v": "1"}}\n{entry_id} 1\n', "")
+    assert await pending_count(live) == 0
+
+
+async def test_an_entry_whose_command_fails_is_given_back_with_its_exit_code(live: Live) -> None:
+    [entry_id] = await group_of(live, "1")
+    once = ["--limit", "1", "--", "sh", "-c"]
+
+    plain = await headgate(live.url, "consume", *GROUP, *once, "exit 3")
+    as_json = await headgate(live.url, "consume", *GROUP, "--json", *once, "kill -9 $$")
+    good = await headgate(live.url, "consume", *GROUP, *once, "echo $ENTRY_DELIVERIES")
+
+    assert plain == (0, "", f"{entry_id} failed: exit 3 (delivery 1)\n")
+    assert json.loads(as_json.error) == {"id": entry_id, "deliveries": 2, "exit": 137}
+    assert good.lines == ["3"]
+
+
+async def test_several_commands_run_at_the_same_time(live: Live, tmp_path: Path) -> None:
+    await group_of(live, "1", "2", "3")
+    # Each ends when three of them have begun.
+    script = f"cd {tmp_path}; touch $ENTRY_ID; until [ $(ls | wc -l) = 3 ]; do sleep 0.01; done"
+    words = ["--concurrency", "3", "--limit", "3", "--", "sh", "-c", script]
+
+    ended = await headgate(live.url, "consume", *GROUP, *words)
+
+    assert ended == (0, "", "")
+    assert await pending_count(live) == 0
+
+
+async def test_sigterm_lets_the_running_command_end(live: Live, tmp_path: Path) -> None:
+    await group_of(live, "1", "2")
+    go = tmp_path / "go"
+    script = f"echo begun; until [ -e {go} ]; do sleep 0.01; done; echo done"
+    process = await start(live.url, "consume", *GROUP, "--", "sh", "-c", script)
+    assert await next_line(process) == "begun"
+
+    process.send_signal(signal.SIGTERM)
+    go.touch()
+    async with asyncio.timeout(END_S_MAX):
+        output, error = await process.communicate()
+
+    assert (process.returncode, output, error) == (0, b"done\n", b"")
+    group = (await live.http.get("/v1/streams/orders/groups/billing")).json()
+    assert group["pending"] == group["released"], "nobody has what was not worked off"
+    assert group["lag"] + group["released"] == 1
+
+
+async def test_a_command_that_is_not_there_takes_no_entry(live: Live) -> None:
+    await group_of(live, "1")
+
+    ended = await headgate(live.url, "consume", *GROUP, "--", "no-such-command")
+
+    assert (ended.code, ended.error) == (1, "Error: there is no command 'no-such-command'\n")
+    assert await pending_count(live) == 0
+
+
+async def test_a_group_that_is_not_there_is_one_line(live: Live) -> None:
+    await live.append("orders", "1")
+
+    ended = await headgate(live.url, "consume", *GROUP, "--", "cat")
+
+    assert (ended.code, ended.output) == (1, "")
+    assert "(404 group_not_found)" in ended.error
+    assert ended.error.count("\n") == 1

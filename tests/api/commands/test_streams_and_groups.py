@@ -1,0 +1,90 @@
+"""The commands that create, set, show and delete streams and groups."""
+
+import json
+import time
+
+import pytest
+
+from headgate.app.cli.durations import duration_ms, duration_text
+from tests.api.commands.command_line import at_once
+from tests.api.conftest import Live
+
+
+async def shown(live: Live, *words: str) -> dict[str, object]:
+    ended = await at_once(live.url, *words, "--json")
+    assert ended.code == 0, ended.error
+    answer: dict[str, object] = json.loads(ended.output)
+    return answer
+
+
+async def test_a_stream_is_created_set_and_deleted(live: Live) -> None:
+    created = await shown(live, "stream", "create", "orders", "--max-age", "7d")
+    changed = await shown(live, "stream", "config", "orders", "--max-length", "10")
+    unset = await shown(live, "stream", "config", "orders", "--max-age", "none")
+
+    assert (created["length"], created["config"]) == (
+        0,
+        {
+            "max_length": None,
+            "max_age_ms": 604_800_000,
+            "idempotency_window_ms": None,
+            "idempotency_max": None,
+        },
+    )
+    assert (changed["max_length"], changed["max_age_ms"]) == (10, 604_800_000)
+    assert (unset["max_length"], unset["max_age_ms"]) == (10, None)
+    assert await at_once(live.url, "stream", "delete", "orders") == (0, "", "")
+    assert (await at_once(live.url, "stream", "info", "orders")).code == 1
+
+
+async def test_a_stream_is_described_line_by_line(live: Live) -> None:
+    [entry_id] = await live.append("orders", "1")
+
+    ended = await at_once(live.url, "stream", "info", "orders")
+
+    facts = dict(line.split("\t") for line in ended.lines)
+    assert (facts["length"], facts["last_id"], facts["config.max_length"]) == ("1", entry_id, "-")
+
+
+async def test_a_stream_is_trimmed_by_length_id_or_age(live: Live) -> None:
+    hour_ago_ms = int(time.time() * 1000) - 3_600_000
+    for number in range(3):
+        body = {"id": f"{hour_ago_ms + number}-0", "fields": {"v": "old"}}
+        await live.http.post("/v1/streams/orders/entries", json=body)
+    ids = await live.append("orders", "1", "2", "3")
+
+    assert await shown(live, "stream", "trim", "orders", "--older-than", "30m") == {"removed": 3}
+    assert await shown(live, "stream", "trim", "orders", "--min-id", ids[1]) == {"removed": 1}
+    assert await shown(live, "stream", "trim", "orders", "--max-length", "1") == {"removed": 1}
+    assert (await at_once(live.url, "stream", "trim", "orders")).code == 2
+
+
+async def test_a_group_is_created_set_and_deleted(live: Live) -> None:
+    first, _ = await live.append("orders", "1", "2")
+    group = ["orders", "billing"]
+
+    created = await shown(live, "group", "create", *group, "--start", first, "--claim-idle", "1m")
+    back = await shown(live, "group", "set", *group, "0")
+    policy = await shown(live, "group", "policy", *group, "--backoff", "500ms,10s,1m")
+    unset = await shown(live, "group", "policy", *group, "--claim-idle", "none")
+
+    assert (created["last_id"], created["lag"]) == (first, 1)
+    assert back["lag"] == 2
+    assert (policy["backoff_ms"], policy["claim_idle_ms"]) == ([500, 10_000, 60_000], 60_000)
+    assert unset.get("claim_idle_ms") is None
+    assert await at_once(live.url, "group", "delete", *group) == (0, "", "")
+    assert (await at_once(live.url, "group", "list", "orders", "--json")).output == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("500ms", 500), ("45s", 45_000), ("1m", 60_000), ("12h", 43_200_000), ("7d", 604_800_000)],
+)
+def test_durations_are_written_with_their_unit(text: str, ms: int) -> None:
+    assert duration_ms(text) == ms
+    assert duration_ms(duration_text(ms)) == ms
+
+
+@pytest.mark.parametrize("text", ["", "7", "d", "7 d", "-1d", "1.5h", "7D", "٧d"])
+def test_what_is_no_duration_is_none(text: str) -> None:
+    assert duration_ms(text) is None

@@ -1,0 +1,108 @@
+"""Tables in and out of streams, and a load of one's own."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+
+from tests.api.commands.command_line import headgate
+from tests.api.conftest import Live
+
+CSV = 'sku,price,note\n007,1.50,\n8,2,"two\nlines"\n'
+ROWS = [{"sku": "007", "price": "1.50"}, {"sku": "8", "price": "2", "note": "two\nlines"}]
+LINES = (
+    '{"sku": "007", "price": 1.50, "note": null}\n'
+    '\n{"sku": "8", "price": 2, "note": "two\\nlines"}\n'
+)
+
+
+async def fields_in(live: Live, stream: str) -> list[dict[str, str]]:
+    entries = (await live.http.get(f"/v1/streams/{stream}/entries")).json()["entries"]
+    return [entry["fields"] for entry in entries]
+
+
+@pytest.mark.parametrize(("name", "text"), [("rows.csv", CSV), ("rows.ndjson", LINES)])
+async def test_text_is_appended_as_it_is_written(
+    live: Live, tmp_path: Path, name: str, text: str
+) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+
+    ended = await headgate(live.url, "load", "readings", str(file))
+
+    assert ended == (0, "2 rows appended\n", "")
+    assert await fields_in(live, "readings") == ROWS
+
+
+@pytest.mark.parametrize("ending", ["csv", "ndjson", "parquet"])
+async def test_what_is_dumped_can_be_loaded_under_its_ids(
+    live: Live, tmp_path: Path, ending: str
+) -> None:
+    ids = await live.append("orders", "1", "2", "3")
+    file = str(tmp_path / f"orders.{ending}")
+
+    dumped = await headgate(live.url, "dump", "orders", file, "--json")
+    loaded = await headgate(live.url, "load", "copies", file)
+
+    assert json.loads(dumped.output) == {"rows": 3}
+    assert (loaded.code, loaded.error) == (0, "")
+    entries = (await live.http.get("/v1/streams/copies/entries")).json()["entries"]
+    assert [(entry["id"], entry["fields"]["v"]) for entry in entries] == [
+        (ids[0], "1"),
+        (ids[1], "2"),
+        (ids[2], "3"),
+    ]
+
+
+async def test_columns_have_types(live: Live, tmp_path: Path) -> None:
+    await live.append("orders", "1", "2")
+    file = tmp_path / "orders.parquet"
+
+    await headgate(live.url, "dump", "orders", str(file))
+    inferred = parquet.read_schema(file)
+    await headgate(live.url, "dump", "orders", str(file), "--column", "v=float64")
+    chosen = parquet.read_schema(file)
+
+    assert [str(inferred.field(name).type) for name in ("_id", "v")] == ["string", "int64"]
+    assert str(chosen.field("v").type) == "double"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fault"),
+    [
+        ("rows.csv", "a,b\n1,2,3\n", "line 2 has more cells than the first line"),
+        ("rows.ndjson", "[]\n", "line 1 is no JSON object"),
+        ("rows.ndjson", "{\n", "line 1 is no JSON"),
+        ("rows.parquet", "no", "Parquet"),
+    ],
+)
+async def test_what_is_wrong_with_a_file_is_one_line(
+    live: Live, tmp_path: Path, name: str, text: str, fault: str
+) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+
+    ended = await headgate(live.url, "load", "readings", str(file))
+
+    assert (ended.code, ended.output) == (1, "")
+    assert fault in ended.error
+    assert ended.error.startswith("Error: ")
+
+
+async def test_the_ending_of_a_file_says_what_it_is(tmp_path: Path) -> None:
+    ended = await headgate("", "dump", "orders", str(tmp_path / "orders.xlsx"))
+
+    assert ended.code == 2
+    assert "'orders.xlsx' should end with .csv, .ndjson, .jsonl, .parquet" in ended.error
+
+
+async def test_a_bench_measures_and_leaves_nothing(live: Live) -> None:
+    words = ["--for", "100ms", "--batch", "10", "--writers", "2"]
+
+    ended = await headgate(live.url, "bench", *words, "--json")
+
+    report = json.loads(ended.output)
+    assert report["appended"]["entries"] == report["delivered"]["entries"] > 0
+    assert report["delivered"]["p50_ms"] <= report["delivered"]["p99_ms"]
+    assert (await live.http.get("/v1/streams")).json()["streams"] == []
