@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from tests.api.conftest import Live
 from tests.sdk.program import running_program
 from tests.sdk.restartable import Restartable
-from tests.sdk.typescript import GUIDE, README, program_folder, snippets
+from tests.sdk.typescript import README, program_folder, snippets
 from tests.sdk.workshop import output_of, tool
 
 
@@ -182,21 +181,3 @@ async def test_a_job_in_hand_is_kept_and_done_once_and_its_loss_is_known(
     assert program.all("claimed") == [lost]
     assert program.all("by") == ["rival"]
     assert [(entry["id"], entry["consumer"]) for entry in pending] == [(lost[0], "rival")]
-
-
-@pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
-async def test_the_snippets_of_the_guide_run_as_they_stand(
-    live: Live, javascript: Path, page: Path
-) -> None:
-    await live.http.post("/v1/streams/orders/entries", json={"fields": {"sku": "42"}})
-    for program in snippets(page, "ts"):
-        (javascript / "snippet.mjs").write_text(program.replace("http://localhost:8080", live.url))
-        process = await asyncio.create_subprocess_exec(
-            tool("node"), "snippet.mjs", cwd=javascript, stdout=asyncio.subprocess.PIPE
-        )
-        assert process.stdout is not None
-        async with asyncio.timeout(30):
-            assert await process.stdout.readline(), page
-            with suppress(ProcessLookupError):  # some are endless
-                process.terminate()
-            assert await process.wait() in (0, -signal.SIGTERM)

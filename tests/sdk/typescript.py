@@ -13,7 +13,6 @@ WORKSPACE = ROOT / "clients" / "typescript"
 SESSIONS = FOLDER / "sessions" / "typescript"
 APP = SESSIONS / "app"
 README = WORKSPACE / "README.md"
-GUIDE = sorted((ROOT / "app" / "guide").glob("*.md"))
 
 
 @functools.cache
