@@ -8,7 +8,7 @@ import click
 from headgate.app.live import asyncapi
 
 
-@click.command("asyncapi")
+@click.command("asyncapi", epilog="Example: headgate asyncapi > asyncapi.json")
 def command() -> None:
     """Print the AsyncAPI document: what is said over the WebSocket."""
     json.dump(asyncapi.document(), sys.stdout, indent=2, ensure_ascii=False)

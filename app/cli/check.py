@@ -10,7 +10,7 @@ from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 
 
-@click.command("check")
+@click.command("check", epilog="Example: headgate check --data-dir data")
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, exists=True, path_type=Path),

@@ -32,7 +32,7 @@ the pod leaves them out.
 """
 
 
-@click.command("check-config")
+@click.command("check-config", epilog="Example: headgate check-config --config headgate.toml")
 @config_option
 @click.option("--markdown", is_flag=True, help="Print a table of all there are instead.")
 def command(config: Path | None, markdown: bool) -> None:

@@ -30,7 +30,11 @@ _STYLE_OF = {
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command("doctor", short_help="Say what Redis or Valkey servers have and lack.")
+@click.command(
+    "doctor",
+    short_help="Say what Redis or Valkey servers have and lack.",
+    epilog="Example: headgate doctor --backend redis://localhost:6379",
+)
 @config_option
 @setting_option("backend", metavar="URL")
 @setting_option("redis_durability", type=click.Choice([level.value for level in DurabilityLevel]))

@@ -65,7 +65,7 @@ def _in_place(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.group("keys")
+@click.group("keys", epilog="Example: headgate keys list")
 def command() -> None:
     """Add, list, revoke and rotate API keys.
 
@@ -75,7 +75,11 @@ def command() -> None:
     """
 
 
-@command.command("add", short_help="Make a key, and print it.")
+@command.command(
+    "add",
+    short_help="Make a key, and print it.",
+    epilog=f"Example: headgate keys add bob --grant {GRANT_EXAMPLE}",
+)
 @click.argument("name")
 @click.option(
     "--grant",
@@ -132,7 +136,11 @@ def add(
     _show(text, f"This is the key {text.id} of {one_line(name)}, in {place.path}.")
 
 
-@command.command("list", short_help="List the keys: what they may do, and until when.")
+@command.command(
+    "list",
+    short_help="List the keys: what they may do, and until when.",
+    epilog="Example: headgate keys list --json",
+)
 @json_option
 @_in_place
 def list_keys(as_json: bool, config: Path | None, **flags: Any) -> None:
@@ -158,7 +166,11 @@ def list_keys(as_json: bool, config: Path | None, **flags: Any) -> None:
         console.print(Text(text))
 
 
-@command.command("revoke", short_help="Revoke a key, for good.")
+@command.command(
+    "revoke",
+    short_help="Revoke a key, for good.",
+    epilog="Example: headgate keys revoke 6jze42yvcm",
+)
 @click.argument("key_id", metavar="ID")
 @_in_place
 def revoke(key_id: str, config: Path | None, **flags: Any) -> None:
@@ -174,7 +186,11 @@ def revoke(key_id: str, config: Path | None, **flags: Any) -> None:
     click.echo(f"The key {key_id} is revoked.", err=True)
 
 
-@command.command("rotate", short_help="Make a new secret for a key, and print the key.")
+@command.command(
+    "rotate",
+    short_help="Make a new secret for a key, and print the key.",
+    epilog="Example: headgate keys rotate 6jze42yvcm",
+)
 @click.argument("key_id", metavar="ID")
 @click.option(
     "--overlap", type=Duration(), help="How long the key of before stays valid, such as 1h."

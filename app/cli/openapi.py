@@ -9,7 +9,7 @@ from headgate.app.main import create_app
 from headgate.app.settings import MEMORY, Settings
 
 
-@click.command("openapi")
+@click.command("openapi", epilog="Example: headgate openapi > openapi.json")
 def command() -> None:
     """Print the OpenAPI document."""
     document = create_app(Settings(data_dir=MEMORY)).openapi()

@@ -121,7 +121,7 @@ def serve_with_workers(
             raise click.ClickException(str(error)) from None
 
 
-@click.command("serve")
+@click.command("serve", epilog="Example: headgate serve --port 8080 --data-dir data")
 @config_option
 @setting_option("host")
 @setting_option("port", type=int)

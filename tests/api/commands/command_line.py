@@ -56,10 +56,10 @@ async def headgate(url: str, *words: str, stdin: str = "", **variables: str) -> 
     return Ended(process.returncode or 0, output.decode(), error.decode())
 
 
-async def at_once(url: str, *words: str) -> Ended:
+async def at_once(url: str, *words: str, **variables: str) -> Ended:
     """Run a command in a thread of this process: it need not start."""
-    runner = CliRunner(env={"HEADGATE_URL": url})
-    result = await asyncio.to_thread(runner.invoke, main, words)
+    runner = CliRunner(env={"HEADGATE_URL": url, **variables})
+    result = await asyncio.to_thread(runner.invoke, main, words, prog_name="headgate")
     return Ended(result.exit_code, result.stdout, result.stderr)
 
 
