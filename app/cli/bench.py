@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from headgate.app.cli.durations import Duration
-from headgate.app.cli.flags import json_option, patient_gateway_options
+from headgate.app.cli.flags import gateway_options, json_option
 from headgate.app.cli.listing import show_item
 from headgate.client.client import AsyncClient
 from headgate.client.job import Job
@@ -50,7 +50,7 @@ headgate bench --for 10s --writers 4 --batch 100
     help="Requests at the same time.",
 )
 @json_option
-@patient_gateway_options
+@gateway_options
 async def command(
     for_ms: int, size: int, batch: int, writers: int, as_json: bool, gateway: AsyncClient
 ) -> None:
