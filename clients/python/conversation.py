@@ -66,7 +66,8 @@ class Conversation:
     def when_quiet(self, subscription: Subscription, done: Callable[[], None]) -> None:
         """Call `done` when everything that a subscription has settled is answered, or lost."""
         self._on_quiet[subscription.name] = done
-        if not self.is_open or not self._is_busy(subscription):
+        is_there = self.is_open and subscription.name in self.subscriptions
+        if not is_there or not self._is_busy(subscription):
             self._quiet(subscription.name)
 
     # The connection

@@ -13,6 +13,7 @@ from headgate.client.calls import Calls, segment
 from headgate.client.entries import Claimed, Delivery, delivery_of
 from headgate.client.job import Job
 from headgate.client.live import Live
+from headgate.client.problems import HeadgateError
 from headgate.client.shapes import (
     ConsumerInfo,
     GroupInfo,
@@ -43,6 +44,7 @@ class Consuming:
         self._wanted = wanted
         self._credit = credit
         self._subscription: Subscription | None = None
+        self._stopped = asyncio.Event()
         self._beginning = asyncio.Lock()  # several may ask for the first job
         self.on_claimed: OnClaimed | None = None
 
@@ -66,9 +68,13 @@ class Consuming:
         return self
 
     async def __anext__(self) -> Job:
+        if self._stopped.is_set():
+            raise StopAsyncIteration
         subscription = self._subscription or await self._begin()
-        if not subscription.items:
+        if not self._stopped.is_set() and not subscription.items:
             await until_ready(subscription)
+        if self._stopped.is_set():
+            raise StopAsyncIteration
         return Job(self._group.live, subscription, subscription.next_item())
 
     async def _begin(self) -> Subscription:
@@ -85,9 +91,9 @@ class Consuming:
 
     def stop(self) -> None:
         """Take no more: those that wait for a job get `StopAsyncIteration`."""
+        self._stopped.set()
         if self._subscription is not None:
-            self._subscription.items.clear()  # they go back to the group
-            self._subscription.end()
+            self._subscription.end()  # what nobody has taken goes back to the group
 
     async def aclose(self) -> None:
         """End it, when everything that was settled is answered."""
@@ -211,6 +217,7 @@ class Group:
             credit=credit or max(64, 2 * concurrency),
             claim_idle_ms=claim_idle_ms,
         )
+        failure: Exception | None = None
         with contextlib.ExitStack() as signals:
             if stop is None:
                 stop = asyncio.Event()
@@ -220,8 +227,12 @@ class Group:
                 async with consuming, asyncio.TaskGroup() as workers:
                     for _ in range(concurrency):
                         workers.create_task(_work(consuming, handler, on_error))
+            except* HeadgateError as failures:
+                failure = failures.exceptions[0]  # each worker has met the same
             finally:
                 stopping.cancel()
+        if failure is not None:
+            raise failure
 
     # Reading and settling by requests
 

@@ -199,7 +199,7 @@ class Subscription:
         return frames
 
     def _is_known(self, entry_id: str) -> bool:
-        """Tell whether an entry that came again is in work or done; what is done is acknowledged."""
+        """Tell whether an entry that came again is in work or done; acknowledge what is done."""
         if entry_id in self._done:
             self._acks.append(entry_id)
             return True

@@ -163,3 +163,60 @@ async def test_many_subscriptions_share_one_connection(
     assert live.gateway.sockets.count() == 2  # and that of requests
     await hg.stream("orders").append({"n": "1"})
     assert {(await task).fields["n"] for task in tasks} == {"1"}
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+async def test_work_ends_with_the_problem_of_its_group(
+    hg: headgate.AsyncClient, concurrency: int
+) -> None:
+    await filled(hg, 50)
+    billing = hg.group("orders", "billing")
+
+    async def handle(job: headgate.Job) -> None:
+        if job.fields["n"] == "20":
+            await billing.delete()
+
+    async with asyncio.timeout(10):
+        with pytest.raises(problems.GroupNotFound):
+            await billing.work(handle, concurrency=concurrency)
+        with pytest.raises(problems.GroupNotFound):
+            await billing.work(handle, concurrency=concurrency)
+
+
+async def test_work_that_is_stopped_before_it_begins_takes_nothing(
+    hg: headgate.AsyncClient,
+) -> None:
+    await filled(hg, 5)
+    stop, handled = asyncio.Event(), list[str]()
+    stop.set()
+
+    async def handle(job: headgate.Job) -> None:
+        handled.append(job.id)
+
+    async with asyncio.timeout(10):
+        await hg.group("orders", "billing").work(handle, stop=stop)
+    assert handled == []
+    assert (await hg.group("orders", "billing").info())["lag"] == 5
+
+
+async def test_a_stopped_worker_takes_no_entries_that_come_meanwhile(
+    hg: headgate.AsyncClient,
+) -> None:
+    await filled(hg, 10)
+    billing, stop, may_end = hg.group("orders", "billing"), asyncio.Event(), asyncio.Event()
+    handled: list[str] = []
+
+    async def handle(job: headgate.Job) -> None:
+        handled.append(job.id)
+        await may_end.wait()
+
+    working = asyncio.ensure_future(billing.work(handle, concurrency=2, credit=4, stop=stop))
+    await until(lambda: len(handled) == 2)
+    stop.set()
+    await hg.stream("orders").append_many([{"n": "late"}] * 10)
+    may_end.set()
+    async with asyncio.timeout(10):
+        await working
+    assert len(handled) == 2
+    info = await billing.info()
+    assert info["pending"] == info["released"]
