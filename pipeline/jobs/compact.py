@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from headgate.pipeline.jobs.archive import schema_text
+from headgate.pipeline.jobs.duration import Duration
 from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import RETENTION_H_MIN, Lake
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _BINS_AT_ONCE = 16  # files that are written before a commit
 _MIB = 2**20
+_HOUR_MS = 3_600_000
 
 
 @click.command(
@@ -41,10 +43,10 @@ _MIB = 2**20
     help="Size of a full file, MiB.",
 )
 @click.option(
-    "--retention-h", type=click.IntRange(RETENTION_H_MIN), default=168, show_default=True,
-    help="Hours that replaced files are kept.",
+    "--retention", type=Duration(ms_min=RETENTION_H_MIN * _HOUR_MS), default="7d",
+    show_default=True, help="How long replaced files are kept.",
 )  # fmt: skip
-def main(flags: Flags, *, file_mb: int, retention_h: int) -> None:
+def main(flags: Flags, *, file_mb: int, retention: int) -> None:
     """Compact the lake."""
     lake = Lake(flags.lake)
     before = lake.files(flags.names() if flags.streams else None)
@@ -53,7 +55,7 @@ def main(flags: Flags, *, file_mb: int, retention_h: int) -> None:
         progress = ProgressLine("compact", sum(len(files) for files in bins), "files")
         run(flags.spark("compact"), lake, bins, file_mb * _MIB, on_progress=progress.advance)
         progress.finish()
-    deleted = lake.vacuum(retention_h, dry_run=flags.dry_run)
+    deleted = lake.vacuum(-(-retention // _HOUR_MS), dry_run=flags.dry_run)
     after = lake.files(flags.names() if flags.streams else None)
     row = {
         "files_before": len(before),

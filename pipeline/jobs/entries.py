@@ -14,7 +14,7 @@ from headgate.pipeline.offsets import BEGINNING
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_COLUMNS = ("stream", "id", "ms", "seq", "timestamp", "fields")
+COLUMNS = ("stream", "id", "ms", "seq", "timestamp", "fields")
 
 
 def read(spark: SparkSession, flags: Flags, plans: Mapping[str, Plan]) -> DataFrame:
@@ -25,22 +25,22 @@ def read(spark: SparkSession, flags: Flags, plans: Mapping[str, Plan]) -> DataFr
         flags: say where the gateway and the lake are.
         plans: how each stream stands, by its name.
     """
-    start = _start(flags, plans)
+    start = start_of(flags, plans)
     reader = flags.source(spark.read)
     if any(after != BEGINNING for after in start.values()):
         reader = reader.option("startingOffsets", json.dumps(start))
-    live = reader.load().select(*_COLUMNS)
+    live = reader.load().select(*COLUMNS)
     if not flags.lake:
         return live
     lake = Lake(flags.lake)
     entries = live
     for stream, after in start.items():  # an archive may go on meanwhile: only up to there
         held = lake.read(spark, [stream], to=None if after == BEGINNING else after)
-        entries = held.withColumn("fields", pairs(held)).select(*_COLUMNS).union(entries)
+        entries = held.withColumn("fields", pairs(held)).select(*COLUMNS).union(entries)
     return entries
 
 
-def _start(flags: Flags, plans: Mapping[str, Plan]) -> dict[str, str]:
+def start_of(flags: Flags, plans: Mapping[str, Plan]) -> dict[str, str]:
     """Return per stream the id behind which the stream itself is read: the lake has the others."""
     start = dict.fromkeys(plans, BEGINNING)
     if flags.lake:
@@ -54,7 +54,7 @@ def _start(flags: Flags, plans: Mapping[str, Plan]) -> dict[str, str]:
 
 def count(client: Client, flags: Flags, plans: Mapping[str, Plan]) -> int:
     """Return how many entries `read` is to read."""
-    start = _start(flags, plans)
+    start = start_of(flags, plans)
     cursors = [Cursor(stream, after) for stream, after in start.items()]
     held = sum(file.row_count for file in Lake(flags.lake).files(plans)) if flags.lake else 0
     return held + sum(plan.backlog for plan in client.plan(cursors))

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from headgate.pipeline.jobs.archive import until_end
+from headgate.pipeline.jobs.duration import Duration
 from headgate.pipeline.jobs.entries import count, pairs, read
 from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import ProgressLine, answer
+from headgate.pipeline.memory import entries as in_memory
+from headgate.pipeline.memory import stats as stats_in_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,57 +27,66 @@ _WINDOWS_MAX = 100_000
     the time in the ids. With --lake the time before the stream begins is counted from the lake.
 
     \b
-    By the minute:   headgate-pipeline stats --streams orders --window '1 minute'
+    By the minute:   headgate-pipeline stats --streams orders --window 1m
     What is in it:   headgate-pipeline stats --streams orders --fields
-    As it comes:     headgate-pipeline stats --streams orders --window '10 seconds' --trigger 5s
+    As it comes:     headgate-pipeline stats --streams orders --window 10s --trigger 5s
     """
 )
-@options("streams", "pattern", "lake?", "checkpoint", "trigger", "max_offsets", "master")
-@click.option("--window", default="1 minute", show_default=True, help="Length of a window.")
-@click.option("--watermark", default="10 seconds", show_default=True, help="How late is too late.")
+@options(
+    *("streams", "pattern", "lake?", "checkpoint", "trigger", "max_offsets", "master", "on_spark")
+)
+@click.option(
+    "--window", type=Duration(), default="1m", show_default=True, help="Length of a window."
+)
+@click.option(
+    "--watermark", type=Duration(), default="10s", show_default=True, help="How late is too late."
+)
 @click.option("--fields", "is_fields", is_flag=True, help="Per field instead of per window.")
-def main(flags: Flags, *, window: str, watermark: str, is_fields: bool) -> None:
+def main(flags: Flags, *, window: int, watermark: int, is_fields: bool) -> None:
     """Say rates, sizes and values."""
     with flags.client() as client:
         streams = flags.chosen(client)
         plans = flags.plans(client, streams)
         total = count(client, flags, plans)
-    spark = flags.spark("stats")
     if flags.trigger != "once":
         if is_fields:
             raise click.UsageError("--fields: for --trigger once only")
-        reader = flags.source(spark.readStream).option("startingOffsets", "earliest")
-        if flags.max_offsets is not None:
-            reader = reader.option("maxOffsetsPerTrigger", flags.max_offsets)
-        _follow(flags, transform(reader.load(), window=window, watermark=watermark))
+        _follow(flags, window, watermark)
         return
     progress = ProgressLine("stats", total)
-    entries = read(spark, flags, plans)
-    table = cardinalities(entries) if is_fields else transform(entries, window=window)
-    rows = table.orderBy(*table.columns[:2]).limit(_WINDOWS_MAX).collect()
+    if flags.fits_into_memory("stats", total):
+        batches = in_memory.read(flags, plans)
+        table = (
+            stats_in_memory.cardinalities(batches)
+            if is_fields
+            else stats_in_memory.windows(batches, window_ms=window)
+        )
+    else:
+        entries = read(flags.spark("stats"), flags, plans)
+        rows = cardinalities(entries) if is_fields else transform(entries, window_ms=window)
+        table = rows.orderBy(*rows.columns[:2]).limit(_WINDOWS_MAX).toArrow()
     progress.advance(total)
     progress.finish()
-    answer([row.asDict() for row in rows], as_json=flags.as_json, nothing="no entries")
+    answer(table.slice(0, _WINDOWS_MAX).to_pylist(), as_json=flags.as_json, nothing="no entries")
 
 
-def transform(entries: DataFrame, *, window: str, watermark: str | None = None) -> DataFrame:
+def transform(entries: DataFrame, *, window_ms: int, watermark_ms: int | None = None) -> DataFrame:
     """Return for each stream and window: entries, entries a second, bytes, and bytes of an entry.
 
     Args:
         entries: rows of the lake or of a stream; a query or not.
-        window: length, such as 1 minute.
-        watermark: how late an entry may be; needed for a query.
+        window_ms: length of a window.
+        watermark_ms: how late an entry may be; needed for a query.
     """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    if watermark is not None:
-        entries = entries.withWatermark("timestamp", watermark)
+    if watermark_ms is not None:
+        entries = entries.withWatermark("timestamp", f"{watermark_ms} milliseconds")
     sizes = F.transform(
         pairs(entries), lambda pair: F.octet_length(pair["name"]) + F.octet_length(pair["value"])
     )
     size = F.aggregate(sizes, F.lit(0).cast("bigint"), lambda total, value: total + value)
-    span = F.window("timestamp", window)
-    length_s = F.unix_millis(F.col("window.end")) - F.unix_millis(F.col("window.start"))
+    span = F.window("timestamp", f"{window_ms} milliseconds")
     return (
         entries.withColumn("size_bytes", size)
         .groupBy("stream", span)
@@ -87,7 +99,7 @@ def transform(entries: DataFrame, *, window: str, watermark: str | None = None) 
             "stream",
             F.col("window.start").alias("start"),
             "entries",
-            (F.col("entries") * 1000 / length_s).alias("entries_per_s"),
+            (F.col("entries") * 1000 / window_ms).alias("entries_per_s"),
             "size_bytes",
             (F.col("size_bytes") / F.col("entries")).alias("entry_bytes_avg"),
             "entry_bytes_max",
@@ -112,11 +124,15 @@ def cardinalities(entries: DataFrame) -> DataFrame:
     )
 
 
-def _follow(flags: Flags, table: DataFrame) -> None:
+def _follow(flags: Flags, window_ms: int, watermark_ms: int) -> None:
     """Say windows as they close, until somebody stops it."""
+    reader = flags.source(flags.spark("stats").readStream).option("startingOffsets", "earliest")
+    if flags.max_offsets is not None:
+        reader = reader.option("maxOffsetsPerTrigger", flags.max_offsets)
+    table = transform(reader.load(), window_ms=window_ms, watermark_ms=watermark_ms)
 
     def say(rows: DataFrame, _batch: int) -> None:
-        windows = [row.asDict() for row in rows.orderBy("start", "stream").collect()]
+        windows = rows.orderBy("start", "stream").toArrow().to_pylist()
         if windows:
             answer(windows, as_json=flags.as_json)
 

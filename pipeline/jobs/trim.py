@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 
 import click
 
 from headgate.pipeline.client import Client, Plan, stream_path
+from headgate.pipeline.jobs.duration import Duration
 from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.jobs.verify import common_range, missing
 from headgate.pipeline.lake import Lake
+from headgate.pipeline.memory import verify as in_memory
 from headgate.pipeline.offsets import (
     SEQ_MAX,
     Id,
@@ -21,14 +24,6 @@ from headgate.pipeline.offsets import (
     just_before,
     parse_id,
 )
-
-_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def _milliseconds(_context: click.Context, _parameter: click.Parameter, value: str) -> int:
-    if not value[:-1].isdecimal() or value[-1:] not in _UNITS_MS:
-        raise click.BadParameter(f"{value!r} is no time such as 90s, 15m, 6h or 7d")
-    return int(value[:-1]) * _UNITS_MS[value[-1]]
 
 
 @click.command(
@@ -42,8 +37,8 @@ def _milliseconds(_context: click.Context, _parameter: click.Parameter, value: s
     Every hour:   headgate-pipeline trim --streams orders --lake lake --keep 1d
     """
 )
-@options("streams", "pattern", "lake", "master", "dry_run")
-@click.option("--keep", default="0s", callback=_milliseconds, help="Younger entries stay: 6h, 7d.")
+@options("streams", "pattern", "lake", "master", "on_spark", "dry_run")
+@click.option("--keep", default="0s", type=Duration(ms_min=0), help="Younger entries stay: 6h, 7d.")
 @click.option("--past-groups", is_flag=True, help="Take entries that groups have not settled, too.")
 def main(flags: Flags, *, keep: int, past_groups: bool) -> None:
     """Trim streams."""
@@ -51,7 +46,11 @@ def main(flags: Flags, *, keep: int, past_groups: bool) -> None:
     with flags.client() as client:
         streams = flags.chosen(client)
         plans = flags.plans(client, streams)
-        spark = flags.spark("trim")
+        total = sum(plan.backlog for plan in plans.values())
+        if flags.fits_into_memory("trim", total):
+            lacking = in_memory.missing
+        else:
+            lacking = partial(missing, flags.spark("trim"))
         progress = ProgressLine("trim", len(streams), "streams")
         rows: list[dict[str, object]] = []
         for stream in streams:
@@ -62,7 +61,7 @@ def main(flags: Flags, *, keep: int, past_groups: bool) -> None:
             common = common_range(plans[stream], lake.held(stream))
             if to is None or common is None:
                 continue
-            lost = missing(spark, flags, lake, stream, common[0], to)
+            lost = lacking(flags, lake, stream, common[0], to)
             if lost is not None:
                 row["verdict"] = f"kept: the lake lacks {lost}"
             elif not flags.dry_run:

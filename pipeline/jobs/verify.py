@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +12,7 @@ from headgate.pipeline.jobs.entries import pairs, read_range
 from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import Held, Lake
+from headgate.pipeline.memory import verify as in_memory
 from headgate.pipeline.offsets import is_before, just_before, later, parse_id
 
 if TYPE_CHECKING:
@@ -30,15 +32,17 @@ _RANGES = 256  # per stream: as many rows are compared on the driver
     Before a trim:   headgate-pipeline verify --streams orders --lake lake
     """
 )
-@options("streams", "pattern", "lake", "master")
+@options("streams", "pattern", "lake", "master", "on_spark")
 def main(flags: Flags) -> None:
     """Verify the lake."""
     lake = Lake(flags.lake)
     with flags.client() as client:
         streams = flags.chosen(client)
         plans = flags.plans(client, streams)
-    spark = flags.spark("verify")
-    progress = ProgressLine("verify", sum(plan.backlog for plan in plans.values()))
+    total = sum(plan.backlog for plan in plans.values())
+    # Both are in memory at once, a stream after the other.
+    spark = None if flags.fits_into_memory("verify", total) else flags.spark("verify")
+    progress = ProgressLine("verify", total)
     rows = []
     for stream in streams:
         plan, held = plans[stream], lake.held(stream)
@@ -47,7 +51,11 @@ def main(flags: Flags) -> None:
             is_empty = held is not None and plan.epoch == held.epoch and plan.first_id is None
             rows.append(_row(stream, "equal" if is_empty else "not archived"))
             continue
-        rows.append(compare(spark, flags, lake, stream, *common))
+        begin, end = (parse_id(edge).ms for edge in common)
+        width_ms = max(1, -(-(end - begin + 1) // _RANGES))
+        way = in_memory.compare if spark is None else partial(compare, spark)
+        entries, verdict = way(flags, lake, stream, *common, width_ms=width_ms)
+        rows.append(_row(stream, verdict, entries, *common))
         progress.advance(plans[stream].backlog)
     progress.finish()
     answer(rows, as_json=flags.as_json)
@@ -91,20 +99,23 @@ def common_range(plan: Plan, held: Held | None) -> tuple[str, str] | None:
 
 
 def compare(
-    spark: SparkSession, flags: Flags, lake: Lake, stream: str, after: str, to: str
-) -> dict[str, object]:
-    """Return what became of comparing a range of a stream."""
-    begin, end = parse_id(after), parse_id(to)
-    width_ms = max(1, -(-(end.ms - begin.ms + 1) // _RANGES))
+    spark: SparkSession,
+    flags: Flags,
+    lake: Lake,
+    stream: str,
+    after: str,
+    to: str,
+    *,
+    width_ms: int,
+) -> tuple[int, str]:
+    """Return how many entries a range of a stream has, and what became of comparing it."""
     ours = lake.read(spark, [stream], after=after, to=to)
     theirs = read_range(spark, flags, stream, after, to)
     sums = [
         {row["span"]: row.asDict() for row in transform(entries, width_ms).collect()}
         for entries in (theirs, ours)
     ]
-    row = _row(
-        stream, "equal", sum(span_sum["entries"] for span_sum in sums[0].values()), after, to
-    )
+    entries = sum(span_sum["entries"] for span_sum in sums[0].values())
     for span in sorted(set(sums[0]) | set(sums[1])):
         there, held = sums[0].get(span), sums[1].get(span)
         if there is None or held is None or _sum(there) != _sum(held):
@@ -112,12 +123,11 @@ def compare(
             ids = [span_sum[name] for span_sum in both for name in ("first_id", "last_id")]
             low, high = min(ids, key=parse_id), max(ids, key=parse_id)
             first = first_difference(theirs, ours, str(just_before(parse_id(low))), high)
-            row["verdict"] = (
+            return entries, (
                 f"differs from {low} to {high}: live {there['entries'] if there else 0},"
                 f" lake {held['entries'] if held else 0}; {first}"
             )
-            return row
-    return row
+    return entries, "equal"
 
 
 def first_difference(theirs: DataFrame, ours: DataFrame, after: str, to: str) -> str:

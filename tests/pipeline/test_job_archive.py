@@ -93,8 +93,9 @@ def test_the_way_of_real_records(
     [compacted] = command.rows("compact", "--lake", lake_path)
     assert compacted["files_before"] == small >= 3
     assert len(lake.files()) == compacted["files_after"] <= small
-    for row in command.rows("verify", *here):
-        assert (row["verdict"], row["entries"]) == ("equal", len(data[row["stream"]]))
+    for way in ((), ("--spark",)):
+        for row in command.rows("verify", *here, *way):
+            assert (row["verdict"], row["entries"]) == ("equal", len(data[row["stream"]]))
 
     # What came later stays, what is archived goes, and one read finds both.
     later = [{"symbol": "MSFT", "date": "2010-04-01", "price": "1.5"}]
@@ -119,7 +120,7 @@ def test_the_way_of_real_records(
     of_symbol = next(row for row in fields if row["field"] == "symbol")
     assert of_symbol["entries"] == len(frame) + 1
     assert of_symbol["values_about"] == frame["symbol"].nunique()
-    windows = command.rows("stats", *here, "--window", "1 day")
+    windows = command.rows("stats", *here, "--window", "1d")
     sizes = {
         stream: sum(len(k) + len(v) for entry in entries for k, v in entry.items())
         for stream, entries in data.items()

@@ -1,0 +1,1 @@
+"""What jobs do without Spark, with Arrow, where all entries fit into memory."""

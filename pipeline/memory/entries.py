@@ -1,0 +1,116 @@
+"""Entries in memory, as batches: read by the connector, and without Spark around it.
+
+Batches have the columns that Spark would have: `stream`, `id`, `ms`, `seq`, `timestamp`, and
+`fields` as an array of (name, value).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headgate.pipeline.client import Plan
+from headgate.pipeline.jobs.entries import COLUMNS, start_of
+from headgate.pipeline.jobs.flags import Flags
+from headgate.pipeline.lake import Lake
+from headgate.pipeline.offsets import BEGINNING, parse_id
+from headgate.pipeline.schema import behind, up_to
+from headgate.pipeline.source import HeadgateDataSource
+
+
+def read(flags: Flags, plans: Mapping[str, Plan]) -> Iterator[pa.RecordBatch]:
+    """Yield entries of streams: all they have, and with --lake all they ever had.
+
+    Args:
+        flags: say where the gateway and the lake are.
+        plans: how each stream stands, by its name.
+    """
+    start = start_of(flags, plans)
+    if flags.lake:
+        lake = Lake(flags.lake)
+        for stream, after in start.items():
+            yield from read_lake(lake, stream, to=None if after == BEGINNING else after)
+    options = flags.source_options()
+    if any(after != BEGINNING for after in start.values()):
+        options["startingOffsets"] = json.dumps(start)
+    yield from _read_live(options)
+
+
+def read_range(flags: Flags, stream: str, after: str, to: str) -> Iterator[pa.RecordBatch]:
+    """Yield entries that a stream has: behind `after`, up to and with `to`."""
+    ends = {
+        "startingOffsets": json.dumps({stream: after}),
+        "endingOffsets": json.dumps({stream: to}),
+    }
+    return _read_live(flags.source_options(stream) | ends)
+
+
+def read_lake(
+    lake: Lake, stream: str, *, after: str | None = None, to: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield entries that the lake has: behind `after`, up to and with `to`."""
+    for batch in lake.arrow(stream, after=after, to=to):
+        rows = batch if after is None else behind(batch, parse_id(after))
+        rows = rows if to is None else up_to(rows, parse_id(to))
+        fields = rows.column("fields")
+        pairs = pa.StructArray.from_arrays([fields.keys, fields.items], ["name", "value"])
+        columns = {name: rows.column(name) for name in COLUMNS}
+        columns["fields"] = pa.ListArray.from_arrays(fields.offsets, pairs)
+        yield pa.RecordBatch.from_pydict(columns)
+
+
+def sizes_of(fields: pa.ListArray) -> np.ndarray:
+    """Return for each entry how many bytes its names and values have."""
+    names, values = names_and_values(fields)
+    lengths = pc.binary_length(names).to_numpy().astype(np.int64)
+    ends = np.concatenate([[0], np.cumsum(lengths + pc.binary_length(values).to_numpy())])
+    offsets = fields.offsets.to_numpy()
+    sizes: np.ndarray = ends[offsets[1:]] - ends[offsets[:-1]]
+    return sizes
+
+
+def names_and_values(fields: pa.ListArray) -> tuple[pa.Array, pa.Array]:
+    """Return the pairs that the offsets of the fields point into, in two columns."""
+    return fields.values.field(0), fields.values.field(1)
+
+
+def as_table(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """Return ids and fields as bytes, in the order of the ids."""
+    table = pa.Table.from_batches((_bare(batch) for batch in batches), _BARE).combine_chunks()
+    ms = table["ms"].to_numpy()
+    seq = table["seq"].fill_null(2**63 - 1).to_numpy()
+    is_later = (ms[1:] > ms[:-1]) | ((ms[1:] == ms[:-1]) & (seq[1:] >= seq[:-1]))
+    return table if is_later.all() else table.take(pa.array(np.lexsort((seq, ms))))
+
+
+_BARE = pa.schema(
+    [
+        ("id", pa.string()),
+        ("ms", pa.int64()),
+        ("seq", pa.int64()),
+        ("names", pa.list_(pa.binary())),
+        ("values", pa.list_(pa.binary())),
+    ]
+)
+
+
+def _bare(batch: pa.RecordBatch) -> pa.RecordBatch:
+    fields = batch.column("fields")
+    parts = [part.cast(pa.binary()) for part in names_and_values(fields)]
+    lists = [pa.ListArray.from_arrays(fields.offsets, part) for part in parts]
+    columns = [batch.column(name) for name in ("id", "ms", "seq")]
+    return pa.RecordBatch.from_arrays([*columns, *lists], schema=_BARE)
+
+
+def _read_live(options: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    """Yield what the connector reads, task after task."""
+    source = HeadgateDataSource({name.lower(): value for name, value in options.items()})
+    reader = source.reader(source.schema())
+    for task in reader.partitions():
+        for batch in reader.read(task):
+            assert isinstance(batch, pa.RecordBatch)
+            yield batch
