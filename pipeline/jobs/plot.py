@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+import plotly.graph_objects as go
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from headgate.pipeline.jobs.entries import count, pairs, read
+from headgate.pipeline.jobs.entries import count, read
 from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.lag import group_rows
 from headgate.pipeline.jobs.report import ProgressLine, answer
+from headgate.pipeline.memory import entries as in_memory
+from headgate.pipeline.memory import plot as plot_in_memory
+from headgate.pipeline.memory.points import POINTS, POINTS_TEXT, points_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a picture of UTC has no zone
 _POINTS = 400
 _WIDTHS_MS = (
     *(1, 2, 5, 10, 20, 50, 100, 200, 500),
@@ -77,11 +87,16 @@ _PAGE = """\
     \b
     A picture:   headgate-pipeline plot --streams orders --out orders.html
     All of it:   headgate-pipeline plot --streams orders --lake lake --out orders.html
+    Imported:    headgate-pipeline plot --streams history --time date
+
+    Ids of entries that were imported say when they were imported. With --time a field says when
+    an entry is: ISO 8601, a year, or seconds or milliseconds since 1970.
     """
 )
-@options("streams", "pattern", "lake?", "master")
+@options("streams", "pattern", "lake?", "master", "on_spark")
+@click.option("--time", metavar="FIELD", help="Draw by the time in this field, and not by ids.")
 @click.option("--out", default="headgate.html", show_default=True, help="The file to write.")
-def main(flags: Flags, *, out: str) -> None:
+def main(flags: Flags, *, time: str | None, out: str) -> None:
     """Draw streams."""
     if not Path(out).absolute().parent.is_dir():
         raise click.ClickException(f"there is no directory for {out}")
@@ -90,62 +105,76 @@ def main(flags: Flags, *, out: str) -> None:
         plans = flags.plans(client, streams)
         total = count(client, flags, plans)
         groups = [row for stream in streams for row in group_rows(client, stream)]
-    spark = flags.spark("plot")
     progress = ProgressLine("plot", total)
-    entries = read(spark, flags, plans).cache()
-    bounds = entries.selectExpr("count(*) n", "min(ms) low", "max(ms) high").first()
-    if bounds is None or not bounds["n"]:
-        raise click.ClickException(f"{', '.join(streams)}: there is no entry to draw")
-    width_ms = width_of(bounds["high"] - bounds["low"])
-    table = transform(entries, width_ms).orderBy("time", "stream").cache()
-    drawn = figures(table, width_ms)
-    if groups:
-        drawn.append(_groups(spark.createDataFrame(_counts(groups))))
-    progress.advance(bounds["n"])
+    if flags.fits_into_memory("plot", total):
+        batches = in_memory.read(flags, plans)
+        points = pa.Table.from_batches(points_of(batches, time), POINTS)
+        count_drawn, length_ms = len(points), _length_ms(pc.min_max(points["ms"]).as_py())
+        width_ms = width_of(length_ms)
+        table = plot_in_memory.transform(points, width_ms) if count_drawn else points
+    else:
+        rows = read(flags.spark("plot"), flags, plans)
+        spark_points = rows.mapInArrow(partial(points_of, time=time), POINTS_TEXT).cache()
+        [bounds] = spark_points.selectExpr("count(*) n", "min(ms) min", "max(ms) max").collect()
+        count_drawn, length_ms = bounds["n"], _length_ms(bounds.asDict())
+        width_ms = width_of(length_ms)
+        table = transform(spark_points, width_ms).orderBy("begin_ms", "stream").toArrow()
+    progress.advance(total)
     progress.finish()
+    where = f"{', '.join(streams)}: there is no entry"
+    if not count_drawn:
+        raise click.ClickException(
+            f"{where} to draw" if time is None or not total else f"{where} with a date in {time!r}"
+        )
+    drawn = figures(table, width_ms, "time of the id" if time is None else time)
+    if groups:
+        drawn.append(_groups(groups))
     title = ", ".join(streams) if len(streams) <= 5 else f"{len(streams)} streams"
-    facts = f"{bounds['n']:,} entries, {span_text(width_ms)} a point, times in UTC"
+    facts = f"{count_drawn:,} entries, {span_text(width_ms)} a point, times in UTC"
+    if count_drawn < total:
+        place = "their ids" if time is None else time
+        facts += f"; {total - count_drawn:,} entries without a date in {place} are left out"
     Path(out).write_text(page(f"Streams: {title}", facts, drawn), encoding="utf-8")
-    answer([{"entries": bounds["n"], "out": out}], as_json=flags.as_json)
+    answer([{"entries": count_drawn, "out": out}], as_json=flags.as_json)
 
 
-def transform(entries: DataFrame, width_ms: int) -> DataFrame:
+def transform(points: DataFrame, width_ms: int) -> DataFrame:
     """Return for each stream and span of time: rate, sizes, and times between entries.
 
     Args:
-        entries: rows of the lake or of a stream.
+        points: columns `stream`, `ms`, `size_bytes` of entries.
         width_ms: length of a span.
     """
     from pyspark.sql import Window  # noqa: PLC0415
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    sizes = F.transform(
-        pairs(entries), lambda pair: F.octet_length(pair["name"]) + F.octet_length(pair["value"])
-    )
-    in_order = Window.partitionBy("stream").orderBy("ms", F.col("seq").asc_nulls_last())
-    before = F.lag("ms").over(in_order)
+    before = F.lag("ms").over(Window.partitionBy("stream").orderBy("ms"))
     return (
-        entries.select(
-            "stream",
-            "ms",
-            F.aggregate(sizes, F.lit(0).cast("bigint"), lambda a, b: a + b).alias("size"),
-            (F.col("ms") - before).alias("gap_ms"),
-        )
+        points.withColumn("gap_ms", F.col("ms") - before)
         .groupBy("stream", (F.floor(F.col("ms") / width_ms) * width_ms).alias("begin_ms"))
         .agg(
             (F.count("*") * 1000 / F.lit(width_ms)).alias("entries_per_s"),
-            (F.sum("size") * 1000 / F.lit(width_ms)).alias("bytes_per_s"),
-            F.avg("size").alias("entry_bytes"),
+            (F.sum("size_bytes") * 1000 / F.lit(width_ms)).alias("bytes_per_s"),
+            F.avg("size_bytes").alias("entry_bytes"),
             F.percentile_approx("gap_ms", 0.5).alias("gap_p50_ms"),
             F.percentile_approx("gap_ms", 0.99).alias("gap_p99_ms"),
         )
-        .withColumn("time", F.timestamp_millis("begin_ms"))
     )
 
 
-def figures(table: DataFrame, width_ms: int) -> list[Any]:
-    """Return the pictures, drawn by Spark's own plotting."""
+def figures(table: pa.Table, width_ms: int, time: str) -> list[go.Figure]:
+    """Return the pictures.
+
+    Args:
+        table: what `transform` makes.
+        width_ms: length of a span.
+        time: what says when an entry is.
+    """
     span = f"per {span_text(width_ms)}"
+    by_stream = [
+        (stream, table.filter(pc.equal(table["stream"], stream)))
+        for stream in table["stream"].unique().sort().to_pylist()
+    ]
     drawn = []
     for column, title, axis, unit in (
         ("entries_per_s", "Rate", "entries per second", " /s"),
@@ -154,22 +183,31 @@ def figures(table: DataFrame, width_ms: int) -> list[Any]:
         ("gap_p50_ms", f"Time between entries, median {span}", "milliseconds", " ms"),
         ("gap_p99_ms", f"Time between entries, 99th percentile {span}", "milliseconds", " ms"),
     ):
-        figure = table.plot.line(x="time", y=column, color="stream")
+        figure = go.Figure(
+            [
+                go.Scatter(
+                    x=[_EPOCH + timedelta(milliseconds=ms) for ms in rows["begin_ms"].to_pylist()],
+                    y=rows[column].to_pylist(),
+                    name=stream,
+                )
+                for stream, rows in by_stream
+            ]
+        )
         figure.update_traces(mode="lines+markers", marker_size=4)
-        figure.update_layout(title=title, xaxis_title="time of the id (UTC)", yaxis_title=axis)
+        figure.update_layout(
+            title=title, xaxis_title=f"{time} (UTC)", yaxis_title=axis, showlegend=True
+        )
         figure.update_yaxes(rangemode="tozero", ticksuffix="")
         figure.update_traces(hovertemplate=f"%{{x}}<br>%{{y:,.3s}}{unit}")
         drawn.append(figure)
     return drawn
 
 
-def _counts(groups: list[dict[str, object]]) -> list[tuple[str, object, object]]:
-    return [(f"{row['stream']} / {row['group']}", row["lag"], row["pending"]) for row in groups]
-
-
-def _groups(table: DataFrame) -> Any:
-    named = table.toDF("name", "lag", "pending")
-    figure = named.plot.bar(x="name", y=["lag", "pending"])
+def _groups(groups: Sequence[Mapping[str, object]]) -> go.Figure:
+    names = [f"{row['stream']} / {row['group']}" for row in groups]
+    figure = go.Figure(
+        [go.Bar(x=names, y=[row[name] for row in groups], name=name) for name in ("lag", "pending")]
+    )
     figure.update_layout(
         title="Groups now: entries not delivered yet (lag), and not acknowledged (pending)",
         xaxis_title="stream / group",
@@ -179,7 +217,7 @@ def _groups(table: DataFrame) -> Any:
     return figure
 
 
-def page(title: str, facts: str, drawn: list[Any]) -> str:
+def page(title: str, facts: str, drawn: list[go.Figure]) -> str:
     """Return the page: figures, and the script that draws them, in one text."""
     from plotly.offline import get_plotlyjs  # noqa: PLC0415
 
@@ -214,6 +252,10 @@ def page(title: str, facts: str, drawn: list[Any]) -> str:
         script=get_plotlyjs(),
         figures="\n".join(parts),
     )
+
+
+def _length_ms(bounds: Mapping[str, int | None]) -> int:
+    return (bounds["max"] or 0) - (bounds["min"] or 0)
 
 
 def width_of(length_ms: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from vega_datasets import local_data
 
 from headgate.pipeline.jobs import flags
+from headgate.pipeline.memory.points import milliseconds_of
 from tests.pipeline.command import Command, command
 from tests.pipeline.gateway import Gateway
 
@@ -68,3 +70,52 @@ def test_a_way_is_told_and_spark_is_for_much(
     monkeypatch.setattr(flags, "IN_MEMORY_ENTRIES_MAX", 361)
     _, progress = command.run(*ask)
     assert "stats: 362 entries on Spark, as there are many\n" in progress
+
+
+def test_a_plot_in_memory_is_that_of_spark(
+    command: Command, prices: tuple[str, str, str], tmp_path: Path
+) -> None:
+    streams, name, lake = prices
+
+    def page(*words: str) -> str:
+        out = tmp_path / "plot.html"
+        command.run("plot", streams, name, "--lake", lake, "--out", str(out), *words)
+        drawn = out.read_text().partition("</script>")[2]
+        return re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "id", drawn)
+
+    by_time = page("--time", "date")
+    assert by_time == page("--time", "date", "--spark")
+    assert "560 entries, 14 day a point" in by_time
+    assert "2 entries without a date in date are left out" in by_time
+    assert "1999-12-23T00:00:00" in by_time  # fourteen days, counted from 1970
+    by_id = page()
+    assert by_id == page("--spark")
+    assert "1 entries without a date in their ids are left out" in by_id
+
+
+def test_a_plot_by_a_field_that_has_no_time_is_refused(
+    gateway: Gateway, command: Command, name: str
+) -> None:
+    gateway.append(name, [{"sku": "a1"}])
+    _, error = command.run("plot", "--streams", name, "--time", "sku", code=1)
+    assert f"{name}: there is no entry with a date in 'sku'" in error
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("1970-01-02", DAY_MS),
+        ("1970-01-01T01:00:00+01:00", 0),
+        (" 1970-01-01 00:00:00.0015 ", 1),
+        ("1969-12-31T23:59:59Z", -1000),
+        ("1970", 0),
+        ("1700000000", 1_700_000_000_000),
+        ("1700000000.5", 1_700_000_000_500),
+        ("1700000000123", 1_700_000_000_123),
+        ("9999999999999999999", None),
+        ("yesterday", None),
+        ("", None),
+    ],
+)
+def test_times_as_people_and_programs_write_them(text: str, ms: int | None) -> None:
+    assert milliseconds_of(text) == ms
