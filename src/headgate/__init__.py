@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headgate.client import AsyncClient, HeadgateError, Job, Problem
     from headgate.client.blocking import BlockingJob, Client
+    from headgate.client.lake import read_lake
     from headgate.client.shapes import Policy, StreamConfig
 
 _MODULES = {
@@ -17,6 +18,7 @@ _MODULES = {
     "Policy": "client.shapes",
     "Problem": "client",
     "StreamConfig": "client.shapes",
+    "read_lake": "client.lake",
 }
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "Policy",
     "Problem",
     "StreamConfig",
+    "read_lake",
 ]
 
 
