@@ -270,7 +270,7 @@ class Stream:
                 `{"sku": "string", "price": "float64"}`; None: all, with types that are inferred.
 
         Raises:
-            PackageMissing: `pip install 'headgate[tables]'`.
+            PackageMissing: the extra `tables` is not installed.
             ValueError: a value does not fit the schema.
         """
         pa = tables.arrow()

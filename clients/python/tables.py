@@ -1,4 +1,4 @@
-"""Tables: entries as columns, with Arrow, and back. Needs `pip install 'headgate[tables]'`.
+"""Tables: entries as columns, with Arrow, and back. Needs the extra `tables`.
 
 A field becomes a column. Its type is what the schema says; without a schema it is inferred from all
 values: whole numbers, numbers, or true and false if each value is one that is written so again;
@@ -36,7 +36,7 @@ def arrow() -> Any:
         import pyarrow as pa  # noqa: PLC0415 - workers do without
         import pyarrow.compute  # noqa: PLC0415
     except ImportError:
-        raise PackageMissing("tables need pyarrow: pip install 'headgate[tables]'") from None
+        raise PackageMissing("tables need pyarrow: install the extra headgate[tables]") from None
     return pa
 
 

@@ -287,7 +287,7 @@ class BlockingStream:
                 `{"sku": "string", "price": "float64"}`; None: all, with types that are inferred.
 
         Raises:
-            PackageMissing: `pip install 'headgate[tables]'`.
+            PackageMissing: the extra `tables` is not installed.
             ValueError: a value does not fit the schema.
         """
         return self._portal.call(self._inner.read_arrow(start=start, end=end, schema=schema))
