@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-SHOWN = ("app", "clients", "deploy", "engine", "pipeline", "examples", "openapi", "tests/bench", "tests/fuzz")
+SHOWN = ["app", "clients", "deploy", "engine", "pipeline", "examples", "openapi"]
+SHOWN += ["tests/bench", "tests/fuzz"]
 KINDS = {".md", ".py", ".html", ".js", ".ts", ".json"}
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\\?")
