@@ -1,6 +1,6 @@
 """The lake: entries that `headgate-pipeline archive` wrote, as a table.
 
-Needs `pip install 'headgate[lake]'`, and neither a gateway nor Spark.
+Needs the extra `lake`, and neither a gateway nor Spark.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read_lake(
 
     Raises:
         NotInLake: there is no lake, or nothing of the stream in it.
-        PackageMissing: `pip install 'headgate[lake]'`.
+        PackageMissing: the extra `lake` is not installed.
         ValueError: a value does not fit the schema, or a bound is no id.
     """
     low, high = _bound(start, _LOWEST), _bound(end, _HIGHEST)
@@ -88,7 +88,7 @@ def _dataset(lake: str) -> Any:
         from deltalake import DeltaTable  # noqa: PLC0415 - a client does without
     except ImportError:
         raise tables.PackageMissing(
-            "a lake needs deltalake: pip install 'headgate[lake]'"
+            "a lake needs deltalake: install the extra headgate[lake]"
         ) from None
     if not DeltaTable.is_deltatable(lake):
         raise NotInLake(f"{lake} is not a lake: there is no Delta table in it")
