@@ -41,7 +41,17 @@ _LOOK_S = 1
     As a service:      headgate-pipeline archive --pattern 'orders-.*' --lake lake --trigger 5s
     """
 )
-@options("streams", "pattern", "lake", "checkpoint", "trigger", "max_offsets", "master", "dry_run")
+@options(
+    "streams",
+    "pattern",
+    "lake",
+    "checkpoint",
+    "trigger",
+    "max_offsets",
+    "master",
+    "verbose",
+    "dry_run",
+)
 @click.option("--allow-gap", is_flag=True, help="Go on if entries are gone that were to be read.")
 def main(flags: Flags, *, allow_gap: bool) -> None:
     """Archive streams."""

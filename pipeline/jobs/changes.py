@@ -26,7 +26,7 @@ _SHOWN_MAX = 10_000
                        --lake lake --out users.parquet
     """
 )
-@options("streams", "pattern", "lake?", "master")
+@options("streams", "pattern", "lake?", "master", "verbose")
 @click.option("--key", required=True, help="Fields that say whose state it is, by comma.")
 @click.option("--deleted", metavar="FIELD=VALUE", help="An entry with this value ends its key.")
 @click.option("--out", help="Write Parquet here instead of saying the rows.")

@@ -34,7 +34,7 @@ _HOUR_MS = 3_600_000
     Every night:   headgate-pipeline compact --lake lake
     """
 )
-@options("lake", "streams", "master", "dry_run")
+@options("lake", "streams", "master", "verbose", "dry_run")
 @click.option(
     "--file-mb",
     type=click.IntRange(1, 4096),

@@ -32,7 +32,7 @@ _ORIGIN = ("_stream", "_id", "_group", "_deliveries", "_reason")
     Back with them:  headgate-pipeline deadletters --streams orders-dead --redrive
     """
 )
-@options("streams", "pattern", "master", "dry_run")
+@options("streams", "pattern", "master", "verbose", "dry_run")
 @click.option("--redrive", is_flag=True, help="Send them back to where they came from.")
 @click.option("--out", help="Write Parquet here instead of saying the rows.")
 def main(flags: Flags, *, redrive: bool, out: str | None) -> None:

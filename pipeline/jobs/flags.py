@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +19,7 @@ from headgate.pipeline.address import URL
 from headgate.pipeline.client import Client, Cursor, Plan
 from headgate.pipeline.credential import TOKEN_VARIABLE, credential_of
 from headgate.pipeline.jobs.duration import Duration, milliseconds
+from headgate.pipeline.jobs.report import without_noise
 from headgate.pipeline.jobs.url import ca_option, insecure_option, token_file_option, url_option
 from headgate.pipeline.offsets import BEGINNING, literal_prefix
 
@@ -45,6 +47,7 @@ class Flags:
     insecure: bool = False
     master: str | None = None
     on_spark: bool = False
+    verbose: bool = False
     as_json: bool = False
     streams: str | None = None
     pattern: str | None = None
@@ -119,17 +122,23 @@ class Flags:
 
         from headgate.pipeline.session import session  # noqa: PLC0415
 
-        for name in _LOGGERS:
-            PySparkLogger.getLogger(name).disabled = True
-        return session(
+        start = partial(
+            session,
             app=f"headgate {job}",
             master=None if self._is_remote else self.master,
             remote=self.master if self._is_remote else None,
-            conf={
-                "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
-                "spark.log.level": "OFF",  # what goes wrong is told in one line
-            },
         )
+        if self.verbose:
+            return start(conf={"spark.ui.showConsoleProgress": "true"})
+        for name in _LOGGERS:
+            PySparkLogger.getLogger(name).disabled = True
+        with without_noise():
+            return start(
+                conf={
+                    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
+                    "spark.log.level": "OFF",  # what goes wrong is told in one line
+                }
+            )
 
     def source(self, reader: Reader, stream: str | None = None) -> Reader:
         """Return a reader of the chosen streams, or of this one: whole entries, nothing lost."""
@@ -212,6 +221,7 @@ _OPTIONS: dict[str, Callable[[Callable[..., None]], Callable[..., None]]] = {
     "on_spark": click.option(
         "--spark", "on_spark", is_flag=True, help="On Spark, also what would fit into memory."
     ),
+    "verbose": click.option("--verbose", is_flag=True, help="Show what Spark itself has to say."),
     "lake": click.option("--lake", required=True, help="Path of the lake, a Delta table."),
     "lake?": click.option("--lake", default="", help="Path of the lake, a Delta table."),
     "checkpoint": click.option(

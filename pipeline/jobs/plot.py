@@ -93,7 +93,7 @@ _PAGE = """\
     an entry is: ISO 8601, a year, or seconds or milliseconds since 1970.
     """
 )
-@options("streams", "pattern", "lake?", "master", "on_spark")
+@options("streams", "pattern", "lake?", "master", "verbose", "on_spark")
 @click.option("--time", metavar="FIELD", help="Draw by the time in this field, and not by ids.")
 @click.option("--out", default="headgate.html", show_default=True, help="The file to write.")
 def main(flags: Flags, *, time: str | None, out: str) -> None:

@@ -92,7 +92,7 @@ class ReplayPlan(NamedTuple):
     With --checkpoint each entry is appended exactly once, however often the job is run again.
     """
 )
-@options("streams", "lake?", "checkpoint", "master", "dry_run")
+@options("streams", "lake?", "checkpoint", "master", "verbose", "dry_run")
 @click.option("--to", "target", required=True, help="Stream to append to; {stream} is its origin.")
 @click.option(
     "--ids",

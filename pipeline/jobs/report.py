@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import click
 
 Row = Mapping[str, object]
 _WIDTH_MAX = 60
 _PERIOD_S = 1.0
+_STDERR = 2
 
 
 def answer(rows: Sequence[Row], *, as_json: bool, nothing: str = "nothing") -> None:
@@ -79,6 +83,27 @@ class ProgressLine:
         elif self._printed_done != self.done:
             click.echo(text, err=True)
         self._printed_done = self.done
+
+
+@contextmanager
+def without_noise() -> Iterator[None]:
+    """Keep to itself what others write on standard error meanwhile; if they fail, show it.
+
+    A process that is started meanwhile, such as Java, stays as quiet for the rest of its life.
+    """
+    sys.stderr.flush()
+    stderr = os.dup(_STDERR)
+    with tempfile.TemporaryFile() as noise:
+        os.dup2(noise.fileno(), _STDERR)
+        try:
+            yield
+        except BaseException:
+            noise.seek(0)
+            os.write(stderr, noise.read())
+            raise
+        finally:
+            os.dup2(stderr, _STDERR)
+            os.close(stderr)
 
 
 def _text(value: object) -> str:

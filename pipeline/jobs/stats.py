@@ -33,7 +33,17 @@ _WINDOWS_MAX = 100_000
     """
 )
 @options(
-    *("streams", "pattern", "lake?", "checkpoint", "trigger", "max_offsets", "master", "on_spark")
+    *(
+        "streams",
+        "pattern",
+        "lake?",
+        "checkpoint",
+        "trigger",
+        "max_offsets",
+        "master",
+        "verbose",
+        "on_spark",
+    )
 )
 @click.option(
     "--window", type=Duration(), default="1m", show_default=True, help="Length of a window."

@@ -37,7 +37,7 @@ from headgate.pipeline.offsets import (
     Every hour:   headgate-pipeline trim --streams orders --lake lake --keep 1d
     """
 )
-@options("streams", "pattern", "lake", "master", "on_spark", "dry_run")
+@options("streams", "pattern", "lake", "master", "verbose", "on_spark", "dry_run")
 @click.option("--keep", default="0s", type=Duration(ms_min=0), help="Younger entries stay: 6h, 7d.")
 @click.option("--past-groups", is_flag=True, help="Take entries that groups have not settled, too.")
 def main(flags: Flags, *, keep: int, past_groups: bool) -> None:

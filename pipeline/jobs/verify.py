@@ -32,7 +32,7 @@ _RANGES = 256  # per stream: as many rows are compared on the driver
     Before a trim:   headgate-pipeline verify --streams orders --lake lake
     """
 )
-@options("streams", "pattern", "lake", "master", "on_spark")
+@options("streams", "pattern", "lake", "master", "verbose", "on_spark")
 def main(flags: Flags) -> None:
     """Verify the lake."""
     lake = Lake(flags.lake)

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from headgate.pipeline.cli import main, message_of
 from headgate.pipeline.lake import Lake
 from tests.pipeline.gateway import ROOT, Gateway
+from tests.pipeline.jobs import SHORT_LIVED
 
 JOBS = [
     *("archive", "compact", "trim", "replay", "verify", "stats", "lag", "deadletters", "changes"),
@@ -128,6 +129,14 @@ def test_of_an_error_in_a_task_the_last_line_of_its_traceback_is_said() -> None:
     assert message_of(RuntimeError(text)) == "entries of 'orders' were trimmed"
     assert message_of(RuntimeError("first\nsecond")) == "first"
     assert message_of(RuntimeError()) == "RuntimeError"
+
+
+def test_spark_and_java_are_quiet(gateway: Gateway, name: str) -> None:
+    gateway.append(name, [{"n": "1"}])
+    env = {"HEADGATE_URL": gateway.url, "JDK_JAVA_OPTIONS": SHORT_LIVED}
+    code, _, err = run("changes", "--streams", name, "--key", "n", env=env)
+    assert (code, err.count("\n")) == (0, 1), err
+    assert err.startswith("changes: 1 of 1 entries")
 
 
 # The doctor.
