@@ -82,6 +82,11 @@ class Checkpoint:
             out.write(json.dumps(note, sort_keys=True).encode())
         self._files.move(new, f"{self._root}/{name}")
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a query has."""
+        return self._text("metadata") is not None
+
     def query(self) -> str:
         """Return the id of the query, the same over all its runs.
 

@@ -183,6 +183,11 @@ class Lake:
         last = self._table().transaction_version(query)
         return last is not None and last >= batch
 
+    def next_batch(self, query: str) -> int:
+        """Return the number of the batch behind the last one that the query committed."""
+        last = self._table().transaction_version(query)
+        return 0 if last is None else last + 1
+
     def admit(self, ranges: Mapping[str, Held], *, allow_gap: bool = False) -> dict[str, str]:
         """Return per stream up to where the lake has what a batch brings: that is to be left out.
 

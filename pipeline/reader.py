@@ -89,6 +89,10 @@ class _Reader:
             for batch in entries:
                 yield self._rows.of(span.stream, batch)
 
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
     def _from_gateway(self, span: Range) -> Iterator[pa.RecordBatch]:
         """Yield the entries of a range; where the connection breaks, go on behind the last one."""
         after = span.after
@@ -390,8 +394,8 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self._tasks(hot, cold)
 
     def stop(self) -> None:
-        """Close the connections."""
-        self._client.close()
+        """End the query."""
+        self.close()
 
     def _current_names(self, positions: Mapping[str, Position]) -> list[str]:
         """Return the streams to be read: known ones, and those of the pattern that came to be."""

@@ -21,6 +21,7 @@ from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import Held, Lake, is_lake
 from headgate.pipeline.lakefile import WRITTEN, files_of, write_rows
+from headgate.pipeline.memory import archive as in_memory
 from headgate.pipeline.offsets import BEGINNING, Position, earlier, is_before
 
 if TYPE_CHECKING:
@@ -42,15 +43,8 @@ _LOOK_S = 1
     """
 )
 @options(
-    "streams",
-    "pattern",
-    "lake",
-    "checkpoint",
-    "trigger",
-    "max_offsets",
-    "master",
-    "verbose",
-    "dry_run",
+    *("streams", "pattern", "lake", "checkpoint", "trigger", "max_offsets", "master"),
+    *("on_spark", "verbose", "dry_run"),
 )
 @click.option("--allow-gap", is_flag=True, help="Go on if entries are gone that were to be read.")
 def main(flags: Flags, *, allow_gap: bool) -> None:
@@ -66,7 +60,8 @@ def main(flags: Flags, *, allow_gap: bool) -> None:
             if held is not None and held.epoch == plan.epoch:
                 start[stream] = held.to
         cursors = [Cursor(stream, start.get(stream, BEGINNING)) for stream in streams]
-        todo = {plan.stream: plan.backlog for plan in client.plan(cursors)}
+        todo_plans = client.plan(cursors)
+        todo = {plan.stream: plan.backlog for plan in todo_plans}
     if flags.dry_run or lake is None:
         rows = [
             {"stream": stream, "after": start.get(stream, BEGINNING), "entries": todo[stream]}
@@ -74,8 +69,20 @@ def main(flags: Flags, *, allow_gap: bool) -> None:
         ]
         answer(rows, as_json=flags.as_json)
         return
-    progress = ProgressLine("archive", sum(todo.values()) if flags.trigger == "once" else None)
-    run(flags, lake, start, allow_gap=allow_gap, on_progress=progress.advance)
+    total = sum(todo.values()) if flags.trigger == "once" else None
+    progress = ProgressLine("archive", total)
+    if _may_do_without_spark(flags, lake) and flags.fits_into_memory("archive", total or 0):
+        with flags.client() as client:
+            count = in_memory.run(
+                flags,
+                lake,
+                todo_plans,
+                allow_gap=allow_gap,
+                behind_gaps=partial(behind_gaps, client),
+            )
+        progress.advance(count)
+    else:
+        run(flags, lake, start, allow_gap=allow_gap, on_progress=progress.advance)
     progress.finish()
     rows = []
     for stream in streams:
@@ -88,6 +95,18 @@ def main(flags: Flags, *, allow_gap: bool) -> None:
             }
         )
     answer(rows, as_json=flags.as_json)
+
+
+def _may_do_without_spark(flags: Flags, lake: Lake) -> bool:
+    """Return whether no query of Spark has noted, or is to note, how far it is."""
+    if flags.checkpoint is not None or flags.max_offsets is not None:
+        return False
+    return not Checkpoint(lake.checkpoint(_query_name(flags))).has_begun
+
+
+def _query_name(flags: Flags) -> str:
+    subscription = flags.streams or flags.pattern or ""
+    return f"archive-{zlib.crc32(f'{flags.url} {subscription}'.encode()):08x}"
 
 
 def run(
@@ -108,8 +127,7 @@ def run(
         on_progress: is called with the number of entries each time some are in the lake.
     """
     subscription = flags.streams or flags.pattern or ""
-    name = f"archive-{zlib.crc32(f'{flags.url} {subscription}'.encode()):08x}"
-    checkpoint = Checkpoint(flags.checkpoint or lake.checkpoint(name))
+    checkpoint = Checkpoint(flags.checkpoint or lake.checkpoint(_query_name(flags)))
     checkpoint.claim({"job": "archive", "lake": lake.path, "streams": subscription})
     spark = flags.spark("archive")
     reader = flags.source(spark.readStream)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +19,11 @@ from headgate.pipeline.jobs.entries import COLUMNS, start_of
 from headgate.pipeline.jobs.flags import Flags
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.offsets import BEGINNING, parse_id
-from headgate.pipeline.schema import behind, up_to
-from headgate.pipeline.source import HeadgateDataSource
+from headgate.pipeline.options import read_options
+from headgate.pipeline.reader import BatchReader
+from headgate.pipeline.schema import Rows, behind, entry_schema, up_to
+
+_SCHEMA = entry_schema(is_binary=True, is_array=True)
 
 
 def read(flags: Flags, plans: Mapping[str, Plan]) -> Iterator[pa.RecordBatch]:
@@ -37,7 +41,7 @@ def read(flags: Flags, plans: Mapping[str, Plan]) -> Iterator[pa.RecordBatch]:
     options = flags.source_options()
     if any(after != BEGINNING for after in start.values()):
         options["startingOffsets"] = json.dumps(start)
-    yield from _read_live(options)
+    yield from read_live(options)
 
 
 def read_range(flags: Flags, stream: str, after: str, to: str) -> Iterator[pa.RecordBatch]:
@@ -46,7 +50,7 @@ def read_range(flags: Flags, stream: str, after: str, to: str) -> Iterator[pa.Re
         "startingOffsets": json.dumps({stream: after}),
         "endingOffsets": json.dumps({stream: to}),
     }
-    return _read_live(flags.source_options(stream) | ends)
+    return read_live(flags.source_options(stream) | ends)
 
 
 def read_lake(
@@ -106,11 +110,10 @@ def _bare(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*columns, *lists], schema=_BARE)
 
 
-def _read_live(options: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-    """Yield what the connector reads, task after task."""
-    source = HeadgateDataSource({name.lower(): value for name, value in options.items()})
-    reader = source.reader(source.schema())
-    for task in reader.partitions():
-        for batch in reader.read(task):
-            assert isinstance(batch, pa.RecordBatch)
-            yield batch
+def read_live(options: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    """Yield what the connector reads with these options, task after task."""
+    given = {name.lower(): value for name, value in options.items()}
+    reader = BatchReader(read_options(given, is_query=False), Rows(_SCHEMA))
+    with closing(reader):
+        for task in reader.partitions():
+            yield from reader.read(task)

@@ -156,8 +156,31 @@ def test_a_second_run_goes_on_and_a_lost_checkpoint_doubles_nothing(
     assert (held.after, held.to) == ("0-0", ids[-1])
 
 
-def test_entries_are_archived_as_they_are(
+def test_runs_in_memory_and_on_spark_go_on_after_each_other(
     gateway: Gateway, command: Command, name: str, tmp_path: Path
+) -> None:
+    lake = str(tmp_path / "lake")
+    words = ("archive", "--streams", f"{name},{name}-empty", "--lake", lake)
+    gateway.http.put(f"/v1/streams/{name}-empty").raise_for_status()
+    ids: list[str] = []
+    for at, way in enumerate([(), (), ("--spark",), ()]):
+        ids += gateway.append(name, [{"n": str(at)}] * 3)
+        _, progress = command.run(*words, *way)
+        assert "3 of 3 entries" in progress
+        assert ("without Spark" in progress) == (at < 2)  # a checkpoint of Spark is gone on with
+    _, progress = command.run(*words)
+    archived = [
+        entry_id for batch in Lake(lake).arrow(name) for entry_id in batch["id"].to_pylist()
+    ]
+    assert archived == ids
+    held = Lake(lake).held(name)
+    assert held is not None
+    assert (held.after, held.to) == ("0-0", ids[-1])
+
+
+@pytest.mark.parametrize("way", [(), ("--spark",)], ids=["in memory", "on Spark"])
+def test_entries_are_archived_as_they_are(
+    gateway: Gateway, command: Command, name: str, tmp_path: Path, way: tuple[str, ...]
 ) -> None:
     gateway.append_entries(
         name,
@@ -167,7 +190,7 @@ def test_entries_are_archived_as_they_are(
         ],
     )
     lake = str(tmp_path / "lake")
-    command.run("archive", "--streams", name, "--lake", lake)
+    command.run("archive", "--streams", name, "--lake", lake, *way)
     fields = [row for batch in Lake(lake).arrow(name) for row in batch["fields"].to_pylist()]
     assert fields == [[("b", b"1"), ("a", b"2"), ("b", b"3")], [("blob", b"\xff\x00")]]
     [row] = command.rows("verify", "--streams", name, "--lake", lake)
@@ -200,10 +223,11 @@ def test_a_checkpoint_of_another_query_is_refused(
     assert "belongs to another query: its lake is" in error
 
 
+@pytest.mark.parametrize("way", [(), ("--spark",)], ids=["in memory", "on Spark"])
 def test_what_was_trimmed_before_it_was_archived_is_said(
-    gateway: Gateway, command: Command, name: str, tmp_path: Path
+    gateway: Gateway, command: Command, name: str, tmp_path: Path, way: tuple[str, ...]
 ) -> None:
-    words = ("archive", "--streams", name, "--lake", str(tmp_path / "lake"))
+    words = ("archive", "--streams", name, "--lake", str(tmp_path / "lake"), *way)
     gateway.append(name, [{"n": "1"}])
     command.run(*words)
     [lost, last] = gateway.append(name, [{"n": "2"}, {"n": "3"}])

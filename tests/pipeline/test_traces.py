@@ -65,7 +65,7 @@ def test_the_archive_job_runs_with_a_key_that_may_only_read(guarded: Guarded, fo
     words = ("archive", "--url", guarded.gateway.url, "--streams", guarded.stream)
     lake = str(folder / "lake")
     code, text = run(
-        *("headgate.pipeline.cli", *words, "--lake", lake),
+        *("headgate.pipeline.cli", *words, "--lake", lake, "--spark"),
         HEADGATE_TOKEN=guarded.reading_key,
         PYSPARK_SUBMIT_ARGS=f"{conf} pyspark-shell",
     )
