@@ -176,12 +176,22 @@ def _look(mallinfo: Callable[[], _Allocation], streams_bytes: Callable[[], int])
 
 
 async def keep_few_new() -> None:
-    """Collect garbage whenever there are many new objects, until cancelled."""
+    """Collect garbage whenever there are many new objects, until cancelled.
+
+    Where Python has done so itself in the meantime, there is nothing to do.
+    """
+    collections = _collection_count()
     while True:
         await asyncio.sleep(_COUNT_S)
-        if len(gc.get_objects(generation=0)) >= _NEW_MAX:
+        before, collections = collections, _collection_count()
+        if collections == before and len(gc.get_objects(generation=0)) >= _NEW_MAX:
             _, looked_at_count, _ = gc.get_count()
             gc.collect(min(looked_at_count, 1))
+            collections = _collection_count()
+
+
+def _collection_count() -> int:
+    return sum(generation["collections"] for generation in gc.get_stats())
 
 
 def look_at_the_new_only() -> None:
