@@ -22,7 +22,6 @@ from headgate.app.cli.words import one_line
 from headgate.client.client import AsyncClient
 from headgate.client.entries import Delivery, encoded
 from headgate.client.job import Job
-from headgate.client.problems import HeadgateError
 
 _HELP = """\
 Work the entries of a group off: for each of them COMMAND is run.
@@ -77,18 +76,15 @@ async def command(
         raise click.ClickException(f"there is no command {words[0]!r}")
     runs = _Runs(words, limit=limit, as_json=as_json)
     runs.stop_at_signals()
-    try:
-        await gateway.group(stream, group).work(
-            runs.handle,
-            concurrency=concurrency if limit is None else min(concurrency, limit),
-            consumer=consumer,
-            credit=concurrency,
-            claim_idle_ms=claim_idle,
-            on_error=runs.report,
-            stop=runs.stop,
-        )
-    except* HeadgateError as errors:
-        raise errors.exceptions[0] from None
+    await gateway.group(stream, group).work(
+        runs.handle,
+        concurrency=concurrency if limit is None else min(concurrency, limit),
+        consumer=consumer,
+        credit=concurrency,
+        claim_idle_ms=claim_idle,
+        on_error=runs.report,
+        stop=runs.stop,
+    )
 
 
 class _Failed(Exception):
