@@ -53,13 +53,13 @@ async def test_it_greets_with_https_and_is_healthy(gateway: Gateway) -> None:
 async def test_commands_of_others_want_a_good_certificate(
     gateway: Gateway, authority: Authority, tmp_path: Path
 ) -> None:
-    ended = await headgate(gateway.url, "streams")
+    ended = await headgate(gateway.url, "stream", "list")
     assert ended.code == 1
     assert "is not trusted" in ended.error
 
     trusted = tmp_path / "ca.pem"
     trusted.write_text(ssl.DER_cert_to_PEM_cert(authority.trust.get_ca_certs(binary_form=True)[-1]))
-    assert (await headgate(gateway.url, "streams", "--ca", str(trusted))).code == 0
+    assert (await headgate(gateway.url, "stream", "list", "--ca", str(trusted))).code == 0
 
 
 async def test_peers_without_a_handshake_leave_the_log_quiet(gateway: Gateway) -> None:
