@@ -92,8 +92,7 @@ class RespSession:
         self._is_finishing = False
         self.began_s = self.active_s = asyncio.get_running_loop().time()
         self.last_command = b"NULL"
-        self._waiting: asyncio.Task[Reply] | None = None  # a read that blocks,
-        self._waiting_since_s = 0.0  # and when it began
+        self._waiting: asyncio.Task[Reply] | None = None  # a read that blocks
         self._unblocked_by: bytes | None = None  # why it ends before its time
         self._has_heard_all = False  # the client sends no more
         self._patience = Patience()  # with a client that has to send more slowly
@@ -178,12 +177,10 @@ class RespSession:
     def end_input(self) -> None:
         """Note that the client sends no more: with a read that blocks, the connection ends.
 
-        It ends soon, as the client has gone in most cases, and must not be given anything. But a
-        read that has just begun may find what is there.
+        It ends at once, as the client has gone in most cases, and must not be given anything.
         """
         self._has_heard_all = True
-        if self._waiting is not None:
-            self._expect_soon(self._waiting)
+        self._give_up()
 
     def switch(self, flag: str, *, is_on: bool) -> None:
         """Show a flag in CLIENT LIST, or not."""
@@ -327,9 +324,8 @@ class RespSession:
         if self.clients.is_paused:
             await self._wait_for_pause([words])
         self._waiting = asyncio.ensure_future(self.runner.run(words))
-        self._waiting_since_s = asyncio.get_running_loop().time()
         if self._has_heard_all:
-            self._expect_soon(self._waiting)
+            asyncio.get_running_loop().call_later(_LAST_READ_S, self._give_up)
         try:
             await self.replies.add(await self._waiting)
         except Draining:
@@ -349,16 +345,11 @@ class RespSession:
         finally:
             self._waiting = None
 
-    def _expect_soon(self, read: asyncio.Task[Reply]) -> None:
-        """End the connection if a read blocks for longer than it takes to get what is there."""
-        end_s = self._waiting_since_s + _LAST_READ_S
-        asyncio.get_running_loop().call_at(end_s, self._give_up, read)
-
-    def _give_up(self, read: asyncio.Task[Reply]) -> None:
-        """End the connection if a read still blocks."""
-        if self._waiting is read and not read.done():
+    def _give_up(self) -> None:
+        """End the connection if a read blocks."""
+        if self._waiting is not None and not self._waiting.done():
             self._is_finishing = True
-            read.cancel()
+            self._waiting.cancel()
             self.wire.finish()
 
     def _runner(self) -> Commands:

@@ -3,12 +3,11 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, running, until
+from tests.api.conftest import Live, until
 from tests.api.resp.talk import Talk, command
 
 
@@ -231,14 +230,3 @@ async def test_a_read_that_has_failed_does_not_wait(live: Live) -> None:
     client.end()
     await client.hear(b"-ERR timeout is not an integer or out of range\r\n+PONG\r\n")
     await client.hear_end()
-
-
-async def test_a_read_gets_what_is_there_though_its_client_sends_no_more(tmp_path: Path) -> None:
-    async with running(Settings(redis_port=0, data_dir=tmp_path)) as live:
-        client = await Talk.open(live.redis_port)
-        await client.say(b"XADD s 1-1 a b\r\nXGROUP CREATE s g 0\r\n", b"$3\r\n1-1\r\n+OK\r\n")
-        client.send(b"XREADGROUP GROUP g c BLOCK 1000 STREAMS s >\r\nPING\r\n")
-        client.end()
-        entry = b"*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n"
-        await client.hear(b"*1\r\n*2\r\n$1\r\ns\r\n*1\r\n" + entry + b"+PONG\r\n")
-        await client.hear_end()
