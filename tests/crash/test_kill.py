@@ -21,7 +21,7 @@ from tests.crash.gateway import END_S_MAX, Gateway
 from tests.crash.history import History, State
 from tests.crash.load import Load, begin
 
-ROUNDS = int(os.environ.get("HEADGATE_TEST_KILLS", "10"))
+ROUNDS = int(os.environ.get("HEADGATE_TEST_KILLS", "6"))
 KILLS_ENGINE = os.environ.get("HEADGATE_TEST_KILLED") == "engine"
 POLICIES = ["always", "always", "always", "everysec", "no"]
 """A process that is killed takes nothing with it that it has written, whatever the policy."""

@@ -1,6 +1,7 @@
-"""A React page with three hooks in twelve tabs: they show everything, and share the work."""
+"""A React page with three hooks in many tabs: they show everything, and share the work."""
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.sdk.workshop import output_of
 
 __all__ = ["browser"]
 
-TABS = 12
+TABS = int(os.environ.get("HEADGATE_TEST_TABS", "8"))  # by hand: 12
 ENTRIES = 20
 TOKEN_S = 10.0
 SECRET = "a secret of the issuer and the gateway"
@@ -133,9 +134,7 @@ async def tabs(browser: Browser, place: Place, pages_url: str) -> AsyncIterator[
     assert errors == []
 
 
-async def test_twelve_tabs_show_everything_and_share_the_work(
-    place: Place, tabs: list[Page]
-) -> None:
+async def test_many_tabs_show_everything_and_share_the_work(place: Place, tabs: list[Page]) -> None:
     """Hidden ones have no connection; reload, offline and a restart cost nothing."""
     first, *others = tabs
     await place.until_sockets(TABS)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS", "4"))
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "3"))
 """How long each fuzzer goes on."""
 
 CASE_S_MAX = 60

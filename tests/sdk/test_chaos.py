@@ -18,7 +18,7 @@ from tests.sdk.cut_way import Proxy
 from tests.sdk.typescript import program_folder
 from tests.sdk.workshop import tool
 
-ENTRIES = int(os.environ.get("HEADGATE_TEST_ENTRIES", "2000"))
+ENTRIES = int(os.environ.get("HEADGATE_TEST_ENTRIES", "1000"))
 ROUNDS = int(os.environ.get("HEADGATE_TEST_ROUNDS", "2"))
 BATCH = 50
 POISON_EVERY = 100
