@@ -25,7 +25,7 @@ from headgate.client.problems import (
     Unauthenticated,
     UnexpectedAnswer,
     Unreachable,
-    problem_of,
+    problem_in,
 )
 
 _CONNECT_S: Final = 5.0
@@ -180,9 +180,9 @@ class Calls:
     def _failure_of(self, answer: httpx.Response) -> Problem | UnexpectedAnswer:
         """Return what an answer that is no success says."""
         kind = answer.headers.get("content-type", "")
-        if kind.startswith("application/problem+json"):
-            return problem_of(json.loads(answer.content))
-        return UnexpectedAnswer(answer.status_code, self._url)
+        is_problem = kind.startswith("application/problem+json")
+        problem = problem_in(answer.content) if is_problem else None
+        return problem or UnexpectedAnswer(answer.status_code, self._url)
 
 
 class _Answer(dict[str, Any]):

@@ -32,6 +32,7 @@ class Conversation:
         """
         self.subscriptions: dict[str, Subscription] = {}
         self.is_open = False
+        self.was_served = False  # a subscription has stood on this connection
         self.reconnect_after_s: float | None = None  # as the gateway said before it stopped
         self.problem: Exception | None = None  # of the connection as a whole
         self.expires_at_ms: int | None = None  # when the token ends
@@ -80,7 +81,7 @@ class Conversation:
         """
         self.is_open = True
         self.problem = self.reconnect_after_s = None
-        self._frames, self.refused = [], []
+        self._frames, self.refused, self.was_served = [], [], False
         self.authenticate(token)
         for subscription in self.subscriptions.values():
             self._say(subscription.subscribe_frame())
@@ -135,6 +136,7 @@ class Conversation:
 
     def _about(self, subscription: Subscription, kind: str, frame: Mapping[str, Any]) -> None:
         if kind == "subscribed":
+            self.was_served = True
             subscription.subscribed(frame)
         elif kind == "state":
             subscription.changed(frame["state"])

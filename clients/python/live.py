@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 import time
 from collections.abc import Mapping
@@ -17,16 +16,13 @@ from websockets.typing import Subprotocol
 from headgate.client.address import Credential, is_loopback
 from headgate.client.backoff import backoff_s
 from headgate.client.conversation import SUBPROTOCOL, Conversation
-from headgate.client.problems import HeadgateError, Problem, Unauthenticated, problem_of
-from headgate.client.subscription import Closed, Subscription
+from headgate.client.problems import HeadgateError, Unauthenticated, problem_in
+from headgate.client.subscription import EXTEND_S, Closed, Subscription
 
 _FRAME_BYTES_MAX: Final = 64 * 2**20
 _OPEN_S: Final = 10.0
 _UNAUTHENTICATED: Final = 4401
 _TOO_BIG: Final = 1009
-
-_EXTEND_S: Final = 10.0
-"""How often the idle clock of what is held is restarted, unless the group claims earlier."""
 
 _RENEW_AHEAD_S: Final = 60.0
 
@@ -59,7 +55,7 @@ class Live:
         self._is_known = asyncio.Event()  # the gateway has told when the token ends
         self._conversation = Conversation(self._has_frames.set, self._is_known.set)
         self._task: asyncio.Task[None] | None = None
-        self._extend_s = _EXTEND_S
+        self._has_joined = asyncio.Event()  # a subscription that may have to be extended sooner
         self._is_refused = False  # the token was: take another one
 
     def subscribe(
@@ -72,9 +68,10 @@ class Live:
             credit: entries that may come before any is done with.
             claim_idle_ms: after which others take what is held, if it is not extended.
         """
-        if claim_idle_ms is not None:
-            self._extend_s = min(self._extend_s, max(claim_idle_ms / 3000, 0.05))
         subscription = self._conversation.add(wanted, credit=credit)
+        if claim_idle_ms is not None:
+            subscription.extend_s = min(EXTEND_S, max(claim_idle_ms / 3000, 0.05))
+            self._has_joined.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="headgate live connection")
         return subscription
@@ -112,12 +109,13 @@ class Live:
             failure: Exception | None = None
             why = "it was closed"
             try:
-                if await self._converse():
-                    attempt = 0
+                await self._converse()
             except ConnectionClosed as closed:
-                attempt, failure, why = 0, self._refusal_of(closed), _reason_of(closed)
+                failure, why = self._refusal_of(closed), _reason_of(closed)
+                if self._conversation.was_served:  # or else it is not to be asked again at once
+                    attempt = 0
             except InvalidStatus as refused:
-                failure, why = await self._refusal_of_handshake(refused), str(refused)
+                failure, why = self._refusal_of_handshake(refused), str(refused)
             except (OSError, InvalidHandshake, TimeoutError) as error:
                 why = str(error) or "nothing comes"  # it may be back soon
             except Exception as error:  # noqa: BLE001 it is raised where entries are awaited
@@ -135,8 +133,8 @@ class Live:
             await asyncio.sleep(backoff_s(attempt) if wait_s is None else wait_s)
             attempt += 1
 
-    async def _converse(self) -> bool:
-        """Talk over one connection until it ends; tells whether the gateway ended it well."""
+    async def _converse(self) -> None:
+        """Talk over one connection until it ends."""
         token = await self._credential.token(is_refused=self._is_refused)
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         async with connect(
@@ -161,18 +159,25 @@ class Live:
                 for task in tasks:
                     task.cancel()
                 await asyncio.wait(tasks)
-        return True
 
     async def _receive(self, socket: ClientConnection) -> None:
         loop = asyncio.get_running_loop()
         conversation = self._conversation
-        while True:
-            conversation.receive(await socket.recv())
-            if conversation.problem is None:
-                self._is_refused = False  # it was not the token that ended the last connection
-            for subscription, wait_s in conversation.refused:
-                loop.call_later(wait_s, conversation.resubscribe, subscription)
-            conversation.refused.clear()
+        retries: dict[str, asyncio.TimerHandle] = {}  # by the names of subscriptions
+        try:
+            while True:
+                conversation.receive(await socket.recv())
+                if conversation.problem is None:
+                    self._is_refused = False  # it was not the token that ended the last connection
+                for subscription, wait_s in conversation.refused:
+                    if subscription.name in retries:  # a problem comes first, and then its end
+                        retries[subscription.name].cancel()
+                    retry = loop.call_later(wait_s, conversation.resubscribe, subscription)
+                    retries[subscription.name] = retry
+                conversation.refused.clear()
+        finally:
+            for retry in retries.values():
+                retry.cancel()  # the next connection begins with all subscriptions
 
     async def _send(self, socket: ClientConnection) -> None:
         while True:
@@ -184,12 +189,21 @@ class Live:
 
     async def _extend(self) -> None:
         """Restart the idle clock of what is held, for as long as it is."""
+        loop = asyncio.get_running_loop()
+        subscriptions = self._conversation.subscriptions
+        extended_s = loop.time()
         while True:
-            await asyncio.sleep(self._extend_s)
-            for subscription in self._conversation.subscriptions.values():
-                if subscription.held:
-                    subscription.extend_all()
-                    self.say()
+            extend_s = min((each.extend_s for each in subscriptions.values()), default=EXTEND_S)
+            try:
+                async with asyncio.timeout_at(extended_s + extend_s):
+                    await self._has_joined.wait()
+                self._has_joined.clear()
+            except TimeoutError:
+                extended_s = loop.time()
+                for subscription in subscriptions.values():
+                    if subscription.held:
+                        subscription.extend_all()
+                        self.say()
 
     async def _renew(self) -> None:
         """Send a new token before the one in use ends."""
@@ -213,14 +227,10 @@ class Live:
             return self._conversation.problem or Refused(code, reason)
         return None
 
-    async def _refusal_of_handshake(self, refused: InvalidStatus) -> Exception | None:
+    def _refusal_of_handshake(self, refused: InvalidStatus) -> Exception | None:
         """Likewise, where the gateway answered the handshake with an error."""
         status = refused.response.status_code
-        body = refused.response.body or b""
-        try:
-            problem: Problem | None = problem_of(json.loads(body))
-        except ValueError:
-            problem = None
+        problem = problem_in(refused.response.body or b"")
         if isinstance(problem, Unauthenticated) or status == httpx.codes.UNAUTHORIZED:
             if self._credential.is_renewable and not self._is_refused:
                 self._is_refused = True

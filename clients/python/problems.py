@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -266,6 +267,15 @@ class Internal(Problem):
 
 
 PROBLEMS: dict[str, type[Problem]] = {each.code: each for each in Problem.__subclasses__()}
+
+
+def problem_in(body: bytes | bytearray) -> Problem | None:
+    """Return the exception for the body of an answer; None: it is no problem of a gateway."""
+    try:
+        problem = json.loads(body)
+    except ValueError:
+        return None
+    return problem_of(problem) if isinstance(problem, dict) else None
 
 
 def problem_of(problem: Mapping[str, Any]) -> Problem:

@@ -27,6 +27,9 @@ Settlement = tuple[Mode, int | None]
 _DONE_MAX: Final = 10_000
 """Entries whose acknowledgement is repeated if they come again."""
 
+EXTEND_S: Final = 10.0
+"""How often the idle clock of what is held is restarted, unless the group claims earlier."""
+
 FRAME_IDS_MAX: Final = 1_000
 """Entries that are settled by one frame."""
 
@@ -48,6 +51,7 @@ class Subscription:
         self.gap: Gap | None = None  # before the next entry
         self.failure: Exception | None = None  # why it has ended
         self.has_ended = False
+        self.extend_s = EXTEND_S
         self.lag: int | None = None
         self.consumer: str | None = wanted.get("consumer")
         self.held: dict[str, int] = {}  # deliveries of what is not settled

@@ -220,3 +220,20 @@ async def test_a_stopped_worker_takes_no_entries_that_come_meanwhile(
     assert len(handled) == 2
     info = await billing.info()
     assert info["pending"] == info["released"]
+
+
+async def test_a_job_is_extended_in_time_on_a_connection_that_was_there_before(
+    hg: headgate.AsyncClient,
+) -> None:
+    await filled(hg, 1, {"claim_idle_ms": 300})
+    billing = hg.group("orders", "billing")
+    async with hg.stream("orders").follow(after="0") as entries:
+        await anext(entries)  # the connection is open, and nothing has to be extended
+        async with billing.consume() as jobs, billing.consume() as others:
+            job = await anext(jobs)
+            waiting = asyncio.ensure_future(anext(others))
+            await asyncio.wait([waiting], timeout=1.0)
+            assert not waiting.done()
+            job.ack()
+            waiting.cancel()
+            await asyncio.wait([waiting])

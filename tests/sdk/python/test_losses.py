@@ -1,15 +1,18 @@
 """The Python client through losses: the gateway ends and begins again, connections are cut."""
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.typing import Subprotocol
 
 import headgate
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, running
+from tests.api.conftest import Live, running, until
 from tests.sdk.cut_way import Proxy
 
 
@@ -70,3 +73,68 @@ async def test_each_entry_is_acknowledged_once(
                     await working
                 proxy.target = None
     assert set(handled) == ids
+
+
+@pytest.mark.parametrize("body", ["no JSON", '"text"', "[]", "{}"])
+async def test_what_is_no_gateway_ends_a_follower(body: str) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 403 No\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, headgate.AsyncClient(f"127.0.0.1:{port}") as hg, asyncio.timeout(10):
+        with pytest.raises(headgate.HeadgateError):
+            await anext(hg.stream("orders").follow())
+
+
+async def test_a_gateway_that_ends_each_connection_is_asked_less_and_less() -> None:
+    times: list[float] = []
+
+    async def end(socket: ServerConnection) -> None:
+        times.append(asyncio.get_running_loop().time())
+        await socket.close(1013, "overloaded")
+
+    async with (
+        serve(end, "127.0.0.1", 0, subprotocols=[Subprotocol("headgate.v1.json")]) as server,
+        headgate.AsyncClient(f"127.0.0.1:{server.sockets[0].getsockname()[1]}") as hg,
+    ):
+        following = asyncio.ensure_future(anext(hg.stream("orders").follow()))
+        await until(lambda: len(times) == 5)
+        following.cancel()
+        await asyncio.wait([following])
+    assert times[-1] - times[0] > (0.1 + 0.2 + 0.4 + 0.8) / 2
+
+
+async def test_a_subscription_that_was_refused_is_tried_again_once() -> None:
+    asked: list[str] = []
+
+    async def talk(socket: ServerConnection) -> None:
+        async for text in socket:
+            asked.append(json.loads(text)["type"])
+            if len(asked) == 1:  # as when a read fails that had begun
+                problem = {"code": "unavailable", "retryable": True, "retry_after_ms": 50}
+                await say(socket, type="problem", sub="1", problem=problem)
+                await say(socket, type="unsubscribed", sub="1", reason="failed")
+            else:
+                await say(socket, type="subscribed", sub="1", position="0-0")
+                entry = {"id": f"{len(asked)}-0", "fields": {}}
+                await say(socket, type="entries", sub="1", entries=[entry], credit_left=9)
+
+    async with (
+        serve(talk, "127.0.0.1", 0, subprotocols=[Subprotocol("headgate.v1.json")]) as server,
+        headgate.AsyncClient(f"127.0.0.1:{server.sockets[0].getsockname()[1]}") as hg,
+        hg.stream("orders").follow() as entries,
+    ):
+        assert (await anext(entries)).id == "2-0"
+        waiting = asyncio.ensure_future(anext(entries))
+        await asyncio.wait([waiting], timeout=1.3)  # its end was noted after its problem
+        waiting.cancel()
+        await asyncio.wait([waiting])
+    assert asked == ["subscribe", "subscribe"]
+
+
+async def say(socket: ServerConnection, **frame: object) -> None:
+    await socket.send(json.dumps(frame))

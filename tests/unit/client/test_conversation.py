@@ -169,3 +169,14 @@ def test_the_end_of_a_token_is_known(talk: Talk) -> None:
     assert auth["token"] == "secret"
     talk.hear(type="authenticated", rid="auth", principal="p", expires_at_ms=5)
     assert talk.conversation.expires_at_ms == 5
+
+
+def test_whether_a_connection_has_served_is_known(talk: Talk) -> None:
+    talk.conversation.add({"stream": "s", "after": "0"}, credit=4)
+    talk.conversation.begin()
+    assert not talk.conversation.was_served
+    talk.hear(type="subscribed", sub="1", position="0-0")
+    assert talk.conversation.was_served
+    talk.conversation.lost()
+    talk.conversation.begin()
+    assert not talk.conversation.was_served
