@@ -13,6 +13,9 @@ from deploy.local_cluster.waiting import until
 EVENT_S_MAX = 30.0
 NAME = "streams"
 ASK_MS = 100
+# A sentinel promotes a replica that it has heard of within five of these. While the primary is
+# down it asks replicas once a second, however short the other periods are.
+PING_MS = 300
 
 
 class SentinelSet:
@@ -79,8 +82,9 @@ class SentinelSet:
         for sentinel in self.sentinels:
             sentinel.until_answers()
             # How often it asks the others how they are: what it has seen decides who is promoted.
-            for period in ["INFO-PERIOD", "PING-PERIOD", "PUBLISH-PERIOD"]:
+            for period in ["INFO-PERIOD", "PUBLISH-PERIOD"]:
                 sentinel.run("SENTINEL", "DEBUG", period, ASK_MS)
+            sentinel.run("SENTINEL", "DEBUG", "PING-PERIOD", PING_MS)
             # A busy machine stops it for a moment. It would do nothing for 30 s after that.
             sentinel.run("SENTINEL", "DEBUG", "TILT-PERIOD", ASK_MS)
         until(self._is_whole, EVENT_S_MAX, "the sentinels know the replica and each other")

@@ -77,6 +77,12 @@ async def next_line(process: asyncio.subprocess.Process) -> str:
         return (await process.stdout.readline()).decode().rstrip("\n")
 
 
+async def next_error_line(process: asyncio.subprocess.Process) -> str:
+    assert process.stderr is not None
+    async with asyncio.timeout(END_S_MAX):
+        return (await process.stderr.readline()).decode().rstrip("\n")
+
+
 class Terminal:
     """A command on a terminal."""
 

@@ -11,7 +11,14 @@ import pytest
 import trustme
 
 from headgate.app.settings import Settings
-from tests.api.commands.command_line import END_S_MAX, Ended, headgate, next_line, start
+from tests.api.commands.command_line import (
+    END_S_MAX,
+    Ended,
+    headgate,
+    next_error_line,
+    next_line,
+    start,
+)
 from tests.api.conftest import running
 from tests.key_files import EVERYTHING, Keys
 
@@ -254,12 +261,12 @@ async def test_a_tail_takes_the_new_token_of_its_file(tmp_path: Path) -> None:
         assert (await next_line(tail)).endswith(" n=1")
         file.write_text(new)
         await asyncio.to_thread(keys.revoke, old)
+        assert (await next_error_line(tail)).startswith("connection lost (")
         await headgate(live.url, *append, "n=2", HEADGATE_TOKEN=new)
         async with asyncio.timeout(END_S_MAX):
-            output, error = await tail.communicate()
+            output, _ = await tail.communicate()
 
     assert (tail.returncode, output.decode().split()[-1:]) == (0, ["n=2"])
-    assert error.startswith(b"connection lost (")
 
 
 async def test_a_tail_lives_as_long_as_its_key(tmp_path: Path) -> None:
