@@ -66,6 +66,8 @@ release-document: openapi ## what is now is what clients of this release know; o
 
 lock: .venv/dev.stamp ## pin the versions anew from pyproject.toml (ARGS=--upgrade for newer ones)
 	$(COMPILE) --extra server --extra arrow --output-file requirements.txt pyproject.toml
+	sed 's/^uvloop==[^ ]*$$/& ; sys_platform != "win32"/' requirements.txt > requirements.txt.new
+	mv requirements.txt.new requirements.txt
 	$(COMPILE) --extra server --extra arrow --extra tables --extra spark --extra connect --extra java --extra cluster --extra dev --constraint requirements.txt \
 		--output-file requirements-dev.txt pyproject.toml
 
@@ -77,6 +79,7 @@ packages:
 	@PYTHON=$(PYTHON) .ci/system-packages
 
 # Indexes and local wheels are the business of whoever installs, so they stay out of the pins.
+# pip-compile 7.6 loses the markers of extras: `lock` puts that of uvloop back.
 COMPILE = CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links $(ARGS)
 
