@@ -11,13 +11,16 @@ from headgate.app.cli.flags import (
     stream_argument,
 )
 from headgate.app.cli.listing import show_outcomes
+from headgate.app.cli.manual import CALL, epilog
 from headgate.client.blocking import Client
 
 
 @click.command(
     "ack",
     short_help="Acknowledge entries of a group.",
-    epilog="Example: headgate ack orders billing 1718000000000-0",
+    epilog=epilog(
+        "headgate ack orders billing 1718000000000-0", failed=f"{CALL}, or an entry was not pending"
+    ),
 )
 @stream_argument
 @group_argument
@@ -33,6 +36,6 @@ def command(
     as_json: bool,
     gateway: Client,
 ) -> None:
-    """Acknowledge entries: they are done. Ends with 1 if one of them was not pending."""
+    """Acknowledge entries: they are done."""
     outcomes = gateway.group(stream, group).ack(ids, consumer=consumer)
     show_outcomes(outcomes, "acked", as_json=as_json)

@@ -8,6 +8,7 @@ from typing import BinaryIO
 import click
 
 from headgate.app.cli.flags import Utf8, gateway_options, json_option, stream_argument
+from headgate.app.cli.manual import epilog
 from headgate.client.blocking import BlockingStream, Client
 from headgate.client.entries import Entry, Fields, Pairs, Value, decoded
 from headgate.client.problems import HeadgateError
@@ -33,7 +34,7 @@ sent as they come. What was appended is told by its id, one per line.
 """
 
 
-@click.command("append", help=_HELP, short_help="Append entries to a stream.")
+@click.command("append", help=_HELP, short_help="Append entries to a stream.", epilog=epilog())
 @stream_argument
 @click.argument("fields", nargs=-1, required=True, type=Utf8(), metavar="NAME=VALUE…|-")
 @click.option("--id", "entry_id", type=Utf8(), help="The entry's own id, instead of the next one.")

@@ -11,6 +11,7 @@ import click
 from headgate.app.cli.durations import Duration
 from headgate.app.cli.flags import gateway_options, json_option
 from headgate.app.cli.listing import show_item
+from headgate.app.cli.manual import epilog
 from headgate.client.client import AsyncClient
 from headgate.client.job import Job
 from headgate.client.problems import HeadgateError
@@ -28,7 +29,9 @@ headgate bench --for 10s --writers 4 --batch 100
 """
 
 
-@click.command("bench", help=_HELP, short_help="Put a load on the gateway, and measure.")
+@click.command(
+    "bench", help=_HELP, short_help="Put a load on the gateway, and measure.", epilog=epilog()
+)
 @click.option(
     "--for", "for_ms", type=Duration(), default=5_000, show_default="5s", help="How long."
 )

@@ -1,16 +1,22 @@
 """`headgate check`."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import click
 
+from headgate.app.cli.flags import json_option
+from headgate.app.cli.manual import epilog
 from headgate.app.runtime.loading import show_progress
 from headgate.engine.errors import Corrupt, NewerFormat, StreamError
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 
 
-@click.command("check", epilog="Example: headgate check --data-dir data")
+@click.command(
+    "check", epilog=epilog("headgate check --data-dir data", failed="damaged, and not repaired")
+)
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, exists=True, path_type=Path),
@@ -23,11 +29,9 @@ from headgate.engine.journal.disk import SystemDisk
     is_flag=True,
     help="Save everything up to the damage; what comes behind it is put into files of its own.",
 )
-def command(data_dir: Path, repair: bool) -> None:
-    """Read a data directory as a start does, and report what is there.
-
-    Ends with 1 if it is damaged and was not repaired.
-    """
+@json_option
+def command(data_dir: Path, repair: bool, as_json: bool) -> None:
+    """Read a data directory as a start does, and report what is there."""
     try:
         disk = SystemDisk(data_dir)
         kept = recovery.repair(disk) if repair else []
@@ -36,19 +40,33 @@ def command(data_dir: Path, repair: bool) -> None:
         can_help = isinstance(error, Corrupt) and not isinstance(error, NewerFormat)
         hint = "\n--repair saves what is before." if can_help and not repair else ""
         raise click.ClickException(f"{data_dir}: {error}{hint}") from None
-    for name in kept:
-        click.echo(f"put aside into {name}")
-    for name in recovery.names_in_use(disk):
-        click.echo(f"{name}  {disk.size_bytes(name)} bytes")
+    facts = _facts(disk, loaded, kept)
+    click.echo(json.dumps(facts) if as_json else _text(facts))
+
+
+def _facts(disk: SystemDisk, loaded: recovery.Loaded, kept: list[str]) -> dict[str, Any]:
     streams = loaded.keyspace.streams.values()
-    pending = sum(len(group.pel) for stream in streams for group in stream.groups.values())
-    entries = sum(stream.log.length for stream in streams)
-    click.echo(
-        f"{loaded.position} records: {len(streams)} streams, {entries} entries, {pending} pending"
+    names = recovery.names_in_use(disk)
+    return {
+        "put_aside": kept,
+        "files": [{"name": name, "size_bytes": disk.size_bytes(name)} for name in names],
+        "records": loaded.position,
+        "streams": len(streams),
+        "entries": sum(stream.log.length for stream in streams),
+        "pending": sum(len(group.pel) for stream in streams for group in stream.groups.values()),
+        "torn": None if loaded.torn is None else loaded.torn._asdict(),
+    }
+
+
+def _text(facts: dict[str, Any]) -> str:
+    lines = [f"put aside into {name}" for name in facts["put_aside"]]
+    lines += [f"{file['name']}  {file['size_bytes']} bytes" for file in facts["files"]]
+    lines.append(
+        "{records} records: {streams} streams, {entries} entries, {pending} pending".format(**facts)
     )
-    if loaded.torn is not None:
-        torn = loaded.torn
-        click.echo(
-            f"{torn.name} is torn at byte {torn.offset}: {torn.why}. The {torn.size_bytes} bytes "
-            "behind were never promised to anybody; the next start puts them aside."
+    if facts["torn"] is not None:
+        lines.append(
+            "{name} is torn at byte {offset}: {why}. The {size_bytes} bytes behind were never "
+            "promised to anybody; the next start puts them aside.".format(**facts["torn"])
         )
+    return "\n".join(lines)

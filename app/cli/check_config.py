@@ -12,6 +12,8 @@ from pydantic.fields import FieldInfo
 
 from headgate.app.cli import serve
 from headgate.app.cli.configuration import config_option, settings_from
+from headgate.app.cli.flags import json_option
+from headgate.app.cli.manual import epilog
 from headgate.app.settings import Settings
 
 _PAGE = """\
@@ -32,18 +34,25 @@ the pod leaves them out.
 """
 
 
-@click.command("check-config", epilog="Example: headgate check-config --config headgate.toml")
+@click.command(
+    "check-config",
+    epilog=epilog("headgate check-config --config headgate.toml", failed="a setting is wrong"),
+)
 @config_option
 @click.option("--markdown", is_flag=True, help="Print a table of all there are instead.")
-def command(config: Path | None, markdown: bool) -> None:
+@json_option
+def command(config: Path | None, markdown: bool, as_json: bool) -> None:
     """Show the settings that `serve` would use, or say what is wrong with them."""
     if markdown:
         click.echo(_PAGE + "\n".join(_rows()))
         return
-    settings = settings_from(config, {})
+    settings = settings_from(config, {}).model_dump(mode="json")
+    if as_json:
+        click.echo(json.dumps(settings, ensure_ascii=False))
+        return
     lines = {
         f"{name} = {json.dumps(value)}": Settings.model_fields[name].description
-        for name, value in settings.model_dump(mode="json").items()
+        for name, value in settings.items()
     }
     for line, description in lines.items():
         click.echo(f"{line:<{max(map(len, lines))}}  # {description}")

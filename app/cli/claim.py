@@ -11,13 +11,14 @@ from headgate.app.cli.flags import (
     stream_argument,
 )
 from headgate.app.cli.listing import show_entries
+from headgate.app.cli.manual import epilog
 from headgate.client.blocking import Client
 
 
 @click.command(
     "claim",
     short_help="Take over pending entries of other consumers.",
-    epilog="Example: headgate claim orders billing --consumer me --min-idle 5m",
+    epilog=epilog("headgate claim orders billing --consumer me --min-idle 5m"),
 )
 @stream_argument
 @group_argument

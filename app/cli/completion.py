@@ -3,6 +3,8 @@
 import click
 from click.shell_completion import get_completion_class
 
+from headgate.app.cli.manual import epilog
+
 _HELP = """\
 Print the script by which a shell completes commands, flags, streams and groups.
 
@@ -15,7 +17,12 @@ Names are asked of the gateway at HEADGATE_URL, and not completed if it is not t
 """
 
 
-@click.command("completion", help=_HELP, short_help="Print a script for the shell's completion.")
+@click.command(
+    "completion",
+    help=_HELP,
+    short_help="Print a script for the shell's completion.",
+    epilog=epilog(failed=""),
+)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:

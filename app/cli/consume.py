@@ -18,6 +18,7 @@ from headgate.app.cli.flags import (
     patient_gateway_options,
     stream_argument,
 )
+from headgate.app.cli.manual import epilog
 from headgate.app.cli.words import one_line
 from headgate.client.client import AsyncClient
 from headgate.client.entries import Delivery, encoded
@@ -40,7 +41,12 @@ these commands, too.
 """
 
 
-@click.command("consume", help=_HELP, short_help="Run a command for each entry of a group.")
+@click.command(
+    "consume",
+    help=_HELP,
+    short_help="Run a command for each entry of a group.",
+    epilog=epilog(is_stopped=True),
+)
 @stream_argument
 @group_argument
 @click.argument("words", nargs=-1, required=True, metavar="-- COMMAND…")

@@ -8,6 +8,7 @@ import click
 
 from headgate.app.cli.flags import gateway_options, group_argument, json_option, stream_argument
 from headgate.app.cli.listing import show_items
+from headgate.app.cli.manual import epilog
 from headgate.app.cli.words import json_of, word
 from headgate.client.blocking import Client
 from headgate.client.entries import Entry
@@ -20,7 +21,7 @@ _COLUMNS = ("id", "entry_id", "deliveries", "reason", "fields")
 @click.command(
     "dead-letters",
     short_help="Show the entries that a group has given up.",
-    epilog="Example: headgate dead-letters orders billing",
+    epilog=epilog("headgate dead-letters orders billing"),
 )
 @stream_argument
 @group_argument

@@ -15,6 +15,7 @@ from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
 from headgate.app.cli.flags import json_option
+from headgate.app.cli.manual import epilog
 from headgate.app.cli.screen import screen
 from headgate.app.cli.words import one_line
 from headgate.app.main import client_options
@@ -33,7 +34,10 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.command(
     "doctor",
     short_help="Say what Redis or Valkey servers have and lack.",
-    epilog="Example: headgate doctor --backend redis://localhost:6379",
+    epilog=epilog(
+        "headgate doctor --backend redis://localhost:6379",
+        failed="a gateway would not work with these servers",
+    ),
 )
 @config_option
 @setting_option("backend", metavar="URL")
@@ -48,7 +52,7 @@ def command(config: Path | None, as_json: bool, **flags: Any) -> None:
     """Say what Redis or Valkey servers have and lack, and what follows for a gateway.
 
     Nothing is changed at the servers. Give the password as HEADGATE_REDIS_PASSWORD: every user of
-    the machine can read flags. Ends with 1 if a gateway would not work with these servers.
+    the machine can read flags.
     """
     settings = settings_from(config, flags)
     if settings.backend is None:

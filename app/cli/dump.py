@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from headgate.app.cli.flags import Utf8, json_option, patient_gateway_options, stream_argument
+from headgate.app.cli.manual import CALL, epilog
 from headgate.app.cli.screen import progress_bar
 from headgate.app.cli.table_file import TableFile, write_table
 from headgate.client.client import AsyncClient
@@ -37,7 +38,12 @@ class _Column(click.ParamType[tuple[str, str]]):
         return field, kind
 
 
-@click.command("dump", help=_HELP, short_help="Write a stream as CSV, JSON or Parquet.")
+@click.command(
+    "dump",
+    help=_HELP,
+    short_help="Write a stream as CSV, JSON or Parquet.",
+    epilog=epilog(failed=f"{CALL}, or the file cannot be written"),
+)
 @stream_argument
 @click.argument("file", type=TableFile(dir_okay=False, writable=True))
 @click.option("--start", type=Utf8(), default="-", metavar="ID", help="The lowest id.")

@@ -19,6 +19,7 @@ from headgate.app.cli.copies import (
     replace_option,
 )
 from headgate.app.cli.flags import json_option
+from headgate.app.cli.manual import epilog
 from headgate.app.cli.places import data_dir, open_plain, place_option, source, target
 from headgate.engine.clock import SystemClock
 
@@ -47,7 +48,12 @@ again. A stream of the target that differs is left alone without --replace.
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command("export", help=_HELP, short_help="Copy streams to a Redis server, or to a file.")
+@click.command(
+    "export",
+    help=_HELP,
+    short_help="Copy streams to a Redis server, or to a file.",
+    epilog=epilog(failed="a stream is not copied, or differs"),
+)
 @place_option("export", "begin", "--from", "Where they are; unless given, in the data directory.")
 @place_option("export", "end", "--to", "The servers to which they go.")
 @click.option("--output", type=_FILE, help="The file to which they go, as commands.")

@@ -14,18 +14,19 @@ from headgate.app.cli.flags import (
     yes_option,
 )
 from headgate.app.cli.group_list import show_groups, watch_groups
-from headgate.app.cli.listing import show_item
+from headgate.app.cli.listing import show_deletion, show_item
+from headgate.app.cli.manual import epilog
 from headgate.app.cli.rules import policy_of, policy_options
 from headgate.client.blocking import Client
 
 
-@click.group("group", epilog="Example: headgate group list orders --watch")
+@click.group("group", epilog=epilog("headgate group list orders --watch"))
 def command() -> None:
     """Create, list, set and delete groups of consumers, and change their policies."""
 
 
 @command.command(
-    "create", epilog="Example: headgate group create orders billing --start 0 --max-deliveries 5"
+    "create", epilog=epilog("headgate group create orders billing --start 0 --max-deliveries 5")
 )
 @stream_argument
 @group_argument
@@ -48,7 +49,7 @@ def create(
     show_item(gateway.group(stream, group).create(start=start, policy=policy), as_json=as_json)
 
 
-@command.command("list", epilog="Example: headgate group list orders --watch")
+@command.command("list", epilog=epilog("headgate group list orders --watch"))
 @stream_argument
 @click.option("--watch", is_flag=True, help="Show it anew every second, until Ctrl-C.")
 @json_option
@@ -67,7 +68,7 @@ def list_groups(stream: str, watch: bool, as_json: bool, gateway: Client) -> Non
     show_groups(gateway.stream(stream), as_json=as_json)
 
 
-@command.command("set", epilog="Example: headgate group set orders billing 0")
+@command.command("set", epilog=epilog("headgate group set orders billing 0"))
 @stream_argument
 @group_argument
 @click.argument("start", type=Utf8(), metavar="ID")
@@ -78,7 +79,7 @@ def set_start(stream: str, group: str, start: str, as_json: bool, gateway: Clien
     show_item(gateway.group(stream, group).update(start=start), as_json=as_json)
 
 
-@command.command("policy", epilog="Example: headgate group policy orders billing --backoff 1s,1m")
+@command.command("policy", epilog=epilog("headgate group policy orders billing --backoff 1s,1m"))
 @stream_argument
 @group_argument
 @policy_options
@@ -91,12 +92,14 @@ def policy(stream: str, group: str, as_json: bool, gateway: Client, **rules: Any
     show_item(shown["policy"], as_json=as_json)
 
 
-@command.command("delete", epilog="Example: headgate group delete orders billing --yes")
+@command.command("delete", epilog=epilog("headgate group delete orders billing --yes"))
 @stream_argument
 @group_argument
 @yes_option
+@json_option
 @gateway_options
-def delete(stream: str, group: str, yes: bool, gateway: Client) -> None:
+def delete(stream: str, group: str, yes: bool, as_json: bool, gateway: Client) -> None:
     """Delete a group with what is pending in it. On a terminal it asks before."""
     confirm(f"Delete the group {group!r} of {stream!r}?", yes=yes)
     gateway.group(stream, group).delete()
+    show_deletion({"stream": stream, "group": group}, as_json=as_json)

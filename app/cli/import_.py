@@ -11,6 +11,7 @@ from headgate.app.cli.copies import (
     replace_option,
 )
 from headgate.app.cli.flags import json_option
+from headgate.app.cli.manual import epilog
 from headgate.app.cli.places import StreamPlace, data_dir, open_plain, place_option, source, target
 
 _HELP = """\
@@ -42,7 +43,12 @@ begin with HEADGATE_REDIS_PREFIX. They are left out: `headgate move` copies them
 """
 
 
-@click.command("import", help=_HELP, short_help="Bring the streams of a Redis server along.")
+@click.command(
+    "import",
+    help=_HELP,
+    short_help="Bring the streams of a Redis server along.",
+    epilog=epilog(failed="a stream is not copied, or differs"),
+)
 @click.argument("place", metavar="SOURCE", type=StreamPlace(), envvar="HEADGATE_IMPORT_FROM")
 @place_option("import", "end", "--to", "Where they go; unless given, into the data directory.")
 @click.option("--database", default=0, help="Which database of an RDB file, if not the first.")

@@ -1,8 +1,8 @@
 """Key list: keys as lines, columns or a table, never with their hashes."""
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -17,9 +17,9 @@ _NONE = "-"
 _STYLES = {"active": "green", "expired": "dim", "revoked": "red"}
 
 
-def json_of(key: ApiKey, used_at_ms: int | None, now_ms: int) -> str:
-    """Return a key as JSON on one line."""
-    shown = key.model_dump(
+def facts_of(key: ApiKey, used_at_ms: int | None, now_ms: int) -> dict[str, Any]:
+    """Return what JSON says of a key."""
+    shown: dict[str, Any] = key.model_dump(
         mode="json",
         exclude={"sha256": True, "previous": {"sha256"}, "limits": True, "grants": True},
         exclude_none=True,
@@ -29,7 +29,7 @@ def json_of(key: ApiKey, used_at_ms: int | None, now_ms: int) -> str:
     shown["state"] = _state(key, now_ms)
     if used_at_ms is not None:
         shown["last_used_at_ms"] = used_at_ms
-    return json.dumps(shown, ensure_ascii=False)
+    return shown
 
 
 def columns_of(

@@ -15,7 +15,9 @@ from headgate.app.cli.configuration import config_option, setting_option, settin
 from headgate.app.cli.durations import Duration
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.key_input import GRANT_EXAMPLE, grant_of, key_of, limits_of
-from headgate.app.cli.key_list import columns_of, json_of, table_of
+from headgate.app.cli.key_list import columns_of, facts_of, table_of
+from headgate.app.cli.listing import show_item
+from headgate.app.cli.manual import epilog
 from headgate.app.cli.screen import screen
 from headgate.app.cli.words import one_line
 from headgate.app.settings import MEMORY
@@ -65,7 +67,7 @@ def _in_place(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.group("keys", epilog="Example: headgate keys list")
+@click.group("keys", epilog=epilog("headgate keys list", failed="refused; nothing is changed"))
 def command() -> None:
     """Add, list, revoke and rotate API keys.
 
@@ -78,7 +80,9 @@ def command() -> None:
 @command.command(
     "add",
     short_help="Make a key, and print it.",
-    epilog=f"Example: headgate keys add bob --grant {GRANT_EXAMPLE}",
+    epilog=epilog(
+        f"headgate keys add bob --grant {GRANT_EXAMPLE}", failed="refused; nothing is changed"
+    ),
 )
 @click.argument("name")
 @click.option(
@@ -99,12 +103,14 @@ def command() -> None:
 @click.option(
     "--expires", type=Duration(shortest_ms=1), help="How long it is valid, such as 90d or 12h."
 )
+@json_option
 @_in_place
 def add(
     name: str,
     grants: tuple[str, ...],
     limits: tuple[str, ...],
     expires: int | None,
+    as_json: bool,
     config: Path | None,
     **flags: Any,
 ) -> None:
@@ -133,13 +139,14 @@ def add(
         keys[text.id] = key
 
     place.change(put)
-    _show(text, f"This is the key {text.id} of {one_line(name)}, in {place.path}.")
+    explanation = f"This is the key {text.id} of {one_line(name)}, in {place.path}."
+    _show(text, explanation, facts_of(key, None, now_ms) if as_json else None)
 
 
 @command.command(
     "list",
     short_help="List the keys: what they may do, and until when.",
-    epilog="Example: headgate keys list --json",
+    epilog=epilog("headgate keys list --json", failed="refused; nothing is changed"),
 )
 @json_option
 @_in_place
@@ -155,7 +162,7 @@ def list_keys(as_json: bool, config: Path | None, **flags: Any) -> None:
     console = screen()
     if as_json:
         for key in keys:
-            click.echo(json_of(key, used_at_ms.get(key.id), now_ms))
+            show_item(facts_of(key, used_at_ms.get(key.id), now_ms), as_json=True)
     elif console is None:
         for cells in columns_of(keys, used_at_ms, now_ms):
             click.echo("\t".join(cells))
@@ -169,11 +176,12 @@ def list_keys(as_json: bool, config: Path | None, **flags: Any) -> None:
 @command.command(
     "revoke",
     short_help="Revoke a key, for good.",
-    epilog="Example: headgate keys revoke 6jze42yvcm",
+    epilog=epilog("headgate keys revoke 6jze42yvcm", failed="refused; nothing is changed"),
 )
 @click.argument("key_id", metavar="ID")
+@json_option
 @_in_place
-def revoke(key_id: str, config: Path | None, **flags: Any) -> None:
+def revoke(key_id: str, as_json: bool, config: Path | None, **flags: Any) -> None:
     """Revoke a key, for good. Connections that were opened with it end."""
     place, now_ms = KeyPlace(config, flags), _now_ms()
 
@@ -184,19 +192,24 @@ def revoke(key_id: str, config: Path | None, **flags: Any) -> None:
 
     place.change(change)
     click.echo(f"The key {key_id} is revoked.", err=True)
+    if as_json:
+        show_item(facts_of(place.read()[key_id], None, now_ms), as_json=True)
 
 
 @command.command(
     "rotate",
     short_help="Make a new secret for a key, and print the key.",
-    epilog="Example: headgate keys rotate 6jze42yvcm",
+    epilog=epilog("headgate keys rotate 6jze42yvcm", failed="refused; nothing is changed"),
 )
 @click.argument("key_id", metavar="ID")
 @click.option(
     "--overlap", type=Duration(), help="How long the key of before stays valid, such as 1h."
 )
+@json_option
 @_in_place
-def rotate(key_id: str, overlap: int | None, config: Path | None, **flags: Any) -> None:
+def rotate(
+    key_id: str, overlap: int | None, as_json: bool, config: Path | None, **flags: Any
+) -> None:
     """Make a new secret for a key, and print the key. It is shown this once.
 
     Without --overlap the key of before ends at once, and so do connections that it opened.
@@ -215,18 +228,22 @@ def rotate(key_id: str, overlap: int | None, config: Path | None, **flags: Any) 
     text = make_key(key_id)
     place.change(change)
     end = "has ended" if overlap is None else "stays valid until the overlap ends"
-    _show(text, f"This is the key {key_id} from now on, in {place.path}. That of before {end}.")
+    explanation = f"This is the key {key_id} from now on, in {place.path}. That of before {end}."
+    _show(text, explanation, facts_of(place.read()[key_id], None, now_ms) if as_json else None)
 
 
-def _show(text: KeyText, explanation: str) -> None:
-    """Print a key alone on standard output, and what it is on standard error."""
+def _show(text: KeyText, explanation: str, facts: dict[str, Any] | None) -> None:
+    """Print a key on standard output, alone or with facts as JSON."""
     click.echo(
         f"{explanation}\n"
         "Keep it: it is not shown again. Clients send it as `Authorization: Bearer KEY`; "
         "the commands of headgate read HEADGATE_TOKEN.",
         err=True,
     )
-    click.echo(str(text))
+    if facts is None:
+        click.echo(str(text))
+    else:
+        show_item({"key": str(text), **facts}, as_json=True)
 
 
 def _key_in(keys: Keys, key_id: str, path: Path) -> ApiKey:

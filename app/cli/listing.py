@@ -70,6 +70,12 @@ def show_outcomes(outcomes: Mapping[str, str], wanted: str, *, as_json: bool) ->
         raise SystemExit(1)
 
 
+def show_deletion(what: Mapping[str, str], *, as_json: bool) -> None:
+    """Show in JSON that something is deleted; people see that nothing was wrong."""
+    if as_json:
+        show_item({**what, "deleted": True}, as_json=True)
+
+
 def _table(columns: Sequence[str], rows: list[list[str]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for place, column in enumerate(columns):

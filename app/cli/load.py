@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from headgate.app.cli.flags import json_option, patient_gateway_options, stream_argument
+from headgate.app.cli.manual import CALL, epilog
 from headgate.app.cli.screen import progress_bar
 from headgate.app.cli.table_file import PORTION, TableFile, portions_of, row_count
 from headgate.client import tables
@@ -28,7 +29,12 @@ headgate load orders orders.parquet --new-ids
 """
 
 
-@click.command("load", help=_HELP, short_help="Append the rows of CSV, JSON or Parquet.")
+@click.command(
+    "load",
+    help=_HELP,
+    short_help="Append the rows of CSV, JSON or Parquet.",
+    epilog=epilog(failed=f"{CALL}, or the file cannot be read"),
+)
 @stream_argument
 @click.argument("file", type=TableFile(exists=True, dir_okay=False))
 @click.option("--new-ids", is_flag=True, help="Let the gateway make the ids.")

@@ -11,6 +11,7 @@ from headgate.app.cli.copies import (
     replace_option,
 )
 from headgate.app.cli.flags import json_option
+from headgate.app.cli.manual import epilog
 from headgate.app.cli.places import place_option, source, target
 
 _HELP = """\
@@ -39,7 +40,12 @@ run it again: it goes on. A stream of the target that is no copy is left alone w
 """
 
 
-@click.command("move", help=_HELP, short_help="Copy streams between data directories and servers.")
+@click.command(
+    "move",
+    help=_HELP,
+    short_help="Copy streams between data directories and servers.",
+    epilog=epilog(failed="a stream is not copied, or differs"),
+)
 @place_option("move", "begin", "--from", "Where the streams are.", required=True)
 @place_option("move", "end", "--to", "Where they go.", required=True)
 @only_option

@@ -12,6 +12,7 @@ from headgate.app.cli.flags import (
     stream_argument,
 )
 from headgate.app.cli.listing import show_outcomes
+from headgate.app.cli.manual import CALL, epilog
 from headgate.client.blocking import Client
 from headgate.client.subscription import Mode
 
@@ -19,7 +20,10 @@ from headgate.client.subscription import Mode
 @click.command(
     "nack",
     short_help="Give entries of a group back.",
-    epilog="Example: headgate nack orders billing 1718000000000-0 --delay 1m",
+    epilog=epilog(
+        "headgate nack orders billing 1718000000000-0 --delay 1m",
+        failed=f"{CALL}, or an entry was not pending",
+    ),
 )
 @stream_argument
 @group_argument
@@ -45,6 +49,6 @@ def command(
     as_json: bool,
     gateway: Client,
 ) -> None:
-    """Give entries back, so that others get them. Ends with 1 if one of them was not pending."""
+    """Give entries back, so that others get them."""
     outcomes = gateway.group(stream, group).nack(ids, consumer=consumer, mode=mode, delay_ms=delay)
     show_outcomes(outcomes, "released", as_json=as_json)

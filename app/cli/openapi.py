@@ -5,11 +5,12 @@ import sys
 
 import click
 
+from headgate.app.cli.manual import epilog
 from headgate.app.main import create_app
 from headgate.app.settings import MEMORY, Settings
 
 
-@click.command("openapi", epilog="Example: headgate openapi > openapi.json")
+@click.command("openapi", epilog=epilog("headgate openapi > openapi.json", failed=""))
 def command() -> None:
     """Print the OpenAPI document."""
     document = create_app(Settings(data_dir=MEMORY)).openapi()

@@ -11,6 +11,7 @@ from headgate.app.cli.flags import (
     stream_argument,
 )
 from headgate.app.cli.listing import show_item, show_items
+from headgate.app.cli.manual import epilog
 from headgate.client.blocking import Client
 
 _COLUMNS = ("id", "consumer", "idle_ms", "deliveries")
@@ -19,7 +20,7 @@ _COLUMNS = ("id", "consumer", "idle_ms", "deliveries")
 @click.command(
     "pending",
     short_help="Show what was delivered and is not acknowledged.",
-    epilog="Example: headgate pending orders billing --min-idle 1m",
+    epilog=epilog("headgate pending orders billing --min-idle 1m"),
 )
 @stream_argument
 @group_argument

@@ -5,13 +5,14 @@ import click
 from headgate.app.cli.durations import Duration
 from headgate.app.cli.flags import Utf8, gateway_options, json_option, stream_argument
 from headgate.app.cli.listing import show_entries
+from headgate.app.cli.manual import epilog
 from headgate.client.blocking import Client
 
 
 @click.command(
     "read",
     short_help="Read entries, of a range or for a consumer of a group.",
-    epilog="Example: headgate read orders --group billing --consumer me --wait 5s",
+    epilog=epilog("headgate read orders --group billing --consumer me --wait 5s"),
 )
 @stream_argument
 @click.option("--after", type=Utf8(), metavar="ID", help="Entries after this id; $: from now on.")

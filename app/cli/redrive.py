@@ -10,6 +10,7 @@ from headgate.app.cli.flags import (
     stream_argument,
 )
 from headgate.app.cli.listing import show_items
+from headgate.app.cli.manual import epilog
 from headgate.client.blocking import Client
 
 _PAGE = 1_000
@@ -18,7 +19,7 @@ _PAGE = 1_000
 @click.command(
     "redrive",
     short_help="Let dead letters be delivered again.",
-    epilog="Example: headgate redrive orders billing --all",
+    epilog=epilog("headgate redrive orders billing --all"),
 )
 @stream_argument
 @group_argument

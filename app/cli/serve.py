@@ -20,6 +20,7 @@ from headgate.app.auth.exposure import Exposed
 from headgate.app.auth.keys.first import FIRST_KEY, first_key
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
+from headgate.app.cli.manual import epilog
 from headgate.app.main import create_app, open_backend, open_credentials
 from headgate.app.runtime import collector
 from headgate.app.runtime.loading import show_progress
@@ -121,7 +122,14 @@ def serve_with_workers(
             raise click.ClickException(str(error)) from None
 
 
-@click.command("serve", epilog="Example: headgate serve --port 8080 --data-dir data")
+@click.command(
+    "serve",
+    epilog=epilog(
+        "headgate serve --port 8080 --data-dir data",
+        failed="it cannot start, or ended by a fault",
+        is_stopped=True,
+    ),
+)
 @config_option
 @setting_option("host")
 @setting_option("port", type=int)

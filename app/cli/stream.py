@@ -14,18 +14,19 @@ from headgate.app.cli.flags import (
     stream_argument,
     yes_option,
 )
-from headgate.app.cli.listing import show_item
+from headgate.app.cli.listing import show_deletion, show_item
+from headgate.app.cli.manual import epilog
 from headgate.app.cli.rules import config_of, config_options
 from headgate.app.cli.stream_list import show_streams
 from headgate.client.blocking import Client
 
 
-@click.group("stream", epilog="Example: headgate stream info orders")
+@click.group("stream", epilog=epilog("headgate stream info orders"))
 def command() -> None:
     """Create, list, set, trim and delete streams."""
 
 
-@command.command("create", epilog="Example: headgate stream create orders --max-age 7d")
+@command.command("create", epilog=epilog("headgate stream create orders --max-age 7d"))
 @stream_argument
 @config_options
 @json_option
@@ -38,7 +39,7 @@ def create(stream: str, as_json: bool, gateway: Client, **rules: Any) -> None:
     show_item(gateway.stream(stream).create(config_of(rules)), as_json=as_json)
 
 
-@command.command("list", epilog="Example: headgate stream list --prefix shop-")
+@command.command("list", epilog=epilog("headgate stream list --prefix shop-"))
 @click.option("--prefix", type=Utf8(), default="", help="Only names that begin so.")
 @json_option
 @gateway_options
@@ -50,7 +51,7 @@ def list_streams(prefix: str, as_json: bool, gateway: Client) -> None:
     show_streams(list(gateway.streams(prefix=prefix)), as_json=as_json)
 
 
-@command.command("info", epilog="Example: headgate stream info orders --json")
+@command.command("info", epilog=epilog("headgate stream info orders --json"))
 @stream_argument
 @json_option
 @gateway_options
@@ -59,7 +60,7 @@ def info(stream: str, as_json: bool, gateway: Client) -> None:
     show_item(gateway.stream(stream).info(), as_json=as_json)
 
 
-@command.command("config", epilog="Example: headgate stream config orders --max-length 100000")
+@command.command("config", epilog=epilog("headgate stream config orders --max-length 100000"))
 @stream_argument
 @config_options
 @json_option
@@ -71,7 +72,7 @@ def config(stream: str, as_json: bool, gateway: Client, **rules: Any) -> None:
     show_item(shown["config"], as_json=as_json)
 
 
-@command.command("trim", epilog="Example: headgate stream trim orders --older-than 7d")
+@command.command("trim", epilog=epilog("headgate stream trim orders --older-than 7d"))
 @stream_argument
 @click.option("--max-length", type=click.IntRange(min=0), help="So many entries stay.")
 @click.option("--min-id", type=Utf8(), metavar="ID", help="Entries from this id on stay.")
@@ -101,11 +102,13 @@ def trim(
     show_item({"removed": removed}, as_json=as_json)
 
 
-@command.command("delete", epilog="Example: headgate stream delete orders --yes")
+@command.command("delete", epilog=epilog("headgate stream delete orders --yes"))
 @stream_argument
 @yes_option
+@json_option
 @gateway_options
-def delete(stream: str, yes: bool, gateway: Client) -> None:
+def delete(stream: str, yes: bool, as_json: bool, gateway: Client) -> None:
     """Delete a stream with its groups. On a terminal it asks before."""
     confirm(f"Delete {stream!r} with its groups?", yes=yes)
     gateway.stream(stream).delete()
+    show_deletion({"stream": stream}, as_json=as_json)

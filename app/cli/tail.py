@@ -6,6 +6,7 @@ import click
 
 from headgate.app.cli.display import Display, open_display
 from headgate.app.cli.flags import gateway_options, json_option, stream_argument
+from headgate.app.cli.manual import epilog
 from headgate.client.client import AsyncClient
 from headgate.client.entries import Entry
 from headgate.client.stream import Stream
@@ -26,7 +27,9 @@ headgate tail orders --no-follow --json | jq .fields.sku
 """
 
 
-@click.command("tail", help=_HELP, short_help="Follow a stream: every entry, as it comes.")
+@click.command(
+    "tail", help=_HELP, short_help="Follow a stream: every entry, as it comes.", epilog=epilog()
+)
 @stream_argument
 @click.option(
     "--after",

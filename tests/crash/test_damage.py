@@ -196,6 +196,9 @@ def test_check_tells_of_a_torn_end_and_does_not_call_it_damage(
     assert checked.returncode == 0
     assert f"{RECORD_COUNT - 1} records" in checked.stdout
     assert re.search(rf"{name} is torn at byte \d+: a block is cut off after", checked.stdout)
+    facts = json.loads(headgate("check", "--data-dir", directory, "--json").stdout)
+    assert (facts["records"], facts["torn"]["name"]) == (RECORD_COUNT - 1, name)
+    assert facts["torn"]["offset"] + facts["torn"]["size_bytes"] == facts["files"][0]["size_bytes"]
 
 
 async def test_a_gateway_starts_on_a_torn_end_and_says_so(

@@ -25,7 +25,10 @@ def pins(file: str) -> dict[str, Requirement]:
 def test_each_requirement_is_pinned_with_its_marker(file: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     optional = project["optional-dependencies"]
-    lines = [*project["dependencies"], *(line for extra in EXTRAS[file] for line in optional[extra])]
+    lines = [
+        *project["dependencies"],
+        *(line for extra in EXTRAS[file] for line in optional[extra]),
+    ]
     pinned = pins(file)
     for requirement in map(Requirement, lines):
         pin = pinned[requirement.name.lower().replace("_", "-")]

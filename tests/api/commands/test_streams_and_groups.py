@@ -76,6 +76,17 @@ async def test_a_group_is_created_set_and_deleted(live: Live) -> None:
     assert (await at_once(live.url, "group", "list", "orders", "--json")).output == ""
 
 
+async def test_what_is_deleted_is_said_as_json(live: Live) -> None:
+    await live.append("orders", "1")
+    await live.create_group("orders", "billing")
+
+    group = await shown(live, "group", "delete", "orders", "billing")
+    stream = await shown(live, "stream", "delete", "orders")
+
+    assert group == {"stream": "orders", "group": "billing", "deleted": True}
+    assert stream == {"stream": "orders", "deleted": True}
+
+
 @pytest.mark.parametrize(
     ("text", "ms"),
     [("500ms", 500), ("45s", 45_000), ("1m", 60_000), ("12h", 43_200_000), ("7d", 604_800_000)],

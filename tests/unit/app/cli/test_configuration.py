@@ -1,5 +1,6 @@
 """What an operator says wrong is one line that names where it was said."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,15 @@ def test_a_file_of_tls_that_cannot_be_used_stops_the_start(tmp_path: Path) -> No
 
     expected = f"Error: {certificate}: No such file or directory\n"
     assert (ended.exit_code, ended.stderr) == (1, expected)
+
+
+def test_settings_are_shown_as_json_without_secrets() -> None:
+    shown = check_config("--json", HEADGATE_PORT="9000", HEADGATE_REDIS_PASSWORD="hush").stdout
+
+    settings = json.loads(shown)
+    assert settings.keys() == Settings.model_fields.keys()
+    assert settings["port"] == 9000
+    assert "hush" not in shown
 
 
 def test_a_variable_that_is_no_setting_is_named() -> None:

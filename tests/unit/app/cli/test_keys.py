@@ -108,6 +108,19 @@ def test_a_revoked_key_opens_nothing_and_stays_in_the_list(operator: Operator) -
     assert "has ended" in operator.fault("rotate", id_of(key))
 
 
+def test_a_key_is_made_rotated_and_revoked_as_json(operator: Operator) -> None:
+    made = json.loads(operator.run("add", "bob", "--grant", READ, "--json").stdout)
+    rotated = json.loads(operator.run("rotate", made["id"], "--json").stdout)
+
+    assert operator.principal(rotated["key"]).key == made["id"] == id_of(made["key"])
+    assert rotated["key"] != made["key"]
+    assert operator.listed() == [{name: rotated[name] for name in rotated if name != "key"}]
+
+    revoked = json.loads(operator.run("revoke", made["id"], "--json").stdout)
+
+    assert (revoked["id"], revoked["state"]) == (made["id"], "revoked")
+
+
 def test_a_rotated_key_opens_with_its_new_secret_only(operator: Operator) -> None:
     key = operator.add()
 
