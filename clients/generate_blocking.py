@@ -18,6 +18,8 @@ SOURCES = Path(__file__).parent / "python"
 TARGET = SOURCES / "blocking" / "classes.py"
 
 CLASSES = {
+    "bulk/batches": {"Batches": "BlockingBatches"},
+    "bulk/writer": {"Writer": "BlockingWriter"},
     "job": {"Job": "BlockingJob"},
     "stream": {"Following": "BlockingFollowing", "Stream": "BlockingStream"},
     "group": {"Consuming": "BlockingConsuming", "Group": "BlockingGroup"},
@@ -50,14 +52,18 @@ from typing import TYPE_CHECKING, Self
 import httpx
 
 from headgate.client import tables
-from headgate.client.address import TokenSource
 from headgate.client.blocking.portal import Portal
 from headgate.client.blocking.working import Working
+from headgate.client.bulk.batches import Batches, Compression
+from headgate.client.bulk.plans import Cursor, Plan, Split
+from headgate.client.bulk.writer import Attempt, Writer
 from headgate.client.client import AsyncClient
+from headgate.client.credential import TokenSource
 from headgate.client.entries import Claimed, Delivery, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
 from headgate.client.shapes import (
+    Committed,
     ConsumerInfo,
     GroupInfo,
     OnDisconnect,
@@ -167,14 +173,17 @@ def _attributes(init: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str,
         if isinstance(target, ast.Attribute) and not target.attr.startswith("_"):
             annotation = line.annotation if isinstance(line, ast.AnnAssign) else None
             kind = ast.unparse(annotation) if annotation else kinds.get(target.attr)
-            if kind in ("str", "Gap | None"):
+            if kind in ("str", "str | None", "Gap | None"):
                 attributes.append((target.attr, kind, _ATTRIBUTES[target.attr]))
     return attributes
 
 
 _ATTRIBUTES = {
+    "epoch": "Return the life that the stream is in.",
     "gap": "Return what trimming took before the entry that came last; None: nothing.",
+    "gap_to": "Return up to which id entries of the range were trimmed; None: none were.",
     "id": "Return the id of the entry.",
+    "last_id": "Return the last id of the stream.",
     "name": "Return the name.",
     "stream": "Return the name of the stream.",
 }

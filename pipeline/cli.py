@@ -32,6 +32,8 @@ Is it all there:          headgate-pipeline verify --streams orders --lake lake
 Make room:                headgate-pipeline trim --streams orders --lake lake
 """
 
+_HINT = "(?:No token was sent|The token was that of)"
+
 
 class _Jobs(click.Group):
     """The jobs; one is imported when it is asked for, so that help needs no Spark."""
@@ -72,13 +74,14 @@ def message_of(error: BaseException) -> str:
     line is the error, wrapped in what the JVM has to say about it.
     """
     text = str(error).strip() or type(error).__name__
-    ours = re.findall(r"^(?:headgate\.pipeline\.|httpx\.)[\w.]+: (.+)$", text, re.MULTILINE)
+    ours = re.findall(rf"^headgate\.[\w.]+: (.+(?:\n{_HINT}.+)?)$", text, re.MULTILINE)
     if ours:
-        return str(ours[-1])
+        return " ".join(str(ours[-1]).splitlines())
     errors = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): (.+)$", text, re.MULTILINE)
     if errors and "Traceback" in text:
         return str(errors[-1])
-    return next(line.strip() for line in text.splitlines() if line.strip())
+    line = next(line.strip() for line in text.splitlines() if line.strip())
+    return " ".join([line, *getattr(error, "__notes__", [])])
 
 
 @click.group(

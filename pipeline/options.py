@@ -10,16 +10,18 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
-from headgate.pipeline.address import URL, URL_VARIABLE, url_of
-from headgate.pipeline.client import RETRY_TIMEOUT_S, Client
-from headgate.pipeline.credential import (
+from headgate.client.address import URL, URL_VARIABLE, url_of
+from headgate.client.bulk.batches import Compression
+from headgate.client.credential import (
     FILE_VARIABLE,
     INSECURE_VARIABLE,
     TOKEN_VARIABLE,
-    credential_of,
-    is_insecure,
+    CredentialError,
+    TokenFile,
 )
+from headgate.pipeline.connection import RETRY_S, Connection
 from headgate.pipeline.offsets import EARLIEST, LATEST, before_ms, parse_bounds, parse_time
 
 ENTRIES_PER_TASK_MAX = 100_000
@@ -69,7 +71,7 @@ class OptionError(ValueError):
 class ReadOptions:
     """How streams are read; `READING` says what each one means."""
 
-    client: Client
+    connection: Connection
     subscribe: tuple[str, ...] | None
     pattern: str | None
     start: str | Mapping[str, str] | None
@@ -83,7 +85,7 @@ class ReadOptions:
     cold_tier: str | None
     is_binary: bool
     is_array: bool
-    compression: str | None
+    compression: Compression | None
     pushes_filters: bool
 
 
@@ -91,7 +93,7 @@ class ReadOptions:
 class WriteOptions:
     """How streams are written; `WRITING` says what each one means."""
 
-    client: Client
+    connection: Connection
     stream: str | None
     is_exactly_once: bool
     job_id: str | None
@@ -131,7 +133,7 @@ def read_options(options: Mapping[str, str], *, is_query: bool | None) -> ReadOp
     if ending is not None and ending.strip().lower() == EARLIEST:
         raise OptionError("endingOffsets: a batch that ends at earliest has nothing to read")
     return ReadOptions(
-        client=given.client(),
+        connection=given.connection(),
         subscribe=subscribe,
         pattern=pattern,
         start=None if starting is None else parse_bounds(starting, "startingOffsets"),
@@ -146,7 +148,7 @@ def read_options(options: Mapping[str, str], *, is_query: bool | None) -> ReadOp
         cold_tier=given.text("coldTier"),
         is_binary=given.choice("valueFormat", "string", "binary") == "binary",
         is_array=given.choice("fieldsFormat", "map", "array") == "array",
-        compression=given.choice("compression", None, "none", "zstd"),
+        compression=cast("Compression | None", given.choice("compression", None, "none", "zstd")),
         pushes_filters=given.choice("pushFilters", "false", "true") == "true",
     )
 
@@ -172,7 +174,7 @@ def write_options(options: Mapping[str, str], *, is_query: bool) -> WriteOptions
     if job_batch is not None and job_id is None:
         raise OptionError("jobBatch numbers the writes of a job: give its jobId as well")
     return WriteOptions(
-        client=given.client(),
+        connection=given.connection(),
         stream=given.text("stream"),
         is_exactly_once=given.choice("deliveryGuarantee", "exactly-once", "at-least-once")
         == "exactly-once",
@@ -220,7 +222,7 @@ class _Given:
             raise OptionError(f"{name}: {text!r} is not {' or '.join(choices)}")
         return text.strip().lower()
 
-    def client(self) -> Client:
+    def connection(self) -> Connection:
         try:
             url = url_of(self.text("url"))
         except ValueError as error:
@@ -228,14 +230,16 @@ class _Given:
         token, file = self.text("token"), self.text("tokenFile")
         if token is not None and file is not None:
             raise OptionError("token and tokenFile: give one of them")
+        if token == "":
+            raise CredentialError("the option token has no token")
         insecure = self.choice("insecure", None, "true", "false")
         retry_ms = self.number("retryTimeoutMs", minimum=0)
-        return Client(
+        return Connection(
             url,
-            credential_of(token, file),
+            token if file is None else TokenFile(file),
             ca=self.text("ca"),
-            is_insecure=is_insecure(None if insecure is None else insecure == "true"),
-            retry_timeout_s=RETRY_TIMEOUT_S if retry_ms is None else retry_ms / 1000,
+            insecure=None if insecure is None else insecure == "true",
+            retry_s=RETRY_S if retry_ms is None else retry_ms / 1000,
         )
 
 

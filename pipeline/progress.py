@@ -19,7 +19,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from headgate.pipeline.client import Client, Cursor, GatewayError
+from headgate.client import Cursor, HeadgateError
+from headgate.client.blocking import Client
 from headgate.pipeline.offsets import OffsetError, positions_of
 
 _LAG_S = 1.0  # how often the gateway is asked for what is left, at most
@@ -149,7 +150,7 @@ class Progress(StreamingQueryListener):
                     for stream, position in positions.items()
                 ]
             )
-        except (GatewayError, OffsetError, ValueError, AttributeError):
+        except (HeadgateError, OffsetError, ValueError, AttributeError):
             return  # not a source of ours, or not now
         self._lag_at_s = time.monotonic()
         self._lag.update({plan.stream: plan.backlog for plan in plans})

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import httpx
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSourceReader,
@@ -26,7 +25,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from headgate.pipeline.client import Cursor, Gap, GatewayProblem, Plan
+from headgate.client import AnswerLost, Cursor, Gap, Plan
+from headgate.client.problems import StreamNotFound
+from headgate.pipeline.connection import STREAMS_MAX
 from headgate.pipeline.filters import Bounds, bounds_of
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.offsets import (
@@ -79,46 +80,46 @@ class _Reader:
 
     def __init__(self, options: ReadOptions, rows: Rows) -> None:
         self._options = options
-        self._client = options.client
+        self._connection = options.connection
         self._rows = rows
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task, range after range."""
-        for span in partition.ranges if isinstance(partition, Task) else ():
-            entries = self._from_lake(span) if span.is_cold else self._from_gateway(span)
-            for batch in entries:
-                yield self._rows.of(span.stream, batch)
+        with self._connection:  # a worker that goes on to another task keeps nothing of this one
+            for span in partition.ranges if isinstance(partition, Task) else ():
+                entries = self._from_lake(span) if span.is_cold else self._from_gateway(span)
+                for batch in entries:
+                    yield self._rows.of(span.stream, batch)
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        self._connection.close()
 
     def _from_gateway(self, span: Range) -> Iterator[pa.RecordBatch]:
         """Yield the entries of a range; where the connection breaks, go on behind the last one."""
         after = span.after
-        deadline = time.monotonic() + self._client.retry_timeout_s
+        deadline = time.monotonic() + self._connection.retry_s
+        stream = self._connection.client.stream(span.stream)
         while is_before(after, span.to):
             try:
-                answer = self._client.entries(
-                    span.stream, after, span.to, compression=self._options.compression
+                batches = stream.batches(
+                    start=f"({after}", end=span.to, compression=self._options.compression
                 )
-            except GatewayProblem as problem:
-                if problem.code != "stream_not_found":
-                    raise
+            except StreamNotFound:
                 self._lost(f"the stream {span.stream!r} was deleted while it was read")
                 return
-            with answer:
-                if span.epoch is not None and answer.epoch != span.epoch:
+            with batches:
+                if span.epoch is not None and batches.epoch != span.epoch:
                     self._lost(f"the stream {span.stream!r} was begun anew while it was read")
                     return
-                if answer.gap_to is not None:
-                    yield from self._instead_of(span, after, earlier(answer.gap_to, span.to))
+                if batches.gap_to is not None:
+                    yield from self._instead_of(span, after, earlier(batches.gap_to, span.to))
                 try:
-                    for batch in answer:
+                    for batch in batches:
                         yield batch
                         after = batch.column("id")[-1].as_py()
-                        deadline = time.monotonic() + self._client.retry_timeout_s
-                except httpx.TransportError:
+                        deadline = time.monotonic() + self._connection.retry_s
+                except AnswerLost:
                     if time.monotonic() > deadline:
                         raise
                     continue
@@ -145,7 +146,8 @@ class _Reader:
         if self._options.subscribe is not None:
             return list(self._options.subscribe)
         pattern = self._options.pattern or ""
-        streams = self._client.streams(literal_prefix(pattern))
+        prefix = literal_prefix(pattern)
+        streams = self._connection.client.streams(prefix=prefix, limit=STREAMS_MAX)
         return [each["name"] for each in streams if re.fullmatch(pattern, each["name"])]
 
     def _present(self, names: Sequence[str]) -> dict[str, Plan]:
@@ -155,17 +157,17 @@ class _Reader:
             StreamMissing: a stream that was named is not there.
         """
         # Behind 0-0 is whatever there is; only a later cursor is told what was trimmed.
-        current = self._client.plan([Cursor(name, _FIRST) for name in names])
+        current = self._connection.client.plan([Cursor(name, _FIRST) for name in names])
         plans = {
-            plan.stream: replace(
-                plan, after=BEGINNING, backlog=plan.backlog + (plan.first_id == _FIRST)
+            plan.stream: plan._replace(
+                after=BEGINNING, backlog=plan.backlog + (plan.first_id == _FIRST)
             )
             for plan in current
         }
         missing = [name for name, plan in plans.items() if plan.epoch is None]
         if missing and self._options.subscribe is not None:
             raise StreamMissing(
-                f"no such stream: {', '.join(missing)} at {self._client.url}. "
+                f"no such stream: {', '.join(missing)} at {self._connection.url}. "
                 "subscribePattern also reads streams that come to be later"
             )
         return {name: plan for name, plan in plans.items() if plan.epoch is not None}
@@ -181,7 +183,7 @@ class _Reader:
             if word not in {EARLIEST, LATEST}:
                 return after  # behind this very id, so what was trimmed there is lost
         if plan.gap is not None and self._options.cold_tier is None:
-            return later(after, plan.gap.end)
+            return later(after, plan.gap.last_id)
         return after
 
     def _cold(self, stream: str, epoch: str | None, after: str, to: str) -> list[Range]:
@@ -231,7 +233,8 @@ class _Reader:
             if count <= 1:
                 cut.append(span)
                 continue
-            splits = self._client.splits(span.stream, span.after, span.to, min(count, 10_000))
+            stream = self._connection.client.stream(span.stream)
+            splits = stream.splits(after=span.after, to=span.to, parts=min(count, 10_000))
             cut += [
                 replace(span, after=split.after, to=split.to, entries=split.entries)
                 for split in splits
@@ -249,7 +252,8 @@ class _Reader:
 
     def _counted(self, span: Range) -> Range:
         """Return the range with how many entries it has."""
-        splits = self._client.splits(span.stream, span.after, span.to, 1)
+        stream = self._connection.client.stream(span.stream)
+        splits = stream.splits(after=span.after, to=span.to, parts=1)
         return replace(span, entries=sum(split.entries for split in splits))
 
     def _lost(self, what: str) -> None:
@@ -281,8 +285,8 @@ class BatchReader(_Reader, DataSourceReader):
             after, to = self._bounds.narrowed(after, to, plan.first_id, last_id)
             if not is_before(after, to):
                 continue
-            if plan.gap is not None and is_before(after, plan.gap.end):
-                end = earlier(plan.gap.end, to)
+            if plan.gap is not None and is_before(after, plan.gap.last_id):
+                end = earlier(plan.gap.last_id, to)
                 cold += self._cold(name, plan.epoch, after, end)
                 after = end
             if is_before(after, to):
@@ -386,8 +390,8 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         for span in ranges:
             entries, gap = self._planned[_key(span)]
             after = span.after
-            if gap is not None and is_before(after, gap.end):
-                after = earlier(gap.end, span.to)
+            if gap is not None and is_before(after, gap.last_id):
+                after = earlier(gap.last_id, span.to)
                 cold += self._cold(span.stream, span.epoch, span.after, after)
             if entries:
                 hot.append(replace(span, after=after, entries=entries))
@@ -414,7 +418,8 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self, cursors: Sequence[Cursor], *, max_entries: int | None = None, wait_ms: int = 0
     ) -> list[Plan]:
         """Return how far to read; where a lake may have it, what was trimmed is to be read too."""
-        plans = self._client.plan(cursors, max_entries=max_entries, wait_ms=wait_ms)
+        client = self._connection.client
+        plans = client.plan(cursors, max_entries=max_entries, wait_ms=wait_ms)
         if self._options.cold_tier is None:
             return plans
         # Behind 0-0 is whatever there is; only a later cursor is told what was trimmed.
@@ -423,10 +428,10 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             for plan in plans
             if plan.after == BEGINNING and plan.epoch is not None
         ]
-        gaps = {plan.stream: plan.gap for plan in self._client.plan(begun)} if begun else {}
-        known = [replace(plan, gap=gaps.get(plan.stream, plan.gap)) for plan in plans]
+        gaps = {plan.stream: plan.gap for plan in client.plan(begun)} if begun else {}
+        known = [plan._replace(gap=gaps.get(plan.stream, plan.gap)) for plan in plans]
         return [
-            plan if plan.gap is None else replace(plan, end=later(plan.end, plan.gap.end))
+            plan if plan.gap is None else plan._replace(end=later(plan.end, plan.gap.last_id))
             for plan in known
         ]
 

@@ -202,9 +202,10 @@ def _package() -> Path:
     It is one file as long as the process lives: Spark takes no second one of its name.
     """
     package = Path(__file__).parents[1]
-    sources = [package / "__init__.py", *sorted((package / "pipeline").rglob("*.py"))]
+    folders = [package / "client", package / "pipeline"]
+    sources = [package / "__init__.py", *(path for each in folders for path in each.rglob("*.py"))]
     archive = Path(tempfile.mkdtemp(prefix="headgate-")) / "headgate_pipeline.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
-        for path in sources:
+        for path in sorted(sources):
             file.write(path, path.relative_to(_ROOT))
     return archive

@@ -23,7 +23,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from headgate.pipeline.client import Attempt, GatewayError, GatewayProblem
+from headgate.client import Attempt, HeadgateError
+from headgate.client.problems import TooLarge
 from headgate.pipeline.options import OptionError, WriteOptions
 from headgate.pipeline.schema import Drafts, chunks_of
 
@@ -68,7 +69,7 @@ class _Writer:
         task = _Task(
             self._options, self._drafts, writer, batch, context.partitionId(), uuid.uuid4().hex
         )
-        with self._options.client:
+        with self._options.connection:
             for records in rows:
                 task.write(records)
         return task.written()
@@ -79,9 +80,8 @@ class _Writer:
         staged = [part for part in written if part.chunks]
         if not written or not self._options.is_exactly_once:
             return
-        with self._options.client as client:
-            client.commit(
-                written[0].writer,
+        with self._options.connection as client:
+            client.writer(written[0].writer).commit(
                 written[0].batch,
                 [Attempt(part.partition, part.attempt, part.chunks) for part in staged],
             )
@@ -89,8 +89,8 @@ class _Writer:
     def _abort(self, writer: str, batch: int) -> None:
         """Forget what was staged. The gateway does so by itself in time, so this may fail."""
         if self._options.is_exactly_once:
-            with suppress(GatewayError), self._options.client as client:
-                client.abort(writer, batch)
+            with suppress(HeadgateError), self._options.connection as client:
+                client.writer(writer).abort(batch)
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
@@ -182,8 +182,8 @@ class _Task:
                 self._stage(chunk)
             else:
                 self._append(chunk)
-        except GatewayProblem as problem:
-            if problem.code != "too_large" or len(chunk) == 1:
+        except TooLarge:
+            if len(chunk) == 1:
                 raise
             half = len(chunk) // 2
             self._send(chunk.slice(0, half))
@@ -192,13 +192,12 @@ class _Task:
         self._entries += len(chunk)
 
     def _stage(self, chunk: pa.RecordBatch) -> None:
-        self._options.client.stage(
-            self._writer,
+        self._options.connection.client.writer(self._writer).stage(
             self._batch,
-            self._partition,
-            self._attempt,
-            self._chunks,
-            chunk,
+            partition=self._partition,
+            attempt=self._attempt,
+            chunk=self._chunks,
+            rows=chunk,
             stream=self._options.stream,
         )
         self._chunks += 1
@@ -208,6 +207,7 @@ class _Task:
         streams = [self._options.stream]
         if self._options.stream is None:
             streams = chunk.column("stream").unique().to_pylist()
+        client = self._options.connection.client
         for stream in streams:
             assert stream is not None
             rows = chunk
@@ -215,5 +215,5 @@ class _Task:
                 is_of = pc.equal(chunk.column("stream"), stream)
                 rows = chunk.filter(is_of).drop_columns(["stream"])
             key = None if self._drafts.has_id else f"{self._attempt}/{self._chunks}"
-            self._options.client.append(stream, rows, idempotency_key=key)
+            client.stream(stream).append_batch(rows, idempotency_key=key)
             self._chunks += 1

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from headgate.client.address import TokenSource, is_loopback
+from headgate.client.address import is_loopback
+from headgate.client.credential import TokenSource
 
 TOKEN_VARIABLE = "HEADGATE_TOKEN"  # noqa: S105 its name, not itself
 _WORD = re.compile(r"[\x21-\x7e]+")

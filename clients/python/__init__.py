@@ -1,6 +1,10 @@
 """The client: append to streams, follow them, and work entries off, with asyncio or without."""
 
+from headgate.client.bulk.batches import Batches
+from headgate.client.bulk.plans import Cursor, Plan, Split
+from headgate.client.bulk.writer import Attempt, Writer
 from headgate.client.client import AsyncClient
+from headgate.client.credential import CredentialError, TokenFile
 from headgate.client.entries import Claimed, Delivery, Entry, Gap
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
@@ -18,9 +22,13 @@ from headgate.client.subscription import Closed
 __all__ = [
     "AnswerLost",
     "AsyncClient",
+    "Attempt",
+    "Batches",
     "Claimed",
     "Closed",
     "Consuming",
+    "CredentialError",
+    "Cursor",
     "Delivery",
     "Entry",
     "Following",
@@ -29,9 +37,13 @@ __all__ = [
     "HeadgateError",
     "Job",
     "Page",
+    "Plan",
     "Problem",
     "Refused",
+    "Split",
     "Stream",
+    "TokenFile",
     "UnexpectedAnswer",
     "Unreachable",
+    "Writer",
 ]

@@ -1,17 +1,13 @@
-"""Address: where the gateway is, and the token that is sent there."""
+"""Address: where the gateway is, as people write it."""
 
 from __future__ import annotations
 
-import inspect
 import ipaddress
 import os
-from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 URL = "http://127.0.0.1:8080"
-
-TokenSource = str | Callable[[], str] | Callable[[], Awaitable[str]]
-"""A token, or what returns one: it is called again when the token has ended."""
+URL_VARIABLE = "HEADGATE_URL"
 
 
 def url_of(text: str | None) -> str:
@@ -23,52 +19,20 @@ def url_of(text: str | None) -> str:
     Raises:
         ValueError: it is no URL of HTTP.
     """
-    given = (text or os.environ.get("HEADGATE_URL") or URL).strip()
-    parts = urlsplit(given if "://" in given else f"http://{given}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    given = (text or os.environ.get(URL_VARIABLE) or URL).strip()
+    url = given if "://" in given else f"http://{given}"
+    try:
+        parts = urlsplit(url)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port
+        has_name = "@" in parts.netloc
+    except ValueError:
+        is_good = has_name = False
+    if has_name:
+        raise ValueError("a URL has no name and password; the token is an argument of its own")
+    if not is_good:
         raise ValueError(f"{given!r} is no URL such as {URL}")
-    if "@" in parts.netloc:
-        raise ValueError("a URL has no name and password; give the token as `token`")
-    return parts.geturl().rstrip("/")
-
-
-class Credential:
-    """The token of a client. Nothing shows it."""
-
-    def __init__(
-        self, url: str, token: TokenSource | None, *, insecure: bool | None = None
-    ) -> None:
-        """Take a token, or that of `HEADGATE_TOKEN`; see `AsyncClient`.
-
-        Raises:
-            ValueError: others on the network could read it.
-        """
-        source = os.environ.get("HEADGATE_TOKEN") if token is None else token
-        self._source = source or None
-        if insecure is None:
-            insecure = bool(os.environ.get("HEADGATE_INSECURE"))
-        is_plain = url.startswith("http:") and not is_loopback(url)
-        if self._source is not None and is_plain and not insecure:
-            raise ValueError(
-                f"the token would be sent to {url} for everyone on the network to read: "
-                "use https, or set HEADGATE_INSECURE=1"
-            )
-        self._token: str | None = self._source if isinstance(self._source, str) else None
-
-    def __repr__(self) -> str:
-        return f"Credential({'none' if self._source is None else '…'})"
-
-    @property
-    def is_renewable(self) -> bool:
-        """Tell whether there is another token once this one has ended."""
-        return callable(self._source)
-
-    async def token(self, *, is_refused: bool = False) -> str | None:
-        """Return the token, a new one if the one before was refused; None: there is none."""
-        if callable(self._source) and (self._token is None or is_refused):
-            token = self._source()
-            self._token = await token if inspect.isawaitable(token) else token
-        return self._token
+    return url.rstrip("/")
 
 
 def is_loopback(url: str) -> bool:

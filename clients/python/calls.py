@@ -16,12 +16,15 @@ from urllib.parse import quote
 
 import httpx
 
-from headgate.client.address import Credential, is_loopback
+from headgate.client.address import is_loopback
 from headgate.client.backoff import backoff_s
+from headgate.client.credential import Credential
 from headgate.client.problems import (
     AnswerLost,
+    Forbidden,
     HeadgateError,
     Problem,
+    RateLimited,
     Unauthenticated,
     UnexpectedAnswer,
     Unreachable,
@@ -31,7 +34,7 @@ from headgate.client.problems import (
 _CONNECT_S: Final = 5.0
 
 _NOTHING_DONE: Final = (429, 503)
-_PROXY_FAILED: Final = (502, 504)
+_PROXY_FAILED: Final = (502, 503, 504)
 
 
 class Calls:
@@ -43,6 +46,7 @@ class Calls:
         credential: Credential,
         *,
         retry_s: float = 30.0,
+        rate_limit_s: float | None = None,
         answer_s: float = 30.0,
         tls: ssl.SSLContext | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
@@ -51,6 +55,7 @@ class Calls:
         self._url = url
         self._credential = credential
         self._retry_s = retry_s
+        self._rate_limit_s = retry_s if rate_limit_s is None else rate_limit_s
         self._answer_s = answer_s
         self._http = httpx.AsyncClient(
             base_url=url,
@@ -60,6 +65,11 @@ class Calls:
             # A proxy of the network has no part in what goes to this machine.
             trust_env=not is_loopback(url),
         )
+
+    @property
+    def is_local(self) -> bool:
+        """Tell whether the gateway is on this machine."""
+        return is_loopback(self._url)
 
     async def close(self) -> None:
         """End all connections."""
@@ -121,8 +131,9 @@ class Calls:
         content: bytes | None = None,
         wait_ms: int = 0,
         is_repeatable: bool | None = None,
+        is_streamed: bool = False,
     ) -> httpx.Response:
-        """Return the whole answer to a request; see `call`."""
+        """Return the whole answer to a request, or one whose body is yet to come; see `call`."""
         all_headers = dict(headers or {})
         if body is not None:
             content = json.dumps(body, ensure_ascii=False).encode()
@@ -142,35 +153,39 @@ class Calls:
         if is_repeatable is None:
             is_repeatable = method != "POST"
         loop = asyncio.get_running_loop()
-        give_up_s = loop.time() + self._retry_s
-        attempt, is_refused = 0, False
+        begun_s = loop.time()
+        attempt, is_renewed = 0, False
+        token = await self._credential.token()
         while True:
-            outcome = await self._attempt(request, is_refused=is_refused)
+            outcome = await self._attempt(request, token, is_streamed=is_streamed)
             if isinstance(outcome, httpx.Response):
                 return outcome
-            if isinstance(outcome, Unauthenticated):
-                if is_refused or not self._credential.is_renewable:
-                    raise outcome
-                is_refused = True
-                continue
+            if isinstance(outcome, Unauthenticated) and not is_renewed:
+                refused, token = token, await self._credential.token(is_refused=True)
+                is_renewed = True
+                if token != refused:
+                    continue
             may_succeed = _may_succeed(outcome, is_repeatable=is_repeatable)
             wait_s = backoff_s(attempt)
             if isinstance(outcome, Problem):
                 wait_s = max(wait_s, outcome.retry_after_s or 0.0)
-            if not may_succeed or loop.time() + wait_s > give_up_s:
+            is_limited = isinstance(outcome, RateLimited)
+            retry_s = self._rate_limit_s if is_limited else self._retry_s
+            if not may_succeed or loop.time() - begun_s + wait_s > retry_s:
                 raise outcome
             await asyncio.sleep(wait_s)
             attempt += 1
 
     async def _attempt(
-        self, request: httpx.Request, *, is_refused: bool
+        self, request: httpx.Request, token: str | None, *, is_streamed: bool
     ) -> httpx.Response | HeadgateError:
         """Send a request once; returns a good answer, or what went wrong."""
-        token = await self._credential.token(is_refused=is_refused)
         if token is not None:
             request.headers["Authorization"] = f"Bearer {token}"
         try:
-            answer = await self._http.send(request)
+            answer = await self._http.send(request, stream=is_streamed)
+            if is_streamed and not answer.is_success:
+                await answer.aread()
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             return Unreachable(f"no gateway at {self._http.base_url}: {error}")
         except httpx.TransportError as error:
@@ -182,6 +197,8 @@ class Calls:
         kind = answer.headers.get("content-type", "")
         is_problem = kind.startswith("application/problem+json")
         problem = problem_in(answer.content) if is_problem else None
+        if isinstance(problem, Unauthenticated | Forbidden):
+            problem.add_note(self._credential.hint)
         return problem or UnexpectedAnswer(answer.status_code, self._url)
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Self, cast
 
 import httpx
 
-from headgate.client.address import Credential, TokenSource, url_of
+from headgate.client.address import url_of
+from headgate.client.bulk.plans import Cursor, Plan, plans_of
+from headgate.client.bulk.writer import Writer
 from headgate.client.calls import Calls
+from headgate.client.credential import Credential, TokenSource
 from headgate.client.group import Group
 from headgate.client.live import Live
 from headgate.client.shapes import StreamInfo
@@ -31,6 +34,7 @@ class AsyncClient:
         token: TokenSource | None = None,
         producer: str | None = None,
         retry_s: float = 30.0,
+        rate_limit_s: float | None = None,
         answer_s: float = 30.0,
         tls: ssl.SSLContext | None = None,
         insecure: bool | None = None,
@@ -41,10 +45,13 @@ class AsyncClient:
         Args:
             url: where it is; None: `HEADGATE_URL`, or port 8080 of this machine.
             token: a key or a token, or a function that returns one whenever the one before has
-                ended; None: `HEADGATE_TOKEN`, or none; an empty text: none.
+                ended, as a `TokenFile` does; None: the file that `HEADGATE_TOKEN_FILE` names, or
+                `HEADGATE_TOKEN`, or none; an empty text: none.
             producer: the name of this program among those that append. With it each append carries
                 an idempotency key, and is repeated if its answer is lost.
             retry_s: how long requests are tried again while the gateway cannot be reached.
+            rate_limit_s: how long they are tried again while they are too many (`RateLimited`);
+                None: as long as `retry_s`.
             answer_s: how long an answer may take, beside what the request itself waits for.
             tls: which certificates are trusted; None: those of a public authority.
             insecure: send the token over plain http to another machine, too; None: if
@@ -52,7 +59,8 @@ class AsyncClient:
             transport: how requests over HTTP travel; None: as usual.
 
         Raises:
-            ValueError: the URL is none, or the token could be read by others.
+            ValueError: the URL is none.
+            CredentialError: the token could be read by others, or is none.
         """
         self.url = url_of(url)
         credential = Credential(self.url, token, insecure=insecure)
@@ -60,6 +68,7 @@ class AsyncClient:
             self.url,
             credential,
             retry_s=retry_s,
+            rate_limit_s=rate_limit_s,
             answer_s=answer_s,
             tls=tls,
             transport=transport,
@@ -101,3 +110,21 @@ class AsyncClient:
             cursor = page["next_cursor"]
             if cursor is None:
                 return
+
+    # In bulk
+
+    async def plan(
+        self, cursors: Sequence[Cursor], *, max_entries: int | None = None, wait_ms: int = 0
+    ) -> list[Plan]:
+        """Return how far to read streams, a plan for each cursor, in their order.
+
+        Args:
+            cursors: at most one for a stream.
+            max_entries: of all streams together, in shares that follow what each has; None: all.
+            wait_ms: how long to wait if no stream has anything.
+        """
+        return await plans_of(self._calls, cursors, max_entries=max_entries, wait_ms=wait_ms)
+
+    def writer(self, name: str) -> Writer:
+        """Return a writer of batches by its name; with it each batch is appended exactly once."""
+        return Writer(self._calls, name)

@@ -13,9 +13,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.typing import Subprotocol
 
-from headgate.client.address import Credential, is_loopback
+from headgate.client.address import is_loopback
 from headgate.client.backoff import backoff_s
 from headgate.client.conversation import SUBPROTOCOL, Conversation
+from headgate.client.credential import Credential
 from headgate.client.problems import HeadgateError, Unauthenticated, problem_in
 from headgate.client.subscription import EXTEND_S, Closed, Subscription
 

@@ -112,3 +112,20 @@ class Redriven(TypedDict):
     id: str
     outcome: Literal["released", "appended"]
     entry_id: str
+
+
+class Written(TypedDict):
+    """What a batch put into one stream."""
+
+    stream: str
+    entries: int
+    first_id: str
+    last_id: str
+
+
+class Committed(TypedDict):
+    """What a commit did; `repeated`: it was committed before, and nothing changed now."""
+
+    repeated: bool
+    entries: int
+    streams: list[Written]

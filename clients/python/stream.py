@@ -9,6 +9,8 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 from headgate.client import tables
+from headgate.client.bulk.batches import ARROW, Batches, Compression
+from headgate.client.bulk.plans import Split
 from headgate.client.calls import Calls, segment
 from headgate.client.entries import Entry, Fields, Gap, Pairs, encoded, entry_of
 from headgate.client.live import Live
@@ -16,11 +18,10 @@ from headgate.client.shapes import GroupInfo, StreamConfig, StreamDetail, Stream
 from headgate.client.subscription import State, Subscription
 
 if TYPE_CHECKING:
+    import httpx
     import pandas as pd
     import polars as pl
     import pyarrow as pa
-
-ARROW = "application/vnd.apache.arrow.stream"
 
 
 class Page(NamedTuple):
@@ -273,14 +274,9 @@ class Stream:
             PackageMissing: the extra `tables` is not installed.
             ValueError: a value does not fit the schema.
         """
-        pa = tables.arrow()
-        answer = await self._calls.send(
-            "GET",
-            f"{self._path}/entries",
-            query={"start": start, "end": end},
-            headers={"Accept": ARROW},
-        )
-        batches = pa.ipc.open_stream(answer.content).read_all().to_batches()
+        tables.arrow()
+        async with await self.batches(start=start, end=end) as arriving:
+            batches = [batch async for batch in arriving]
         return await asyncio.to_thread(tables.columns_of, batches, schema)
 
     async def read_pandas(
@@ -309,15 +305,7 @@ class Stream:
         """
         entries = await asyncio.to_thread(tables.entries_of, table)
         for begin in range(0, len(entries), chunk):
-            has_ids = "id" in entries.schema.names
-            headers, is_repeatable = self._append_headers(None, None, has_ids=has_ids)
-            await self._calls.call(
-                "POST",
-                f"{self._path}/entries/batch",
-                content=tables.encoded(entries.slice(begin, chunk)),
-                headers={**headers, "Content-Type": ARROW},
-                is_repeatable=is_repeatable,
-            )
+            await self.append_batch(entries.slice(begin, chunk))
         return len(entries)
 
     async def write_pandas(self, frame: pd.DataFrame, *, chunk: int = 10_000) -> int:
@@ -326,6 +314,71 @@ class Stream:
             frame, preserve_index=frame.index.name == tables.ID
         )
         return await self.write_arrow(table, chunk=chunk)
+
+    # In bulk
+
+    async def splits(self, *, after: str = "0-0", to: str | None = None, parts: int) -> list[Split]:
+        """Return a range in at most so many parts, with as many entries each as can be.
+
+        Args:
+            after: the range begins behind this id.
+            to: the range ends with this id; None: with the last one.
+            parts: how many.
+        """
+        query = {"after": after, "to": to, "parts": parts}
+        answer = await self._calls.call("GET", f"{self._path}/splits", query=query)
+        return [Split(part["after"], part["to"], part["entries"]) for part in answer["splits"]]
+
+    async def batches(
+        self,
+        *,
+        start: str = "-",
+        end: str = "+",
+        compression: Compression | None = None,
+    ) -> Batches:
+        """Return entries that are there now as Arrow record batches, which come one by one.
+
+        Args:
+            start: the lowest id, inclusive; `(1718000000000-0`: exclusive.
+            end: the highest id, inclusive.
+            compression: None: zstd over a network, none on this machine.
+
+        Raises:
+            StreamNotFound: there is no such stream.
+        """
+        if compression is None:
+            compression = "none" if self._calls.is_local else "zstd"
+
+        async def ask(start: str) -> httpx.Response:
+            return await self._calls.send(
+                "GET",
+                f"{self._path}/entries",
+                query={"start": start, "end": end, "compression": compression},
+                headers={"Accept": ARROW},
+                is_streamed=True,
+            )
+
+        return Batches(await ask(start), lambda behind: ask(f"({behind}"))
+
+    async def append_batch(
+        self, rows: pa.RecordBatch, *, idempotency_key: str | None = None
+    ) -> list[str]:
+        """Append the rows of a record batch, all or none, and return their ids.
+
+        Args:
+            rows: columns `fields`, a map of names and values, and optionally `id`.
+            idempotency_key: see `append`.
+        """
+        has_ids = "id" in rows.schema.names
+        headers, is_repeatable = self._append_headers(idempotency_key, None, has_ids=has_ids)
+        answer = await self._calls.call(
+            "POST",
+            f"{self._path}/entries/batch",
+            content=tables.encoded(rows),
+            headers={**headers, "Content-Type": ARROW},
+            is_repeatable=is_repeatable,
+        )
+        return cast(list[str], answer["ids"])
 
     async def get(self, entry_id: str) -> Entry:
         """Return one entry; `EntryNotFound`: there is none."""
@@ -380,6 +433,8 @@ class Stream:
     ) -> int:
         """Remove the oldest entries, and return how many (XTRIM).
 
+        If an answer is lost, it is asked for again, and the number is that of the repeat.
+
         Args:
             max_length: so many stay.
             min_id: those from this id on stay.
@@ -387,7 +442,8 @@ class Stream:
         """
         body = {"max_length": max_length, "min_id": min_id, "approximate": approximate}
         sent = {name: value for name, value in body.items() if value is not None}
-        answer = await self._calls.call("POST", f"{self._path}/trim", body=sent)
+        path = f"{self._path}/trim"
+        answer = await self._calls.call("POST", path, body=sent, is_repeatable=True)
         return cast(int, answer["removed"])
 
     async def delete(self) -> None:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import click
 import pyarrow as pa
 
+from headgate.client import Cursor
+from headgate.client.blocking import Client
 from headgate.pipeline.checkpoint import Checkpoint
-from headgate.pipeline.client import Client, Cursor
 from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import Held, Lake, is_lake
@@ -175,8 +176,8 @@ def behind_gaps(client: Client, ranges: Mapping[str, Held]) -> dict[str, Held]:
     kept = dict(ranges)
     for plan in client.plan([Cursor(stream, held.after) for stream, held in ranges.items()]):
         held = kept[plan.stream]
-        if plan.gap is not None and is_before(held.after, plan.gap.end):
-            kept[plan.stream] = held._replace(after=earlier(plan.gap.end, held.to))
+        if plan.gap is not None and is_before(held.after, plan.gap.last_id):
+            kept[plan.stream] = held._replace(after=earlier(plan.gap.last_id, held.to))
     return kept
 
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headgate.pipeline.client import Client
+from headgate.client.blocking import Client
 from headgate.pipeline.jobs.entries import count, pairs, read, texts, value
 from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import ProgressLine, answer
-from headgate.pipeline.jobs.trim import group_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -93,9 +92,8 @@ def transform(entries: DataFrame) -> DataFrame:
 def _redrive(client: Client, stream: str, group: str, progress: ProgressLine) -> int:
     """Send all dead letters of a group back, a thousand at a time."""
     count = 0
-    path = f"{group_path(stream, group)}/dead-letters/redrive"
     while True:
-        results = client.post(path, {"limit": _REDRIVEN_AT_ONCE}, is_repeatable=True)["results"]
+        results = client.group(stream, group).redrive(limit=_REDRIVEN_AT_ONCE)
         count += len(results)
         progress.advance(len(results))
         if len(results) < _REDRIVEN_AT_ONCE:

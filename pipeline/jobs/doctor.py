@@ -166,40 +166,29 @@ def gateway(
     url: str, token_file: str | None = None, ca: str | None = None, insecure: bool = False
 ) -> Finding:
     """Ask the gateway whether it is ready, and whether it serves this user."""
-    import httpx  # noqa: PLC0415
-
-    from headgate.pipeline.credential import (  # noqa: PLC0415
-        CredentialError,
-        check_way,
-        credential_of,
-        http,
-    )
+    from headgate.client import CredentialError, HeadgateError, TokenFile  # noqa: PLC0415
+    from headgate.client.problems import Problem, Unauthenticated, UnexpectedAnswer  # noqa: PLC0415
+    from headgate.pipeline.connection import Connection  # noqa: PLC0415
 
     serve = "headgate serve"
     try:
-        credential = credential_of(file=token_file)
-        if credential is not None and not insecure:
-            check_way(url)
-        with http(url, credential, ca=ca, timeout_s=_TIMEOUT_S) as client:
-            answer = client.get("/readyz")
-            plan = (
-                client.post("/v1/bulk/plan", json={"cursors": []}) if answer.is_success else answer
-            )
+        token = None if token_file is None else TokenFile(token_file)
+        way = Connection(url, token, ca=ca, insecure=insecure, retry_s=0, answer_s=_TIMEOUT_S)
+        with way as client:
+            client.ready()
+            next(client.streams(limit=1), None)
     except CredentialError as error:
         return Finding("gateway", False, str(error), "")
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return Finding("gateway", False, f"{url} does not answer: {error}", serve)
-    if plan.status_code == httpx.codes.UNAUTHORIZED:
-        sent = "no token" if credential is None else f"the token of {credential.origin}"
-        text = f"{url} asks for a key or a token, and was sent {sent}"
+    except Unauthenticated as error:
+        hint = " ".join(error.__notes__)
+        text = f"{url} asks for a key or a token. {hint}"
         return Finding("gateway", False, text, "export HEADGATE_TOKEN=$(cat FILE)")
-    if answer.status_code == 503:
-        return Finding("gateway", False, f"{url} is not ready: {answer.text[:200]}", serve)
-    if not answer.is_success:
-        text = f"{url} is no gateway: /readyz says {answer.status_code}"
-        return Finding("gateway", False, text, serve)
-    if plan.status_code == 404:
-        return Finding("gateway", False, f"{url} is too old for jobs", "pip install --upgrade .")
+    except UnexpectedAnswer as error:
+        return Finding("gateway", False, f"{url} is no gateway: it answers {error.status}", serve)
+    except Problem as error:
+        return Finding("gateway", False, f"{url} is not ready: {error}", serve)
+    except HeadgateError as error:
+        return Finding("gateway", False, f"{url} does not answer: {error}", serve)
     return Finding("gateway", True, f"{url} is ready")
 
 

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headgate.pipeline.client import Client, Cursor, Plan
+from headgate.client import Cursor, Plan
+from headgate.client.blocking import Client
 from headgate.pipeline.jobs.flags import Flags
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.offsets import BEGINNING

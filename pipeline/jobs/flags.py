@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from headgate.pipeline.address import URL
-from headgate.pipeline.client import Client, Cursor, Plan
-from headgate.pipeline.credential import TOKEN_VARIABLE, credential_of
+from headgate.client import Cursor, Plan, TokenFile
+from headgate.client.address import URL
+from headgate.client.blocking import Client
+from headgate.client.credential import TOKEN_VARIABLE
+from headgate.client.problems import StreamNotFound
+from headgate.pipeline.connection import STREAMS_MAX, Connection
 from headgate.pipeline.jobs.duration import Duration, milliseconds
 from headgate.pipeline.jobs.report import without_noise
 from headgate.pipeline.jobs.url import ca_option, insecure_option, token_file_option, url_option
@@ -34,7 +37,7 @@ IN_MEMORY_ENTRIES_MAX = 1_000_000
 
 _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _LOGGING = (Path(__file__).parent / "log4j2.properties").as_uri()
-_RETRY_TIMEOUT_S = 5.0  # a person waits
+_RETRY_S = 5.0  # a person waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +66,13 @@ class Flags:
         Raises:
             CredentialError: the token cannot be had, or must not be sent there.
         """
-        return Client(
+        return Connection(
             self.url,
-            credential_of(file=self.token_file),
+            None if self.token_file is None else TokenFile(self.token_file),
             ca=self.ca,
-            is_insecure=self.insecure,
-            retry_timeout_s=_RETRY_TIMEOUT_S,
-        )
+            insecure=self.insecure,
+            retry_s=_RETRY_S,
+        ).client
 
     def chosen(self, client: Client) -> list[str]:
         """Return the streams that were chosen, by name.
@@ -82,18 +85,20 @@ class Flags:
             raise click.UsageError("which streams? Give either --streams or --pattern")
         if self.pattern is not None:
             pattern = _compiled(self.pattern)
-            candidates = client.streams(literal_prefix(self.pattern))
+            candidates = client.streams(prefix=literal_prefix(self.pattern), limit=STREAMS_MAX)
             names = [stream["name"] for stream in candidates if pattern.fullmatch(stream["name"])]
             if not names:
                 raise click.ClickException(f"no stream matches {self.pattern!r}")
             return names
         names = self.names()
         for name in names:
-            if client.describe(name) is None:
-                there = [stream["name"] for stream in client.streams()]
+            try:
+                client.stream(name).info()
+            except StreamNotFound:
+                there = [stream["name"] for stream in client.streams(limit=STREAMS_MAX)]
                 close = get_close_matches(name, there, n=1)
                 hint = f"; did you mean {close[0]}?" if close else ""
-                raise click.ClickException(f"there is no stream {name!r}{hint}")
+                raise click.ClickException(f"there is no stream {name!r}{hint}") from None
         return names
 
     def names(self) -> list[str]:

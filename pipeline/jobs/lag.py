@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import click
 
-from headgate.pipeline.client import Client, stream_path
+from headgate.client.blocking import Client
 from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import answer
-from headgate.pipeline.jobs.trim import group_path
 from headgate.pipeline.offsets import parse_id
 
 _PENDING_MAX = 1000  # the oldest ones stand for all
@@ -53,9 +52,8 @@ def group_rows(client: Client, stream: str) -> list[dict[str, object]]:
     """Return a row per group of a stream."""
     now_ms = int(time.time() * 1000)
     rows: list[dict[str, object]] = []
-    for group in client.get(f"{stream_path(stream)}/groups")["groups"]:
-        path = f"{group_path(stream, group['name'])}/pending"
-        pending = client.get(path, {"limit": _PENDING_MAX})["pending"]
+    for group in client.stream(stream).groups():
+        pending = client.group(stream, group["name"]).pending(limit=_PENDING_MAX)
         ages_s = sorted(max(0.0, (now_ms - parse_id(entry["id"]).ms) / 1000) for entry in pending)
         idles_ms = [entry["idle_ms"] for entry in pending if entry["idle_ms"] is not None]
         rows.append(

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from headgate.client import Cursor
+from headgate.client.blocking import Client
 from headgate.pipeline.checkpoint import Checkpoint
-from headgate.pipeline.client import Client, Cursor
 from headgate.pipeline.jobs.entries import pairs, read_range, texts
 from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import ProgressLine, answer
@@ -209,7 +210,8 @@ def slices_of(
     if plan.last_id is None or plan.backlog == 0:
         return []
     parts = min(_SLICES_MAX, -(-plan.backlog // size))
-    splits = client.splits(stream, after, earlier(to, plan.last_id), parts)
+    end = earlier(to, plan.last_id)
+    splits = client.stream(stream).splits(after=after, to=end, parts=parts)
     return [Slice(stream, split.after, split.to, split.entries) for split in splits]
 
 

@@ -8,7 +8,8 @@ from functools import partial
 
 import click
 
-from headgate.pipeline.client import Client, Plan, stream_path
+from headgate.client import Plan
+from headgate.client.blocking import Client
 from headgate.pipeline.jobs.duration import Duration
 from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import ProgressLine, answer
@@ -96,18 +97,13 @@ def _limit(
 def settled_by_group(client: Client, stream: str) -> dict[str, str]:
     """Return per group the id up to which it has been given all entries and settled them."""
     settled_ids = {}
-    for group in client.get(f"{stream_path(stream)}/groups")["groups"]:
+    for group in client.stream(stream).groups():
         name, settled = group["name"], group["last_id"]
-        summary = client.get(f"{group_path(stream, name)}/pending/summary")
+        summary = client.group(stream, name).pending_summary()
         if summary["min_id"] is not None:
             settled = earlier(settled, str(just_before(parse_id(summary["min_id"]))))
         settled_ids[name] = settled
     return settled_ids
-
-
-def group_path(stream: str, group: str) -> str:
-    """Return the path of a group."""
-    return f"{stream_path(stream)}/groups/{stream_path(group).rsplit('/', 1)[-1]}"
 
 
 def _trim(client: Client, lake: Lake, stream: str, to: str) -> int:
@@ -115,6 +111,4 @@ def _trim(client: Client, lake: Lake, stream: str, to: str) -> int:
         os.sync()  # `deltalake` leaves it to the system when files reach the disk
     last = parse_id(to)
     next_id = Id(last.ms, last.seq + 1) if last.seq < SEQ_MAX else Id(last.ms + 1, 0)
-    body = {"min_id": str(next_id), "approximate": False}
-    answered = client.post(f"{stream_path(stream)}/trim", body, is_repeatable=True)
-    return int(answered["removed"])
+    return client.stream(stream).trim(min_id=str(next_id))

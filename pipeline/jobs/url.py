@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from headgate.pipeline.address import URL, URL_VARIABLE, url_of
+from headgate.client.address import URL, URL_VARIABLE, url_of
 
 
 def _read(_context: click.Context, _parameter: click.Parameter, value: str) -> str:

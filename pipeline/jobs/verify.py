@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headgate.pipeline.client import Plan
+from headgate.client import Plan
 from headgate.pipeline.jobs.entries import pairs, read_range
 from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import ProgressLine, answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
-from headgate.pipeline.client import Plan
+from headgate.client import Plan
 from headgate.pipeline.jobs.flags import Flags
 from headgate.pipeline.lake import Held, Lake, LakeConflict
 from headgate.pipeline.lakefile import LakeFile, files_of, write_rows

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.pipeline.client import Plan
+from headgate.client import Plan
 from headgate.pipeline.jobs.entries import COLUMNS, start_of
 from headgate.pipeline.jobs.flags import Flags
 from headgate.pipeline.lake import Lake

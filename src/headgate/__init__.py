@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headgate.client import AsyncClient, HeadgateError, Job, Problem
+    from headgate.client import AsyncClient, CredentialError, HeadgateError, Job, Problem, TokenFile
     from headgate.client.blocking import BlockingJob, Client
     from headgate.client.lake import read_lake
     from headgate.client.shapes import Policy, StreamConfig
@@ -13,11 +13,13 @@ _MODULES = {
     "AsyncClient": "client",
     "BlockingJob": "client.blocking",
     "Client": "client.blocking",
+    "CredentialError": "client",
     "HeadgateError": "client",
     "Job": "client",
     "Policy": "client.shapes",
     "Problem": "client",
     "StreamConfig": "client.shapes",
+    "TokenFile": "client",
     "read_lake": "client.lake",
 }
 
@@ -25,11 +27,13 @@ __all__ = [
     "AsyncClient",
     "BlockingJob",
     "Client",
+    "CredentialError",
     "HeadgateError",
     "Job",
     "Policy",
     "Problem",
     "StreamConfig",
+    "TokenFile",
     "read_lake",
 ]
 

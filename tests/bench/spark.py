@@ -18,7 +18,8 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headgate.pipeline.client import Client, Cursor
+from headgate.client import Cursor
+from headgate.client.blocking import Client
 from headgate.pipeline.session import session
 from tests.bench.servers import serving_process
 from tests.bench.table import Figure
@@ -113,7 +114,8 @@ def _read_ndjson(spark: SparkSession, url: str) -> float:
         began_s = time.perf_counter()
         with Client(url) as client:
             [plan] = client.plan([Cursor("bulk", "0-0")])
-            splits = client.splits("bulk", plan.after, plan.end, TASKS)
+            bulk = client.stream("bulk")
+            splits = bulk.splits(after=plan.after, to=plan.end, parts=TASKS)
         with ThreadPoolExecutor(2) as threads:
             fetch = partial(_fetch_ndjson, url, folder)
             list(threads.map(fetch, [(split.after, split.to) for split in splits]))

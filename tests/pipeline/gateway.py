@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 
-from headgate.pipeline.client import Client
+from headgate.client.blocking import Client
 
 ROOT = Path(__file__).parent.parent.parent
 HEADGATE = [sys.executable, "-m", "headgate.app.cli"]
@@ -117,7 +117,7 @@ class Gateway:
         """Append one entry of pairs in their order, repeats and all."""
         fields = pa.array([pairs], pa.map_(pa.binary(), pa.binary()))
         with Client(self.url) as client:
-            client.append(stream, pa.RecordBatch.from_pydict({"fields": fields}))
+            client.stream(stream).append_batch(pa.RecordBatch.from_pydict({"fields": fields}))
 
     def entries(self, stream: str) -> list[dict[str, Any]]:
         """Return all entries of a stream, in order; none if there is no such stream."""

@@ -94,13 +94,13 @@ def test_wrong_usage_ends_with_2(
 def test_a_gateway_that_is_down_is_said_in_one_line(
     job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headgate.pipeline.jobs.flags._RETRY_TIMEOUT_S", 0.0)
+    monkeypatch.setattr("headgate.pipeline.jobs.flags._RETRY_S", 0.0)
     lake = Lake.open_or_create(tmp_path / "lake").path
     words = [job, *NOWHERE, "--streams", "orders"]
     words += ["--lake", lake] if job in {"archive", "verify", "trim"} else []
     words += ["--key", "k"] if job == "changes" else []
     line = fail(*words, code=1)
-    assert line.startswith("Error: the gateway at http://127.0.0.1:1 did not serve")
+    assert line.startswith("Error: no gateway at http://127.0.0.1:1")
 
 
 @pytest.mark.parametrize("job", ["verify", "trim", "compact"])

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headgate.pipeline.client import Client
+from headgate.client.blocking import Client
 from headgate.pipeline.lake import Held, Lake
 from headgate.pipeline.lakefile import files_of, write_rows
 from headgate.pipeline.schema import Rows, entry_schema
@@ -23,7 +23,7 @@ def archive(gateway: Gateway, stream: str, to: str, path: Path) -> None:
     """Put the entries up to and with an id into a lake."""
     lake = Lake.open_or_create(path)
     rows = Rows(entry_schema(is_binary=True, is_array=True))
-    with Client(gateway.url) as client, client.entries(stream, "0-0", to) as answer:
+    with Client(gateway.url) as client, client.stream(stream).batches(end=to) as answer:
         files = files_of(write_rows([rows.of(stream, part) for part in answer], lake.path, {}))
         held = Held(answer.epoch, "0-0", to)
     assert lake.commit(files, query="test", batch=0, ranges={stream: held})

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from headgate.client import CredentialError, TokenFile
+from headgate.client.problems import Unauthenticated
 from headgate.pipeline.cli import main
-from headgate.pipeline.client import Client, GatewayProblem
-from headgate.pipeline.credential import Credential, CredentialError, credential_of
+from headgate.pipeline.connection import Connection
 from headgate.pipeline.options import OptionError, ReadOptions, read_options
 
 TOKEN = "hg_reader_c2vjcmv0lw9mlwetaiyxbgtlst"
@@ -45,15 +46,17 @@ class _Answers(http.server.BaseHTTPRequestHandler):
             self._send(401, {"code": "unauthenticated", "detail": "The key is not known."})
         elif self.server.busy:
             self.server.busy -= 1
-            self._send(429, {"code": "rate_limited", "detail": "That was too much."})
+            body = {"code": "rate_limited", "retryable": True, "retry_after_ms": 1000}
+            self._send(429, {**body, "detail": "That was too much."})
         else:
             self._send(200, {"last_id": "5-0"})
 
     def _send(self, status: int, body: dict[str, Any]) -> None:
-        text = json.dumps(body).encode()
+        text = json.dumps({"status": status, **body}).encode()
         self.send_response(status)
+        if status >= 400:
+            self.send_header("Content-Type", "application/problem+json")
         self.send_header("Content-Length", str(len(text)))
-        self.send_header("Retry-After", "1")
         self.end_headers()
         self.wfile.write(text)
 
@@ -92,9 +95,9 @@ def read(**given: str) -> ReadOptions:
 def test_a_token_comes_from_an_option_or_a_variable(
     keeper: Doorkeeper, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def last_id(**given: str) -> str | None:
-        with read(url=keeper.url, **given).client as client:
-            return client.last_id("a")
+    def last_id(**given: str) -> str:
+        with read(url=keeper.url, **given).connection as client:
+            return client.stream("a").info()["last_id"]
 
     assert last_id(token=TOKEN) == "5-0"
     assert last_id(tokenFile=str(file)) == "5-0"
@@ -146,10 +149,10 @@ def test_it_does_not_cross_a_network_in_plain_text(
     with pytest.raises(CredentialError, match="plain http"):
         read(url=url, token=TOKEN)
 
-    assert read(url=url).client.url
-    assert read(url=url, token=TOKEN, insecure="true").client.url
+    assert read(url=url).connection.url
+    assert read(url=url, token=TOKEN, insecure="true").connection.url
     monkeypatch.setenv("HEADGATE_INSECURE", "1")
-    assert read(url=url, token=TOKEN).client.url
+    assert read(url=url, token=TOKEN).connection.url
     with pytest.raises(CredentialError, match="plain http"):
         read(url=url, token=TOKEN, insecure="false")
 
@@ -158,7 +161,7 @@ def test_it_does_not_cross_a_network_in_plain_text(
     "url", ["https://gateway.example", "http://localhost", "http://gate.localhost", "http://[::1]"]
 )
 def test_it_goes_where_nobody_reads_it(url: str) -> None:
-    assert read(url=url, token=TOKEN).client.url == url
+    assert read(url=url, token=TOKEN).connection.url == url
 
 
 def test_a_proxy_of_the_network_does_not_see_what_stays_on_this_machine(
@@ -166,12 +169,12 @@ def test_a_proxy_of_the_network_does_not_see_what_stays_on_this_machine(
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://nowhere.invalid:3128")
     monkeypatch.delenv("NO_PROXY", raising=False)
-    with Client(keeper.url, Credential(TOKEN), retry_timeout_s=0) as client:
-        assert client.last_id("a") == "5-0"
+    with Connection(keeper.url, TOKEN, retry_s=0) as client:
+        assert client.stream("a").info()["last_id"] == "5-0"
 
 
 def test_a_name_and_password_in_the_url_are_refused_and_not_shown() -> None:
-    with pytest.raises(OptionError, match="HEADGATE_TOKEN has the token") as caught:
+    with pytest.raises(OptionError, match="no name and password") as caught:
         read(url="http://me:hidden@localhost")
     assert "hidden" not in str(caught.value)
 
@@ -182,7 +185,7 @@ def test_a_name_and_password_in_the_url_are_refused_and_not_shown() -> None:
 def test_a_token_is_nowhere_to_be_seen(file: Path) -> None:
     for given in ({"token": TOKEN}, {"tokenFile": str(file)}):
         options = read(**given)
-        shown = repr(options) + str(options.client) + repr(vars(options.client))
+        shown = repr(options) + str(options.connection) + repr(vars(options.connection))
         assert "hg_reader" not in shown
 
 
@@ -193,52 +196,51 @@ def test_a_token_comes_along_to_tasks_and_that_of_a_file_stays_where_it_is(file:
     assert TOKEN.encode() not in packed
     file.unlink()
     with (
-        pickle.loads(packed).client as client,
+        pickle.loads(packed).connection as client,
         pytest.raises(CredentialError, match="Each machine that asks the gateway needs the file"),
     ):
-        client.last_id("a")
+        client.stream("a").info()
 
 
 # What the gateway says of it
 
 
 def test_a_rolled_token_is_read_again(keeper: Doorkeeper, file: Path) -> None:
-    client = pickle.loads(pickle.dumps(Client(keeper.url, credential_of(file=str(file)))))
-    with client:
-        assert client.last_id("a") == "5-0"
+    connection = pickle.loads(pickle.dumps(Connection(keeper.url, TokenFile(file))))
+    with connection as client:
+        stream = client.stream("a")
+        assert stream.info()["last_id"] == "5-0"
         keeper.admitted = {NEW}
         file.write_text(NEW)
-        assert client.last_id("a") == "5-0"
+        assert stream.info()["last_id"] == "5-0"
         file.unlink()
-        assert client.last_id("a") == "5-0", "it is only read when the gateway refuses"
+        assert stream.info()["last_id"] == "5-0", "it is only read when the gateway refuses"
     assert keeper.tokens == [TOKEN, TOKEN, NEW, NEW]
 
 
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_refused_token_is_told_at_once(keeper: Doorkeeper, file: Path, is_there: bool) -> None:
     keeper.admitted = set()
-    with Client(keeper.url, credential_of(file=str(file))) as client:
+    with Connection(keeper.url, TokenFile(file)) as client:
         if not is_there:
             file.unlink()
-        with pytest.raises(GatewayProblem) as caught:
-            client.last_id("a")
-    text = f"The key is not known. The token was that of {file}. (unauthenticated)"
-    assert str(caught.value) == text
+        with pytest.raises(Unauthenticated, match="The key is not known") as caught:
+            client.stream("a").info()
+    assert caught.value.__notes__ == [f"The token was that of {file}."]
     assert keeper.tokens == [TOKEN], "it is not tried again"
 
 
 def test_a_missing_token_is_told_with_what_to_do(keeper: Doorkeeper) -> None:
-    with Client(keeper.url) as client, pytest.raises(GatewayProblem) as caught:
-        client.last_id("a")
-    text = "The key is not known. No token was sent: HEADGATE_TOKEN gives one. (unauthenticated)"
-    assert str(caught.value) == text
+    with Connection(keeper.url) as client, pytest.raises(Unauthenticated) as caught:
+        client.stream("a").info()
+    assert caught.value.__notes__ == ["No token was sent: HEADGATE_TOKEN gives one."]
     assert keeper.tokens == [None]
 
 
 def test_who_asks_too_much_waits_as_long_as_told(keeper: Doorkeeper) -> None:
     keeper.busy = 2
-    with Client(keeper.url, Credential(TOKEN), retry_timeout_s=0.1) as client:
-        assert client.last_id("a") == "5-0"
+    with Connection(keeper.url, TOKEN, retry_s=0.1) as client:
+        assert client.stream("a").info()["last_id"] == "5-0"
     assert len(keeper.tokens) == 3
 
 
@@ -251,7 +253,7 @@ def test_a_job_that_is_refused_says_so_in_one_line(keeper: Doorkeeper, file: Pat
     done = CliRunner().invoke(main, words)
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == (
-        f"Error: The key is not known. The token was that of {file}. (unauthenticated)\n"
+        f"Error: unauthenticated: The key is not known. The token was that of {file}.\n"
     )
 
 
@@ -267,5 +269,5 @@ def test_doctor_tells_that_a_token_is_missing(keeper: Doorkeeper) -> None:
     done = CliRunner().invoke(main, ["doctor", "--url", keeper.url, "--json"])
     [gateway] = [each for each in json.loads(done.stdout) if each["what"] == "gateway"]
     assert not gateway["is_well"]
-    assert "asks for a key or a token, and was sent no token" in gateway["found"]
+    assert "asks for a key or a token. No token was sent" in gateway["found"]
     assert "HEADGATE_TOKEN" in gateway["mend"]

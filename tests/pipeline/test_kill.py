@@ -10,13 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from headgate.pipeline.client import Attempt, Client
+from headgate.client import Attempt
+from headgate.client.blocking import Client
 from headgate.pipeline.lake import Lake
 from tests.pipeline.command import Command, command
 from tests.pipeline.gateway import Gateway
@@ -50,7 +50,7 @@ class Trip:
             ]
             with Client(gateway.url) as client:
                 column = pa.array(fields, pa.map_(pa.string(), pa.string()))
-                client.append(name, pa.RecordBatch.from_pydict({"fields": column}))
+                client.stream(name).append_batch(pa.RecordBatch.from_pydict({"fields": column}))
 
     @property
     def ways(self) -> tuple[tuple[tuple[str, ...], Callable[[], int]], ...]:
@@ -124,10 +124,11 @@ def test_a_gateway_that_is_killed_while_it_commits_appends_a_batch_once(
     attempts = [Attempt(0, "a", 10)]
     took_s = 0.0
     with Client(gateway.url) as client:
+        writer = client.writer(name)
         for batch in range(5):
             for chunk in range(10):
-                client.stage(name, batch, 0, "a", chunk, rows, stream=name)
-            committing = threading.Thread(target=client.commit, args=(name, batch, attempts))
+                writer.stage(batch, partition=0, attempt="a", chunk=chunk, rows=rows, stream=name)
+            committing = threading.Thread(target=writer.commit, args=(batch, attempts))
             began_s = time.monotonic()
             committing.start()
             if batch == 0:  # this one is left alone, to see how long it takes
@@ -139,7 +140,7 @@ def test_a_gateway_that_is_killed_while_it_commits_appends_a_batch_once(
                 gateway.start()
                 committing.join(PATIENCE_S)  # it was sent again meanwhile
             assert gateway.count(name) == 50_000 * (batch + 1)
-            again: dict[str, Any] = client.commit(name, batch, attempts)
+            again = writer.commit(batch, attempts)
             assert (again["repeated"], again["entries"]) == (True, 0)
             assert gateway.count(name) == 50_000 * (batch + 1)
     gateway.stop()

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from headgate.pipeline.client import Client
+from headgate.pipeline.connection import Connection
 from headgate.pipeline.options import (
     READING,
     WRITING,
@@ -86,17 +86,17 @@ def test_the_token_is_nowhere_to_be_seen(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("HEADGATE_TOKEN", "sesame")
     options = read_options({"subscribe": "a"}, is_query=False)
     assert "sesame" not in repr(options)
-    assert "sesame" not in str(options.client)
-    assert isinstance(pickle.loads(pickle.dumps(options)).client, Client)
+    assert "sesame" not in str(options.connection)
+    assert isinstance(pickle.loads(pickle.dumps(options)).connection, Connection)
 
 
 @pytest.mark.parametrize("given", ["localhost:8080", "http://localhost:8080/"])
 def test_where_the_gateway_is_needs_no_scheme(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert read(url=given).client.url == "http://localhost:8080"
+    assert read(url=given).connection.url == "http://localhost:8080"
 
     monkeypatch.setenv("HEADGATE_URL", given)
-    assert read().client.url == "http://localhost:8080"
-    assert read(url="gw.example").client.url == "http://gw.example"
+    assert read().connection.url == "http://localhost:8080"
+    assert read(url="gw.example").connection.url == "http://gw.example"
 
 
 def test_every_option_is_documented() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from prometheus_client import generate_latest
 from pyspark.sql import SparkSession
 
-from headgate.pipeline.client import Client
+from headgate.client.blocking import Client
 from headgate.pipeline.progress import Progress, Report
 from tests.pipeline.gateway import Gateway
 

@@ -13,6 +13,9 @@ class Proxy:
     def __init__(self) -> None:
         self.target: tuple[str, int] | None = None
         self.port = 0
+        self.carried_max: int | None = None
+        """Of one connection, in bytes of a direction: the others wait until there is no bound."""
+        self._is_unbound = asyncio.Event()
         self._writers: set[asyncio.StreamWriter] = set()
 
     @asynccontextmanager
@@ -25,6 +28,10 @@ class Proxy:
             server.close()
             self.cut()
             await server.wait_closed()
+
+    def carry_all(self) -> None:
+        """Carry what was held back, too."""
+        self._is_unbound.set()
 
     def cut(self) -> None:
         """End all connections without a word."""
@@ -45,8 +52,12 @@ class Proxy:
             self._writers -= {writer, upstream_writer}
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        carried = 0
         try:
             while data := await reader.read(65_536):
+                carried += len(data)
+                if self.carried_max is not None and carried > self.carried_max:
+                    await self._is_unbound.wait()
                 writer.write(data)
                 await writer.drain()
         except OSError:

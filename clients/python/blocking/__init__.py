@@ -1,19 +1,23 @@
 """The client without asyncio: the same classes, whose methods wait."""
 
 from headgate.client.blocking.classes import (
+    BlockingBatches,
     BlockingConsuming,
     BlockingFollowing,
     BlockingGroup,
     BlockingJob,
     BlockingStream,
+    BlockingWriter,
     Client,
 )
 
 __all__ = [
+    "BlockingBatches",
     "BlockingConsuming",
     "BlockingFollowing",
     "BlockingGroup",
     "BlockingJob",
     "BlockingStream",
+    "BlockingWriter",
     "Client",
 ]

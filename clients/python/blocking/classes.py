@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Self
 import httpx
 
 from headgate.client import tables
-from headgate.client.address import TokenSource
 from headgate.client.blocking.portal import Portal
 from headgate.client.blocking.working import Working
+from headgate.client.bulk.batches import Batches, Compression
+from headgate.client.bulk.plans import Cursor, Plan, Split
+from headgate.client.bulk.writer import Attempt, Writer
 from headgate.client.client import AsyncClient
+from headgate.client.credential import TokenSource
 from headgate.client.entries import Claimed, Delivery, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
 from headgate.client.shapes import (
+    Committed,
     ConsumerInfo,
     GroupInfo,
     OnDisconnect,
@@ -36,6 +40,137 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+
+
+class BlockingBatches:
+    """The entries of a range as record batches: an iterator, and a context that ends it.
+
+    A batch has the columns `id`, `ms`, `seq` and `fields`, a map of bytes. If the connection is
+    lost, the iterator goes on behind the last entry that came. It raises `AnswerLost` if it cannot:
+    the stream was begun anew meanwhile, or entries that were to come were trimmed.
+
+    Example:
+        with hg.stream("orders").batches() as batches:
+            for batch in batches:
+                print(batch.num_rows)
+
+    Attributes:
+        epoch: the life the stream is in.
+        last_id: the last id of the stream.
+        gap_to: up to and with this id, entries of the range were trimmed; None: none were.
+    """
+
+    def __init__(self, inner: Batches, portal: Portal) -> None:
+        """Run what is asked of it on the loop of a portal."""
+        self._inner = inner
+        self._portal = portal
+
+    @property
+    def epoch(self) -> str:
+        """Return the life that the stream is in."""
+        return self._inner.epoch
+
+    @property
+    def last_id(self) -> str:
+        """Return the last id of the stream."""
+        return self._inner.last_id
+
+    @property
+    def gap_to(self) -> str | None:
+        """Return up to which id entries of the range were trimmed; None: none were."""
+        return self._inner.gap_to
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        return self._portal.step(self._inner)
+
+    def close(self) -> None:
+        """End it; what has not come yet is not sent."""
+        self._portal.call(self._inner.aclose())
+
+
+class BlockingWriter:
+    """Who writes batches, by its name. Each batch is staged in chunks, and committed as a whole.
+
+    The gateway remembers the number of the last batch: one that is committed again changes nothing.
+
+    Example:
+        writer = hg.writer("import-2026-01")
+        writer.stage(0, partition=0, attempt="a", chunk=0, rows=batch, stream="orders")
+        writer.commit(0, [Attempt(partition=0, attempt="a", chunks=1)])
+    """
+
+    def __init__(self, inner: Writer, portal: Portal) -> None:
+        """Run what is asked of it on the loop of a portal."""
+        self._inner = inner
+        self._portal = portal
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+        return self._inner.name
+
+    def stage(
+        self,
+        batch: int,
+        *,
+        partition: int,
+        attempt: str,
+        chunk: int,
+        rows: pa.RecordBatch,
+        stream: str | None = None,
+    ) -> None:
+        """Leave rows with the gateway until `commit`; the same chunk once more replaces itself.
+
+        Args:
+            batch: its number; numbers grow.
+            partition: which part of the batch.
+            attempt: which try at the part.
+            chunk: its number in the attempt, from 0.
+            rows: columns `fields`, a map of names and values, and optionally `id` and `stream`.
+            stream: where to, if there is no such column.
+        """
+        self._portal.call(
+            self._inner.stage(
+                batch, partition=partition, attempt=attempt, chunk=chunk, rows=rows, stream=stream
+            )
+        )
+
+    def commit(
+        self, batch: int, attempts: Sequence[Attempt], *, create_streams: bool = True
+    ) -> Committed:
+        """Append what the attempts staged, all at once; a batch of before changes nothing.
+
+        Args:
+            batch: its number.
+            attempts: which of them count, one for each partition.
+            create_streams: also streams that do not exist.
+
+        Raises:
+            StagedMissing: a chunk has not arrived.
+        """
+        return self._portal.call(self._inner.commit(batch, attempts, create_streams=create_streams))
+
+    def abort(self, batch: int) -> None:
+        """Let the gateway forget what is staged for a batch."""
+        self._portal.call(self._inner.abort(batch))
+
+    def last_batch(self) -> int | None:
+        """Return the number of the last batch that was committed; None: there is none."""
+        return self._portal.call(self._inner.last_batch())
 
 
 class BlockingJob:
@@ -320,6 +455,45 @@ class BlockingStream:
         """Append the rows of a pandas DataFrame, and return how many; see `write_arrow`."""
         return self._portal.call(self._inner.write_pandas(frame, chunk=chunk))
 
+    def splits(self, *, after: str = "0-0", to: str | None = None, parts: int) -> list[Split]:
+        """Return a range in at most so many parts, with as many entries each as can be.
+
+        Args:
+            after: the range begins behind this id.
+            to: the range ends with this id; None: with the last one.
+            parts: how many.
+        """
+        return self._portal.call(self._inner.splits(after=after, to=to, parts=parts))
+
+    def batches(
+        self, *, start: str = "-", end: str = "+", compression: Compression | None = None
+    ) -> BlockingBatches:
+        """Return entries that are there now as Arrow record batches, which come one by one.
+
+        Args:
+            start: the lowest id, inclusive; `(1718000000000-0`: exclusive.
+            end: the highest id, inclusive.
+            compression: None: zstd over a network, none on this machine.
+
+        Raises:
+            StreamNotFound: there is no such stream.
+        """
+        return BlockingBatches(
+            self._portal.call(self._inner.batches(start=start, end=end, compression=compression)),
+            self._portal,
+        )
+
+    def append_batch(
+        self, rows: pa.RecordBatch, *, idempotency_key: str | None = None
+    ) -> list[str]:
+        """Append the rows of a record batch, all or none, and return their ids.
+
+        Args:
+            rows: columns `fields`, a map of names and values, and optionally `id`.
+            idempotency_key: see `append`.
+        """
+        return self._portal.call(self._inner.append_batch(rows, idempotency_key=idempotency_key))
+
     def get(self, entry_id: str) -> Entry:
         """Return one entry; `EntryNotFound`: there is none."""
         return self._portal.call(self._inner.get(entry_id))
@@ -356,6 +530,8 @@ class BlockingStream:
         self, *, max_length: int | None = None, min_id: str | None = None, approximate: bool = False
     ) -> int:
         """Remove the oldest entries, and return how many (XTRIM).
+
+        If an answer is lost, it is asked for again, and the number is that of the repeat.
 
         Args:
             max_length: so many stay.
@@ -639,6 +815,7 @@ class Client:
         token: TokenSource | None = None,
         producer: str | None = None,
         retry_s: float = 30.0,
+        rate_limit_s: float | None = None,
         answer_s: float = 30.0,
         tls: ssl.SSLContext | None = None,
         insecure: bool | None = None,
@@ -649,10 +826,13 @@ class Client:
         Args:
             url: where it is; None: `HEADGATE_URL`, or port 8080 of this machine.
             token: a key or a token, or a function that returns one whenever the one before has
-                ended; None: `HEADGATE_TOKEN`, or none; an empty text: none.
+                ended, as a `TokenFile` does; None: the file that `HEADGATE_TOKEN_FILE` names, or
+                `HEADGATE_TOKEN`, or none; an empty text: none.
             producer: the name of this program among those that append. With it each append carries
                 an idempotency key, and is repeated if its answer is lost.
             retry_s: how long requests are tried again while the gateway cannot be reached.
+            rate_limit_s: how long they are tried again while they are too many (`RateLimited`);
+                None: as long as `retry_s`.
             answer_s: how long an answer may take, beside what the request itself waits for.
             tls: which certificates are trusted; None: those of a public authority.
             insecure: send the token over plain http to another machine, too; None: if
@@ -660,13 +840,15 @@ class Client:
             transport: how requests over HTTP travel; None: as usual.
 
         Raises:
-            ValueError: the URL is none, or the token could be read by others.
+            ValueError: the URL is none.
+            CredentialError: the token could be read by others, or is none.
         """
         self._inner = AsyncClient(
             url,
             token=token,
             producer=producer,
             retry_s=retry_s,
+            rate_limit_s=rate_limit_s,
             answer_s=answer_s,
             tls=tls,
             insecure=insecure,
@@ -706,3 +888,21 @@ class Client:
     def streams(self, *, prefix: str = "", limit: int = 100) -> Iterator[StreamInfo]:
         """Yield the streams whose names begin so, by pages of `limit` (SCAN TYPE stream)."""
         return self._portal.iterate(self._inner.streams(prefix=prefix, limit=limit))
+
+    def plan(
+        self, cursors: Sequence[Cursor], *, max_entries: int | None = None, wait_ms: int = 0
+    ) -> list[Plan]:
+        """Return how far to read streams, a plan for each cursor, in their order.
+
+        Args:
+            cursors: at most one for a stream.
+            max_entries: of all streams together, in shares that follow what each has; None: all.
+            wait_ms: how long to wait if no stream has anything.
+        """
+        return self._portal.call(
+            self._inner.plan(cursors, max_entries=max_entries, wait_ms=wait_ms)
+        )
+
+    def writer(self, name: str) -> BlockingWriter:
+        """Return a writer of batches by its name; with it each batch is appended exactly once."""
+        return BlockingWriter(self._inner.writer(name), self._portal)

@@ -131,10 +131,10 @@ async def test_trimming_takes_what_a_follower_has_not_read(hg: headgate.AsyncCli
 async def test_a_token_is_not_sent_where_others_can_read_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(ValueError, match="use https"):
+    with pytest.raises(ValueError, match="Use https"):
         headgate.AsyncClient("http://gateway.example", token="secret")
     monkeypatch.setenv("HEADGATE_TOKEN", "secret")
-    with pytest.raises(ValueError, match="use https"):
+    with pytest.raises(ValueError, match="Use https"):
         headgate.AsyncClient("http://gateway.example")
     headgate.AsyncClient("https://gateway.example")
 

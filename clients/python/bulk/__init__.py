@@ -1,0 +1,1 @@
+"""Reading and writing in bulk: by ranges, as Arrow batches, and exactly once."""

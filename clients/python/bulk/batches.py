@@ -1,0 +1,162 @@
+"""Batches: the entries of a range on their way here, as Arrow record batches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+import httpx
+
+from headgate.client import tables
+from headgate.client.problems import AnswerLost
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ARROW = "application/vnd.apache.arrow.stream"
+
+Compression = Literal["none", "zstd"]
+
+
+class Batches:
+    """The entries of a range as record batches: an iterator, and a context that ends it.
+
+    A batch has the columns `id`, `ms`, `seq` and `fields`, a map of bytes. If the connection is
+    lost, the iterator goes on behind the last entry that came. It raises `AnswerLost` if it cannot:
+    the stream was begun anew meanwhile, or entries that were to come were trimmed.
+
+    Example:
+        async with await hg.stream("orders").batches() as batches:
+            async for batch in batches:
+                print(batch.num_rows)
+
+    Attributes:
+        epoch: the life the stream is in.
+        last_id: the last id of the stream.
+        gap_to: up to and with this id, entries of the range were trimmed; None: none were.
+    """
+
+    def __init__(
+        self, answer: httpx.Response, ask_behind: Callable[[str], Awaitable[httpx.Response]]
+    ) -> None:
+        """Read an answer whose body is yet to come.
+
+        Args:
+            answer: to the request for the range.
+            ask_behind: asks for what the range has behind an id.
+        """
+        self.epoch: str = answer.headers["Headgate-Epoch"]
+        self.last_id: str = answer.headers["Headgate-Last-Id"]
+        self.gap_to: str | None = answer.headers.get("Headgate-Gap-To")
+        self._answer = answer
+        self._ask_behind = ask_behind
+        self._batches = _batches_in(answer)
+        self._newest_id: str | None = None
+        """Of what came in this answer."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> pa.RecordBatch:
+        while True:
+            try:
+                batch = await anext(self._batches)
+            except AnswerLost:
+                if self._newest_id is None:
+                    raise
+                await self._go_on(behind=self._newest_id)
+            else:
+                self._newest_id = batch.column("id")[-1].as_py()
+                return batch
+
+    async def aclose(self) -> None:
+        """End it; what has not come yet is not sent."""
+        await self._batches.aclose()
+        await self._answer.aclose()
+
+    async def _go_on(self, *, behind: str) -> None:
+        await self.aclose()
+        self._answer = await self._ask_behind(behind)
+        self._batches = _batches_in(self._answer)
+        self._newest_id = None
+        if self._answer.headers["Headgate-Epoch"] != self.epoch:
+            raise AnswerLost("the stream was begun anew while it was read")
+        if "Headgate-Gap-To" in self._answer.headers:
+            raise AnswerLost(f"entries behind {behind} were trimmed before they were read")
+
+
+async def _batches_in(answer: httpx.Response) -> AsyncGenerator[pa.RecordBatch]:
+    decoder = _Decoder()
+    try:
+        async for piece in answer.aiter_bytes():
+            decoder.receive(piece)
+            while (message := decoder.next_message()) is not None:
+                batch = await asyncio.to_thread(decoder.decode, message)
+                if batch is not None:
+                    yield batch
+    except httpx.TransportError as error:
+        raise AnswerLost(f"{type(error).__name__}: {error}") from None
+    if not decoder.has_ended:
+        raise AnswerLost("the answer ended before the entries did")
+
+
+class _Decoder:
+    """Arrow's stream format: a schema and then batches, each a message behind its length.
+
+    A message begins with eight bytes: a mark, and the length of what describes it. Its description
+    says how long its body is. A length of zero is the end.
+    """
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        self._bytes = bytearray()
+        self._schema: pa.Schema | None = None
+
+    def receive(self, piece: bytes) -> None:
+        self._bytes += piece
+
+    def next_message(self) -> bytes | None:
+        """Take the next message, if it is here as a whole."""
+        if len(self._bytes) < 8:
+            return None
+        described = 8 + int.from_bytes(self._bytes[4:8], "little")
+        if described == 8:
+            self.has_ended = True
+            return None
+        if len(self._bytes) < described:
+            return None
+        end = described + _body_size(self._bytes[8:described])
+        if len(self._bytes) < end:
+            return None
+        message = bytes(self._bytes[:end])
+        del self._bytes[:end]
+        return message
+
+    def decode(self, message: bytes) -> pa.RecordBatch | None:
+        """Return the batch of a message; None: it is the schema."""
+        ipc = cast(Any, tables.arrow()).ipc
+        read = ipc.read_message(message)
+        if self._schema is None:
+            self._schema = ipc.read_schema(read)
+            return None
+        return cast("pa.RecordBatch", ipc.read_record_batch(read, self._schema))
+
+
+def _body_size(description: bytes | bytearray) -> int:
+    """Return `bodyLength` of a message, the fourth field of a table that FlatBuffers wrote."""
+
+    def number(at: int, size: int) -> int:
+        return int.from_bytes(description[at : at + size], "little", signed=True)
+
+    table = number(0, 4)
+    places = table - number(table, 4)
+    has_it = number(places, 2) > 4 + 2 * 3
+    place = number(places + 4 + 2 * 3, 2) if has_it else 0
+    return number(table + place, 8) if place else 0

@@ -1,0 +1,163 @@
+"""Credential: the token that is sent to a gateway, where it comes from, and where it may go."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from headgate.client.address import is_loopback
+
+TOKEN_VARIABLE = "HEADGATE_TOKEN"  # noqa: S105 - its name, not itself
+FILE_VARIABLE = "HEADGATE_TOKEN_FILE"
+INSECURE_VARIABLE = "HEADGATE_INSECURE"
+
+TokenSource = str | Callable[[], str] | Callable[[], Awaitable[str]]
+"""A token, or what returns one: it is called again when the token has ended."""
+
+_WORD = re.compile(r"[\x21-\x7e]+")
+
+
+class CredentialError(ValueError):
+    """There is no token where one should be, or it cannot be sent."""
+
+
+class TokenFile:
+    """A token in a file, which is read again when the gateway refuses the token.
+
+    So a program that goes on for long takes a new token without a restart. It can be pickled: the
+    token stays behind, and another machine reads a file of its own.
+
+    Example:
+        hg = headgate.AsyncClient(token=headgate.TokenFile("/run/secrets/headgate"))
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Read it.
+
+        Raises:
+            CredentialError: there is no token in it, or no header can hold it.
+        """
+        self.path = os.fspath(path)
+        self._token: str | None = self._read()
+
+    def __repr__(self) -> str:
+        return f"TokenFile({self.path!r})"
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"path": self.path, "_token": None}
+
+    def __call__(self) -> str:
+        """Return the token, as the file has it now; a file that is no good changes nothing."""
+        if self._token is not None:
+            with suppress(CredentialError):
+                self._token = self._read()
+            return self._token
+        self._token = self._read()
+        return self._token
+
+    def _read(self) -> str:
+        try:
+            return checked(Path(self.path).read_text("utf-8").strip(), self.path)
+        except UnicodeDecodeError:
+            raise CredentialError(f"{self.path} is no text") from None
+        except OSError as error:
+            raise CredentialError(
+                f"{self.path}: {error.strerror}. Each machine that asks the gateway needs the file"
+            ) from None
+
+
+class Credential:
+    """The token of a client. Nothing shows it.
+
+    Attributes:
+        origin: where it comes from; None: there is no token.
+    """
+
+    def __init__(
+        self, url: str, token: TokenSource | None, *, insecure: bool | None = None
+    ) -> None:
+        """Take a token, or that of a variable; see `AsyncClient`.
+
+        Raises:
+            CredentialError: others on the network could read it, or no header can hold it.
+        """
+        source = _of_variables() if token is None else token
+        self.origin = _origin(source, is_given=token is not None)
+        self.source: TokenSource = source
+        if insecure is None:
+            insecure = is_insecure()
+        is_plain = url.startswith("http:") and not is_loopback(url)
+        if self.origin is not None and is_plain and not insecure:
+            raise CredentialError(
+                f"the token was not sent: {url} is plain http, and others on the network could "
+                f"read the token. Use https; or set {INSECURE_VARIABLE}=1, if nobody else is on "
+                "the way"
+            )
+        self._token: str | None = None
+        if isinstance(source, str) and source:
+            self._token = checked(source, self.origin)
+
+    def __repr__(self) -> str:
+        return f"Credential({self.origin!r})"
+
+    def __getstate__(self) -> dict[str, object]:
+        kept = None if callable(self.source) else self._token
+        return {**self.__dict__, "_token": kept}
+
+    @property
+    def is_renewable(self) -> bool:
+        """Tell whether there is another token once this one has ended."""
+        return callable(self.source)
+
+    @property
+    def hint(self) -> str:
+        """Return which token was sent, for whoever reads that it was refused."""
+        if self.origin is None:
+            return f"No token was sent: {TOKEN_VARIABLE} gives one."
+        return f"The token was that of {self.origin}."
+
+    async def token(self, *, is_refused: bool = False) -> str | None:
+        """Return the token, a new one if the one before was refused; None: there is none."""
+        if callable(self.source) and (self._token is None or is_refused):
+            token = self.source()
+            token = await token if inspect.isawaitable(token) else token
+            self._token = checked(token, self.origin)
+        return self._token
+
+
+def is_insecure() -> bool:
+    """Tell whether the environment lets a token go over plain http to another machine."""
+    return os.environ.get(INSECURE_VARIABLE, "").lower() in {"1", "true", "yes", "on"}
+
+
+def checked(token: str, origin: str | None) -> str:
+    """Return a token that a header can hold.
+
+    Raises:
+        CredentialError: it is none; says where it came from, and not what it is.
+    """
+    if not token:
+        raise CredentialError(f"{origin} has no token")
+    if _WORD.fullmatch(token) is None:
+        raise CredentialError(
+            f"the token of {origin} is not one word of ASCII characters; it was not sent"
+        )
+    return token
+
+
+def _of_variables() -> TokenSource:
+    """Return the token of the environment: of a file, or itself; empty: there is none."""
+    file = os.environ.get(FILE_VARIABLE)
+    return TokenFile(file) if file else os.environ.get(TOKEN_VARIABLE, "")
+
+
+def _origin(source: TokenSource, *, is_given: bool) -> str | None:
+    if not source:
+        return None
+    if isinstance(source, TokenFile):
+        return source.path
+    return "the argument token" if is_given else TOKEN_VARIABLE

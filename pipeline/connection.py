@@ -1,0 +1,104 @@
+"""Connection: where the gateway is and who asks, as drivers send it to their tasks.
+
+Spark writes down much of what it is told: plans, offsets, events, logs. The token is in none of
+that. It travels to tasks inside the pickled reader or writer, which Spark keeps in memory; a token
+of a file does not travel at all, as each machine reads the file itself.
+"""
+
+from __future__ import annotations
+
+import ssl
+from types import TracebackType
+
+from headgate.client.blocking import Client
+from headgate.client.credential import Credential, CredentialError, TokenSource
+
+RETRY_S = 60.0  # a restart of the gateway takes seconds
+STREAMS_MAX = 1000  # whose names are asked for at once
+_RATE_LIMIT_S = 600.0  # of jobs that ask for more than they may
+_ANSWER_S = 60.0
+
+
+class Connection:
+    """A way to one gateway. Can be pickled: the client stays behind, and is made anew.
+
+    Args:
+        url: base URL, such as http://127.0.0.1:8080.
+        token: who asks; None: as the environment says.
+        ca: file of certificates to trust instead of the usual ones.
+        insecure: the token may go over plain http to another machine; None: as the environment
+            says.
+        retry_s: how long, in seconds, a request is tried again while the gateway cannot be reached.
+            Where it says that it is asked too much, that is waited for, up to ten minutes.
+        answer_s: how long an answer may take.
+
+    Raises:
+        CredentialError: the token cannot be had, or must not go there.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: TokenSource | None = None,
+        *,
+        ca: str | None = None,
+        insecure: bool | None = None,
+        retry_s: float = RETRY_S,
+        answer_s: float = _ANSWER_S,
+    ) -> None:
+        self.url = url
+        self.retry_s = retry_s
+        self._answer_s = answer_s
+        self._credential = Credential(url, token, insecure=insecure)
+        self._ca = ca
+        self._client: Client | None = None
+
+    def __repr__(self) -> str:
+        return f"Connection({self.url!r})"
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_client": None}
+
+    def __enter__(self) -> Client:
+        return self.client
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def client(self) -> Client:
+        """Return a client, the same one until it is closed.
+
+        Raises:
+            CredentialError: there are no certificates in the file that was named.
+        """
+        if self._client is None:
+            self._client = Client(
+                self.url,
+                token=self._credential.source,
+                insecure=True,  # it was checked
+                retry_s=self.retry_s,
+                rate_limit_s=max(self.retry_s, _RATE_LIMIT_S),
+                answer_s=self._answer_s,
+                tls=self._tls(),
+            )
+        return self._client
+
+    def close(self) -> None:
+        """End all connections; the next request opens new ones."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _tls(self) -> ssl.SSLContext | None:
+        if self._ca is None or not self.url.startswith("https:"):
+            return None
+        try:
+            return ssl.create_default_context(cafile=self._ca)
+        except (ssl.SSLError, OSError) as error:
+            raise CredentialError(f"{self._ca} has no certificates: {error.strerror}") from None
