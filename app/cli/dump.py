@@ -9,6 +9,7 @@ from headgate.app.cli.flags import Utf8, json_option, patient_gateway_options, s
 from headgate.app.cli.manual import CALL, epilog
 from headgate.app.cli.screen import progress_bar
 from headgate.app.cli.table_file import TableFile, write_table
+from headgate.client import tables
 from headgate.client.client import AsyncClient
 
 _HELP = """\
@@ -67,13 +68,19 @@ async def command(
     gateway: AsyncClient,
 ) -> None:
     """Write the entries of a stream."""
+    tables.arrow()
     source = gateway.stream(stream)
-    with progress_bar((await source.info())["length"]) as advance:
-        try:
-            table = await source.read_arrow(start=start, end=end, schema=dict(columns) or None)
+    count = (await source.info())["length"] if (start, end) == ("-", "+") else None
+    with progress_bar(count) as advance:
+        batches = []
+        async with await source.batches(start=start, end=end) as arriving:
+            async for batch in arriving:
+                batches.append(batch)
+                advance(batch.num_rows)
+        try:  # a type is inferred from all values
+            table = tables.columns_of(batches, dict(columns) or None)
             write_table(file, table)
         except (ValueError, OSError) as error:
             raise click.ClickException(f"{file}: {error}") from None
-        advance(table.num_rows)
     count = table.num_rows
     click.echo(json.dumps({"rows": count}) if as_json else f"{count:,} rows written")

@@ -1,7 +1,10 @@
 """The commands that use a running gateway, on a terminal."""
 
+from pathlib import Path
+
 from tests.api.commands.command_line import terminal
 from tests.api.conftest import Live
+from tests.sdk.cut_way import Proxy
 
 SHOW_CURSOR = "\x1b[?25h"
 CTRL_C = "\x03"
@@ -94,3 +97,21 @@ async def test_an_empty_gateway_says_what_to_do(live: Live) -> None:
     async with terminal(live.url, "stream", "list") as screen:
         assert await screen.until_end() == 0
     assert "headgate append orders sku=42" in screen.text
+
+
+async def test_a_dump_shows_how_far_it_is_while_entries_come(live: Live, tmp_path: Path) -> None:
+    fields = {"v": "x" * 1_000}
+    for _ in range(2):
+        batch = [{"fields": fields}] * 5_000
+        await live.http.post("/v1/streams/orders/entries/batch", json=batch)
+    async with Proxy().open() as proxy:
+        proxy.target = "127.0.0.1", int(live.url.rpartition(":")[2])
+        proxy.carried_max = 6_000_000
+        words = ["dump", "orders", str(tmp_path / "orders.parquet")]
+        async with terminal(f"http://127.0.0.1:{proxy.port}", *words) as screen:
+            await screen.until_shown("4096/10000 rows")
+            proxy.carry_all()
+
+            assert await screen.until_end() == 0
+
+    assert screen.text.endswith("10,000 rows written\n")
