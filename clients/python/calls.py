@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -119,6 +119,27 @@ class Calls:
             return _Answer(json.loads(answer.content), answer.status_code, self._url)
         except (TypeError, ValueError):
             raise UnexpectedAnswer(answer.status_code, self._url) from None
+
+    async def items(
+        self, path: str, name: str, *, limit: int, query: Mapping[str, Any] | None = None
+    ) -> AsyncGenerator[Any]:
+        """Yield the items of a list, by pages of `limit`.
+
+        Args:
+            path: of the list.
+            name: under which a page has its items.
+            limit: items of a page.
+            query: parameters beside those of pages.
+        """
+        cursor: str | None = None
+        while True:
+            of_page = {**(query or {}), "limit": limit, "cursor": cursor}
+            page = await self.call("GET", path, query=of_page)
+            for item in page[name]:
+                yield item
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
 
     async def send(
         self,

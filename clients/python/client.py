@@ -101,15 +101,9 @@ class AsyncClient:
 
     async def streams(self, *, prefix: str = "", limit: int = 100) -> AsyncGenerator[StreamInfo]:
         """Yield the streams whose names begin so, by pages of `limit` (SCAN TYPE stream)."""
-        cursor: str | None = None
-        while True:
-            query = {"prefix": prefix, "limit": limit, "cursor": cursor}
-            page = await self._calls.call("GET", "/v1/streams", query=query)
-            for stream in page["streams"]:
-                yield cast(StreamInfo, stream)
-            cursor = page["next_cursor"]
-            if cursor is None:
-                return
+        query = {"prefix": prefix}
+        async for stream in self._calls.items("/v1/streams", "streams", limit=limit, query=query):
+            yield cast(StreamInfo, stream)
 
     # In bulk
 

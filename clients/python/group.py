@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self, cast
 
 from headgate.client.calls import Calls, segment
@@ -328,7 +328,15 @@ class Group:
         consumer: str | None = None,
         min_idle_ms: int | None = None,
     ) -> list[PendingEntry]:
-        """Return entries that were delivered and are not acknowledged (XPENDING)."""
+        """Return entries that were delivered and are not acknowledged (XPENDING).
+
+        Args:
+            start: the lowest id; `(` before an id leaves it out, as behind the last one of before.
+            end: the highest id.
+            limit: so many at most.
+            consumer: only what this one has.
+            min_idle_ms: only what was idle for so long.
+        """
         query = {
             "start": start,
             "end": end,
@@ -344,16 +352,11 @@ class Group:
         answer = await self._calls.call("GET", f"{self._path}/pending/summary")
         return cast(PendingSummary, answer)
 
-    async def consumers(self) -> list[ConsumerInfo]:
-        """Return the consumers (XINFO CONSUMERS)."""
-        return cast(
-            list[ConsumerInfo],
-            [
-                item
-                for page in [await self._calls.call("GET", f"{self._path}/consumers")]
-                for item in page["consumers"]
-            ],
-        )
+    async def consumers(self, *, limit: int = 100) -> AsyncGenerator[ConsumerInfo]:
+        """Yield the consumers, by pages of `limit` (XINFO CONSUMERS)."""
+        path = f"{self._path}/consumers"
+        async for consumer in self._calls.items(path, "consumers", limit=limit):
+            yield cast(ConsumerInfo, consumer)
 
     async def delete_consumer(self, consumer: str, *, drop: bool = False) -> int:
         """Delete a consumer, and return how many entries it held (XGROUP DELCONSUMER).

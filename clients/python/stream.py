@@ -414,15 +414,8 @@ class Stream:
 
     async def groups(self, *, limit: int = 100) -> AsyncGenerator[GroupInfo]:
         """Yield the groups, by pages of `limit` (XINFO GROUPS)."""
-        cursor: str | None = None
-        while True:
-            query = {"limit": limit, "cursor": cursor}
-            page = await self._calls.call("GET", f"{self._path}/groups", query=query)
-            for group in page["groups"]:
-                yield cast(GroupInfo, group)
-            cursor = page["next_cursor"]
-            if cursor is None:
-                return
+        async for group in self._calls.items(f"{self._path}/groups", "groups", limit=limit):
+            yield cast(GroupInfo, group)
 
     async def trim(
         self,

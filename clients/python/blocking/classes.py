@@ -764,7 +764,15 @@ class BlockingGroup(Working):
         consumer: str | None = None,
         min_idle_ms: int | None = None,
     ) -> list[PendingEntry]:
-        """Return entries that were delivered and are not acknowledged (XPENDING)."""
+        """Return entries that were delivered and are not acknowledged (XPENDING).
+
+        Args:
+            start: the lowest id; `(` before an id leaves it out, as behind the last one of before.
+            end: the highest id.
+            limit: so many at most.
+            consumer: only what this one has.
+            min_idle_ms: only what was idle for so long.
+        """
         return self._portal.call(
             self._inner.pending(
                 start=start, end=end, limit=limit, consumer=consumer, min_idle_ms=min_idle_ms
@@ -775,9 +783,9 @@ class BlockingGroup(Working):
         """Return how many entries are pending, and with whom (XPENDING)."""
         return self._portal.call(self._inner.pending_summary())
 
-    def consumers(self) -> list[ConsumerInfo]:
-        """Return the consumers (XINFO CONSUMERS)."""
-        return self._portal.call(self._inner.consumers())
+    def consumers(self, *, limit: int = 100) -> Iterator[ConsumerInfo]:
+        """Yield the consumers, by pages of `limit` (XINFO CONSUMERS)."""
+        return self._portal.iterate(self._inner.consumers(limit=limit))
 
     def delete_consumer(self, consumer: str, *, drop: bool = False) -> int:
         """Delete a consumer, and return how many entries it held (XGROUP DELCONSUMER).

@@ -237,3 +237,28 @@ async def test_a_job_is_extended_in_time_on_a_connection_that_was_there_before(
             job.ack()
             waiting.cancel()
             await asyncio.wait([waiting])
+
+
+async def test_lists_have_all_their_items_however_long_a_page_is(hg: headgate.AsyncClient) -> None:
+    names = [f"c{number}" for number in range(5)]
+    for name in names:
+        await hg.group(name, "billing").create()
+        await hg.group("orders", name).create()
+        await hg.group("orders", "c0").read(name)
+
+    streams = [stream["name"] async for stream in hg.streams(prefix="c", limit=2)]
+    groups = [group["name"] async for group in hg.stream("orders").groups(limit=2)]
+    consumers = [item["name"] async for item in hg.group("orders", "c0").consumers(limit=2)]
+
+    assert streams == groups == consumers == names
+
+
+async def test_what_is_pending_is_read_on_behind_the_last_id(hg: headgate.AsyncClient) -> None:
+    ids = await filled(hg, 5)
+    billing = hg.group("orders", "billing")
+    await billing.read("me")
+
+    first = await billing.pending(limit=3)
+    second = await billing.pending(start=f"({first[-1]['id']}", limit=3)
+
+    assert [entry["id"] for entry in first + second] == ids
