@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from tests.sdk.workshop import ROOT, output_of, tool
 
 SIZE_BYTES_MAX = 8_000
 """Of gzip, of the client: what a page loads before anything happens."""
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 @pytest.fixture
@@ -41,6 +44,14 @@ async def test_linters_of_packages_have_nothing_to_say(bin_folder: Path, package
         output_of(bin_folder / "attw", *attw, folder=folder),
     )
     assert "All good!" in outputs[0]
+
+
+def test_each_package_carries_the_licence_of_all(app: Path) -> None:
+    for package in ("client", "react"):
+        installed = app / "node_modules" / "@headgate" / package
+        assert (installed / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+        manifest = json.loads((installed / "package.json").read_text())
+        assert manifest["license"] == PROJECT["license"]
 
 
 def test_nothing_else_is_installed_with_them() -> None:
