@@ -45,7 +45,7 @@ var init_names = __esm({
 });
 
 // client/src/wire/problem.ts
-var Problem, Disconnected;
+var Problem, isProblem, Disconnected;
 var init_problem = __esm({
   "client/src/wire/problem.ts"() {
     "use strict";
@@ -65,6 +65,7 @@ var init_problem = __esm({
       retryable;
       retryAfterMs;
     };
+    isProblem = (error, ...codes) => error instanceof Problem && (!codes.length || codes.includes(error.code));
     Disconnected = class extends Error {
       constructor(message, closeCode, options) {
         super(message, options);
@@ -1459,5 +1460,6 @@ export {
   Problem,
   Stream,
   bytesOf,
-  createClient
+  createClient,
+  isProblem
 };

@@ -66,7 +66,7 @@ def test_nothing_else_is_installed_with_them() -> None:
 
 async def test_plain_node_imports_them(app: Path) -> None:
     client, react = json.loads(await output_of(tool("node"), "plain.mjs", folder=app))
-    assert {"createClient", "Problem", "Disconnected", "bytesOf"} <= set(client)
+    assert {"createClient", "Problem", "isProblem", "Disconnected", "bytesOf"} <= set(client)
     assert set(react) == {"HeadgateProvider", "useAppend", "useClient", "useGroup", "useStream"}
 
 

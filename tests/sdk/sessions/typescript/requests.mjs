@@ -1,12 +1,15 @@
 // Asks for everything once, by requests; prints one JSON object of what was answered.
-import { bytesOf, createClient, Disconnected, Problem } from "@headgate/client";
+import { bytesOf, createClient, Disconnected, isProblem, Problem } from "@headgate/client";
 
 const [url] = process.argv.slice(2);
 const hg = createClient({ url, retryMs: 0 });
 const stream = hg.stream("a/b ü".replace("/", "-"));
 const group = stream.group("g");
 const refusal = (asking) =>
-  asking.then(() => null, (error) => ({ is: error.constructor.name, code: error.code, status: error.status }));
+  asking.then(() => null, (error) => ({
+    is: error.constructor.name, code: error.code, status: error.status,
+    isProblem: [isProblem(error), isProblem(error, "forbidden", "stream_not_found"), isProblem(error, "forbidden")],
+  }));
 const bytes = Uint8Array.from([0, 255, 7]);
 
 const created = await stream.create({ maxLength: 100 });

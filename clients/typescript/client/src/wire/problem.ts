@@ -7,16 +7,16 @@ import type { ProblemDetails } from "./types.js";
 /** What happened, for programs: the closed list of the contract. */
 export type Code = ProblemDetails["code"];
 
-/** The gateway has refused a request; nothing was changed. */
-export class Problem extends Error {
+/** The gateway has refused a request; nothing was changed. `isProblem` narrows its `code`. */
+export class Problem<C extends Code = Code> extends Error {
   override readonly name = "Problem";
-  readonly code: Code;
+  readonly code: C;
   readonly status: number;
   /** Whether the same request may succeed later. */
   readonly retryable: boolean;
   readonly retryAfterMs: number | undefined;
 
-  constructor(readonly details: ProblemDetails) {
+  constructor(readonly details: ProblemDetails & { readonly code: C }) {
     super(details.detail);
     this.code = details.code;
     this.status = details.status;
@@ -24,6 +24,10 @@ export class Problem extends Error {
     this.retryAfterMs = details.retryAfterMs ?? undefined;
   }
 }
+
+/** Tell whether an error is a problem with one of these codes; without codes, whether it is any problem. */
+export const isProblem = <C extends Code>(error: unknown, ...codes: C[]): error is Problem<C> =>
+  error instanceof Problem && (!codes.length || codes.includes(error.code as C));
 
 /** There is no connection, or it was lost before the answer came. */
 export class Disconnected extends Error {
