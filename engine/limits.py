@@ -181,6 +181,13 @@ SERVED_AT_ONCE_MAX = 100
 """Blocked reads that are run again in one turn. Each one that is served then takes its caller about
 100 µs."""
 
+RANGE_CHUNKS_MAX = 2_000
+"""Chunks that one read of packed entries looks at. Each one takes about a microsecond."""
+
+RANGE_REPACKED_MAX = 2_000
+"""Entries that such a read unpacks, because not all of their chunk are alive or wanted. Each one
+takes about a microsecond."""
+
 XREAD_MAX = 5_000
 """Entries that one XREAD returns. Each one takes 2.5 µs. A client that wants more sends another
 XREAD."""

@@ -52,6 +52,23 @@ class StreamRead(NamedTuple):
     after: EntryId  # the cursor it was read after, as an id
 
 
+class PackedEntries(NamedTuple):
+    """Entries beside each other, as sealed chunks keep them. `engine.packing` unpacks them."""
+
+    entry_count: int
+    packed: bytes
+    first_id: EntryId | None  # the ids follow this one, and only fields are packed; None: with ids
+
+
+class PackedPage(NamedTuple):
+    """A part of a range, packed, and what its reader checks to have all of it."""
+
+    runs: list[PackedEntries]
+    last_id: EntryId  # everything up to here is in it; the end of the range if that was reached
+    epoch: int  # of the stream
+    trimmed_through: EntryId
+
+
 class Portion(NamedTuple):
     """What one stream has for a bulk read: `entries` live ones, above `after` up to `end`."""
 

@@ -184,6 +184,7 @@ _RULES: dict[type[Request[Any]], Rule] = {
     dumps.MeasureStream: _on_stream(Verb.READ),
     entries.Add: _add,
     entries.Range: _on_stream(Verb.READ),
+    entries.RangePacked: _on_stream(Verb.READ),
     entries.Read: _on_cursors,
     entries.Delete: _on_stream(Verb.MANAGE),
     entries.Trim: _on_stream(Verb.MANAGE),

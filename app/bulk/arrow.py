@@ -1,51 +1,38 @@
-"""Arrow: entries as record batches and back, with pyarrow, which a gateway need not have.
+"""Arrow: record batches as entries, with pyarrow, which a gateway need not have.
 
-Encoding and decoding are plain functions. They run in one of a few threads, so that the event loop
-goes on meanwhile, and they work with a few calls on whole columns.
+Encoding (`encoder`) and decoding are plain functions. They run in one of a few threads, so that the
+event loop goes on meanwhile, and they work with a few calls on whole columns.
 """
 
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
-from itertools import accumulate, chain, pairwise
-from operator import itemgetter
-from typing import Any, Literal, NamedTuple, TypeVar
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
 
 from starlette.requests import HTTPConnection
 
 from headgate.app.bulk.arrow_body import ArrowBounds, leaves_of, table_of
 from headgate.app.wire.ids import parse_new_id
 from headgate.app.wire.problems import GatewayError
-from headgate.engine.entry import Draft, Entry, Fields, IdRequest, make_draft
+from headgate.engine.entry import Draft, Fields, IdRequest, make_draft
 
 T = TypeVar("T")
 
-Compression = Literal["none", "zstd"]
-
 THREADS_MAX = 2
 """Encodings and decodings at once: with more, each would only wait for the others."""
-
-ROWS_MAX = 4096
-"""Rows of one batch: with twice as many a long poll beside two readers waits a third longer, and
-they read no faster."""
-
-BATCH_BYTES_MAX = 8 * 2**20
-"""Names and values of one batch, about."""
 
 _POOL = "ARROW_DEFAULT_MEMORY_POOL", "system"
 """Where Arrow takes memory from, unless the environment says otherwise. mimalloc, its own choice,
 asks for huge pages where the system leaves that to programs, and so has 2 MiB more whenever it
 touches another part of its arena: up to 14 MiB were seen, for half of one in use at most. Readers
 in bulk are as quick with either (tests/bench/README.md)."""
-
-_INT64_MAX = 2**63 - 1
 
 _ROWS_AT_ONCE = 1024
 _VALUES_AT_ONCE = 4096
@@ -87,77 +74,12 @@ def _pyarrow() -> Any:
     """Return the library; it is imported at the first use of Arrow."""
     os.environ.setdefault(*_POOL)
     try:
+        import_module("numpy")
         import_module("pyarrow.compute")
         return import_module("pyarrow")
     except ImportError:
         text = "this gateway cannot speak Arrow: pip install '.[arrow]'"
         raise GatewayError("extra_missing", text) from None
-
-
-class Encoder:
-    """Entries of one stream into an Arrow IPC stream, batch by batch."""
-
-    def __init__(self, stream: str, epoch: int, compression: Compression) -> None:
-        """Begin the stream; its schema says whose entries they are."""
-        pa = _pyarrow()
-        self._fields_type = pa.map_(pa.binary(), pa.binary())
-        self._schema = pa.schema(
-            [
-                pa.field("id", pa.string(), nullable=False),
-                pa.field("ms", pa.int64(), nullable=False),
-                pa.field("seq", pa.int64()),
-                pa.field("fields", self._fields_type, nullable=False),
-            ],
-            {"headgate.stream": stream, "headgate.epoch": str(epoch)},
-        )
-        options = pa.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
-        self._sink = io.BytesIO()
-        self._writer = pa.ipc.new_stream(
-            pa.PythonFile(self._sink, "w"), self._schema, options=options
-        )
-
-    def encode(self, entries: Sequence[Entry]) -> bytes:
-        """Return the next bytes of the stream, with these entries as one batch."""
-        pa = _pyarrow()
-        ids, ms, seq = _id_columns(list(map(itemgetter(0), entries)))
-        many = list(map(itemgetter(1), entries))
-        flat = list(chain.from_iterable(many))
-        ends = accumulate((len(fields) // 2 for fields in many), initial=0)
-        fields = pa.MapArray.from_arrays(
-            pa.array(list(ends), pa.int32()),
-            pa.array(flat[0::2], pa.binary()),
-            pa.array(flat[1::2], pa.binary()),
-            type=self._fields_type,
-        )
-        batch = pa.RecordBatch.from_arrays([ids, ms, seq, fields], schema=self._schema)
-        self._writer.write_batch(batch)
-        return self._taken()
-
-    def finish(self) -> bytes:
-        """Return the last bytes: a reader that has them has everything."""
-        self._writer.close()
-        return self._taken()
-
-    def _taken(self) -> bytes:
-        taken = self._sink.getvalue()
-        self._sink.seek(0)
-        self._sink.truncate()
-        return taken
-
-
-def _id_columns(ids: list[tuple[int, int]]) -> tuple[Any, Any, Any]:
-    """Return ids as texts, their times and their sequence numbers."""
-    pa = _pyarrow()
-    flat = list(chain.from_iterable(ids))
-    ms, seq = pa.array(flat[0::2], pa.uint64()), pa.array(flat[1::2], pa.uint64())
-    text = pa.string()
-    texts = pa.compute.binary_join_element_wise(ms.cast(text), seq.cast(text), "-")
-    try:
-        return texts, ms.cast(pa.int64()), seq.cast(pa.int64())
-    except pa.ArrowInvalid:  # beyond a signed number: the text alone has the truth
-        times = [min(ms, _INT64_MAX) for ms in flat[0::2]]
-        numbers = [number if number <= _INT64_MAX else None for number in flat[1::2]]
-        return texts, pa.array(times, pa.int64()), pa.array(numbers, pa.int64())
 
 
 class NewRows(NamedTuple):

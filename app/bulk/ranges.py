@@ -6,31 +6,37 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from headgate.app.auth.access import Access
-from headgate.app.bulk import arrow
+from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.http.streaming import BrokenOff
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError
-from headgate.engine.entry import Entry, EntryId
+from headgate.engine.entry import MAX_ID, EntryId
 from headgate.engine.errors import StreamError, StreamNotFound
-from headgate.engine.replies import StreamInfo
-from headgate.engine.requests.entries import Range
-from headgate.engine.requests.streams import DescribeStream
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.replies import PackedEntries, StreamInfo
+from headgate.engine.requests.entries import RangePacked
+
+if TYPE_CHECKING:
+    from headgate.app.bulk.encoder import Encoder
 
 log = logging.getLogger("headgate")
 
-_SLICE = 256
-"""Entries taken from the log before others have their turn: a fraction of a millisecond's work,
-which each turn of whoever else is there waits for."""
+Compression = Literal["none", "zstd"]
 
-_SLICE_BYTES = arrow.BATCH_BYTES_MAX * _SLICE // arrow.ROWS_MAX
-"""Names and values of a slice; a batch ends with the first that has no room for all its entries, so
-nobody has to add up what a batch has."""
+_ROWS_MAX = 32_768
+"""Of one batch. Many chunks are unpacked together: half as many take a quarter longer each."""
 
-_PIECE_BYTES = 256 * 1024
-"""What a slow client must take within its patience: less than a batch may have."""
+_BATCH_BYTES_MAX = 4 * 2**20
+"""Entries of one batch, unpacked, about."""
+
+
+class _Batch(NamedTuple):
+    entry_count: int
+    pieces: list[bytes]
 
 
 class BulkRange:
@@ -43,7 +49,7 @@ class BulkRange:
         low: EntryId,
         high: EntryId,
         limit: int | None,
-        threads: arrow.ArrowThreads,
+        threads: ArrowThreads,
     ) -> None:
         """Describe the range.
 
@@ -61,67 +67,66 @@ class BulkRange:
         self._trimmed_through = info.trimmed_through
         self._low = low
         self._high = min(high, info.last_id)
-        self._left = limit
-        self._is_over = False
+        self._left = COUNT_MAX if limit is None else limit
         self._threads = threads
 
     async def batches(
-        self, compression: arrow.Compression, metrics: Metrics
+        self, compression: Compression, metrics: Metrics
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the Arrow stream piece by piece, never more than one batch ahead of the client.
+        """Yield the Arrow stream piece by piece. While one batch is sent the next one is made.
 
         If entries of the range are removed before they are read, the answer breaks off, so that
         nobody takes half of it for the whole.
         """
         delivered = metrics.delivered.labels("arrow")
-        begin = partial(arrow.Encoder, text_of(self._stream), self._epoch, compression)
-        encoder = await self._threads.run(begin)
+        encoder = await self._threads.run(partial(self._encoder, compression))
+        following = asyncio.create_task(self._batch(encoder))
         try:
-            while rows := await self._rows():
-                data = await self._threads.run(partial(encoder.encode, rows))
-                for at in range(0, len(data), _PIECE_BYTES):
-                    yield data[at : at + _PIECE_BYTES]
-                delivered.inc(len(rows))
-            yield await self._threads.run(encoder.finish)
+            while (batch := await following).pieces:
+                following = asyncio.create_task(self._batch(encoder))
+                for piece in batch.pieces:
+                    yield piece
+                delivered.inc(batch.entry_count)
+            for piece in await self._threads.run(encoder.finish):
+                yield piece
         except (StreamError, GatewayError) as error:
             facts = {"stream": text_of(self._stream), "reason": str(error)}
             log.info("bulk read broken off", extra=facts)
             raise BrokenOff from None
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
 
-    async def _rows(self) -> list[Entry]:
-        """Return what goes into the next batch, nothing at the end."""
-        rows: list[Entry] = []
-        while not self._is_over and len(rows) < arrow.ROWS_MAX:
-            entries = await self._slice()
-            rows += entries
-            await asyncio.sleep(0)  # others come between, and one that is cancelled ends here
-            if len(entries) < _SLICE:  # its entries are large, or there are no more
-                break
-        return rows
+    def _encoder(self, compression: Compression) -> Encoder:
+        from headgate.app.bulk.encoder import Encoder  # noqa: PLC0415 - it needs pyarrow
 
-    async def _slice(self) -> list[Entry]:
-        count = _SLICE if self._left is None else min(_SLICE, self._left)
-        if self._low > self._high or not count:
-            self._is_over = True
-            return []
-        bounds = self._stream, self._low, self._high
-        entries = await self._access.perform(
-            Range(*bounds, limit=count, size_bytes_max=_SLICE_BYTES)
-        )
-        await self._check_whole()
-        self._is_over = not entries or entries[-1].id == self._high
-        if entries:
-            self._low = entries[-1].id.next()
-            self._left = None if self._left is None else self._left - len(entries)
-        return entries
+        kind = None if compression == "none" else compression
+        return Encoder(text_of(self._stream), self._epoch, kind)
 
-    async def _check_whole(self) -> None:
-        """Refuse to go on if what was to be read by now may be missing something.
+    async def _batch(self, encoder: Encoder) -> _Batch:
+        """Return the next batch; without pieces at the end."""
+        runs = await self._next_runs()
+        pieces = await self._threads.run(partial(encoder.encode, runs)) if runs else []
+        return _Batch(sum(run.entry_count for run in runs), pieces)
+
+    async def _next_runs(self) -> list[PackedEntries]:
+        """Return what goes into the next batch, nothing at the end.
 
         Raises:
-            StreamNotFound: the stream is gone, another has its name, or it was trimmed up to here.
+            StreamNotFound: what was to be read by now may be missing something. The stream is gone,
+                another has its name, or it was trimmed up to here.
         """
-        info = await self._access.perform(DescribeStream(self._stream))
-        seen = max(self._low.previous(), self._trimmed_through)
-        if info.epoch != self._epoch or info.trimmed_through > seen:
-            raise StreamNotFound(self._stream)
+        while self._low <= self._high and self._left:
+            limit = min(self._left, _ROWS_MAX)
+            request = RangePacked(self._stream, self._low, self._high, limit, _BATCH_BYTES_MAX)
+            page = await self._access.perform(request)
+            seen = max(self._low.previous(), self._trimmed_through)
+            if page.epoch != self._epoch or page.trimmed_through > seen:
+                raise StreamNotFound(self._stream)
+            self._left -= sum(run.entry_count for run in page.runs)
+            if page.last_id == MAX_ID:
+                self._left = 0
+            self._low = page.last_id.next()
+            if page.runs:
+                return page.runs
+        return []

@@ -15,7 +15,7 @@ from headgate.app.auth.needs import needs
 from headgate.app.bulk import arrow
 from headgate.app.bulk.arrow_body import ArrowBounds
 from headgate.app.bulk.batch import check_count, drafts_of
-from headgate.app.bulk.ranges import BulkRange
+from headgate.app.bulk.ranges import BulkRange, Compression
 from headgate.app.http.dependencies import (
     AccessDep,
     LimitsDep,
@@ -382,7 +382,7 @@ async def read_entries(
         int, Query(ge=0, description="With `after`: how long to wait if there is nothing.")
     ] = 0,
     compression: Annotated[
-        arrow.Compression | None, Query(description="With Arrow: of the batches; `none`.")
+        Compression | None, Query(description="With Arrow: of the batches; `none`.")
     ] = None,
 ) -> Response:
     """Read a range (XRANGE, XREVRANGE), or what comes after a cursor (XREAD), waiting if asked to.
@@ -446,7 +446,7 @@ async def _arrow(
     after: str | None,
     limit: int | None,
     wait_ms: int,
-    compression: arrow.Compression | None,
+    compression: Compression | None,
 ) -> Response:
     """Return a range as Arrow."""
     gateway = gateway_of(request)

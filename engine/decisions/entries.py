@@ -49,13 +49,14 @@ from headgate.engine.limits import (
     LOOKUPS_AT_ONCE_MAX,
     U64_MAX,
 )
-from headgate.engine.replies import Added, Deletion, StreamRead, Written, gap_after
+from headgate.engine.replies import Added, Deletion, PackedPage, StreamRead, Written, gap_after
 from headgate.engine.requests.entries import (
     Add,
     Budget,
     Delete,
     From,
     Range,
+    RangePacked,
     Read,
     References,
     StreamCursor,
@@ -251,6 +252,15 @@ def range_(keyspace: Keyspace, request: Range, now_ms: int) -> Decision[list[Ent
     return Decision(_range(log, request, request.limit, request.size_bytes_max), [])
 
 
+def range_packed(keyspace: Keyspace, request: RangePacked, now_ms: int) -> Decision[PackedPage]:
+    """Read a range of entries as chunks keep them."""
+    del now_ms
+    stream = keyspace.stream(request.stream)
+    bounds = request.start, request.end, request.limit, request.size_bytes_max
+    runs, last_id = stream.log.packed_range(*bounds)
+    return Decision(PackedPage(runs, last_id, stream.epoch, stream.trimmed_through), [])
+
+
 def _whole_range(log: Log, request: Range) -> list[Entry]:
     """Return all entries of a range, up to its limit.
 
@@ -426,6 +436,7 @@ def _id(request: IdRequest, last_id: EntryId, now_ms: int, index: int) -> EntryI
 DECISIONS: Decisions = {
     Add: add,
     Range: range_,
+    RangePacked: range_packed,
     Read: read,
     Delete: delete,
 }

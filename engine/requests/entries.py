@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from headgate.engine.errors import Invalid, Location
-from headgate.engine.replies import Added, Deletion, StreamRead
+from headgate.engine.replies import Added, Deletion, PackedPage, StreamRead
 from headgate.engine.requests import Request
 from headgate.engine.requests.idempotency import Idempotent
 
@@ -105,6 +105,24 @@ class Range(Request[list[Entry]], frozen=True):
     reverse: bool = False
     whole: bool = False
     entries_max: int | None = None
+
+
+class RangePacked(Request[PackedPage], frozen=True):
+    """Return up to `limit` entries from `start` to `end`, both inclusive, as chunks keep them.
+
+    Who reads many entries unpacks them elsewhere than where requests are carried out. The entries
+    take up to `size_bytes_max` when they are unpacked, but the first chunk is always returned. The
+    reply may have fewer than the bounds allow, or none: it says up to which id it goes.
+
+    Raises:
+        StreamNotFound: the stream does not exist.
+    """
+
+    stream: bytes
+    start: EntryId
+    end: EntryId
+    limit: int
+    size_bytes_max: int
 
 
 class From(Enum):

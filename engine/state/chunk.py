@@ -23,6 +23,7 @@ from typing import NamedTuple
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.limits import CACHED_CHUNK_BYTES_MAX, CACHED_CHUNKS_MAX
 from headgate.engine.packing import pack_entries, unpack_entries, unpack_run
+from headgate.engine.replies import PackedEntries
 from headgate.engine.state.memory import CHUNK_BYTES, ENTRY_BYTES, PART_BYTES
 
 _id_of = itemgetter(0)
@@ -187,6 +188,13 @@ class Chunk:
             return entries[low:high]
         dead = self.tombstones
         return [entries[at] for at in range(low, high) if not dead >> at & 1]
+
+    def packed_within(self, start: EntryId, end: EntryId, limit: int) -> PackedEntries | None:
+        """Return all entries as they are packed; None: not all are wanted, or it is not sealed."""
+        is_wanted = start <= self.first_id and self.last_id <= end and self.count <= limit
+        if not is_wanted or self.tombstones or self._entries is not None:
+            return None
+        return PackedEntries(self.count, self._packed, self.first_id if self.is_run else None)
 
     def kill(self, position: int) -> int:
         """Set the tombstone of the entry at `position`; repack when most are dead."""

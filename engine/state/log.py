@@ -17,7 +17,14 @@ from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, sizes_of
-from headgate.engine.limits import CUT_CHUNKS_MAX, FREED_AT_ONCE_MAX
+from headgate.engine.limits import (
+    CUT_CHUNKS_MAX,
+    FREED_AT_ONCE_MAX,
+    RANGE_CHUNKS_MAX,
+    RANGE_REPACKED_MAX,
+)
+from headgate.engine.packing import encode_entries, unpacked_bytes
+from headgate.engine.replies import PackedEntries
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.chunk import Chunk, ChunkState
 from headgate.engine.state.dismantling import Pieces
@@ -215,6 +222,45 @@ class Log:
             if chunk.first_id > end or not batch.take(chunk.between(start, end)):
                 break
         return batch.entries
+
+    def packed_range(
+        self, start: EntryId, end: EntryId, limit: int, size_bytes_max: int
+    ) -> tuple[list[PackedEntries], EntryId]:
+        """Return entries from `start` to `end`, both inclusive, packed, and up to which id they go.
+
+        Chunks that are wanted as a whole come as they are. What is wanted of others is packed here,
+        so fewer of them come at once.
+
+        Args:
+            start: the lowest id.
+            end: the highest id.
+            limit: entries at most.
+            size_bytes_max: what they take unpacked; the first chunk comes whatever its size.
+        """
+        runs: list[PackedEntries] = []
+        through, repacked_left = start, RANGE_REPACKED_MAX
+        for chunk in islice(self._chunks_from(start), RANGE_CHUNKS_MAX):
+            if not limit or not repacked_left or size_bytes_max < 0:
+                return runs, through
+            if chunk.first_id > end:
+                return runs, end
+            run = chunk.packed_within(start, end, limit)
+            through = min(end, chunk.last_id)
+            if run is None:
+                entries = chunk.between(start, end)
+                repacked_max = min(limit, repacked_left)
+                if not entries:
+                    continue
+                if len(entries) > repacked_max:
+                    del entries[repacked_max:]
+                    through = entries[-1].id
+                run = PackedEntries(len(entries), encode_entries(entries), None)
+                repacked_left -= len(entries)
+            runs.append(run)
+            limit -= run.entry_count
+            size_bytes_max -= unpacked_bytes(run.packed)
+        is_end = not self._chunks or through >= self._chunks[-1].last_id
+        return runs, end if is_end else through
 
     def reverse_range(
         self,

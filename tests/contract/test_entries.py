@@ -4,13 +4,14 @@ import pytest
 
 from headgate.app.backends.port import Backend
 from headgate.engine.config import StreamConfig
-from headgate.engine.entry import Draft, EntryId
+from headgate.engine.entry import Draft, Entry, EntryId
 from headgate.engine.errors import IdNotGreater, LastIdMismatch, StreamExists, StreamNotFound
-from headgate.engine.requests.entries import Add, Range
+from headgate.engine.requests.entries import Add, Delete, Range, RangePacked, Trim, TrimTo
 from headgate.engine.requests.keyspace import CountStreams, ListNames, ScanNames
 from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream, ListStreams
 from tests.contract.calls import S, drafts, entry_id, ids, numbers, read_after
+from tests.packed_runs import entries_in
 
 
 async def test_what_was_appended_is_read_in_order_and_as_it_was(backend: Backend) -> None:
@@ -25,6 +26,26 @@ async def test_what_was_appended_is_read_in_order_and_as_it_was(backend: Backend
         3, 2
     )
     assert [entry.id for entry in await backend.perform(Range(S, entry_id(2), limit=1))] == ids(2)
+
+
+async def test_what_is_read_packed_is_what_is_read(backend: Backend) -> None:
+    await backend.perform(Add(S, drafts(*range(1, 300))))
+    await backend.perform(Delete(S, ids(7, 120)))
+    await backend.perform(Trim(S, TrimTo(min_id=entry_id(4))))
+    info = await backend.perform(DescribeStream(S))
+
+    low, high = entry_id(2), entry_id(250)
+    entries: list[Entry] = []
+    while low <= high:
+        page = await backend.perform(RangePacked(S, low, high, 150, 2**20))
+        assert (page.epoch, page.trimmed_through) == (info.epoch, info.trimmed_through)
+        assert sum(run.entry_count for run in page.runs) <= 150
+        entries += entries_in(page.runs)
+        low = page.last_id.next()
+
+    assert entries == await backend.perform(Range(S, end=high))
+    with pytest.raises(StreamNotFound):
+        await backend.perform(RangePacked(b"none", low, high, 1, 1))
 
 
 async def test_a_copy_of_a_stream_is_the_same_stream_to_its_readers(backend: Backend) -> None:

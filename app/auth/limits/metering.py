@@ -17,7 +17,7 @@ from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch, PlanRead
 from headgate.engine.requests.deliveries import Autoclaim, Claim, ReadGroup
 from headgate.engine.requests.dumps import DumpStream, RestoreStream
-from headgate.engine.requests.entries import Add, Range, Read
+from headgate.engine.requests.entries import Add, Range, RangePacked, Read
 from headgate.engine.requests.keyspace import InspectStream
 from headgate.engine.requests.streams import DetailStream
 
@@ -36,6 +36,7 @@ _APPENDED: Mapping[type[Request[Any]], Callable[[Any], int]] = {
 _DELIVERED: Mapping[type[Request[Any]], Callable[[Any], int]] = {
     Read: lambda reads: sum(len(read.entries) for read in reads),
     Range: len,
+    RangePacked: lambda page: sum(run.entry_count for run in page.runs),
     ReadGroup: lambda reads: sum(len(read.deliveries) for read in reads),
     Claim: lambda claimed: len(claimed.deliveries),
     Autoclaim: lambda claimed: len(claimed.deliveries),
@@ -100,7 +101,7 @@ async def slowly_performed(request: Request[T], perform: Perform[T], usage: Usag
 
 
 def _bounded(request: Request[T], entries_max: int | None) -> Request[T]:
-    if entries_max is None or not isinstance(request, Read | ReadGroup | Range):
+    if entries_max is None or not isinstance(request, Read | ReadGroup | Range | RangePacked):
         return request
     if request.limit is not None and request.limit <= entries_max:
         return cast("Request[T]", request)

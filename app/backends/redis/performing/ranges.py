@@ -10,10 +10,20 @@ from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import read_id
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing.streams import describe
 from headgate.engine.entry import MIN_ID, Entry
 from headgate.engine.errors import ReplyTooLarge, StreamNotFound
-from headgate.engine.replies import StreamRead, gap_after
-from headgate.engine.requests.entries import Budget, From, Range, Read, StreamCursor
+from headgate.engine.limits import CHUNK_ENTRIES_MAX
+from headgate.engine.packing import encode_entries
+from headgate.engine.replies import PackedEntries, PackedPage, StreamRead, gap_after
+from headgate.engine.requests.entries import (
+    Budget,
+    From,
+    Range,
+    RangePacked,
+    Read,
+    StreamCursor,
+)
 from headgate.engine.room import ReadRoom, ReplyRoom
 
 _ENTRIES_AT_ONCE, _BYTES_AT_ONCE, _PARTS_AT_ONCE = 2_000, 2**20, 20_000
@@ -38,6 +48,22 @@ async def range_(client: Client, request: Range) -> list[Entry]:
     if is_long or await run.is_cut(low, high, is_reverse=request.reverse):
         raise ReplyTooLarge("entries", await _bound(client, request))
     return entries
+
+
+async def range_packed(client: Client, request: RangePacked) -> PackedPage:
+    """Return entries of a range packed, as an engine has them anyway."""
+    limit = min(request.limit, _ENTRIES_AT_ONCE)
+    bounds = request.start, request.end, limit, request.size_bytes_max
+    entries = await range_(client, Range(request.stream, *bounds))
+    info = await describe(client, request.stream)
+    runs = [
+        PackedEntries(len(run), encode_entries(run), None)
+        for run in (
+            entries[at : at + CHUNK_ENTRIES_MAX] for at in range(0, len(entries), CHUNK_ENTRIES_MAX)
+        )
+    ]
+    last_id = entries[-1].id if entries else request.end
+    return PackedPage(runs, last_id, info.epoch, info.trimmed_through)
 
 
 async def _bound(client: Client, request: Range) -> int:
@@ -217,5 +243,6 @@ async def _read_stream(
 
 PERFORMERS: Performers = {
     Range: range_,
+    RangePacked: range_packed,
     Read: read_once,
 }

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
 from headgate.engine.state.log import Cut, Log, NodeLimits
+from tests.packed_runs import entries_in
 
 LIMITS = NodeLimits(entries_max=3, size_bytes_max=40)
 
@@ -126,6 +127,22 @@ class LogMachine(RuleBasedStateMachine):
         between = [entry for entry in self.naive if start <= entry.id <= end]
         assert self.log.range(start, end, limit) == between[:limit]
         assert self.log.reverse_range(end, start, limit) == between[::-1][:limit]
+
+    @rule(start=bounds, end=bounds, limit=st.integers(1, 9), size_max=st.sampled_from([0, 99, 999]))
+    def read_packed(self, start: EntryId, end: EntryId, limit: int, size_max: int) -> None:
+        """Pages go on behind each other, to the end of the range."""
+        between = [entry for entry in self.naive if start <= entry.id <= end]
+        while start <= end:
+            runs, through = self.log.packed_range(start, end, limit, size_max)
+            page = entries_in(runs)
+            assert page == between[: len(page)]
+            assert [entry for entry in between if entry.id <= through] == page
+            assert len(page) <= limit
+            del between[: len(page)]
+            if through in {end, MAX_ID}:
+                break
+            start = through.next()
+        assert not between
 
     @rule(entry_id=near_ids)
     def get(self, entry_id: EntryId) -> None:

@@ -1,0 +1,69 @@
+"""Columns of packed entries are what the entries are, one by one."""
+
+import itertools
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from headgate.app.bulk.packed_columns import columns_of
+from headgate.engine.entry import Entry, EntryId, Fields
+from headgate.engine.limits import U64_MAX
+from headgate.engine.packing import Unpacker, encode_entries, pack_entries, pack_fields
+from headgate.engine.replies import PackedEntries
+from tests.packed_runs import entries_in
+
+WIDTHS = [0, 127, 128, 255, 256, 2**16 - 1, 2**16, 2**32 - 1, 2**32, 2**63, U64_MAX - 9]
+"""Numbers at which msgpack begins to write more bytes."""
+
+ids = st.builds(EntryId, st.sampled_from(WIDTHS), st.sampled_from(WIDTHS))
+lengths = st.sampled_from([0, 1, 3, 31, 32, 255, 256])
+parts = st.one_of(st.binary(max_size=3), lengths.map(lambda length: b"\xc1\xc4\xc5"[:length]))
+parts |= lengths.map(lambda length: b"\xc1" * length)
+fields = st.lists(st.tuples(parts, parts), min_size=1, max_size=9).map(
+    lambda pairs: tuple(itertools.chain.from_iterable(pairs))
+)
+many = st.lists(fields, min_size=1, max_size=18)
+
+
+def run_of(first_id: EntryId, fields: list[Fields]) -> PackedEntries:
+    return PackedEntries(len(fields), pack_fields(fields), first_id)
+
+
+def with_ids(first_id: EntryId, fields: list[Fields]) -> PackedEntries:
+    entries = [Entry(first_id._replace(seq=first_id.seq // 2 + n), f) for n, f in enumerate(fields)]
+    return PackedEntries(len(entries), pack_entries(entries), None)
+
+
+runs = st.lists(
+    st.builds(run_of, ids, many) | st.builds(with_ids, ids, many), min_size=1, max_size=5
+)
+LONG = [
+    with_ids(EntryId(1, 1), [(b"n" * 70_000, b"v" * 300), (b"", b"v" * 65_536)]),
+    run_of(EntryId(1, 1), [(b"n", b"v" * 255, b"n" * 256, b""), (b"n", b"v") * 20_000]),
+    run_of(EntryId(1, 1), [(b"n", b"")] * 70_000),
+]
+
+
+@given(runs)
+@example(LONG)
+def test_columns_have_what_entries_have(packed: list[PackedEntries]) -> None:
+    columns = columns_of(packed, Unpacker())
+
+    data = columns.data.tobytes()
+    pieces = [data[low:high] for low, high in columns.bounds.reshape(-1, 2).tolist()]
+    rows = [
+        Entry(EntryId(ms, seq), tuple(pieces[2 * low : 2 * high]))
+        for ms, seq, (low, high) in zip(
+            columns.ms.tolist(),
+            columns.seq.tolist(),
+            itertools.pairwise(columns.field_ends.tolist()),
+            strict=True,
+        )
+    ]
+    assert rows == entries_in(packed)
+
+
+def test_what_is_not_compressed_is_read_as_well() -> None:
+    fields = [(b"n", b"1"), (b"n", b"2")]
+    columns = columns_of([PackedEntries(2, encode_entries(fields), EntryId(5, 6))], Unpacker())
+    assert (columns.ms.tolist(), columns.seq.tolist()) == ([5, 5], [6, 7])
