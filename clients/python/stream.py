@@ -275,16 +275,22 @@ class Stream:
             ValueError: a value does not fit the schema.
         """
         tables.arrow()
-        async with await self.batches(start=start, end=end) as arriving:
-            batches = [batch async for batch in arriving]
-        return await asyncio.to_thread(tables.columns_of, batches, schema)
+        dividing: list[asyncio.Task[tables.Divided]] = []
+        try:
+            async with await self.batches(start=start, end=end) as arriving:
+                async for batch in arriving:  # which is divided while others come
+                    work = asyncio.to_thread(tables.divided, batch)
+                    dividing.append(asyncio.create_task(work))
+        finally:
+            parts = await asyncio.gather(*dividing)
+        return await asyncio.to_thread(tables.joined, parts, schema)
 
     async def read_pandas(
         self, *, start: str = "-", end: str = "+", schema: tables.Schema | None = None
     ) -> pd.DataFrame:
         """Return entries as a pandas DataFrame whose index is `_id`; see `read_arrow`."""
         table = await self.read_arrow(start=start, end=end, schema=schema)
-        return await asyncio.to_thread(lambda: table.to_pandas().set_index(tables.ID))
+        return await asyncio.to_thread(tables.frame_of, table)
 
     async def read_polars(
         self, *, start: str = "-", end: str = "+", schema: tables.Schema | None = None

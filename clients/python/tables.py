@@ -7,12 +7,13 @@ otherwise text, or bytes where a value is not UTF-8.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headgate.client.problems import HeadgateError
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
 ID = "_id"
@@ -58,7 +59,15 @@ def encoded(batch: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue())
 
 
-def columns_of(batches: Sequence[pa.RecordBatch], schema: Schema | None) -> pa.Table:
+class Divided(NamedTuple):
+    """Entries of one batch, with a column for each field."""
+
+    ids: pa.Array
+    times: pa.Array
+    fields: dict[str, pa.Array]
+
+
+def columns_of(batches: Iterable[pa.RecordBatch], schema: Schema | None) -> pa.Table:
     """Return entries as a table: `_id`, `_time`, and a column for each field.
 
     Args:
@@ -68,22 +77,41 @@ def columns_of(batches: Sequence[pa.RecordBatch], schema: Schema | None) -> pa.T
     Raises:
         ValueError: a value does not fit the type that the schema gives its field.
     """
+    return joined([divided(batch) for batch in batches], schema)
+
+
+def divided(batch: pa.RecordBatch) -> Divided:
+    """Return the fields of entries as columns of bytes."""
     pa = arrow()
-    empty = [("id", pa.string()), ("ms", pa.int64()), ("fields", pa.map_(pa.binary(), pa.binary()))]
-    table = pa.Table.from_batches(batches) if batches else pa.schema(empty).empty_table()
-    table = table.combine_chunks()
-    times = table["ms"].cast(pa.timestamp("ms")).cast(pa.timestamp("ms", "UTC"))
-    columns = {ID: table["id"], TIME: times}
-    chunks = [_raw_columns(chunk) for chunk in table["fields"].chunks]
-    names = list(schema or dict.fromkeys(name for chunk in chunks for name in chunk))
-    for name in names:
-        parts = [
-            chunk.get(name, pa.nulls(len(fields), pa.binary()))
-            for chunk, fields in zip(chunks, table["fields"].chunks, strict=True)
+    times = batch.column("ms").cast(pa.timestamp("ms")).cast(pa.timestamp("ms", "UTC"))
+    return Divided(batch.column("id"), times, _raw_columns(batch.column("fields")))
+
+
+def joined(parts: Sequence[Divided], schema: Schema | None) -> pa.Table:
+    """Return parts as one table; see `columns_of`."""
+    pa = arrow()
+    columns = {
+        ID: pa.chunked_array([part.ids for part in parts], pa.string()),
+        TIME: pa.chunked_array([part.times for part in parts], pa.timestamp("ms", "UTC")),
+    }
+    for name in schema or dict.fromkeys(name for part in parts for name in part.fields):
+        chunks = [
+            part.fields[name] if name in part.fields else pa.nulls(len(part.ids), pa.binary())
+            for part in parts
         ]
-        raw = pa.chunked_array(parts, pa.binary())
+        raw = pa.chunked_array(chunks, pa.binary())
         columns[name] = _inferred(raw) if schema is None else _cast(name, raw, schema[name])
     return pa.table(columns)
+
+
+def frame_of(table: pa.Table) -> pd.DataFrame:
+    """Return a table of entries as a DataFrame whose index is `_id`."""
+    import pandas as pd  # noqa: PLC0415 - who asks for a DataFrame has it
+
+    frame = table.drop_columns([ID]).to_pandas()
+    # Ids differ, so nothing is won by looking for those that are the same.
+    frame.index = pd.Index(table[ID].to_pandas(deduplicate_objects=False), name=ID)
+    return frame
 
 
 def entries_of(table: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
