@@ -22,6 +22,7 @@ PARTS = [
     "consume",
     "idle",
     "redelivery",
+    "frames",
     "spark",
 ]
 """Modules of this package."""
