@@ -14,10 +14,12 @@ from tests.api.conftest import Live
 from tests.sdk.cut_way import Proxy
 
 COUNT = 10_000
+DIGITS = 1_000
+"""Of a number in the stream: all of them take more than one batch."""
 
 
-def rows(*numbers: int) -> pa.RecordBatch:
-    fields = [[("n", str(number))] for number in numbers]
+def rows(*numbers: int, digits: int = 1) -> pa.RecordBatch:
+    fields = [[("n", f"{number:0{digits}}")] for number in numbers]
     return pa.RecordBatch.from_pydict({"fields": pa.array(fields, pa.map_("string", "string"))})
 
 
@@ -27,7 +29,7 @@ def numbers_in(batch: pa.RecordBatch) -> list[int]:
 
 @pytest.fixture
 async def stream(hg: headgate.AsyncClient) -> str:
-    ids = await hg.stream("bulk").append_batch(rows(*range(COUNT)))
+    ids = await hg.stream("bulk").append_batch(rows(*range(COUNT), digits=DIGITS))
     assert len(ids) == COUNT
     return "bulk"
 
