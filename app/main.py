@@ -54,6 +54,7 @@ from headgate.app.routes import (
     problem_pages,
     socket,
     streams,
+    stylesheet,
     tickets,
     welcome,
 )
@@ -120,6 +121,7 @@ _ROUTERS = (
     welcome.router,
     guide.router,
     problem_pages.router,
+    stylesheet.router,
 )
 
 _READ_BY_PAGES = [

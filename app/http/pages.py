@@ -11,12 +11,17 @@ PAGE_HEADERS = {
 }
 """Of what is text for curl and a page for a browser."""
 
+STYLESHEET_HEADERS = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+
 
 def page_headers(page: str) -> dict[str, str]:
-    """Return the headers of a page: its own scripts and styles are allowed, and nothing else."""
+    """Return the headers of a page: its own scripts and styles are allowed, and the stylesheet.
+
+    `'self'` allows no other text of this gateway, as what is no text/css is not taken for a style.
+    """
     policy = (
         f"default-src 'none'; script-src {_hashes(page, 'script')}; "
-        f"style-src {_hashes(page, 'style')}; img-src data:; connect-src 'self'; "
+        f"style-src 'self' {_hashes(page, 'style')}; img-src data:; connect-src 'self'; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     return PAGE_HEADERS | {"Referrer-Policy": "no-referrer", "Content-Security-Policy": policy}

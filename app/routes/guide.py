@@ -63,6 +63,7 @@ def _page(root_path: str, task: str) -> str:
     tabs = [_Tab(*part.split("\n", 1)) for part in parts]
     markdown = MarkdownIt()
     shown: dict[str, Any] = {
+        "root": root_path,
         "title": html.escape(TASKS[task]),
         "tasks": "".join(
             f'<a href="{root_path}/guide/{name}"{" aria-current=page" if name == task else ""}>'

@@ -60,7 +60,12 @@ def _page(root_path: str, code: str | None) -> str:
     shown = "".join(_section(each, EXPLANATIONS[each]) for each in codes if code in (None, each))
     others = "" if code is None else f'<p><a href="{root_path}/problems">All problems</a></p>'
     title = code or "Problems"
-    for name, text in {"title": title, "problems": shown, "others": others}.items():
+    for name, text in {
+        "root": root_path,
+        "title": title,
+        "problems": shown,
+        "others": others,
+    }.items():
         page = page.replace(f"<!--{name}-->", text)
     return page
 
@@ -68,7 +73,8 @@ def _page(root_path: str, code: str | None) -> str:
 def _section(code: Code, explanation: Explanation) -> str:
     causes = "".join(f"<li>{_marked(cause)}</li>" for cause in explanation.causes)
     return (
-        f'<section id="{code}"><h2><code>{code}</code> <small>{status_of(code)}</small></h2>'
+        f'<section class="card" id="{code}">'
+        f"<h2><code>{code}</code> <small>{status_of(code)}</small></h2>"
         f"<p>{_marked(explanation.meaning)}</p><h3>Usual causes</h3><ul>{causes}</ul>"
         f"<h3>What to do</h3><p>{_marked(explanation.remedy)}</p></section>"
     )

@@ -91,6 +91,12 @@ def _page(root_path: str, is_open: bool) -> _Page:
         for path, what in _PAGES.items()
     )
     page = (files("headgate.app") / "welcome.html").read_text("utf-8")
-    for name, text in {"version": version("headgate"), "steps": steps, "pages": pages}.items():
+    shown = {
+        "root": root_path,
+        "version": version("headgate"),
+        "steps": steps,
+        "pages": pages,
+    }
+    for name, text in shown.items():
         page = page.replace(f"<!--{name}-->", text)
     return _Page(page, page_headers(page))

@@ -134,6 +134,7 @@ READING: list[Case] = [
     request("GET /guide", "GET", "/guide"),
     request("GET /guide/{task}", "GET", "/guide/work"),
     request("GET /problems", "GET", "/problems"),
+    request("GET /page.css", "GET", "/page.css"),
     request("GET /problems/{code}", "GET", "/problems/draining"),
     request("readEntries", "GET", f"{_STREAM}/entries?limit=10000", name="a page of JSON"),
     request("readEntries", "GET", f"{_STREAM}/entries?after=0&limit=10000", name="after a cursor"),
