@@ -296,6 +296,15 @@ class StreamCopied(msgspec.Struct, frozen=True, array_like=True, tag=33):
     epoch: int
 
 
+class ErrorNoted(msgspec.Struct, frozen=True, array_like=True, tag=34):
+    """Pending entries were given back with an error."""
+
+    stream: bytes
+    group: bytes
+    ids: list[EntryId]
+    error: bytes
+
+
 class ClockSet(msgspec.Struct, frozen=True, array_like=True, tag=31):
     """The wall clock was set, by so much; what waits goes on waiting as if it had not been."""
 
@@ -336,6 +345,7 @@ Command = (
     | ClockSet
     | StreamRestored
     | StreamCopied
+    | ErrorNoted
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -36,6 +36,12 @@ DEAD_LETTERS_AT_ONCE_MAX = 50
 """Dead letters made before a read. Each one is looked up, appended, recorded and acknowledged,
 which takes 50 to 200 µs. Housekeeping makes the rest, the same number at a time."""
 
+NACK_ERROR_LENGTH_MAX = 1_000
+"""Characters of the error that a nack carries: a line that says what went wrong, not a trace."""
+
+ERRORS_MAX = 10_000
+"""Errors kept with the pending entries of one group. Each one takes up to 4 kB; the oldest go."""
+
 REDRIVE_SCAN_MAX = 100_000
 """Dead letters that one redrive looks at. Some may belong to other groups."""
 

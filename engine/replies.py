@@ -123,6 +123,7 @@ class Delivery(NamedTuple):
     delivered_before: int  # 0 for a new entry
     claimed_from: bytes | None  # whom it was taken from; None: new, one's own, or nobody's
     count_set: int | None = None  # its delivery count from now on, if claimed by id or by page
+    last_error: bytes | None = None  # of the last nack of it that carried one
 
     @property
     def delivery_count(self) -> int:
@@ -182,6 +183,7 @@ class PendingItem(NamedTuple):
     idle_ms: int | None  # None: nobody's
     delivery_count: int
     delay_ms: int = 0  # for how long nobody gets it
+    last_error: bytes | None = None  # of the last nack of it that carried one
 
 
 class PendingSummary(NamedTuple):

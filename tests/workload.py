@@ -140,7 +140,8 @@ class Workload:
     async def _nack(self) -> Any:
         stream, group, mode = self._stream(), self._group(), self._random.choice(list(NackMode))
         ids, delay_ms = self._pending(stream, group), self._random.choice([None, None, 5, 60])
-        return await self._engine.perform(Nack(stream, group, ids, mode=mode, delay_ms=delay_ms))
+        error = self._random.choice([None, b"timeout", b"refused"])
+        return await self._engine.perform(Nack(stream, group, ids, mode, delay_ms, error))
 
     async def _claim(self) -> Any:
         stream, group = self._stream(), self._group()

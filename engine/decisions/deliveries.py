@@ -13,6 +13,7 @@ from headgate.engine.commands import (
     EntriesDelayed,
     EntriesDeleted,
     EntriesReleased,
+    ErrorNoted,
     PendingPurged,
 )
 from headgate.engine.config import GroupPolicy
@@ -185,6 +186,8 @@ def _nack(
     commands: list[Command] = [EntriesReleased(name, group, released)] if released else []
     if delayed:
         commands.append(EntriesDelayed(name, group, delayed))
+    if counts and request.error is not None:
+        commands.append(ErrorNoted(name, group, list(counts), request.error))
     return Decision(outcomes, commands)
 
 
@@ -291,7 +294,8 @@ def _claim(
             counts[entry_id] = count_set = _count_after_claim(
                 pending.delivery_count, request.retry_count, just_id=request.just_id
             )
-            deliveries.append(taken_over(pending, entry.fields, consumer, steady_ms, count_set))
+            delivery = taken_over(group.pel, pending, entry.fields, consumer, steady_ms)
+            deliveries.append(delivery._replace(count_set=count_set))
     last_id = max(request.last_id, group.last_id)
     command = EntriesClaimed(
         stream, group.name, consumer, now_ms, at_ms, list(counts.items()), list(purged), last_id
@@ -325,7 +329,8 @@ def autoclaim(keyspace: Keyspace, request: Autoclaim, now_ms: int) -> Decision[C
         elif pending.is_claimable(steady_ms, request.min_idle_ms):
             count = _count_after_claim(pending.delivery_count, None, just_id=request.just_id)
             counts.append((pending.id, count))
-            deliveries.append(taken_over(pending, entry.fields, consumer, steady_ms, count))
+            delivery = taken_over(group.pel, pending, entry.fields, consumer, steady_ms)
+            deliveries.append(delivery._replace(count_set=count))
     following = next(scan, None)
     command = EntriesClaimed(
         stream, group.name, consumer, now_ms, now_ms, counts, purged, group.last_id

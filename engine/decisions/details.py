@@ -31,7 +31,7 @@ def group_details(keyspace: Keyspace, request: DetailStream, now_ms: int) -> lis
             details.append(GroupDetail(info, [], []))
             continue
         pending = islice(group.pel.walk(), _smaller(request.count, left))
-        items = [pending_item(each, steady_ms) for each in pending]
+        items = [pending_item(group.pel, each, steady_ms) for each in pending]
         left = _without(left, items)
         consumers = islice(group.consumers.values(), left)
         infos = [consumer_info(each, steady_ms) for each in consumers]

@@ -24,7 +24,7 @@ from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.room import ReadRoom, ReplyRoom
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.pending import Consumer, PendingEntry
+from headgate.engine.state.pending import Consumer, Pel, PendingEntry
 from headgate.engine.state.stream import Stream
 
 
@@ -299,10 +299,12 @@ def _read_history(
             break
         fields = None if entry is None else entry.fields
         if entry_id in group.counts:  # an earlier cursor of this read delivers it
-            delivered = Delivery(entry_id, fields, 0, group.counts[entry_id], None)
+            error = group.pel.errors.get(entry_id)
+            count = group.counts[entry_id]
+            delivered = Delivery(entry_id, fields, 0, count, None, last_error=error)
         else:
             pending, steady_ms = group.pel.by_id[entry_id], now_ms - group.clock_set_ms
-            delivered = taken_over(pending, fields, request.consumer, steady_ms)
+            delivered = taken_over(group.pel, pending, fields, request.consumer, steady_ms)
         deliveries.append(delivered)
     live = [delivery.id for delivery in deliveries if delivery.fields is not None]
     names = stream.name, request.group, request.consumer
@@ -357,16 +359,12 @@ def _claimable(
             continue
         if not left.take(entry.fields, is_first=not taken):
             break
-        taken.append(taken_over(pending, entry.fields, request.consumer, steady_ms))
+        taken.append(taken_over(group.pel, pending, entry.fields, request.consumer, steady_ms))
     return taken, gone
 
 
 def taken_over(
-    pending: PendingEntry,
-    fields: Fields | None,
-    consumer: bytes,
-    steady_ms: int,
-    count_set: int | None = None,
+    pel: Pel, pending: PendingEntry, fields: Fields | None, consumer: bytes, steady_ms: int
 ) -> Delivery:
     """Return the delivery of a pending entry to the consumer that takes it over."""
     owner = pending.owner
@@ -376,7 +374,7 @@ def taken_over(
         idle_ms=0 if owner is None else pending.idle_ms(steady_ms),
         delivered_before=pending.delivery_count,
         claimed_from=None if owner is None or owner.name == consumer else owner.name,
-        count_set=count_set,
+        last_error=pel.errors.get(pending.id),
     )
 
 

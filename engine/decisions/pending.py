@@ -44,7 +44,7 @@ def list_pending(
 
             return Decision(items, [], go_on)
         if pending.owner is None or pending.idle_ms(steady_ms) >= request.min_idle_ms:
-            items.append(pending_item(pending, steady_ms))
+            items.append(pending_item(group.pel, pending, steady_ms))
     return Decision(items, [])
 
 
@@ -74,13 +74,14 @@ def sum_pending(keyspace: Keyspace, request: SumPending, now_ms: int) -> Decisio
     return Decision(summary, [])
 
 
-def pending_item(pending: PendingEntry, steady_ms: int) -> PendingItem:
+def pending_item(pel: Pel, pending: PendingEntry, steady_ms: int) -> PendingItem:
     """Describe a pending entry."""
-    owner, count = pending.owner, pending.delivery_count
+    owner, count, error = pending.owner, pending.delivery_count, pel.errors.get(pending.id)
     if owner is None:
         delay_ms = max(pending.delayed_until_ms - steady_ms, 0)
-        return PendingItem(pending.id, None, None, count, delay_ms)
-    return PendingItem(pending.id, owner.name, pending.idle_ms(steady_ms), count)
+        return PendingItem(pending.id, None, None, count, delay_ms, error)
+    idle_ms = pending.idle_ms(steady_ms)
+    return PendingItem(pending.id, owner.name, idle_ms, count, last_error=error)
 
 
 DECISIONS: Decisions = {

@@ -38,6 +38,9 @@ from headgate.engine.state.stream import Stream
 ORIGIN = (b"_stream", b"_id", b"_group", b"_deliveries", b"_reason")
 """The names of the fields that a dead letter has after the fields of the entry."""
 
+ERROR = b"_error"
+"""The name of the last field of a dead letter whose last error is known."""
+
 
 def check_policy(stream: bytes, policy: GroupPolicy) -> None:
     """Raise `Invalid` if the fields of a policy contradict each other."""
@@ -96,7 +99,7 @@ def dead_letter(
         dead = _dead_of(stream_state, group_state, nacked, steady_ms)
     if not dead:
         return Decision(0, [], None, unclaimable)
-    drafts = [Draft(None, _dead_letter_fields(stream, group, *facts)) for facts in dead]
+    drafts = [Draft(None, _dead_letter_fields(stream, group_state, *facts)) for facts in dead]
     try:
         appended = add(keyspace, Add(policy.dead_letter_stream, drafts), now_ms)
     # The ids are exhausted, an entry is too large, or a limit is reached: all stay pending.
@@ -286,34 +289,44 @@ def _was_dead_before(fields: Fields, stream: bytes, group: bytes) -> bool:
 
     This happens if the dead letter stream has a group whose dead letters go to the first stream.
     """
-    while fields[-2 * len(ORIGIN) :: 2] == ORIGIN:
-        own, behind = fields[: -2 * len(ORIGIN)], fields[-2 * len(ORIGIN) :]
+    own, behind = _parted(fields)
+    while behind:
         if (behind[1], behind[5]) == (stream, group):
             return True
-        fields = own
+        own, behind = _parted(own)
     return False
 
 
-def _dead_letter_fields(stream: bytes, group: bytes, pending: PendingEntry, entry: Entry) -> Fields:
+def _dead_letter_fields(stream: bytes, group: Group, pending: PendingEntry, entry: Entry) -> Fields:
     is_fatal = pending.delivery_count == COUNT_MAX
     deliveries = b"" if is_fatal else b"%d" % pending.delivery_count
     reason = b"fatal" if is_fatal else b"max_deliveries"
-    values = (stream, str(entry.id).encode(), group, deliveries, reason)
-    return entry.fields + tuple(part for pair in zip(ORIGIN, values, strict=True) for part in pair)
+    values = (stream, str(entry.id).encode(), group.name, deliveries, reason)
+    origin = tuple(part for pair in zip(ORIGIN, values, strict=True) for part in pair)
+    error = group.pel.errors.get(pending.id)
+    return entry.fields + origin + (() if error is None else (ERROR, error))
+
+
+def _parted(fields: Fields) -> tuple[Fields, Fields]:
+    """Return an entry's own fields, and those of `ORIGIN`: none if it is no dead letter."""
+    end = len(fields) - 2 if fields[-2:-1] == (ERROR,) else len(fields)
+    start = max(end - 2 * len(ORIGIN), 0)
+    is_dead_letter = fields[start:end:2] == ORIGIN
+    return (fields[:start], fields[start:end]) if is_dead_letter else (fields, ())
 
 
 def _own_dead_letter(
     entry: Entry, stream: bytes, group: bytes
 ) -> tuple[EntryId, EntryId, Fields] | None:
     """Return a dead letter's id, its original id and fields, if it comes from this group."""
-    own, behind = entry.fields[: -2 * len(ORIGIN)], entry.fields[-2 * len(ORIGIN) :]
+    own, behind = _parted(entry.fields)
     origin = _origin(behind, stream, group)
     return (entry.id, origin, own) if origin is not None and own else None
 
 
 def _origin(fields: Fields, stream: bytes, group: bytes) -> EntryId | None:
     """Return the original id of a dead letter, if it comes from this group."""
-    if fields[0::2] != ORIGIN or (fields[1], fields[5]) != (stream, group):
+    if not fields or (fields[1], fields[5]) != (stream, group):
         return None
     try:
         return EntryId.parse(fields[3].decode("latin-1"))

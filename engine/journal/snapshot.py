@@ -94,6 +94,12 @@ class PendingPage(msgspec.Struct, frozen=True, array_like=True, tag=6):
     entries: list[PendingRow]
 
 
+class ErrorsPage(msgspec.Struct, frozen=True, array_like=True, tag=9):
+    """Errors of pending entries of the group before it, the oldest first."""
+
+    errors: list[tuple[EntryId, bytes]]
+
+
 class EndItem(msgspec.Struct, frozen=True, array_like=True, tag=7):
     """The end, with the number of items before it."""
 
@@ -115,6 +121,7 @@ Item = (
     | PendingPage
     | EndItem
     | WritersItem
+    | ErrorsPage
 )
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -134,12 +141,22 @@ def pieces(keyspace: Keyspace, position: int) -> Iterator[bytes]:
     items: list[Item] = []
     for item in _items(keyspace):
         items.append(item)
-        size_bytes += len(item.chunk.packed) if isinstance(item, ChunkItem) else 0
+        size_bytes += _size_bytes(item)
         if len(items) == SNAPSHOT_ITEMS_MAX or size_bytes >= BLOCK_BYTES_MAX:
             yield pack_block(header, count, 0, _encode(items))
             count += len(items)
             items, size_bytes = [], 0
     yield pack_block(header, count, 0, _encode([*items, EndItem(count + len(items))]))
+
+
+def _size_bytes(item: Item) -> int:
+    """Return about how many bytes an item takes, if they may be many."""
+    match item:
+        case ChunkItem(chunk):
+            return len(chunk.packed)
+        case ErrorsPage(errors):
+            return sum(len(error) for _, error in errors)
+    return 0
 
 
 def load(blocks: Iterable[Block], name: str) -> Keyspace:
@@ -221,8 +238,8 @@ class Loading:
                 self._stream.groups[item.name] = self._group
                 if self._group.policy.acts_by_time:
                     self.keyspace.governed.add(self._stream.name)
-            case PendingPage(entries):
-                _make_pending(self._group.pel, self._consumers, entries)
+            case PendingPage() | ErrorsPage():
+                _fill(self._group.pel, self._consumers, item)
         self.item_count += 1
 
 
@@ -272,10 +289,16 @@ def _group_items(group: Group) -> Iterator[Item]:
     )
     while page := list(islice(rows, _PAGE)):
         yield PendingPage(page)
+    errors = iter(pel.errors.items())
+    while failed := list(islice(errors, _ERRORS_PAGE)):
+        yield ErrorsPage(failed)
 
 
 _PAGE = 4096
 """Pending entries in one item."""
+
+_ERRORS_PAGE = 256
+"""Errors in one item. Each one has up to 4 kB."""
 
 
 def _check_chunk(chunk: ChunkState) -> None:
@@ -315,6 +338,14 @@ def _group(item: GroupItem, stream: Stream) -> tuple[Group, list[Consumer]]:
         consumer.active_at_ms = active_at_ms
         consumers.append(consumer)
     return group, consumers
+
+
+def _fill(pel: Pel, consumers: list[Consumer], page: PendingPage | ErrorsPage) -> None:
+    if isinstance(page, PendingPage):
+        _make_pending(pel, consumers, page.entries)
+        return
+    for entry_id, error in page.errors:
+        pel.note_error(entry_id, error)
 
 
 def _make_pending(pel: Pel, consumers: list[Consumer], rows: list[PendingRow]) -> None:

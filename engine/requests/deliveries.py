@@ -138,6 +138,9 @@ class Nack(Request[list[Outcome]], frozen=True):
     With a consumer, entries that other consumers own stay with them. The next reader gets the
     entries after a delay: `delay_ms`, or the delay of the policy. An entry that was delivered too
     often for the policy becomes a dead letter in the same step.
+
+    The error is kept with the entries while they are pending, until another nack carries one. It
+    comes with the next deliveries, and goes into the dead letter.
     """
 
     stream: bytes
@@ -145,6 +148,7 @@ class Nack(Request[list[Outcome]], frozen=True):
     ids: Sequence[EntryId]
     mode: NackMode
     delay_ms: int | None = None  # before the next delivery; None: by the policy
+    error: bytes | None = None  # what went wrong; None: what is kept stays
     consumer: bytes | None = None
     retry_count: int | None = None  # set the delivery count to this, whatever the mode
     force: bool = False  # also take entries of the stream that are not pending

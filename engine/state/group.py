@@ -7,7 +7,7 @@ from sortedcontainers import SortedDict
 from headgate.engine.config import NO_POLICY
 from headgate.engine.entry import EntryId
 from headgate.engine.state.dismantling import Pieces, free
-from headgate.engine.state.memory import CONSUMER_BYTES, GROUP_BYTES, PENDING_BYTES, Memory
+from headgate.engine.state.memory import CONSUMER_BYTES, GROUP_BYTES, Memory
 from headgate.engine.state.pending import Consumer, Pel
 
 
@@ -55,7 +55,7 @@ class Group:
     def leave(self) -> None:
         """Take account of all of it going."""
         self._grow(-self.memory_bytes)
-        self._memory.pending_bytes -= PENDING_BYTES * len(self.pel)
+        self._memory.pending_bytes -= self.pel.memory_bytes
 
     def _grow(self, size_bytes: int) -> None:
         self.memory_bytes += size_bytes

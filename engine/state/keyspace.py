@@ -89,6 +89,7 @@ class Keyspace:
             c.ClockSet: self._set_clock,
             c.StreamRestored: self._restore,
             c.StreamCopied: self._copy,
+            c.ErrorNoted: self._note_error,
         }
 
     def find(self, stream: bytes) -> Stream | None:
@@ -397,6 +398,11 @@ class Keyspace:
         pel = self.group(command.stream, command.group).pel
         for entry_id, count, until_ms in command.entries:
             pel.release(entry_id, count, self.steady_ms(until_ms))
+
+    def _note_error(self, command: c.ErrorNoted) -> None:
+        pel = self.group(command.stream, command.group).pel
+        for entry_id in command.ids:
+            pel.note_error(entry_id, command.error)
 
     def _commit_batch(self, command: c.BatchCommitted) -> None:
         at_ms = self._reached(command.at_ms)

@@ -23,6 +23,7 @@ STREAM_BYTES = 900
 GROUP_BYTES = 5_500
 CONSUMER_BYTES = 750
 PENDING_BYTES = 340
+ERROR_BYTES = 140  # of a pending entry, besides its length
 CHUNK_BYTES = 150  # besides what is in it
 ENTRY_BYTES = 150  # in an open chunk, besides its parts
 PART_BYTES = 41  # a name or a value, besides its length

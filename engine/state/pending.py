@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from itertools import chain, takewhile
 
 from headgate.engine.entry import MIN_ID, EntryId
-from headgate.engine.limits import FREED_AT_ONCE_MAX
+from headgate.engine.limits import ERRORS_MAX, FREED_AT_ONCE_MAX
 from headgate.engine.state.dismantling import Pieces
-from headgate.engine.state.memory import PENDING_BYTES, Memory
+from headgate.engine.state.memory import ERROR_BYTES, PENDING_BYTES, Memory
 from headgate.engine.state.ordered import KeyedRun, OrderedView
 
 
@@ -96,6 +96,7 @@ class Pel:
     __slots__ = (
         "_by_time",
         "_delayed",
+        "_errors_bytes",
         "_hidden",
         "_hidden_nobodys_count",
         "_in_order",
@@ -103,12 +104,15 @@ class Pel:
         "_nobodys",
         "_serial",
         "by_id",
+        "errors",
     )
 
     def __init__(self, memory: Memory | None = None) -> None:
         """Start empty; `memory` is told what it takes."""
         self._memory = memory or Memory()
         self.by_id: dict[EntryId, PendingEntry] = {}
+        self.errors: dict[EntryId, bytes] = {}  # the last of each entry, the oldest first
+        self._errors_bytes = 0
         self._in_order: OrderedView[PendingEntry] = OrderedView(_pending)  # of id
         self._serial = 0
         self._hidden: dict[EntryId, PendingEntry] = {}
@@ -122,12 +126,18 @@ class Pel:
         return len(self.by_id)
 
     @property
+    def memory_bytes(self) -> int:
+        """Return what it takes, about."""
+        return PENDING_BYTES * len(self.by_id) + self._errors_bytes
+
+    @property
     def nobodys_count(self) -> int:
         """Return how many entries no consumer owns, hidden ones too."""
         return len(self._nobodys) + len(self._delayed) + self._hidden_nobodys_count
 
     def dismantle(self) -> Pieces:
         """Free the entries."""
+        self.errors.clear()
         for view in (self._in_order, self._nobodys, self._delayed, self._by_time):
             yield from view.dismantle()
         while self.by_id:
@@ -177,6 +187,23 @@ class Pel:
         pending.delayed_until_ms = delayed_until_ms
         self._show(pending)
 
+    def note_error(self, entry_id: EntryId, error: bytes) -> None:
+        """Keep the last error of a pending entry; the oldest one goes if there are too many."""
+        self._forget_error(entry_id)
+        self.errors[entry_id] = error
+        self._grow_errors(ERROR_BYTES + len(error))
+        if len(self.errors) > ERRORS_MAX:
+            self._forget_error(next(iter(self.errors)))
+
+    def _forget_error(self, entry_id: EntryId) -> None:
+        error = self.errors.pop(entry_id, None)
+        if error is not None:
+            self._grow_errors(-ERROR_BYTES - len(error))
+
+    def _grow_errors(self, size_bytes: int) -> None:
+        self._errors_bytes += size_bytes
+        self._memory.pending_bytes += size_bytes
+
     def _taken_out(self, entry_id: EntryId) -> PendingEntry:
         """Return the entry with its next serial, in no queue; it is made if need be."""
         pending = self.by_id.get(entry_id)
@@ -196,6 +223,8 @@ class Pel:
         if pending is None:
             return False
         self._memory.pending_bytes -= PENDING_BYTES
+        if self.errors:
+            self._forget_error(entry_id)
         self._leave_queue(pending)
         pending.is_pending = False
         self._in_order.note_left()

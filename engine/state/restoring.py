@@ -107,3 +107,5 @@ def _copy_pending(pel: Pel, group: Group) -> None:
         else:
             owner = group.consumers[entry.owner.name]
             group.pel.assign(entry.id, owner, entry.delivered_at_ms, entry.delivery_count)
+    for entry_id, error in pel.errors.items():
+        group.pel.note_error(entry_id, error)

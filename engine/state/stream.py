@@ -18,7 +18,7 @@ from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Keys
 from headgate.engine.state.log import Log, NodeLimits
-from headgate.engine.state.memory import PENDING_BYTES, STREAM_BYTES, Memory
+from headgate.engine.state.memory import STREAM_BYTES, Memory
 
 _NO_GROUPS: SortedDict[bytes, Group] = SortedDict()
 """Of every stream that has none: an empty one takes more than the rest of the stream."""
@@ -82,14 +82,12 @@ class Stream:
     def memory_bytes(self) -> int:
         """Return what it takes with everything in it, about."""
         groups = self.groups.values()
-        pending_count = sum(len(group.pel) for group in groups)
         return (
             STREAM_BYTES
             + len(self.name)
             + self.log.memory_bytes
             + self.keys.memory_bytes
-            + sum(group.memory_bytes for group in groups)
-            + PENDING_BYTES * pending_count
+            + sum(group.memory_bytes + group.pel.memory_bytes for group in groups)
         )
 
     def rename(self, name: bytes) -> None:

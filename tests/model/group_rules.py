@@ -59,6 +59,7 @@ from tests.model.machine import (
 )
 
 delays = st.sampled_from([None, None, 0, 5, 30])
+errors = st.sampled_from([None, None, b"timeout", b"refused"])
 nacks = st.builds(
     Nack,
     streams,
@@ -66,6 +67,7 @@ nacks = st.builds(
     ids=st.just(()),
     mode=st.sampled_from(NackMode),
     delay_ms=delays,
+    error=errors,
     consumer=maybe_consumers,
 )
 nacks_with_options = st.builds(
@@ -75,6 +77,7 @@ nacks_with_options = st.builds(
     ids=st.just(()),
     mode=st.sampled_from(NackMode),
     delay_ms=delays,
+    error=errors,
     consumer=maybe_consumers,
     retry_count=st.sampled_from([None, None, None, 0, 7]),
     force=st.booleans(),

@@ -339,6 +339,7 @@ class Reference(RefKeyspace):
 
         def act(ref_group: RefGroup, pending: Pending) -> Outcome:
             ref_group.stamp(pending, None, 0, nack_count(request, pending))
+            pending.error = pending.error if request.error is None else request.error
             resting.append(pending)
             return Outcome.RELEASED
 
@@ -441,12 +442,13 @@ class Reference(RefKeyspace):
         if ids is not None:
             order = list(dict.fromkeys(ids))
             entries = sorted((e for e in entries if e.id in order), key=lambda e: order.index(e.id))
+        parted = [(entry, without_error(entry.fields)) for entry in entries]
         chosen = [
-            (entry, EntryId.parse(entry.fields[-7].decode()), entry.fields[:-10])
-            for entry in entries
-            if entry.fields[-10::2] == ORIGIN
-            and (entry.fields[-9], entry.fields[-5]) == (name, group)
-            and len(entry.fields) > 10
+            (entry, EntryId.parse(fields[-7].decode()), fields[:-10])
+            for entry, fields in parted
+            if fields[-10::2] == ORIGIN
+            and (fields[-9], fields[-5]) == (name, group)
+            and len(fields) > 10
         ][:limit]
         drafts = [Draft(None, own) for _, origin, own in chosen if stream.get(origin) is None]
         new_ids: list[EntryId] = []
@@ -570,6 +572,7 @@ class Reference(RefKeyspace):
                 idle_ms=None if entry.owner is None else max(now_ms - entry.at_ms, 0),
                 delivery_count=entry.count,
                 delay_ms=max(entry.delayed_until - now_ms, 0) if entry.delayed_until else 0,
+                last_error=entry.error,
             )
             for entry in ref_group.pel
             if request.start <= entry.id <= request.end
@@ -658,7 +661,14 @@ def dead_letter_fields(name: bytes, group: bytes, pending: Pending, entry: Entry
         b"_deliveries": b"" if is_fatal else str(pending.count).encode(),
         b"_reason": reason,
     }
+    if pending.error is not None:
+        origin[b"_error"] = pending.error
     return entry.fields + tuple(text for pair in origin.items() for text in pair)
+
+
+def without_error(fields: Fields) -> Fields:
+    """Return the fields of an entry without the error that a dead letter may end with."""
+    return fields[:-2] if fields[-2] == b"_error" else fields
 
 
 def size_of(deliveries: Sequence[Delivery]) -> int:
@@ -696,6 +706,7 @@ def before(pending: Pending, fields: Fields | None, consumer: bytes, now_ms: int
         idle_ms,
         pending.count,
         None if pending.owner == consumer else pending.owner,
+        last_error=pending.error,
     )
 
 

@@ -38,6 +38,7 @@ class Pending:
     count: int = 0
     turn: int = 0  # order of arrival
     delayed_until: int = 0  # nobody gets it before
+    error: bytes | None = None  # Ours: of the last nack that carried one
 
 
 @dataclass

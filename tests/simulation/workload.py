@@ -414,7 +414,8 @@ class Workload:
         stream, group = self._names()
         ids, mode = self._pending(stream, group), self._random.choice([*NackMode])
         delay_ms = self._random.choice([None, None, 0, 20, 1_000])
-        return lambda: self._engine.perform(Nack(stream, group, ids, mode=mode, delay_ms=delay_ms))
+        request = Nack(stream, group, ids, mode, delay_ms, self._random.choice([None, b"timeout"]))
+        return lambda: self._engine.perform(request)
 
     def nack_by_force(self) -> Ask:
         stream, group = self._names()

@@ -36,6 +36,7 @@ every_command = st.one_of(
     st.builds(c.EntriesRedelivered, names, names, names, times, id_lists),
     st.builds(c.EntriesAcked, names, names, id_lists),
     st.builds(c.EntriesReleased, names, names, counts),
+    st.builds(c.ErrorNoted, names, names, id_lists, st.binary(max_size=4)),
     st.builds(c.BatchCommitted, names, times, times),
     st.builds(c.EntriesClaimed, names, names, names, times, times, counts, id_lists, ids),
 )

@@ -14,7 +14,7 @@ from headgate.engine.errors import MemoryFull
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.replies import Created, Outcome
 from headgate.engine.requests.bulk import CommitBatch, LastCommit
-from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
+from headgate.engine.requests.deliveries import Ack, GroupCursor, Nack, NackMode, ReadGroup
 from headgate.engine.requests.entries import Add, Delete, Range, Trim, TrimTo
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream
@@ -148,6 +148,10 @@ async def test_what_has_gone_takes_nothing() -> None:
     await engine.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID), create_stream=True))
     await engine.perform(Add(b"s", [Draft(None, PAIR)] * 300))
     assert await read_group(engine, 10) == 10
+    [first, *_] = await engine.perform(Range(b"s"))
+    before = engine.memory.pending_bytes
+    await engine.perform(Nack(b"s", b"g", [first.id], NackMode.FAIL, error=b"x" * 1_000))
+    assert engine.memory.pending_bytes > before + 1_000
 
     await engine.perform(DeleteStream(b"s"))
 

@@ -115,6 +115,7 @@ async def test_the_workload_leaves_every_kind_of_trace() -> None:
                 "dangling": any(stream.log.get(entry.id) is None for entry in pending),
                 "hidden": any(map(hidden_in, groups)),
                 "nacked": sum(entry.owner is None for entry in pending) > 1,
+                "errors": any(group.pel.errors for group in groups),
                 "resting": any(entry.delayed_until_ms for entry in pending),
                 "a policy": any(group.policy != NO_POLICY for group in groups),
                 "governed": stream.name in engine.keyspace.governed,
