@@ -19,7 +19,7 @@ from headgate.engine.errors import Unavailable
 from headgate.engine.replies import PendingItem
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import BulkCursor, PlanRead
-from headgate.engine.requests.deliveries import Ack, Autoclaim, ListPending, Nack, NackMode
+from headgate.engine.requests.deliveries import Ack, Autoclaim, Claim, ListPending, Nack, NackMode
 from headgate.engine.requests.entries import Add, Delete, Range, Trim, TrimTo
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart, ListGroups
 from headgate.engine.requests.keyspace import ExpireStream, ListNames, SetCounters, TimeToLive
@@ -127,7 +127,9 @@ async def used(backend: Backend) -> None:
     assert len(await got(backend, take(BEN, 3))) == 3
     await backend.perform(CreateConsumer(S, G, b"idle"))
     await backend.perform(Ack(S, G, every[:1]))
-    await backend.perform(Nack(S, G, every[4:6], NackMode.FAIL))
+    await backend.perform(Nack(S, G, every[4:6], NackMode.FAIL, error=b"timeout"))
+    await backend.perform(Nack(S, G, every[8:9], NackMode.FAIL, error=b"refused"))
+    await backend.perform(Claim(S, G, ANA, every[8:9], 0))
     await backend.perform(Nack(S, G, every[6:7], NackMode.FAIL, delay_ms=HOUR_MS))
     await backend.perform(Nack(S, G, every[7:8], NackMode.SILENT, retry_count=5))
     await backend.perform(Delete(S, [every[5], every[10], every[17]]))
@@ -184,6 +186,7 @@ async def test_what_is_pending_stays_with_its_consumer_for_its_time(ends: list[B
     for before, after in items:
         assert after[:2] == before[:2]
         assert after.delivery_count == before.delivery_count
+        assert after.last_error == before.last_error
         assert (after.idle_ms is None) == (before.idle_ms is None)
         assert abs((after.idle_ms or 0) - (before.idle_ms or 0)) < 60_000
         assert (after.delay_ms > HOUR_MS - 60_000) == (before.delay_ms > 0)

@@ -8,14 +8,44 @@ from headgate.app.backends.port import Ability, Backend
 from headgate.engine.config import GroupPolicy
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import Invalid
-from headgate.engine.requests.deliveries import ListPending, Nack, NackMode, Redrive
+from headgate.engine.requests.deliveries import (
+    Ack,
+    Autoclaim,
+    Claim,
+    GroupCursor,
+    ListPending,
+    Nack,
+    NackMode,
+    ReadGroup,
+    Redrive,
+)
 from headgate.engine.requests.entries import Add, Range
-from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupStart, ListGroups
-from tests.contract.calls import ANA, BEN, G, S, drafts, got, held, ids, numbers, take
+from headgate.engine.requests.groups import (
+    CreateGroup,
+    DescribeGroup,
+    DestroyGroup,
+    GroupStart,
+    ListGroups,
+)
+from tests.contract.calls import (
+    ANA,
+    BEN,
+    G,
+    S,
+    drafts,
+    filled,
+    got,
+    held,
+    ids,
+    numbers,
+    take,
+    taken,
+)
 
 pytestmark = pytest.mark.needs(Ability.POLICIES)
 
 DEAD = b"orders-dead"
+ONCE = GroupPolicy(max_deliveries=1, dead_letter_stream=DEAD)
 TWICE = GroupPolicy(max_deliveries=2, dead_letter_stream=DEAD)
 
 
@@ -68,6 +98,60 @@ async def test_what_is_pending_says_how_long_nobody_gets_it(backend: Backend) ->
     delayed, released, owned = await backend.perform(ListPending(S, G))
     assert 3_000_000 < delayed.delay_ms <= 3_600_000
     assert (released.delay_ms, owned.delay_ms) == (0, 0)
+
+
+async def test_an_error_is_kept_until_the_entry_is_settled(backend: Backend) -> None:
+    await filled(backend, 1, 2)
+    await backend.perform(take(ANA))
+    await backend.perform(Nack(S, G, ids(1), NackMode.FAIL, error=b"timeout"))
+    await backend.perform(Nack(S, G, ids(2), NackMode.FAIL))
+    assert await errors(backend) == [b"timeout", None]
+
+    deliveries = await taken(backend, take(BEN, claim_idle_ms=3_600_000))
+    assert [delivery.last_error for delivery in deliveries] == [b"timeout", None]
+    again = await taken(backend, ReadGroup(G, BEN, [GroupCursor(S, MIN_ID)]))
+    assert [delivery.last_error for delivery in again] == [b"timeout", None]
+    claimed = await backend.perform(Claim(S, G, ANA, ids(1, 2), 0))
+    assert [delivery.last_error for delivery in claimed.deliveries] == [b"timeout", None]
+    page = await backend.perform(Autoclaim(S, G, BEN, 0))
+    assert [delivery.last_error for delivery in page.deliveries] == [b"timeout", None]
+
+    await backend.perform(Nack(S, G, ids(1, 2), NackMode.FAIL, error=b"refused"))
+    await backend.perform(Nack(S, G, ids(1, 2), NackMode.SILENT))
+    assert await errors(backend) == [b"refused", b"refused"]
+
+    await backend.perform(Ack(S, G, ids(1, 2)))
+    await backend.perform(Nack(S, G, ids(1, 2), NackMode.FAIL, force=True))
+    assert await errors(backend) == [None, None]
+
+
+async def errors(backend: Backend) -> list[bytes | None]:
+    return [item.last_error for item in await backend.perform(ListPending(S, G))]
+
+
+@pytest.mark.parametrize("mode", [NackMode.FAIL, NackMode.FATAL])
+async def test_a_dead_letter_says_the_last_error_and_is_sent_back(
+    backend: Backend, mode: NackMode
+) -> None:
+    await governed(backend, ONCE, 1)
+    await backend.perform(take(ANA))
+    await backend.perform(Nack(S, G, ids(1), mode, error=b"timeout"))
+    [dead_letter] = await backend.perform(Range(DEAD))
+    assert dead_letter.fields[-2:] == (b"_error", b"timeout")
+
+    assert len(await backend.perform(Redrive(S, G))) == 1
+    [delivery] = await taken(backend, take(BEN, claim_idle_ms=3_600_000))
+    assert (delivery.fields, delivery.last_error) == ((b"n", b"1"), None)
+
+
+async def test_an_error_goes_with_its_group(backend: Backend) -> None:
+    await filled(backend, 1)
+    await backend.perform(take(ANA))
+    await backend.perform(Nack(S, G, ids(1), NackMode.FAIL, error=b"timeout"))
+    await backend.perform(DestroyGroup(S, G))
+    await backend.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
+    await backend.perform(take(ANA))
+    assert await errors(backend) == [None]
 
 
 async def test_a_policy_that_contradicts_itself_changes_nothing(backend: Backend) -> None:

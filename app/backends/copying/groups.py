@@ -16,6 +16,7 @@ from headgate.app.backends.copying.contents import (
     ahead,
     consumers_of,
     groups_of,
+    is_plain,
     pending_of,
 )
 from headgate.engine.config import NO_POLICY, PolicyPatch
@@ -53,7 +54,19 @@ async def copy_groups(source: StreamStore, target: StreamStore, stream: bytes) -
             creations = [CreateConsumer(stream, group.name, each.name) for each in consumers]
             await _perform_all(target, creations)
         async for page in ahead(pending_of(source, stream, group.name)):
+            if not is_plain(target):
+                await _perform_all(target, [*_failures(stream, group.name, page)])
             await _perform_all(target, [*_deliveries(stream, group.name, page)])
+
+
+def _failures(stream: bytes, group: bytes, page: DeliveryPage) -> Iterator[Request[Any]]:
+    """Yield the requests that note the errors of a page, before its deliveries are made."""
+    alike: dict[bytes, list[EntryId]] = defaultdict(list)
+    for item in page.items:
+        if item.last_error is not None:
+            alike[item.last_error].append(item.id)
+    for error, ids in alike.items():
+        yield Nack(stream, group, ids, NackMode.SILENT, error=error, force=True, by_policy=False)
 
 
 def _deliveries(stream: bytes, group: bytes, page: DeliveryPage) -> Iterator[Request[Any]]:

@@ -107,11 +107,12 @@ do
   end
 
   -- Give entries back. Arguments: the names of stream and group, the consumer (optional), the mode,
-  -- the delay in ms ('' is by the policy), the delivery count ('' is by the mode), whether entries
-  -- that are not pending are taken, whether the policy is followed, ids.
+  -- the delay in ms ('' is by the policy), the error ('' is none), the delivery count ('' is by the
+  -- mode), whether entries that are not pending are taken, whether the policy is followed, ids.
   -- Reply: one letter for each id, and how many dead letters wait to be relayed.
   operations.nack = function(call)
-    local stream, group, consumer, mode, delay_ms, count, forces, by_policy = unpack(call.args)
+    local stream, group, consumer, mode, delay_ms, text, count, forces, by_policy =
+      unpack(call.args)
     consumer = optional(consumer)
     local missing = groups.missing(call, group)
     if missing then
@@ -140,7 +141,7 @@ do
     end
 
     local outcomes, released = {}, {}
-    for at, id in ipairs(ids_from(call, 9)) do
+    for at, id in ipairs(ids_from(call, 10)) do
       local row = pending.row(call, group, id)
       local outcome = row and (may_settle(row, consumer) and DONE or CLAIMED) or NOT_PENDING
       if not row and forces == '1' and #redis.call('XRANGE', call.key, id, id) > 0 then
@@ -149,6 +150,9 @@ do
       if outcome == DONE then
         local after = count_after(row and row.count or '0')
         pending.release(call, group, { { id, after, delay_after(after) } })
+        if text ~= '' then
+          pending.note_error(call, group, id, text)
+        end
         released[#released + 1] = id
       end
       outcomes[at] = outcome
@@ -207,11 +211,12 @@ do
   end
 
   -- A delivery of a pending entry: id, fields, idle time and delivery count before, from whom it is
-  -- taken (nil: from nobody else), and the delivery count from now on.
-  function pending.delivery(row, fields, consumer, count)
+  -- taken (nil: from nobody else), the delivery count from now on, and the last error (nil: none).
+  function pending.delivery(call, group, row, fields, consumer, count)
     return {
       row.id, fields, row.owner and row.idle or 0, row.count,
       row.owner ~= consumer and row.owner or false, count,
+      pending.error_of(call, group, row.id),
     }
   end
 
@@ -264,13 +269,15 @@ do
           local new = { id = id, idle = 0, count = '0' }
           local after = count_after('1')
           pending.assign(call, group, consumer, new, after, at)
-          deliveries[#deliveries + 1] = pending.delivery(new, entry[2], consumer, after)
+          deliveries[#deliveries + 1] =
+          pending.delivery(call, group, new, entry[2], consumer, after)
         end
       elseif is_claimable(call, group, row, idle_ms) then
         local after = count_after(row.count)
         pending.assign(call, group, consumer, row, after, at)
         claims.note(taken, row)
-        deliveries[#deliveries + 1] = pending.delivery(row, entry[2], consumer, after)
+        deliveries[#deliveries + 1] =
+          pending.delivery(call, group, row, entry[2], consumer, after)
       end
     end
     claims.write(call, group, taken)
@@ -323,7 +330,8 @@ do
         local after = just_id == '1' and row.count or pending.one_more(row.count)
         pending.assign(call, group, consumer, row, after)
         claims.note(taken, row)
-        deliveries[#deliveries + 1] = pending.delivery(row, entry[2], consumer, after)
+        deliveries[#deliveries + 1] =
+          pending.delivery(call, group, row, entry[2], consumer, after)
       end
     end
     pending.settle(call, group, gone)

@@ -154,7 +154,8 @@ do
           pending.assign(call, asked.group, asked.consumer, row, count)
           claims.note(taken, row)
           gained = gained + (row.owner ~= asked.consumer and 1 or 0)
-          deliveries[#deliveries + 1] = pending.delivery(row, entry[2], asked.consumer, count)
+          deliveries[#deliveries + 1] =
+            pending.delivery(call, asked.group, row, entry[2], asked.consumer, count)
         end
       end
     end
@@ -350,7 +351,8 @@ do
             delivered[count] = delivered[count] or {}
             table.insert(delivered[count], row.id)
           end
-          deliveries[#deliveries + 1] = pending.delivery(row, fields or false, consumer, row.count)
+          deliveries[#deliveries + 1] =
+            pending.delivery(call, group, row, fields or false, consumer, row.count)
           after = row.id
         end
       end

@@ -45,11 +45,18 @@ do
     return nil
   end
 
+  -- Remove what is kept about a group.
+  local function clear(call, group)
+    redis.call(
+      'DEL', call.side('group', group), call.side('released', group), call.side('errors', group)
+    )
+  end
+
   -- Note that a group has side keys, and drop those of an earlier group of that name.
   function groups.mark(call, group)
     local key = call.side('group', group)
     if redis.call('XGROUP', 'CREATECONSUMER', call.key, group, RELEASED) == 1 then
-      redis.call('DEL', key, call.side('released', group))
+      clear(call, group)
     end
     if redis.call('HSETNX', key, MARK, 1) == 1 then
       streams.note_group(call, group)
@@ -60,7 +67,7 @@ do
   -- Drop the side keys of a group. Whoever waits for the group is woken.
   function groups.drop(call, group)
     redis.call('ZADD', call.side('released', group), 0, MIN_ID)
-    redis.call('DEL', call.side('group', group), call.side('released', group))
+    clear(call, group)
     pending.forget_oldest(call, group)
   end
 
@@ -101,7 +108,7 @@ do
     end
     if redis.call('XGROUP', 'CREATECONSUMER', call.key, group, RELEASED) == 1 then
       redis.call('XGROUP', 'DELCONSUMER', call.key, group, RELEASED)
-      redis.call('DEL', call.side('group', group), call.side('released', group))
+      clear(call, group)
       return {}
     end
     return kept
@@ -254,7 +261,7 @@ do
     elseif info.groups >= tonumber(groups_max) then
       return fault('LimitReached', 'groups in this stream', groups_max)
     end
-    redis.call('DEL', call.side('group', group), call.side('released', group))
+    clear(call, group)
     redis.call(
       'XGROUP', 'CREATE', call.key, group, last_id, 'MKSTREAM', 'ENTRIESREAD',
       entries_read(call, read)
@@ -383,6 +390,9 @@ do
       end
     end
     redis.call('XGROUP', 'DELCONSUMER', call.key, group, consumer)
+    if releases ~= '1' then
+      pending.forget_errors(call, group)
+    end
     return { held, 1 }
   end
 

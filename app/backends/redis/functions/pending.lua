@@ -6,6 +6,10 @@
 -- gets it. A client that knows nothing of this set may acknowledge or claim such an entry. So a
 -- member of the set counts only while `RELEASED` owns the entry.
 --
+-- The hash `errors` has the last error of entries that were given back with one, by id. A client
+-- that knows nothing of it may acknowledge such an entry. So a field counts only while its entry is
+-- pending.
+--
 -- A row describes one pending entry:
 --   id, owner (nil: nobody), idle (ms), count (of deliveries, as text)
 
@@ -48,6 +52,9 @@ do
     end
     return string.format('%.0f', count)
   end
+
+  -- Errors kept of one group, as many as the embedded engine keeps.
+  local ERRORS_MAX = 10000
 
   local function row_of(reply)
     local owner = reply[2]
@@ -116,8 +123,37 @@ do
       local last = math.min(first + WORDS_MAX - 1, #ids)
       count = count + redis.call('XACK', call.key, group, unpack(ids, first, last))
       redis.call('ZREM', call.side('released', group), unpack(ids, first, last))
+      redis.call('HDEL', call.side('errors', group), unpack(ids, first, last))
     end
     return count
+  end
+
+  -- Keep the error of an entry that was given back. If there are too many, another one goes.
+  function pending.note_error(call, group, id, text)
+    local key = call.side('errors', group)
+    local is_first = redis.call('EXISTS', key) == 0
+    if redis.call('HLEN', key) >= ERRORS_MAX then
+      redis.call('HDEL', key, redis.call('HRANDFIELD', key))
+    end
+    redis.call('HSET', key, id, text)
+    if is_first then
+      streams.expire_alike(call, key)
+    end
+  end
+
+  -- The last error of an entry; false if there is none.
+  function pending.error_of(call, group, id)
+    return redis.call('HGET', call.side('errors', group), id)
+  end
+
+  -- Forget the errors of entries that are no longer pending.
+  function pending.forget_errors(call, group)
+    local key = call.side('errors', group)
+    for _, id in ipairs(redis.call('HKEYS', key)) do
+      if not pending.row(call, group, id) then
+        redis.call('HDEL', key, id)
+      end
+    end
   end
 
   -- Give a pending entry to a consumer. Without `at` its idle time begins now.
@@ -180,6 +216,7 @@ do
         redis.call('ZADD', key, string.format('%.3f', due_ms), id)
       else
         redis.call('ZREM', key, id)
+        redis.call('HDEL', call.side('errors', group), id)
       end
     end
     if is_new then
@@ -417,8 +454,8 @@ do
 
   -- List pending entries. Arguments: group, first id, last id, how many, the least idle time ('' is
   -- any), the consumer (only if it is to be one's only).
-  -- Reply: for each entry its id, owner (nil: nobody), idle time (ms), delivery count, and for how
-  -- long nobody gets it (ms).
+  -- Reply: for each entry its id, owner (nil: nobody), idle time (ms), delivery count, for how long
+  -- nobody gets it (ms), and its last error (nil: none).
   operations.list_pending = function(call)
     local group, first, last, limit, idle_ms, consumer = unpack(call.args)
     local missing = groups.missing(call, group)
@@ -454,7 +491,7 @@ do
       local row = rows[at]
       listed[at] = {
         row.id, row.owner or false, row.idle, row.count,
-        row.owner and 0 or pending.due_in(call, group, row),
+        row.owner and 0 or pending.due_in(call, group, row), pending.error_of(call, group, row.id),
       }
     end
     return listed

@@ -12,6 +12,9 @@ do
   -- The names of the fields that a dead letter has after the fields of the entry.
   local ORIGIN = { '_stream', '_id', '_group', '_deliveries', '_reason' }
 
+  -- The name of the last field of a dead letter whose last error is known.
+  local ERROR = '_error'
+
   -- Dead letters that one operation makes, and pending entries that it looks at for them.
   local DEAD_MAX, LOOKED_AT_MAX = 50, 500
 
@@ -65,9 +68,10 @@ do
   local function was_dead_before(fields, stream, group)
     local last = #fields
     while last >= 2 * #ORIGIN do
+      last = fields[last - 1] == ERROR and last - 2 or last
       local first = last - 2 * #ORIGIN
       for at, name in ipairs(ORIGIN) do
-        if fields[first + 2 * at - 1] ~= name then
+        if first < 0 or fields[first + 2 * at - 1] ~= name then
           return false
         end
       end
@@ -86,7 +90,7 @@ do
     local entry = redis.call('XRANGE', call.key, row.id, row.id)[1]
     if entry then
       local fields = entry[2]
-      if #fields > PARTS_MAX - 2 * #ORIGIN or was_dead_before(fields, stream, group) then
+      if #fields > PARTS_MAX - 2 * #ORIGIN - 2 or was_dead_before(fields, stream, group) then
         return false
       end
       local is_fatal = row.count == COUNT_MAX
@@ -96,6 +100,10 @@ do
       }
       for at, name in ipairs(ORIGIN) do
         fields[#fields + 1], fields[#fields + 2] = name, values[at]
+      end
+      local text = pending.error_of(call, group, row.id)
+      if text then
+        fields[#fields + 1], fields[#fields + 2] = ERROR, text
       end
       redis.call(
         'XADD', call.side('outbox'), '*', 'to', policy.dead_letters,

@@ -158,6 +158,7 @@ do
       if group.has_pending then
         redis.call('XACK', call.key, group.name, unpack(ids))
         redis.call('ZREM', call.side('released', group.name), unpack(ids))
+        redis.call('HDEL', call.side('errors', group.name), unpack(ids))
       end
     end
   end

@@ -28,6 +28,9 @@ from headgate.engine.requests.deliveries import Redrive
 ORIGIN = (b"_stream", b"_id", b"_group", b"_deliveries", b"_reason")
 """The names of the fields that a dead letter has after the fields of the entry."""
 
+_ERROR = b"_error"
+"""The name of the last field of a dead letter whose last error is known."""
+
 _RELAYED_AT_ONCE_MAX = 50
 """Dead letters that are relayed together."""
 
@@ -176,6 +179,8 @@ class _Redrive:
 
     def _own(self, entry_id: EntryId, fields: Fields) -> _DeadLetter | None:
         """Return an entry as a dead letter, if it is one of the group."""
+        if fields[-2] == _ERROR:
+            fields = fields[:-2]
         own, behind = fields[: -2 * len(ORIGIN)], fields[-2 * len(ORIGIN) :]
         origin_of = self._request.stream, self._request.group
         if not own or behind[0::2] != ORIGIN or (behind[1], behind[5]) != origin_of:

@@ -49,7 +49,7 @@ def read_deliveries(deliveries: Sequence[Sequence[Any]], *, by_id: bool = False)
 
     Args:
         deliveries: each with id, fields, idle time, delivery count before, from whom it was taken,
-            and delivery count from now on.
+            delivery count from now on, and last error.
         by_id: the entries were claimed by id or by page, so the count from now on is kept.
     """
     return [
@@ -60,8 +60,9 @@ def read_deliveries(deliveries: Sequence[Sequence[Any]], *, by_id: bool = False)
             int(before),
             claimed_from,
             int(count) if by_id else None,
+            error,
         )
-        for entry_id, fields, idle_ms, before, claimed_from, count in deliveries
+        for entry_id, fields, idle_ms, before, claimed_from, count, error in deliveries
     ]
 
 

@@ -53,10 +53,10 @@ async def sum_pending(client: Client, request: SumPending) -> PendingSummary:
 
 
 def _read_item(item: Any) -> PendingItem:
-    entry_id, owner, idle_ms, count, delay_ms = item
+    entry_id, owner, idle_ms, count, delay_ms, error = item
     if owner is None or owner == NOBODY:
-        return PendingItem(read_id(entry_id), None, None, int(count), delay_ms)
-    return PendingItem(read_id(entry_id), owner, idle_ms, int(count))
+        return PendingItem(read_id(entry_id), None, None, int(count), delay_ms, error)
+    return PendingItem(read_id(entry_id), owner, idle_ms, int(count), last_error=error)
 
 
 PERFORMERS: Performers = {ListPending: list_pending, SumPending: sum_pending}

@@ -85,7 +85,8 @@ async def nack(client: Client, request: Nack) -> list[Outcome]:
             b"nack",
             stream,
             *(stream, group, _optional(request.consumer), request.mode.value),
-            *(delay_ms, count, int(request.force), int(request.by_policy)),
+            *(delay_ms, request.error or b"", count),
+            *(int(request.force), int(request.by_policy)),
             *map(str, ids),
         )
         outcomes += _outcomes(codes, Outcome.RELEASED)

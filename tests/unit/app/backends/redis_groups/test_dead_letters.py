@@ -37,7 +37,7 @@ async def waiting(redis: RedisBackend, *numbers: int) -> None:
     """Leave dead letters in the outbox, as a gateway does that dies before it relays them."""
     await governed(redis, *numbers)
     await redis.perform(take(ANA))
-    words = (S, G, b"", b"fail", b"", b"", b"0", b"1")
+    words = (S, G, b"", b"fail", b"", b"", b"", b"0", b"1")
     entry_ids = (f"{each}-0" for each in numbers)
     await redis.client.call(Effect.FREE, b"nack", S, *words, *entry_ids)
     assert await held(redis) == {}

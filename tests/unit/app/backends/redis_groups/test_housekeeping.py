@@ -66,7 +66,7 @@ async def test_dead_letters_that_wait_are_relayed(redis: RedisBackend) -> None:
     once = GroupPolicy(max_deliveries=1, dead_letter_stream=DEAD)
     await governed(redis, once, 1)
     await redis.perform(take(ANA))
-    words = (S, G, b"", b"fail", b"", b"", 0, 1, b"1-0")
+    words = (S, G, b"", b"fail", b"", b"", b"", 0, 1, b"1-0")
     await redis.client.call(Effect.FREE, b"nack", S, *words)  # and the gateway dies
     await run(redis, "DEL")
     await until(lambda: is_relayed(redis))
