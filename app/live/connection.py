@@ -357,8 +357,8 @@ class Connection:
         match intent:
             case AckIntent(ids=ids):
                 return await subscription.ack(ids)
-            case NackIntent(ids=ids, mode=mode, delay_ms=delay_ms):
-                return await subscription.nack(ids, mode, delay_ms)
+            case NackIntent(ids=ids, mode=mode, delay_ms=delay_ms, error=error):
+                return await subscription.nack(ids, mode, delay_ms, error)
             case ExtendIntent(ids=ids):
                 return await subscription.extend(ids)
 

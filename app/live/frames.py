@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import OPEN, Needs
 from headgate.app.wire.problems import Problem
-from headgate.app.wire.schemas.deliveries import Delivery, Settled
+from headgate.app.wire.schemas.deliveries import Delivery, NackError, Settled
 from headgate.app.wire.schemas.entries import Entry, EntryInput
 from headgate.app.wire.schemas.limits import IN_FORCE, SocketLimits
 from headgate.app.wire.schemas.limits import ConnectionLimits as LimitsInForce
@@ -119,6 +119,7 @@ class NackFrame(SubscriptionFrame):
     ids: FrameIds
     mode: Literal["silent", "fail", "fatal"] = "fail"
     delay_ms: Milliseconds | None = Field(None, description="Nobody gets them before that.")
+    error: NackError | None = Field(None, description="What went wrong.")
 
 
 class ExtendFrame(SubscriptionFrame):

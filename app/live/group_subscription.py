@@ -127,13 +127,15 @@ class GroupSubscription(Subscription):
         return self._settled(ids, outcomes)
 
     async def nack(
-        self, ids: Sequence[EntryId], mode: NackMode, delay_ms: int | None
+        self,
+        ids: Sequence[EntryId],
+        mode: NackMode,
+        delay_ms: int | None,
+        error: bytes | None = None,
     ) -> list[Outcome]:
         """Give entries back, for anybody but for so long; an outcome per id."""
-        outcomes = await self._access.perform(
-            Nack(*self._names, ids, mode=mode, delay_ms=delay_ms, consumer=self._consumer)
-        )
-        return self._settled(ids, outcomes)
+        request = Nack(*self._names, ids, mode, delay_ms, error, consumer=self._consumer)
+        return self._settled(ids, await self._access.perform(request))
 
     async def extend(self, ids: Sequence[EntryId]) -> list[Outcome]:
         """Restart the idle clock of entries; an outcome per id."""

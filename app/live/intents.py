@@ -63,6 +63,7 @@ class NackIntent(NamedTuple):
     ids: list[EntryId]
     mode: NackMode
     delay_ms: int | None
+    error: bytes | None
 
 
 class ExtendIntent(NamedTuple):

@@ -367,8 +367,9 @@ def _settlement(frame: SubscriptionFrame, held: Held | None) -> Settlement:
     match frame:
         case AckFrame(rid=rid, sub=sub):
             return AckIntent(rid, sub, _acked_ids(frame, held))
-        case NackFrame(rid=rid, sub=sub, ids=ids, mode=mode, delay_ms=delay_ms):
-            return NackIntent(rid, sub, parse_ids(ids), NackMode(mode), delay_ms)
+        case NackFrame(rid=rid, sub=sub, ids=ids, mode=mode, delay_ms=delay_ms, error=error):
+            given = error.encode() if error else None
+            return NackIntent(rid, sub, parse_ids(ids), NackMode(mode), delay_ms, given)
         case ExtendFrame(rid=rid, sub=sub, ids=ids):
             return ExtendIntent(rid, sub, parse_ids(ids))
     raise AssertionError(f"a frame of an unknown type: {frame!r}")

@@ -184,7 +184,8 @@ async def nack_entries(
     """Give entries back (XNACK), with the outcome of each.
 
     The next reader gets them at once, or once they have rested: for `delay_ms`, or after `fail` as
-    the group's policy says. What was delivered too often becomes a dead letter instead.
+    the group's policy says. What was delivered too often becomes a dead letter instead. The
+    `error` is kept with them while they are pending.
     """
     ids = _ids(request.ids, limits)
     outcomes = await access.perform(
@@ -194,6 +195,7 @@ async def nack_entries(
             ids,
             mode=NackMode(request.mode),
             delay_ms=request.delay_ms,
+            error=request.error.encode() if request.error else None,
             consumer=consumer,
         )
     )
@@ -364,12 +366,15 @@ async def list_pending(
 
 def _wire_pending(item: PendingItem) -> dict[str, Any]:
     """Return the wire form of a pending entry, as `schemas.PendingEntry` says."""
-    return {
+    wire = {
         "id": str(item.id),
         "consumer": None if item.consumer is None else text_of(item.consumer),
         "idle_ms": item.idle_ms,
         "deliveries": item.delivery_count,
     }
+    if item.last_error is not None:
+        wire["last_error"] = text_of(item.last_error)
+    return wire
 
 
 @router.get(

@@ -157,6 +157,8 @@ def delivery_wire(delivery: Delivery) -> dict[str, Any]:
     }
     if delivery.claimed_from is not None:
         wire["claimed_from"] = text_of(delivery.claimed_from)
+    if delivery.last_error is not None:
+        wire["last_error"] = text_of(delivery.last_error)
     return wire
 
 

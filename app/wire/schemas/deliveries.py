@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field
 
 from headgate.app.wire.schemas.entries import Entry
 from headgate.app.wire.schemas.values import Count, Flag, Ids, IdText, Milliseconds, Request
+from headgate.engine.limits import NACK_ERROR_LENGTH_MAX
 from headgate.engine.replies import GroupState, Outcome
 
 
@@ -15,6 +16,7 @@ class Delivery(Entry):
     deliveries: int = Field(description="How often it was delivered, this time included.")
     idle_ms: int = Field(description="How long it had been idle when it was claimed.")
     claimed_from: str | None = Field(None, description="Whom it was taken from.")
+    last_error: str | None = Field(None, description="The error of its last nack that had one.")
 
 
 class ReadGroup(Request):
@@ -61,6 +63,9 @@ class SettledEntries(BaseModel):
     results: list[Settled]
 
 
+NackError = Annotated[str, Field(max_length=NACK_ERROR_LENGTH_MAX)]
+
+
 class Nack(Ids):
     """Deliveries to give back."""
 
@@ -72,6 +77,11 @@ class Nack(Ids):
     delay_ms: Milliseconds | None = Field(
         None,
         description="Nobody gets them before that; the group's `backoff_ms` if it is left out.",
+    )
+    error: NackError | None = Field(
+        None,
+        description="What went wrong. It comes as `last_error` with the next delivery, and goes "
+        "into the dead letter as `_error`.",
     )
 
 

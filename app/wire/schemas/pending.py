@@ -16,6 +16,11 @@ class PendingEntry(BaseModel):
     consumer: str | None = Field(description="Who holds it; null: nobody, it was given back.")
     idle_ms: int | None = Field(description="Since its last delivery; null: nobody holds it.")
     deliveries: int
+    last_error: str | None = Field(
+        None,
+        description="The error of its last nack that had one.",
+        exclude_if=lambda error: error is None,
+    )
 
     @classmethod
     def of(cls, item: EnginePendingItem) -> Self:
@@ -25,6 +30,7 @@ class PendingEntry(BaseModel):
             consumer=None if item.consumer is None else text_of(item.consumer),
             idle_ms=item.idle_ms,
             deliveries=item.delivery_count,
+            last_error=None if item.last_error is None else text_of(item.last_error),
         )
 
 

@@ -24,7 +24,7 @@ class Policy(Request):
     dead_letter_stream: str | None = Field(
         None,
         description="Where such entries go, with `_stream`, `_id`, `_group`, `_deliveries` and "
-        "`_reason` behind their own fields.",
+        "`_reason` behind their own fields; then `_error`, if a nack carried one.",
     )
     backoff_ms: list[Milliseconds] | None = Field(
         None,

@@ -210,7 +210,11 @@ async def _groups(story: Recorder) -> None:
     await story.ask(
         "POST", f"{group}/autoclaim?consumer=ben", json={"min_idle_ms": 30_000, "limit": 1}
     )
-    await story.ask("POST", f"{group}/nack?consumer=ben", json={"ids": [second], "mode": "fatal"})
+    await story.ask(
+        "POST",
+        f"{group}/nack?consumer=ben",
+        json={"ids": [second], "mode": "fatal", "error": "KeyError: 'sku'"},
+    )
     await story.ask("POST", f"{group}/dead-letters/redrive", json={"limit": 10})
     await story.ask("POST", f"{group}/ack", json={"ids": [third, fourth]})
     await story.ask("GET", f"{group}/events?consumer=carla&credit=16")

@@ -217,6 +217,17 @@ async def test_a_delay_that_is_none_is_refused(shared: Live, delay_ms: Any) -> N
     assert (await shared.group("orders", "billing"))["released"] == 0
 
 
+@pytest.mark.parametrize("error", ["x" * 1_001, 5, ["x"], b"\xff".decode(errors="replace") * 1_001])
+async def test_an_error_that_is_none_is_refused(shared: Live, error: Any) -> None:
+    await prepare(shared, None, "1-0")
+    await read_ids(shared)
+
+    answer = await shared.http.post(f"{BILLING}/nack", json={"ids": ["1-0"], "error": error})
+
+    assert refusal_of(answer) == (422, "invalid_request", "/body/error")
+    assert (await shared.group("orders", "billing"))["released"] == 0
+
+
 # What it does
 
 
@@ -255,6 +266,28 @@ async def test_dead_letters_are_read_as_any_stream(shared: Live) -> None:
     ]
     assert (await shared.group("orders", "billing"))["pending"] == 0
     assert await read_ids(shared, claim_idle_ms=0) == []
+
+
+async def test_an_error_comes_with_the_next_delivery_and_goes_into_the_dead_letter(
+    shared: Live,
+) -> None:
+    await prepare(shared, ONCE | {"max_deliveries": 2}, "1-0", "2-0")
+    await read_ids(shared)
+
+    await nack(shared, "1-0", error="TimeoutError: 5 s")
+    await nack(shared, "2-0", error="")
+
+    pending = (await shared.http.get(f"{BILLING}/pending")).json()["pending"]
+    assert [item.get("last_error") for item in pending] == ["TimeoutError: 5 s", None]
+    detail = (await shared.http.get(ORDERS, params={"full": "true"})).json()
+    assert detail["group_details"][0]["pending_entries"] == pending
+    entries = (await shared.read_group("orders", "billing", "worker"))["entries"]
+    assert [entry.get("last_error") for entry in entries] == ["TimeoutError: 5 s", None]
+
+    await nack(shared, "1-0", "2-0", error="KeyError: 'näme'\nline 2")
+
+    errors = [dead_letter["fields"]["_error"] for dead_letter in await dead_letters(shared)]
+    assert errors == ["KeyError: 'näme'\nline 2"] * 2
 
 
 async def test_a_dead_letter_comes_with_nobody_reading(shared: Live) -> None:

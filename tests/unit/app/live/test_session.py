@@ -174,7 +174,7 @@ def ids(*numbers: int) -> list[EntryId]:
         ({"type": "ack", "rid": "r", "sub": "g", "ids": ["9-0"]}, AckIntent("r", "g", ids(9))),
         (
             {"type": "nack", "sub": "g", "ids": ["1-0"]},
-            NackIntent(None, "g", ids(1), NackMode.FAIL, None),
+            NackIntent(None, "g", ids(1), NackMode.FAIL, None, None),
         ),
         (
             {
@@ -184,8 +184,9 @@ def ids(*numbers: int) -> list[EntryId]:
                 "ids": ["1-0"],
                 "mode": "silent",
                 "delay_ms": 5,
+                "error": "timeout",
             },
-            NackIntent("r", "g", ids(1), NackMode.SILENT, 5),
+            NackIntent("r", "g", ids(1), NackMode.SILENT, 5, b"timeout"),
         ),
         (
             {"type": "extend", "rid": "r", "sub": "g", "ids": ["1-0"]},

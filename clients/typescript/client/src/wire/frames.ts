@@ -145,6 +145,10 @@ export interface NackFrame {
    * Nobody gets them before that.
    */
   delay_ms?: number | null;
+  /**
+   * What went wrong.
+   */
+  error?: string | null;
 }
 /**
  * Restart the idle clock of entries.
@@ -387,6 +391,10 @@ export interface Delivery {
    * Whom it was taken from.
    */
   claimed_from?: string | null;
+  /**
+   * The error of its last nack that had one.
+   */
+  last_error?: string | null;
 }
 /**
  * Why nothing comes, or that it does again.

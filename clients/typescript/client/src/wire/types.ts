@@ -115,6 +115,10 @@ export interface Delivery {
    * Whom it was taken from.
    */
   claimedFrom?: string | null;
+  /**
+   * The error of its last nack that had one.
+   */
+  lastError?: string | null;
 }
 /**
  * An entry to append.
@@ -394,7 +398,7 @@ export interface Policy {
    */
   maxDeliveries?: number | null;
   /**
-   * Where such entries go, with `_stream`, `_id`, `_group`, `_deliveries` and `_reason` behind their own fields.
+   * Where such entries go, with `_stream`, `_id`, `_group`, `_deliveries` and `_reason` behind their own fields; then `_error`, if a nack carried one.
    */
   deadLetterStream?: string | null;
   /**
@@ -431,6 +435,10 @@ export interface PendingEntry {
    */
   idleMs: number | null;
   deliveries: number;
+  /**
+   * The error of its last nack that had one.
+   */
+  lastError?: string | null;
 }
 /**
  * A consumer of a group.
@@ -623,6 +631,10 @@ export interface Nack {
    * Nobody gets them before that; the group's `backoff_ms` if it is left out.
    */
   delayMs?: number | null;
+  /**
+   * What went wrong. It comes as `last_error` with the next delivery, and goes into the dead letter as `_error`.
+   */
+  error?: string | null;
 }
 /**
  * Pending entries to take over.
