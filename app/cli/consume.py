@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import shutil
 import signal
 import sys
@@ -19,6 +18,7 @@ from headgate.app.cli.flags import (
     stream_argument,
 )
 from headgate.app.cli.manual import epilog
+from headgate.app.cli.process import Process
 from headgate.app.cli.words import one_line
 from headgate.client.client import AsyncClient
 from headgate.client.entries import Delivery, encoded
@@ -28,9 +28,10 @@ _HELP = """\
 Work the entries of a group off: for each of them COMMAND is run.
 
 The fields of the entry are one line of JSON on its standard input. If it ends with 0, the entry is
-acknowledged. Otherwise the entry has failed, and comes again as the policy of the group says; the
-exit code is told on standard error. ENTRY_ID and ENTRY_DELIVERIES are variables of the command, and
-ENTRY_BASE64 is a list of the fields whose values are not UTF-8.
+acknowledged. Otherwise the entry has failed, and comes again as the policy of the group says, with
+the exit code and the last line of the command's standard error as its error. ENTRY_ID and
+ENTRY_DELIVERIES are variables of the command, ENTRY_ERROR is the last error of an entry that has
+failed before, and ENTRY_BASE64 is a list of the fields whose values are not UTF-8.
 
 \b
 headgate consume orders billing --concurrency 4 -- ./charge.sh
@@ -109,7 +110,7 @@ class _Runs:
         self._words = words
         self._left = limit
         self._as_json = as_json
-        self._processes: set[asyncio.subprocess.Process] = set()
+        self._processes: set[Process] = set()
 
     def stop_at_signals(self) -> None:
         """Take no more entries at the first signal, and end what runs at the second."""
@@ -132,20 +133,17 @@ class _Runs:
                 self.stop.set()
         entry = job.delivery
         body = encoded(entry.fields)
-        process = await asyncio.create_subprocess_exec(
-            *self._words,
-            stdin=asyncio.subprocess.PIPE,
-            env={**os.environ, **_variables(entry, body)},
-            process_group=0,  # Ctrl-C is for this process; it lets the others end
-        )
+        process = await Process.start(self._words, _variables(entry, body))
         self._processes.add(process)
         try:
             line = json.dumps(body["fields"], ensure_ascii=False)
-            await process.communicate(f"{line}\n".encode())
+            code = await process.finish(f"{line}\n".encode())
         finally:
             self._processes.discard(process)
-        if process.returncode:
-            raise _Failed(process.returncode)
+        if code:
+            failure, last_line = _Failed(code), process.last_line
+            job.nack(f"{failure}: {last_line}" if last_line else str(failure))
+            raise failure
 
     def report(self, job: Job, error: Exception) -> None:
         """Tell that an entry has failed."""
@@ -169,6 +167,8 @@ class _Runs:
 def _variables(entry: Delivery, body: dict[str, Any]) -> dict[str, str]:
     """Return what the command knows of an entry beside its fields."""
     variables = {"ENTRY_ID": entry.id, "ENTRY_DELIVERIES": str(entry.deliveries)}
+    if entry.last_error is not None:
+        variables["ENTRY_ERROR"] = entry.last_error.replace("\0", "")
     if "base64" in body:
         variables["ENTRY_BASE64"] = json.dumps(body["base64"])
     return variables

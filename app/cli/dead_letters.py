@@ -14,8 +14,8 @@ from headgate.client.blocking import Client
 from headgate.client.entries import Entry
 
 _ORIGIN = {"_stream": "stream", "_id": "entry_id", "_group": "group"}
-_FACTS = {"_deliveries": "deliveries", "_reason": "reason"}
-_COLUMNS = ("id", "entry_id", "deliveries", "reason", "fields")
+_FACTS = {"_deliveries": "deliveries", "_reason": "reason", "_error": "error"}
+_COLUMNS = ("id", "entry_id", "deliveries", "reason", "error", "fields")
 
 
 @click.command(

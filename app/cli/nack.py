@@ -36,6 +36,7 @@ from headgate.client.subscription import Mode
     help="fail counts as a failure, fatal makes a dead letter at once, silent counts nothing.",
 )
 @click.option("--delay", type=Duration(), help="Nobody gets them before that, as 1m.")
+@click.option("--error", type=Utf8(), help="What went wrong; 1,000 characters are kept.")
 @click.option("--consumer", type=Utf8(), help="Only what this consumer still has.")
 @json_option
 @gateway_options
@@ -45,10 +46,13 @@ def command(
     ids: tuple[str, ...],
     mode: Mode,
     delay: int | None,
+    error: str | None,
     consumer: str | None,
     as_json: bool,
     gateway: Client,
 ) -> None:
     """Give entries back, so that others get them."""
-    outcomes = gateway.group(stream, group).nack(ids, consumer=consumer, mode=mode, delay_ms=delay)
+    outcomes = gateway.group(stream, group).nack(
+        ids, consumer=consumer, mode=mode, delay_ms=delay, error=error
+    )
     show_outcomes(outcomes, "released", as_json=as_json)

@@ -14,7 +14,7 @@ from headgate.app.cli.listing import show_item, show_items
 from headgate.app.cli.manual import epilog
 from headgate.client.blocking import Client
 
-_COLUMNS = ("id", "consumer", "idle_ms", "deliveries")
+_COLUMNS = ("id", "consumer", "idle_ms", "deliveries", "last_error")
 
 
 @click.command(

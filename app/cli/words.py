@@ -44,6 +44,7 @@ def json_of(entry: Entry | Delivery) -> dict[str, Any]:
     if isinstance(entry, Delivery):
         item |= {"deliveries": entry.deliveries, "idle_ms": entry.idle_ms}
         item |= {} if entry.claimed_from is None else {"claimed_from": entry.claimed_from}
+        item |= {} if entry.last_error is None else {"last_error": entry.last_error}
     return item
 
 

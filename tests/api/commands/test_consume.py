@@ -45,6 +45,22 @@ async def test_an_entry_whose_command_fails_is_given_back_with_its_exit_code(liv
     assert good.lines == ["3"]
 
 
+async def test_the_last_line_of_a_command_that_fails_is_the_error(live: Live) -> None:
+    await group_of(live, "1")
+    once = ["--limit", "1", "--", "sh", "-c"]
+    script = "echo 'no such SKU' >&2; echo >&2; sleep 20 >&2 & exit 3"
+    words = "echo $ENTRY_ERROR; printf '%0100000d' 0 | tr 0 x >&2; exit 4"
+
+    first = await headgate(live.url, "consume", *GROUP, *once, script)
+    again = await headgate(live.url, "consume", *GROUP, *once, words)
+
+    assert first.error.startswith("no such SKU\n\n")
+    assert again.lines == ["exit 3: no such SKU"]
+    assert again.error.startswith("x" * 100_000)
+    pending = await at_once(live.url, "pending", *GROUP, "--json")
+    assert json.loads(pending.output)["last_error"] == "exit 4: " + "x" * 992
+
+
 async def test_several_commands_run_at_the_same_time(live: Live, tmp_path: Path) -> None:
     await group_of(live, "1", "2", "3")
     # Each ends when three of them have begun.

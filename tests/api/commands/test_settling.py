@@ -55,9 +55,9 @@ async def test_what_a_group_delivered_is_pending_until_it_is_acknowledged(
     again = await at_once(live.url, "ack", *GROUP, ids[0], ids[1], "--json")
 
     header, *lines = [line.split("\t") for line in pending.lines]
-    assert header == ["id", "consumer", "idle_ms", "deliveries"]
-    assert [(line[0], line[1], line[3]) for line in lines] == [
-        (entry_id, "me", "1") for entry_id in ids[:2]
+    assert header == ["id", "consumer", "idle_ms", "deliveries", "last_error"]
+    assert [(line[0], line[1], *line[3:]) for line in lines] == [
+        (entry_id, "me", "1", "-") for entry_id in ids[:2]
     ]
     assert json.loads(summary.output)["consumers"] == [{"name": "me", "pending": 2}]
     assert (acked.code, acked.lines[1]) == (0, f"{ids[0]}\tacked")
@@ -72,6 +72,25 @@ async def test_what_was_given_back_is_delivered_again(live: Live, ids: list[str]
 
     assert (ended.code, ended.lines[1]) == (0, f"{ids[0]}\treleased")
     assert await taken(live) == ids[:1]
+
+
+async def test_an_error_is_shown_with_the_entry_and_its_dead_letter(
+    live: Live, ids: list[str]
+) -> None:
+    await taken(live)
+    error = "exit 3: no such\tSKU"
+
+    await at_once(live.url, "nack", *GROUP, ids[0], "--error", error)
+    pending = await at_once(live.url, "pending", *GROUP)
+    words = ["--group", "billing", "--consumer", "me", "--json"]
+    again = await at_once(live.url, "read", "orders", "--limit", "1", *words)
+    await at_once(live.url, "nack", *GROUP, ids[0], "--mode", "fatal")
+    dead = await at_once(live.url, "dead-letters", *GROUP, "--json")
+
+    assert pending.lines[1].split("\t")[4] == r'"exit 3: no such\tSKU"'
+    assert json.loads(again.output)["last_error"] == error
+    [dead_letter] = [json.loads(line) for line in dead.lines]
+    assert (dead_letter["error"], dead_letter["fields"]) == (error, {"v": "1"})
 
 
 async def test_a_delay_keeps_an_entry_from_everybody(live: Live, ids: list[str]) -> None:
@@ -108,7 +127,8 @@ async def test_dead_letters_are_shown_and_sent_back(live: Live, ids: list[str]) 
         (ids[0], {"v": "1"}),
         (ids[1], {"v": "2"}),
     ]
-    assert table.lines[0].split("\t") == ["id", "entry_id", "deliveries", "reason", "fields"]
+    columns = ["id", "entry_id", "deliveries", "reason", "error", "fields"]
+    assert table.lines[0].split("\t") == columns
     assert first.code == 0
     assert [json.loads(line)["entry_id"] for line in others.lines] == [ids[1]]
     assert set(await taken(live, limit=3)) == set(ids)
