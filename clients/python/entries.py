@@ -51,6 +51,7 @@ class Delivery(NamedTuple):
         idle_ms: how long it had been idle when it was claimed.
         claimed_from: the consumer that it was taken from, if it was.
         pairs: all names and values in order, if a name repeats.
+        last_error: why it was given back before, if that is known.
     """
 
     id: str
@@ -59,6 +60,7 @@ class Delivery(NamedTuple):
     idle_ms: int = 0
     claimed_from: str | None = None
     pairs: list[tuple[str, Value]] | None = None
+    last_error: str | None = None
 
 
 class Claimed(NamedTuple):
@@ -117,8 +119,15 @@ def delivery_of(item: Mapping[str, Any]) -> Delivery:
     if len(item) == 4:
         return Delivery(item["id"], item["fields"], item["deliveries"], item["idle_ms"])
     fields, pairs = decoded(item)
-    idle_ms, claimed_from = item["idle_ms"], item.get("claimed_from")
-    return Delivery(item["id"], fields, item["deliveries"], idle_ms, claimed_from, pairs)
+    return Delivery(
+        item["id"],
+        fields,
+        item["deliveries"],
+        item["idle_ms"],
+        item.get("claimed_from"),
+        pairs,
+        item.get("last_error"),
+    )
 
 
 def decoded(item: Mapping[str, Any]) -> tuple[dict[str, Value], list[tuple[str, Value]] | None]:

@@ -11,7 +11,7 @@ from typing import Any, Self, cast
 
 from headgate.client.calls import Calls, segment
 from headgate.client.entries import Claimed, Delivery, delivery_of
-from headgate.client.job import Job
+from headgate.client.job import Job, error_text
 from headgate.client.live import Live
 from headgate.client.problems import HeadgateError
 from headgate.client.shapes import (
@@ -199,9 +199,9 @@ class Group:
         """Work entries off until SIGTERM or SIGINT comes, or `stop` is set.
 
         An entry is acknowledged when the handler returns. If the handler raises, the entry has
-        failed: it comes again as the group's policy says (`backoff_ms`, `max_deliveries`), and the
-        error is logged. In the end no more entries are taken, the handlers that run are awaited,
-        and what they have settled is confirmed.
+        failed: it comes again as the group's policy says (`backoff_ms`, `max_deliveries`), with the
+        error, which is also logged. In the end no more entries are taken, the handlers that run are
+        awaited, and what they have settled is confirmed.
 
         Args:
             handler: a coroutine function that takes a job.
@@ -282,11 +282,12 @@ class Group:
         consumer: str | None = None,
         mode: Mode = "fail",
         delay_ms: int | None = None,
+        error: BaseException | str | None = None,
     ) -> dict[str, Outcome]:
         """Give entries back, and return what became of each (XNACK); see `Job.nack`."""
+        options = {"delay_ms": delay_ms, "error": error_text(error)}
         body: dict[str, Any] = {"ids": list(ids), "mode": mode}
-        if delay_ms is not None:
-            body["delay_ms"] = delay_ms
+        body |= {name: value for name, value in options.items() if value is not None}
         return await self._settle("nack", body, consumer)
 
     async def extend(self, ids: Iterable[str], *, consumer: str) -> dict[str, Outcome]:

@@ -9,15 +9,28 @@ from typing import Any, Self
 
 from headgate.client.entries import Delivery, Value, delivery_of
 from headgate.client.live import Live
-from headgate.client.subscription import Mode, Settlement, Subscription
+from headgate.client.subscription import Mode, Nack, Subscription
+
+_ERROR_LENGTH_MAX = 1_000
+"""Characters of an error that the gateway keeps."""
+
+
+def error_text(error: BaseException | str | None) -> str | None:
+    """Return an error as the gateway keeps it: `Type: text`, cut to what it takes."""
+    if isinstance(error, BaseException):
+        kind, text = type(error).__name__, str(error)
+        error = f"{kind}: {text}" if text else kind
+    if not error:
+        return None
+    return error[:_ERROR_LENGTH_MAX].encode(errors="replace").decode()  # JSON has no surrogates
 
 
 class Job:
     """An entry that this consumer is to work off.
 
-    As a context it acknowledges the entry when its block ends, and gives it back when the block
-    raises. While it is not settled, its idle clock is restarted again and again, so that nobody
-    claims it.
+    As a context it acknowledges the entry when its block ends, and gives it back with the error
+    when the block raises. While it is not settled, its idle clock is restarted again and again, so
+    that nobody claims it.
 
     Example:
         async for job in group.consume():
@@ -52,6 +65,11 @@ class Job:
         return int(self._item["deliveries"])
 
     @property
+    def last_error(self) -> str | None:
+        """Return why the entry was given back before, if that is known."""
+        return self._item.get("last_error")
+
+    @property
     def is_lost(self) -> bool:
         """Tell whether the entry is not this consumer's: it was claimed, or the connection ended.
 
@@ -63,15 +81,23 @@ class Job:
         """Acknowledge the entry: it is done (XACK). The first way in which it is settled counts."""
         self._settle(None)
 
-    def nack(self, *, mode: Mode = "fail", delay_ms: int | None = None) -> None:
+    def nack(
+        self,
+        error: BaseException | str | None = None,
+        *,
+        mode: Mode = "fail",
+        delay_ms: int | None = None,
+    ) -> None:
         """Give the entry back (XNACK).
 
         Args:
+            error: what went wrong. It comes with the next delivery (`last_error`), and stands in
+                the dead letter (`_error`).
             mode: `fail` counts towards the group's `max_deliveries`, `fatal` makes it a dead letter
                 at once, and `silent` counts nothing.
             delay_ms: nobody gets it before that; None: as the group's policy has it.
         """
-        self._settle((mode, delay_ms))
+        self._settle(Nack(mode, delay_ms, error_text(error)))
 
     async def __aenter__(self) -> Self:
         return self
@@ -84,10 +110,12 @@ class Job:
     ) -> None:
         if error is None:
             self.ack()
+        elif isinstance(error, Exception):
+            self.nack(error)
         else:  # cancelled, or the program ends: the entry has not failed
-            self.nack(mode="fail" if isinstance(error, Exception) else "silent")
+            self.nack(mode="silent")
 
-    def _settle(self, nack: Settlement | None) -> None:
+    def _settle(self, nack: Nack | None) -> None:
         if not self._is_settled:
             self._is_settled = True
             self._subscription.settle(self.id, nack)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 OnDisconnect = Literal["release", "keep"]
 """What becomes of entries that are not settled when the connection ends."""
@@ -87,6 +87,7 @@ class PendingEntry(TypedDict):
     consumer: str | None
     idle_ms: int | None
     deliveries: int
+    last_error: NotRequired[str]
 
 
 class ConsumerPending(TypedDict):

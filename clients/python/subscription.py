@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from headgate.client.entries import Gap
 from headgate.client.problems import HeadgateError
@@ -21,8 +21,14 @@ State = Literal["live", "caught_up", "credit_exhausted", "max_pending", "lost"]
 Mode = Literal["fail", "fatal", "silent"]
 """How an entry is given back: it failed, it can never succeed, or it was not tried."""
 
-Settlement = tuple[Mode, int | None]
-"""How an entry is given back, and for how many milliseconds nobody gets it."""
+
+class Nack(NamedTuple):
+    """How an entry is given back."""
+
+    mode: Mode = "fail"
+    delay_ms: int | None = None  # nobody gets it before that; None: as the policy has it
+    error: str | None = None  # what went wrong
+
 
 _DONE_MAX: Final = 10_000
 """Entries whose acknowledgement is repeated if they come again."""
@@ -63,7 +69,7 @@ class Subscription:
         self._credit = credit
         self._returned = 0  # credit that is not given back yet
         self._acks: list[str] = []
-        self._nacks: dict[Settlement, list[str]] = {}
+        self._nacks: dict[Nack, list[str]] = {}
         self._extends: list[str] = []
         self._in_work: set[str] = set()  # the program has these
         self._done: dict[str, None] = {}  # acknowledged, and the gateway has not answered
@@ -154,7 +160,7 @@ class Subscription:
             self._returned += 1
         return item
 
-    def settle(self, entry_id: str, nack: Settlement | None) -> None:
+    def settle(self, entry_id: str, nack: Nack | None) -> None:
         """Acknowledge an entry that is in work, or give it back.
 
         Args:
@@ -191,9 +197,9 @@ class Subscription:
         frames: list[dict[str, Any]] = [
             {"type": "ack", "sub": self.name, "ids": ids} for ids in _portions(acks)
         ]
-        for (mode, delay_ms), all_ids in nacks.items():
-            frame: dict[str, Any] = {"type": "nack", "sub": self.name, "mode": mode}
-            frame |= {} if delay_ms is None else {"delay_ms": delay_ms}
+        for nack, all_ids in nacks.items():
+            how = {name: value for name, value in nack._asdict().items() if value is not None}
+            frame = {"type": "nack", "sub": self.name, **how}
             frames += [{**frame, "ids": ids} for ids in _portions(all_ids)]
         held = [entry_id for entry_id in extends if entry_id in self.held]
         frames += [{"type": "extend", "sub": self.name, "ids": ids} for ids in _portions(held)]

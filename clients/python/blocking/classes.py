@@ -176,9 +176,9 @@ class BlockingWriter:
 class BlockingJob:
     """An entry that this consumer is to work off.
 
-    As a context it acknowledges the entry when its block ends, and gives it back when the block
-    raises. While it is not settled, its idle clock is restarted again and again, so that nobody
-    claims it.
+    As a context it acknowledges the entry when its block ends, and gives it back with the error
+    when the block raises. While it is not settled, its idle clock is restarted again and again, so
+    that nobody claims it.
 
     Example:
         for job in group.consume():
@@ -212,6 +212,11 @@ class BlockingJob:
         return self._inner.deliveries
 
     @property
+    def last_error(self) -> str | None:
+        """Return why the entry was given back before, if that is known."""
+        return self._inner.last_error
+
+    @property
     def is_lost(self) -> bool:
         """Tell whether the entry is not this consumer's: it was claimed, or the connection ended.
 
@@ -223,15 +228,23 @@ class BlockingJob:
         """Acknowledge the entry: it is done (XACK). The first way in which it is settled counts."""
         self._portal.run(self._inner.ack)
 
-    def nack(self, *, mode: Mode = "fail", delay_ms: int | None = None) -> None:
+    def nack(
+        self,
+        error: BaseException | str | None = None,
+        *,
+        mode: Mode = "fail",
+        delay_ms: int | None = None,
+    ) -> None:
         """Give the entry back (XNACK).
 
         Args:
+            error: what went wrong. It comes with the next delivery (`last_error`), and stands in
+                the dead letter (`_error`).
             mode: `fail` counts towards the group's `max_deliveries`, `fatal` makes it a dead letter
                 at once, and `silent` counts nothing.
             delay_ms: nobody gets it before that; None: as the group's policy has it.
         """
-        self._portal.run(lambda: self._inner.nack(mode=mode, delay_ms=delay_ms))
+        self._portal.run(lambda: self._inner.nack(error, mode=mode, delay_ms=delay_ms))
 
     def __enter__(self) -> Self:
         return self
@@ -724,10 +737,11 @@ class BlockingGroup(Working):
         consumer: str | None = None,
         mode: Mode = "fail",
         delay_ms: int | None = None,
+        error: BaseException | str | None = None,
     ) -> dict[str, Outcome]:
         """Give entries back, and return what became of each (XNACK); see `Job.nack`."""
         return self._portal.call(
-            self._inner.nack(ids, consumer=consumer, mode=mode, delay_ms=delay_ms)
+            self._inner.nack(ids, consumer=consumer, mode=mode, delay_ms=delay_ms, error=error)
         )
 
     def extend(self, ids: Iterable[str], *, consumer: str) -> dict[str, Outcome]:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections import Counter
 
 import pytest
 
@@ -22,17 +23,34 @@ async def filled(hg: headgate.AsyncClient, count: int, policy: Policy | None = N
 async def test_a_block_acknowledges_and_an_error_gives_back(hg: headgate.AsyncClient) -> None:
     ids = await filled(hg, 3)
     billing = hg.group("orders", "billing")
-    handled: list[tuple[str, int]] = []
+    handled: list[tuple[str, str | None]] = []
     async with billing.consume(credit=1) as jobs:
         async for job in jobs:
-            handled.append((job.id, job.deliveries))
+            handled.append((job.id, job.last_error))
             with contextlib.suppress(ZeroDivisionError):
                 async with job:
                     assert 1 / (job.id != ids[0] or job.deliveries > 1)
             if len(handled) == 4:
                 break
-    assert sorted(handled) == [(ids[0], 1), (ids[0], 2), (ids[1], 1), (ids[2], 1)]
+    again = (ids[0], "ZeroDivisionError: division by zero")
+    assert Counter(handled) == Counter([*((each, None) for each in ids), again])
     assert (await billing.info())["pending"] == 0
+
+
+async def test_any_error_is_kept(hg: headgate.AsyncClient) -> None:
+    ids = await filled(hg, 5)
+    billing = hg.group("orders", "billing")
+    async with billing.consume() as jobs:
+        for error in (ValueError("x" * 2_000), KeyError(), "no\udcff\nSKU", None):
+            (await anext(jobs)).nack(error)
+        (await anext(jobs)).nack(mode="silent")
+    errors = [entry.get("last_error") for entry in await billing.pending()]
+    assert errors == ["ValueError: " + "x" * 988, "KeyError", "no?\nSKU", None, None]
+
+    await billing.read("me")
+    await billing.nack(ids[:1], consumer="me", error=RuntimeError("again"))
+    [entry] = await billing.read("other", limit=1)
+    assert (entry.id, entry.last_error) == (ids[0], "RuntimeError: again")
 
 
 async def test_what_was_not_settled_goes_to_others(hg: headgate.AsyncClient) -> None:
@@ -76,10 +94,11 @@ async def test_work_reports_errors_and_dead_letters_are_redriven(hg: headgate.As
     async with asyncio.timeout(20):
         await billing.work(handle, concurrency=4, on_error=report, stop=stop)
     assert failures == [(ids[7], "seven")] * 2
-    assert (await hg.stream("dead").info())["length"] == 1
+    [dead_letter] = [entry async for entry in hg.stream("dead").scan()]
+    assert dead_letter.fields["_error"] == "ValueError: seven"
     is_mended = True
     stop.clear()
-    assert [dead_letter["outcome"] for dead_letter in await billing.redrive()] == ["released"]
+    assert [each["outcome"] for each in await billing.redrive()] == ["released"]
     async with asyncio.timeout(20):
         await billing.work(handle, stop=stop)
     assert len(done) == 20

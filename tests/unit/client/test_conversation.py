@@ -7,7 +7,7 @@ import pytest
 
 from headgate.client import problems
 from headgate.client.conversation import Conversation
-from headgate.client.subscription import Subscription
+from headgate.client.subscription import Nack, Subscription
 
 
 class Talk:
@@ -55,12 +55,14 @@ def test_settlements_of_a_turn_are_one_frame_and_are_answered_once(talk: Talk) -
     ids = [jobs.next_item()["id"] for _ in range(4)]
     for entry_id in ids[:2]:
         jobs.settle(entry_id, None)
-    jobs.settle(ids[2], ("fail", None))
-    jobs.settle(ids[3], ("fail", 500))
+    jobs.settle(ids[2], Nack())
+    jobs.settle(ids[3], Nack(delay_ms=500, error="KeyError: 'sku'"))
     ack, nack, later = talk.sent()
     assert (ack["type"], ack["ids"]) == ("ack", ["1-0", "2-0"])
-    assert (nack["type"], nack["ids"], "delay_ms" in nack) == ("nack", ["3-0"], False)
+    assert (nack["type"], nack["ids"]) == ("nack", ["3-0"])
+    assert not nack.keys() & {"delay_ms", "error"}
     assert (later["ids"], later["mode"], later["delay_ms"]) == (["4-0"], "fail", 500)
+    assert later["error"] == "KeyError: 'sku'"
     talk.conversation.when_quiet(jobs, lambda: quiet.append(True))
     results = [{"id": id_, "outcome": "acked"} for id_ in ids[:2]]
     talk.hear(type="acked", rid=ack["rid"], sub="1", results=results)
@@ -93,7 +95,7 @@ def test_what_is_in_work_is_not_begun_again_after_a_loss(talk: Talk) -> None:
 def test_a_failed_entry_that_comes_again_is_begun_again(talk: Talk) -> None:
     jobs = talk.consume()
     talk.deliver("1-0")
-    jobs.settle(jobs.next_item()["id"], ("fail", None))
+    jobs.settle(jobs.next_item()["id"], Nack())
     talk.conversation.lost()
     talk.connect()
     talk.deliver("1-0", deliveries=2)
