@@ -440,6 +440,7 @@ var Arrivals = class {
 };
 
 // client/src/job.ts
+var errorText = (error) => error == null ? null : new TextDecoder().decode(new TextEncoder().encode(String(error)).subarray(0, 1e3));
 var Job = class {
   /** @internal */
   constructor(delivery, settler, connection) {
@@ -451,6 +452,7 @@ var Job = class {
     this.deliveries = delivery.deliveries;
     this.idleMs = delivery.idleMs;
     this.claimedFrom = delivery.claimedFrom ?? void 0;
+    this.lastError = delivery.lastError ?? void 0;
   }
   id;
   fields;
@@ -459,6 +461,8 @@ var Job = class {
   idleMs;
   /** Who had it before, if it was claimed. */
   claimedFrom;
+  /** Why it was given back before, if that is known. */
+  lastError;
   /** The whole delivery, with `base64` and `pairs`. */
   delivery;
   /** Whether it was acknowledged or given back. */
@@ -592,9 +596,16 @@ var Consumer = class {
     if (job.connection !== this.#connection) return Promise.reject(stale());
     return new Promise((resolve, reject) => this.#acknowledge({ id: job.id, resolve, reject }));
   }
-  nack(job, { mode = "fail", delayMs }) {
+  nack(job, { mode = "fail", delayMs, error }) {
     this.#settles(job);
-    return this.#settle(job, { type: "nack", sub: this.sub, ids: [job.id], mode, delay_ms: delayMs ?? null });
+    return this.#settle(job, {
+      type: "nack",
+      sub: this.sub,
+      ids: [job.id],
+      mode,
+      delay_ms: delayMs ?? null,
+      error: errorText(error)
+    });
   }
   extend(job) {
     return this.#settle(job, { type: "extend", sub: this.sub, ids: [job.id] });
@@ -688,7 +699,7 @@ var Worker = class {
   async #fail(job, error) {
     this.onError(error, job);
     if (job.isSettled || job.isLost) return;
-    await job.nack().catch((reason) => {
+    await job.nack({ error }).catch((reason) => {
       if (!(reason instanceof Disconnected)) this.onError(reason, job);
     });
   }
@@ -776,8 +787,8 @@ var Group = class {
   async ack(ids, options = {}) {
     return (await this.#ask("ack", { ids }, options)).results;
   }
-  async nack(ids, { consumer, ...options } = {}) {
-    return (await this.#ask("nack", { ids, ...options }, { consumer })).results;
+  async nack(ids, { consumer, error, ...options } = {}) {
+    return (await this.#ask("nack", { ids, ...options, error: errorText(error) }, { consumer })).results;
   }
   async extend(ids, options) {
     return (await this.#ask("extend", { ids }, options)).results;

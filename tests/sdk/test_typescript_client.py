@@ -46,6 +46,7 @@ async def test_every_request_is_answered(live: Live, javascript: Path) -> None:
         "read": [{"id": entry_id, "deliveries": 1} for entry_id in ids[:4]],
         "acked": [{"id": ids[0], "outcome": "acked"}],
         "nacked": [{"id": ids[1], "outcome": "released"}],
+        "errors": ["x" * 1000, None, None],
         "extended": [{"id": ids[2], "outcome": "extended"}],
         "claimed": [ids[2]],
         "fenced": [{"id": ids[2], "outcome": "claimed"}],
@@ -114,6 +115,7 @@ async def test_nothing_is_missed_and_nothing_done_twice_when_the_gateway_starts_
     assert program.all("tailed") == ids
     assert sorted(program.all("worked")) == sorted([*ids, fails]), "the one that failed twice"
     assert program.all("failed") == [fails]
+    assert program.all("because") == ["Error: in vain"]
     assert program.all("ended") == ["group_not_found"]
     assert set(program.all("over")) == {"tail", "work"}
     assert (group["pending"], group["lag"]) == (0, 0)

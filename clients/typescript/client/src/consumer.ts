@@ -7,7 +7,7 @@
  *   still in hand is not begun twice, and what was done meanwhile is acknowledged.
  */
 import type { Delivery as Frame, Entries } from "./wire/frames.js";
-import { Job, type NackOptions, type Settler } from "./job.js";
+import { errorText, Job, type NackOptions, type Settler } from "./job.js";
 import type { Line, LiveState, Settlement, Subscriber, Wanted } from "./live/line.js";
 import { fromWire } from "./wire/names.js";
 import { Disconnected } from "./wire/problem.js";
@@ -143,9 +143,11 @@ export class Consumer implements Subscriber, Settler {
     return new Promise((resolve, reject) => this.#acknowledge({ id: job.id, resolve, reject }));
   }
 
-  nack(job: Job, { mode = "fail", delayMs }: NackOptions): Promise<Outcome> {
+  nack(job: Job, { mode = "fail", delayMs, error }: NackOptions): Promise<Outcome> {
     this.#settles(job);
-    return this.#settle(job, { type: "nack", sub: this.sub, ids: [job.id], mode, delay_ms: delayMs ?? null });
+    return this.#settle(job, {
+      type: "nack", sub: this.sub, ids: [job.id], mode, delay_ms: delayMs ?? null, error: errorText(error),
+    });
   }
 
   extend(job: Job): Promise<Outcome> {

@@ -2,7 +2,7 @@
 import { Arrivals } from "./arrivals.js";
 import { Consumer, type ConsumeOptions } from "./consumer.js";
 import type { Context } from "./context.js";
-import type { Job, NackOptions } from "./job.js";
+import { errorText, type Job, type NackOptions } from "./job.js";
 import { path } from "./wire/rest.js";
 import type {
   Autoclaim, Autoclaimed, Claim, Claimed, Consumers, DeletedConsumer, GroupConsumer, GroupEntries, GroupInfo,
@@ -104,8 +104,8 @@ export class Group {
     return (await this.#ask<SettledEntries>("ack", { ids }, options)).results;
   }
 
-  async nack(ids: string[], { consumer, ...options }: NackOptions & SettleOptions = {}): Promise<Settled[]> {
-    return (await this.#ask<SettledEntries>("nack", { ids, ...options }, { consumer })).results;
+  async nack(ids: string[], { consumer, error, ...options }: NackOptions & SettleOptions = {}): Promise<Settled[]> {
+    return (await this.#ask<SettledEntries>("nack", { ids, ...options, error: errorText(error) }, { consumer })).results;
   }
 
   async extend(ids: string[], options: SettleOptions): Promise<Settled[]> {

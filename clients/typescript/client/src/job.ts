@@ -6,7 +6,13 @@ export interface NackOptions {
   mode?: "silent" | "fail" | "fatal";
   /** Nobody gets it before that; the group's policy says how long otherwise. */
   delayMs?: number;
+  /** What went wrong: it comes as `lastError` with the next delivery, and stands in the dead letter; 1,000 bytes of it. */
+  error?: unknown;
 }
+
+/** What went wrong, as the gateway keeps it. */
+export const errorText = (error: unknown): string | null =>
+  error == null ? null : new TextDecoder().decode(new TextEncoder().encode(String(error)).subarray(0, 1000));
 
 /** Who settles jobs. */
 export interface Settler {
@@ -23,6 +29,8 @@ export class Job {
   readonly idleMs: number;
   /** Who had it before, if it was claimed. */
   readonly claimedFrom: string | undefined;
+  /** Why it was given back before, if that is known. */
+  readonly lastError: string | undefined;
   /** The whole delivery, with `base64` and `pairs`. */
   readonly delivery: Delivery;
   /** Whether it was acknowledged or given back. */
@@ -44,6 +52,7 @@ export class Job {
     this.deliveries = delivery.deliveries;
     this.idleMs = delivery.idleMs;
     this.claimedFrom = delivery.claimedFrom ?? undefined;
+    this.lastError = delivery.lastError ?? undefined;
   }
 
   /** Aborted when the job is lost: another consumer has claimed it. */

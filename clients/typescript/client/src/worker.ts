@@ -71,7 +71,7 @@ export class Worker {
   async #fail(job: Job, error: unknown): Promise<void> {
     this.onError(error, job);
     if (job.isSettled || job.isLost) return;
-    await job.nack().catch((reason: unknown) => {
+    await job.nack({ error }).catch((reason: unknown) => {
       if (!(reason instanceof Disconnected)) this.onError(reason, job); // else it goes back by itself
     });
   }

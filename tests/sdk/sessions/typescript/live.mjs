@@ -28,7 +28,7 @@ async function tail() {
 
 async function work() {
   await stream.group("readers").work(async (job) => {
-    say({ worked: job.id, deliveries: job.deliveries });
+    say({ worked: job.id, deliveries: job.deliveries, ...(job.lastError && { because: job.lastError }) });
     if (job.fields.fails && !tried.has(job.id)) {
       tried.add(job.id);
       throw new Error("in vain");
