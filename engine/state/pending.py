@@ -190,7 +190,7 @@ class Pel:
     def note_error(self, entry_id: EntryId, error: bytes) -> None:
         """Keep the last error of a pending entry; the oldest one goes if there are too many."""
         self._forget_error(entry_id)
-        self.errors[entry_id] = error
+        self.errors[self.by_id[entry_id].id] = error
         self._grow_errors(ERROR_BYTES + len(error))
         if len(self.errors) > ERRORS_MAX:
             self._forget_error(next(iter(self.errors)))

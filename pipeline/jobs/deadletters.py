@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _REDRIVEN_AT_ONCE = 1000
 _SHOWN_MAX = 10_000
-_ORIGIN = ("_stream", "_id", "_group", "_deliveries", "_reason")
+_ORIGIN = ("_stream", "_id", "_group", "_deliveries", "_reason", "_error")
 
 
 @click.command(
@@ -85,6 +85,7 @@ def transform(entries: DataFrame) -> DataFrame:
         value(every, "_group").alias("group"),
         value(every, "_deliveries").try_cast("bigint").alias("deliveries"),
         value(every, "_reason").alias("reason"),
+        value(every, "_error").alias("error"),
         texts(own).alias("fields"),
     ).where("origin IS NOT NULL AND `group` IS NOT NULL")
 

@@ -7,7 +7,7 @@ import pytest
 from headgate.app.backends.port import Ability, Backend
 from headgate.app.redis_syntax.words import CommandError
 from headgate.engine.errors import Draining
-from headgate.engine.requests.deliveries import Ack
+from headgate.engine.requests.deliveries import Ack, ListPending, Nack, NackMode
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.streams import DescribeStream
 from tests.contract.backends import SURVIVES, Kind
@@ -34,13 +34,16 @@ async def test_what_was_answered_is_there_after_a_restart(
         await filled(backend, 1, 2, 3)
         await backend.perform(take(ANA))
         await backend.perform(Ack(S, G, ids(2)))
+        await backend.perform(Nack(S, G, ids(3), NackMode.FAIL, error=b"timeout"))
         before = await backend.perform(DescribeStream(S))
     async with kind.running(tmp_path, url) as backend:
         assert await numbers(backend) == [1, 2, 3]
-        assert await held(backend) == {1: ANA, 3: ANA}
+        assert await held(backend) == {1: ANA, 3: None}
+        items = await backend.perform(ListPending(S, G))
+        assert [item.last_error for item in items] == [None, b"timeout"]
         assert await backend.perform(DescribeStream(S)) == before
         await backend.perform(Add(S, drafts(4)))
-        assert await got(backend, take(ANA)) == [4]
+        assert await got(backend, take(ANA, claim_idle_ms=3_600_000)) == [3, 4]
 
 
 async def test_a_backend_that_drains_ends_its_reads_and_answers_on(backend: Backend) -> None:

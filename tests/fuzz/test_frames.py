@@ -37,6 +37,7 @@ MEMBERS: dict[str, list[Any]] = {
     "up_to": ["1-1", "x", None],
     "mode": ["fail", "release", "fatal", "dance"],
     "delay_ms": [0, 5, -1, 2**64],
+    "error": ["timeout", "", "\0", "\ud800", "x" * 1001, 5],
     "claim_idle_ms": [0, 1000, -1],
     "on_disconnect": ["release", "keep", "explode"],
     "auto_credit": [True, False, "yes"],

@@ -179,13 +179,13 @@ def test_dead_letters_are_a_table_and_go_back(
     policy = {"max_deliveries": 1, "dead_letter_stream": f"{name}-dead"}
     gateway.http.put(group, json={"start": "0", "policy": policy}).raise_for_status()
     gateway.http.post(f"{group}/read?consumer=c", json={"limit": 1}).raise_for_status()
-    failed = {"ids": [first], "mode": "fatal"}
+    failed = {"ids": [first], "mode": "fatal", "error": "KeyError: 'n'"}
     gateway.http.post(f"{group}/nack?consumer=c", json=failed).raise_for_status()
     gateway.http.post(f"{group}/read?consumer=c", json={"limit": 1}).raise_for_status()
 
     [row] = command.rows("deadletters", "--streams", f"{name}-dead")
     assert (row["origin"], row["origin_id"], row["group"]) == (name, first, "g")
-    assert row["fields"] == {"n": "1"}
+    assert (row["fields"], row["error"]) == ({"n": "1"}, "KeyError: 'n'")
     [done] = command.rows("deadletters", "--streams", f"{name}-dead", "--redrive")
     assert done == {"origin": name, "group": "g", "redriven": 1}
     assert gateway.entries(f"{name}-dead") == []

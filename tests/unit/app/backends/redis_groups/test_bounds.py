@@ -13,9 +13,11 @@ from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.client import ClientOptions
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import LimitReached
-from headgate.engine.requests.deliveries import Autoclaim, Claim, Nack, NackMode
+from headgate.engine.limits import ERRORS_MAX
+from headgate.engine.requests.deliveries import Autoclaim, Claim, ListPending, Nack, NackMode
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart
 from tests.contract.calls import ANA, BEN, G, S, filled, got, ids, take
+from tests.unit.app.backends.redis_groups.native import side
 
 CEM = b"cem"
 
@@ -44,3 +46,15 @@ async def test_what_exists_goes_on_and_nothing_more_is_made(server: Server, tmp_
         await redis.perform(CreateGroup(S, b"i", GroupStart(MIN_ID)))
     running.cancel()
     await asyncio.wait({running})
+
+
+async def test_a_group_keeps_so_many_errors(redis: RedisBackend) -> None:
+    await filled(redis, 1)
+    await redis.perform(take(ANA))
+    await redis.perform(Nack(S, G, ids(1), NackMode.FAIL))
+    words = [word for number in range(ERRORS_MAX) for word in (f"0-{number + 1}", "old")]
+    await side(redis, b"errors", "HSET", *words)
+    await redis.perform(Nack(S, G, ids(1), NackMode.FAIL, error=b"timeout"))
+    assert await side(redis, b"errors", "HLEN") == ERRORS_MAX
+    [item] = await redis.perform(ListPending(S, G))
+    assert item.last_error == b"timeout"

@@ -151,3 +151,14 @@ async def test_entries_that_are_gone_from_the_stream_are_not_in_the_way(
         numbers = await got(redis, take(BEN, 1, claim_idle_ms=0))
     assert numbers == [300]
     assert await held(redis) == {300: BEN}
+
+
+async def test_errors_are_forgotten_with_what_a_deleted_consumer_held(redis: RedisBackend) -> None:
+    await filled(redis, 1, 2)
+    await redis.perform(take(ANA))
+    await redis.perform(Nack(S, G, ids(1, 2), NackMode.FAIL, error=b"timeout"))
+    await redis.perform(Claim(S, G, ANA, ids(1), 0))
+    await redis.perform(DeleteConsumer(S, G, ANA, release=False))
+    assert await side(redis, b"errors", "HKEYS") == [b"2-0"]
+    await redis.perform(Ack(S, G, ids(2)))
+    assert await side(redis, b"errors", "EXISTS") == 0
