@@ -15,7 +15,10 @@ from headgate.engine.journal.disk import SystemDisk
 
 
 @click.command(
-    "check", epilog=epilog("headgate check --data-dir data", failed="damaged, and not repaired")
+    "check",
+    epilog=epilog(
+        "headgate check --data-dir data", failed="damaged and not repaired, or in use by a gateway"
+    ),
 )
 @click.option(
     "--data-dir",

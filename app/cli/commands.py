@@ -4,6 +4,7 @@ Commands that only call a gateway do not import the gateway's own code, so they 
 faster. A user who presses a key for completion notices that.
 """
 
+import difflib
 from importlib import import_module
 from keyword import iskeyword
 from typing import Any
@@ -35,7 +36,9 @@ Start it:          headgate serve
 Append an entry:   headgate append orders sku=42
 Follow a stream:   headgate tail orders --after 0
 The same by curl:  http://localhost:8080
+Task by task:      http://localhost:8080/guide
 Every operation:   http://localhost:8080/docs
+One command:       headgate append --help
 """
 
 
@@ -63,6 +66,19 @@ class Sections(click.Group):
             return _without_gateway(cmd_name, error.name)
         command: click.Command = module.command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is meant, or name one that is spelled like it."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
+            if not close:
+                raise
+            text = f"{error.message} Did you mean {close[0]!r}?"
+            raise click.UsageError(text, ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; Ctrl-C ends some of them and is not reported as a failure."""

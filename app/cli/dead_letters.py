@@ -25,7 +25,13 @@ _COLUMNS = ("id", "entry_id", "deliveries", "reason", "error", "fields")
 )
 @stream_argument
 @group_argument
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="So many at most.",
+)
 @json_option
 @gateway_options
 def command(stream: str, group: str, limit: int, as_json: bool, gateway: Client) -> None:

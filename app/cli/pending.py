@@ -26,7 +26,13 @@ _COLUMNS = ("id", "consumer", "idle_ms", "deliveries", "last_error")
 @group_argument
 @click.option("--consumer", type=Utf8(), help="Only what this consumer has.")
 @click.option("--min-idle", type=Duration(), help="Only what was idle for so long, as 1m.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="So many at most.",
+)
 @click.option("--summary", is_flag=True, help="Only how many there are, and with whom.")
 @json_option
 @gateway_options

@@ -26,7 +26,13 @@ from headgate.client.blocking import Client
     type=Duration(),
     help="With --group: first take over what was idle for so long, as 1m.",
 )
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="So many at most.",
+)
 @click.option("--wait", type=Duration(), default=0, help="Wait so long for an entry, as 5s.")
 @json_option
 @gateway_options

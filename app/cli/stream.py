@@ -74,10 +74,12 @@ def config(stream: str, as_json: bool, gateway: Client, **rules: Any) -> None:
 
 @command.command("trim", epilog=epilog("headgate stream trim orders --older-than 7d"))
 @stream_argument
-@click.option("--max-length", type=click.IntRange(min=0), help="So many entries stay.")
+@click.option("--max-length", type=click.IntRange(min=0), help="How many entries stay.")
 @click.option("--min-id", type=Utf8(), metavar="ID", help="Entries from this id on stay.")
 @click.option(
-    "--older-than", type=Duration(), help="Entries go whose ids are older by the clock of here."
+    "--older-than",
+    type=Duration(),
+    help="Remove entries whose ids are older, by the clock of this machine.",
 )
 @click.option("--approximate", is_flag=True, help="A few more may stay, which is faster.")
 @json_option

@@ -72,6 +72,20 @@ def test_each_command_ends_with_2_if_its_words_make_no_sense(name: str) -> None:
     assert (ended.exit_code, ended.stdout) == (2, "")
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_flag_is_explained(name: str) -> None:
+    flags = [param for param in COMMANDS[name].params if isinstance(param, click.Option)]
+
+    assert [flag.name for flag in flags if not flag.help] == []
+
+
+def test_a_command_that_is_mistyped_is_named() -> None:
+    ended = CliRunner().invoke(main, ["apend", "orders", "sku=42"])
+
+    assert ended.exit_code == 2
+    assert "No such command 'apend'. Did you mean 'append'?" in ended.stderr
+
+
 async def test_groups_are_completed(live: Live) -> None:
     await live.append("orders", "1")
     for name in ("billing", "mail", "books"):
