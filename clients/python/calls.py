@@ -18,7 +18,7 @@ import httpx
 
 from headgate.client.address import is_loopback
 from headgate.client.backoff import backoff_s
-from headgate.client.credential import Credential
+from headgate.client.credential import Bearer, Credential
 from headgate.client.problems import (
     AnswerLost,
     Forbidden,
@@ -175,17 +175,14 @@ class Calls:
             is_repeatable = method != "POST"
         loop = asyncio.get_running_loop()
         begun_s = loop.time()
-        attempt, is_renewed = 0, False
-        token = await self._credential.token()
+        attempt, bearer = 0, Bearer(self._credential)
         while True:
+            token = await bearer.token()
             outcome = await self._attempt(request, token, is_streamed=is_streamed)
             if isinstance(outcome, httpx.Response):
                 return outcome
-            if isinstance(outcome, Unauthenticated) and not is_renewed:
-                refused, token = token, await self._credential.token(is_refused=True)
-                is_renewed = True
-                if token != refused:
-                    continue
+            if isinstance(outcome, Unauthenticated) and await bearer.renew():
+                continue
             may_succeed = _may_succeed(outcome, is_repeatable=is_repeatable)
             wait_s = backoff_s(attempt)
             if isinstance(outcome, Problem):

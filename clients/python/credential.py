@@ -120,13 +120,54 @@ class Credential:
             return f"No token was sent: {TOKEN_VARIABLE} gives one."
         return f"The token was that of {self.origin}."
 
-    async def token(self, *, is_refused: bool = False) -> str | None:
-        """Return the token, a new one if the one before was refused; None: there is none."""
-        if callable(self.source) and (self._token is None or is_refused):
+    async def token(self, *, ended: str | None = None) -> str | None:
+        """Return the token; None: there is none.
+
+        Args:
+            ended: this token is of no use any more; it is renewed, unless somebody has done so.
+        """
+        if callable(self.source) and self._token == ended:
             token = self.source()
             token = await token if inspect.isawaitable(token) else token
             self._token = checked(token, self.origin)
         return self._token
+
+
+class Bearer:
+    """The token of one request or of one connection: renewed once if the gateway refuses it."""
+
+    def __init__(self, credential: Credential) -> None:
+        """Take tokens of a credential."""
+        self._credential = credential
+        self._token: str | None = None
+        self._is_renewed = False  # as the one before was refused
+
+    @property
+    def is_renewable(self) -> bool:
+        """Tell whether there is another token once this one has ended."""
+        return self._credential.is_renewable
+
+    async def token(self) -> str | None:
+        """Return the token to send; None: there is none."""
+        self._token = await self._credential.token()
+        return self._token
+
+    async def next_token(self) -> str | None:
+        """Return the token to send when this one ends."""
+        self._token = await self._credential.token(ended=self._token)
+        return self._token
+
+    async def renew(self) -> bool:
+        """Take another token, as the gateway refused this one; tell whether to try with it."""
+        if self._is_renewed:
+            return False
+        self._is_renewed = True
+        refused = self._token
+        return await self.next_token() != refused
+
+    def was_accepted(self) -> None:
+        """Note that the gateway took the token: if it is refused later, it has ended."""
+        self._is_renewed = False
 
 
 def is_insecure() -> bool:

@@ -16,7 +16,7 @@ from websockets.typing import Subprotocol
 from headgate.client.address import is_loopback
 from headgate.client.backoff import backoff_s
 from headgate.client.conversation import SUBPROTOCOL, Conversation
-from headgate.client.credential import Credential
+from headgate.client.credential import Bearer, Credential
 from headgate.client.problems import HeadgateError, Unauthenticated, problem_in
 from headgate.client.subscription import EXTEND_S, Closed, Subscription
 
@@ -51,13 +51,12 @@ class Live:
         self._tls: dict[str, Any] = {"ssl": tls} if tls and url.startswith("https:") else {}
         self._proxy: Literal[True] | None = None if is_loopback(url) else True
         self._url = f"ws{url.removeprefix('http')}/v1/ws"
-        self._credential = credential
+        self._bearer = Bearer(credential)
         self._has_frames = asyncio.Event()
         self._is_known = asyncio.Event()  # the gateway has told when the token ends
         self._conversation = Conversation(self._has_frames.set, self._is_known.set)
         self._task: asyncio.Task[None] | None = None
         self._has_joined = asyncio.Event()  # a subscription that may have to be extended sooner
-        self._is_refused = False  # the token was: take another one
 
     def subscribe(
         self, wanted: Mapping[str, Any], *, credit: int, claim_idle_ms: int | None = None
@@ -112,11 +111,11 @@ class Live:
             try:
                 await self._converse()
             except ConnectionClosed as closed:
-                failure, why = self._refusal_of(closed), _reason_of(closed)
+                failure, why = await self._refusal_of(closed), _reason_of(closed)
                 if self._conversation.was_served:  # or else it is not to be asked again at once
                     attempt = 0
             except InvalidStatus as refused:
-                failure, why = self._refusal_of_handshake(refused), str(refused)
+                failure, why = await self._refusal_of_handshake(refused), str(refused)
             except (OSError, InvalidHandshake, TimeoutError) as error:
                 why = str(error) or "nothing comes"  # it may be back soon
             except Exception as error:  # noqa: BLE001 it is raised where entries are awaited
@@ -136,7 +135,7 @@ class Live:
 
     async def _converse(self) -> None:
         """Talk over one connection until it ends."""
-        token = await self._credential.token(is_refused=self._is_refused)
+        token = await self._bearer.token()
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         async with connect(
             self._url,
@@ -149,7 +148,7 @@ class Live:
             proxy=self._proxy,
             **self._tls,
         ) as socket:
-            self._conversation.begin(token if self._credential.is_renewable else None)
+            self._conversation.begin(token if self._bearer.is_renewable else None)
             parts = (self._receive(socket), self._send(socket), self._extend(), self._renew())
             tasks = [asyncio.create_task(part) for part in parts]
             try:
@@ -169,7 +168,7 @@ class Live:
             while True:
                 conversation.receive(await socket.recv())
                 if conversation.problem is None:
-                    self._is_refused = False  # it was not the token that ended the last connection
+                    self._bearer.was_accepted()
                 for subscription, wait_s in conversation.refused:
                     if subscription.name in retries:  # a problem comes first, and then its end
                         retries[subscription.name].cancel()
@@ -215,30 +214,32 @@ class Live:
             if expires_at_ms is not None:
                 left_s = expires_at_ms / 1000 - time.time()
                 await asyncio.sleep(max(left_s - _RENEW_AHEAD_S, left_s / 2, 0.5))
-                self._conversation.authenticate(await self._credential.token(is_refused=True))
+                self._conversation.authenticate(await self._bearer.next_token())
 
-    def _refusal_of(self, closed: ConnectionClosed) -> Exception | None:
+    async def _refusal_of(self, closed: ConnectionClosed) -> Exception | None:
         """Return why not to connect again; None: connect again."""
         code = 1006 if closed.rcvd is None else closed.rcvd.code
         reason = "" if closed.rcvd is None else closed.rcvd.reason
-        if code == _UNAUTHENTICATED and self._credential.is_renewable and not self._is_refused:
-            self._is_refused = True
-            return None
-        if code == _TOO_BIG or 4400 <= code < 4500:
-            return self._conversation.problem or Refused(code, reason)
-        return None
+        failure = self._conversation.problem or Refused(code, reason)
+        if code == _UNAUTHENTICATED:
+            return await self._unless_renewed(failure)
+        return failure if code == _TOO_BIG or 4400 <= code < 4500 else None
 
-    def _refusal_of_handshake(self, refused: InvalidStatus) -> Exception | None:
+    async def _refusal_of_handshake(self, refused: InvalidStatus) -> Exception | None:
         """Likewise, where the gateway answered the handshake with an error."""
         status = refused.response.status_code
         problem = problem_in(refused.response.body or b"")
+        failure = problem or Refused(status, "in answer to the handshake")
         if isinstance(problem, Unauthenticated) or status == httpx.codes.UNAUTHORIZED:
-            if self._credential.is_renewable and not self._is_refused:
-                self._is_refused = True
-                return None
-        elif status in (429, 502, 503, 504):
-            return None
-        return problem or Refused(status, "in answer to the handshake")
+            return await self._unless_renewed(failure)
+        return None if status in (429, 502, 503, 504) else failure
+
+    async def _unless_renewed(self, failure: Exception) -> Exception | None:
+        """Return nothing if there is another token to connect with; or else the failure."""
+        try:
+            return None if await self._bearer.renew() else failure
+        except Exception as error:  # noqa: BLE001 it is raised where entries are awaited
+            return error
 
 
 def _reason_of(closed: ConnectionClosed) -> str:
