@@ -20,6 +20,7 @@ TASKS = {
     "work": "Work entries off",
     "retry": "Retry what fails",
     "browser": "Use it in a browser",
+    "backfill": "Backfill history",
     "tables": "Read into pandas",
 }
 
