@@ -38,6 +38,10 @@ from headgate.app.http.parameters import Unsupported
 from headgate.app.http.root_path import WithoutRootPath, WithRootPath
 from headgate.app.live.frames import undeclared
 from headgate.app.live.subscriber import remove_stranded
+from headgate.app.measuring.observer import Observer, ObserverOptions
+from headgate.app.measuring.process import Measuring
+from headgate.app.measuring.recorder import HistoryReader
+from headgate.app.measuring.sampler import Sampler
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds
 from headgate.app.resp.connection import UNREAD_BYTES_MAX, UNTAKEN_BYTES_MAX
@@ -50,6 +54,7 @@ from headgate.app.routes import (
     events,
     groups,
     guide,
+    histories,
     operations,
     problem_pages,
     socket,
@@ -68,7 +73,7 @@ from headgate.app.settings import MEMORY, Settings
 from headgate.app.transport.proxies import Proxies
 from headgate.app.transport.sockets import Sockets, sockets_max_of
 from headgate.app.wire.schemas.limits import ChosenLimits, Limits
-from headgate.engine.clock import Clock
+from headgate.engine.clock import Clock, SystemClock
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal import recovery
 from headgate.engine.journal.journal import Growth
@@ -81,6 +86,10 @@ log = logging.getLogger("headgate")
 
 _MEMORY_PERCENTAGE = 70
 """Of what the machine has, for the streams: a rewrite and connections take memory, too."""
+
+_OBSERVED_EVERY_S = 1.0
+_OBSERVED_AT_SERVERS_EVERY_S = 10.0
+"""Each stream and each group is asked about by itself there."""
 
 _DESCRIPTION = """\
 Durable ordered streams, consumer groups, acknowledgement and claims, over HTTP, Server-Sent Events
@@ -122,6 +131,8 @@ _ROUTERS = (
     guide.router,
     problem_pages.router,
     stylesheet.router,
+    histories.admin,
+    histories.router,
 )
 
 _READ_BY_PAGES = [
@@ -161,7 +172,19 @@ def create_app(
         ValueError: a file of credentials has a fault; the text names it.
     """
     credentials = credentials or open_credentials(settings)
-    gateway = _gateway(settings, backend or open_backend(settings), credentials, siblings)
+    backend = backend or open_backend(settings)
+    metrics = Metrics()
+    loop_delay = watch_loop(metrics, settings)
+    has_streams = siblings is None or not siblings.has_engine
+    sampler = Sampler(
+        metrics,
+        loop_delay,
+        streams=backend if has_streams else None,
+        waiter_count=lambda: backend.waiter_count,
+        observer=observer_of(backend, settings) if has_streams else None,
+    )
+    measuring = Measuring(sampler, metrics, SystemClock(), siblings)
+    gateway = _gateway(settings, backend, credentials, metrics, measuring.history, siblings)
     app = FastAPIOffline(
         title="Headgate",
         version=version("headgate"),
@@ -177,7 +200,8 @@ def create_app(
     app.state.gateway = gateway
     app.state.staging = _staging(settings, staged_dir, siblings)
     app.state.proxies = Proxies(settings.trusted_proxies)
-    app.state.loop_delay = watch_loop(gateway.metrics, settings)
+    app.state.loop_delay = loop_delay
+    app.state.measuring = measuring
     _check_declared()
     for router in _ROUTERS:
         app.router.routes.extend(router.routes)  # not nested: each would be looked for twice
@@ -261,6 +285,10 @@ def watch_streams(metrics: Metrics, backend: Backend, settings: Settings) -> Non
     journal = backend.journal
     if journal is not None:
         metrics.watch_journal(lambda: journal.status)
+    metrics.watch_counts(
+        lambda: backend.activity.appended_count,
+        lambda: (backend.activity.syncs, backend.activity.commits),
+    )
     metrics.watch_memory(backend.memory_bytes, bounds.size_bytes_max or 0)
 
 
@@ -269,14 +297,25 @@ def watch_loop(metrics: Metrics, settings: Settings) -> LoopDelay:
     return LoopDelay(metrics.registry, settings.loop_delay_warn_ms, CommandRunner.run.__code__)
 
 
+def observer_of(backend: Backend, settings: Settings) -> Observer:
+    """Return what measures the streams of a backend, and their groups."""
+    every_s = _OBSERVED_EVERY_S if settings.backend is None else _OBSERVED_AT_SERVERS_EVERY_S
+    options = ObserverOptions(settings.observe, settings.observed_max, every_s)
+    return Observer(backend, options, SystemClock())
+
+
 def _gateway(
-    settings: Settings, backend: Backend, credentials: Credentials, siblings: Siblings | None
+    settings: Settings,
+    backend: Backend,
+    credentials: Credentials,
+    metrics: Metrics,
+    history: HistoryReader,
+    siblings: Siblings | None,
 ) -> Gateway:
     """Return what an app is made of, counted in its metrics."""
     bounds = _memory_bounds(settings)
     if backend.commands is not None:
         backend.commands.attach(server_settings(settings, backend))
-    metrics = Metrics()
     metrics.watch(lambda: backend.waiter_count)
     process_count = 1
     if siblings is not None:
@@ -304,7 +343,9 @@ def _gateway(
     )
     sockets.watch(metrics.registry)
     auth = credentials.authenticator(backend)
-    return Gateway(backend, limits, metrics, sockets, auth, credentials, random.Random(), siblings)
+    return Gateway(
+        backend, limits, metrics, sockets, auth, credentials, history, random.Random(), siblings
+    )
 
 
 def server_settings(settings: Settings, backend: Backend) -> ServerSettings:
@@ -493,6 +534,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
     gateway: Gateway = app.state.gateway
     backend, staging, arrow = gateway.backend, app.state.staging, ArrowThreads()
     loop_delay: LoopDelay = app.state.loop_delay
+    measured: Measuring = app.state.measuring
     async with asyncio.TaskGroup() as tasks:
         measuring = tasks.create_task(_watched(loop_delay.run(), gateway))
         tasks.create_task(_watched(backend.run(), gateway))
@@ -501,12 +543,14 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
         keeping = tasks.create_task(_watched(collector.keep_low(gateway.streams_bytes), gateway))
         sharing = tasks.create_task(_watched(gateway.share(), gateway))
         counting = tasks.create_task(_watched(collector.keep_few_new(), gateway))
+        recording = tasks.create_task(_watched(measured.run(), gateway))
         try:
             with suppress(Unavailable):  # then nothing can change, and there is all that was
                 await remove_stranded(backend)
             proxies: Proxies = app.state.proxies
             yield {"gateway": gateway, "staging": staging, "arrow": arrow, "proxies": proxies}
         finally:
+            recording.cancel()
             sharing.cancel()
             sweeping.cancel()
             following.cancel()

@@ -58,6 +58,7 @@ class Server(uvicorn.Server):
         certificate = self._certificate
         tls = None if certificate is None else _tls_choices(settings, certificate)
         self.redis = RespListener(self._gateway, tls)
+        self._gateway.metrics.watch_redis(lambda: self.redis.connection_count)
         self._redis_sockets = redis_sockets
         connections = self.server_state.connections
         self._gateway.sockets.count = lambda: len(connections) + self.redis.connection_count

@@ -27,6 +27,7 @@ from headgate.app.backends.redis.address import read_url
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.runtime import machine
+from headgate.app.wire.name_rule import fault_of
 from headgate.app.wire.schemas.limits import ChosenLimits
 from headgate.engine.journal.journal import REDIS_GROWTH, FsyncPolicy
 from headgate.engine.state.memory import WhenFull
@@ -38,6 +39,9 @@ PREFIX = "HEADGATE_"
 """What the name of each variable begins with."""
 
 WORKERS_MAX = 256
+
+OBSERVED_MAX = 2_000
+"""Each stream takes 75 KB after a day, and each group 130 KB."""
 
 _HOST = re.compile(r"\*|[\w.-]+|[0-9a-fA-F:.]+", re.ASCII)
 _ROOT_PATH = re.compile(r"(/[\w.~-]+)+", re.ASCII)
@@ -61,6 +65,14 @@ def _split(given: object) -> object:
 def _host(text: str) -> str:
     if _HOST.fullmatch(text) is None:
         raise ValueError("should be a host name such as gw.example, without scheme and port")
+    return text
+
+
+def _observed(text: str) -> str:
+    name = text.removesuffix("*")
+    fault = fault_of(name) if name or text != "*" else None
+    if fault is not None:
+        raise ValueError(fault)
     return text
 
 
@@ -115,6 +127,9 @@ def _worker_count(given: object) -> object:
 
 Workers = Annotated[int, BeforeValidator(_worker_count)]
 
+ObservedNames = Annotated[
+    list[Annotated[str, AfterValidator(_observed)]], NoDecode, BeforeValidator(_split)
+]
 Algorithms = Annotated[list[Algorithm], NoDecode, BeforeValidator(_split)]
 Networks = Annotated[
     list[Annotated[str, AfterValidator(_network)]], NoDecode, BeforeValidator(_split)
@@ -175,6 +190,18 @@ class Choices(BaseSettings):
     log_level: LogLevel = Field(LogLevel.INFO, description="How much the log says.")
     loop_delay_warn_ms: int = Field(
         100, ge=10, description="What holds the event loop for longer is named in a warning."
+    )
+    observe: ObservedNames = Field(
+        ["*"],
+        description="Names of streams, or beginnings of names with `*`, that have metrics and a "
+        "history, with their groups.",
+    )
+    observed_max: int = Field(
+        200,
+        ge=0,
+        le=OBSERVED_MAX,
+        description="Streams and groups, together, that have metrics and a history: the first ones "
+        "by name.",
     )
     allowed_hosts: Hosts = Field(
         [], description="Host names to answer to besides the loopback ones; `*` is any."

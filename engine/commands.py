@@ -138,6 +138,7 @@ class EntriesAcked(msgspec.Struct, frozen=True, array_like=True, tag=14):
     stream: bytes
     group: bytes
     ids: list[EntryId]
+    are_dead_letters: bool = False  # they were moved to the dead letter stream
 
 
 class EntriesReleased(msgspec.Struct, frozen=True, array_like=True, tag=15):

@@ -20,6 +20,7 @@ from headgate.engine.decisions.table import decide
 from headgate.engine.errors import StreamError, StreamsChanged, Unavailable
 from headgate.engine.journal.storage import Storage
 from headgate.engine.limits import APPENDED_AT_ONCE_MAX, IN_ORDER_MS_MAX, WAITERS_MAX
+from headgate.engine.loop.activity import TotalActivity
 from headgate.engine.loop.appends import Appends, is_plain
 from headgate.engine.loop.dumps import Dumps
 from headgate.engine.loop.executor import Executor
@@ -35,7 +36,7 @@ from headgate.engine.requests.deliveries import Autoclaim, Nack, ReadGroup
 from headgate.engine.requests.dumps import DumpStream, RestoreStream
 from headgate.engine.requests.entries import Add, Read
 from headgate.engine.requests.groups import ListConsumers, ListGroups
-from headgate.engine.requests.streams import DetailStream, ListStreams
+from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory, MemoryBounds
@@ -103,6 +104,7 @@ class Engine:
             ListGroups: lists.list_named,
             ListConsumers: lists.list_named,
             DetailStream: lists.detail_stream,
+            Observe: lists.observe,
             SplitRange: lists.split_range,
             DumpStream: dumps.dump,
             RestoreStream: dumps.restore,
@@ -133,6 +135,11 @@ class Engine:
         """Return how many streams have blocked reads, and how many have blocked group reads."""
         waiters = self._executor.waiters
         return waiters.stream_count, waiters.grouped_stream_count
+
+    @property
+    def activity(self) -> TotalActivity:
+        """Return what has happened to all streams since the start."""
+        return self._executor.activity
 
     @property
     def unsaved_count(self) -> int:

@@ -257,6 +257,9 @@ the details of a stream, consumers in XPENDING. Each one takes about 3 µs."""
 LISTED_AT_ONCE_MAX = 1_000
 """Streams, groups or consumers listed before other requests run. Each one takes 2 µs."""
 
+OBSERVED_AT_ONCE_MAX = 500
+"""Streams measured before other requests run, with all their groups. Each one takes 5 µs."""
+
 NAME_RANGES_AT_ONCE_MAX = 1_000
 """Names and prefixes of a filter looked up before other requests run. Each one takes 7 µs among a
 million streams."""

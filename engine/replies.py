@@ -242,6 +242,38 @@ class GroupDetail(NamedTuple):
     consumers: list[ConsumerInfo]
 
 
+class ObservedGroup(NamedTuple):
+    """One group of `ObservedStream`. What its backend does not know is None."""
+
+    name: bytes
+    lag: int | None
+    pending_count: int
+    oldest_pending_ms: int | None  # since the last delivery of what is held longest; 0: nothing is
+    # Since the backend was started:
+    delivered_count: int | None  # for the first time
+    redelivered_count: int | None
+    acked_count: int | None
+    dead_letter_count: int | None
+
+
+class ObservedStream(NamedTuple):
+    """One stream, as it is measured now and then."""
+
+    name: bytes
+    length: int
+    size_bytes: int | None  # of its entries in memory; None: unknown
+    added_count: int  # over its whole life
+    groups: list[ObservedGroup]
+    groups_left_out: int
+
+
+class Observation(NamedTuple):
+    """Some streams with their groups, by name, and how many streams come behind them."""
+
+    streams: list[ObservedStream]
+    streams_left_out: int
+
+
 class StreamDetail(NamedTuple):
     """One stream with entries, groups, consumers and pending entries (XINFO STREAM FULL)."""
 

@@ -220,6 +220,7 @@ _RULES: dict[type[Request[Any]], Rule] = {
     keyspace.RememberKey: _on_stream(Verb.APPEND),
     keyspace.GetDefaults: _on_all(Verb.ADMIN),
     keyspace.ChangeDefaults: _on_all(Verb.ADMIN),
+    streams.Observe: _on_all(Verb.ADMIN),
     streams.ListStreams: _nothing,  # it has what may be read
     streams.DescribeStream: _on_stream(Verb.READ, Verb.MANAGE),
     streams.DetailStream: _on_stream(Verb.READ),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from headgate.app.backends.port import Ability, ClaimFeed, Durable, Leases
+from headgate.app.backends.port import Ability, BackendActivity, ClaimFeed, Durable, Leases
 from headgate.app.redis_syntax.administration.store import Store
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.server import ServerCommands
@@ -104,6 +104,15 @@ class EmbeddedBackend:
     def refusal(self) -> str | None:
         """Return why some or all changes are refused, for now or until a restart, or None."""
         return self.engine.refusal
+
+    @property
+    def activity(self) -> BackendActivity:
+        """Return what was counted since the start."""
+        total, journal = self.engine.activity, self.engine.storage
+        counts = total.appended_count, total.acked_count
+        if not isinstance(journal, Journal):
+            return BackendActivity(*counts)
+        return BackendActivity(*counts, journal.syncs, journal.commits)
 
     def memory_bytes(self) -> Mapping[str, int]:
         """Return how many bytes of memory the streams use, by kind."""

@@ -36,6 +36,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
+from headgate.engine.buckets import Buckets
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import JournalStatus, Takeover
@@ -62,6 +63,15 @@ class Durable(StrEnum):
     EVERYSEC = "everysec"  # it is written, and forced to disk within a second
     DISK = "disk"  # it is on the disk
     REPLICA = "replica"  # it is on the disks of a primary and of a replica
+
+
+class BackendActivity(NamedTuple):
+    """What a backend of this process has counted since it was opened."""
+
+    appended_count: int = 0
+    acked_count: int = 0
+    syncs: Buckets | None = None  # how long the journal took to force to disk, in seconds
+    commits: Buckets | None = None  # how many records were written together
 
 
 class Backend(Protocol):
@@ -130,6 +140,11 @@ class Backend(Protocol):
     @property
     def refusal(self) -> str | None:
         """Return why some or all changes are refused, for now or until a restart, or None."""
+        ...
+
+    @property
+    def activity(self) -> BackendActivity:
+        """Return what was counted here; nothing, if another process counts."""
         ...
 
     def memory_bytes(self) -> Mapping[str, int]:

@@ -15,6 +15,7 @@ from headgate.app.auth.credentials import Credentials
 from headgate.app.auth.principal import Principal
 from headgate.app.backends.port import Ability, Backend
 from headgate.app.http.parameters import pure
+from headgate.app.measuring.recorder import HistoryReader
 from headgate.app.runtime import metric_sums
 from headgate.app.runtime.siblings import SharedCounts, Siblings
 from headgate.app.runtime.telemetry import Metrics
@@ -54,6 +55,7 @@ class Gateway:
     sockets: Sockets
     auth: Authenticator
     credentials: Credentials
+    history: HistoryReader
     random: random.Random  # for jitter and the names of nameless consumers
     siblings: Siblings | None = None  # other processes of this gateway
     draining: DrainSignal = field(default_factory=DrainSignal)  # it is about to stop

@@ -27,6 +27,7 @@ async def while_present(
         ClientDisconnect: nobody is there to be answered.
         Unauthenticated: the credential has ended.
     """
+    request.scope["waits"] = True  # how long it takes says nothing of the gateway
     read = asyncio.ensure_future(reading)
     gone = asyncio.ensure_future(_wait_gone(request))
     principal = access_of(request).principal

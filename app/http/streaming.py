@@ -120,7 +120,7 @@ class PatientResponse(StreamingResponse):
         Starlette does this in a task group of anyio, which takes as much time and memory as all the
         rest of a stream of events, and leaves what waits for the garbage collector.
         """
-        del scope
+        scope["waits"] = True  # for what comes, and for who takes it
         sending = asyncio.create_task(self.stream_response(send))
         leaving = asyncio.create_task(self.listen_for_disconnect(receive))
         try:

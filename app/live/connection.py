@@ -307,7 +307,6 @@ class Connection:
                     await self._authenticate(intent)
                 case AppendIntent(_, stream, drafts):
                     ids = (await self._access.perform(Add(stream, drafts))).ids
-                    self._gateway.metrics.appended.inc(len(ids))
                     self._session.done(intent, ids)
                 case _:
                     self._session.done(intent, await self._settle(intent))

@@ -219,7 +219,7 @@ async def append_entry(
     except StreamError as error:
         place_drafts(error, lambda _: ())  # the body is the entry
         raise
-    _tell_added(request, response, added)
+    _tell_added(response, added)
     [entry_id] = added.ids
     text = str(entry_id)
     path: bytes = request.scope["raw_path"]
@@ -290,17 +290,15 @@ async def append_entries(
     except StreamError as error:
         place_drafts(error, lambda index: (index,))
         raise
-    _tell_added(request, response, added)
+    _tell_added(response, added)
     texts = [f"{ms}-{seq}" for ms, seq in added.ids]
     return AppendedBatch(count=len(texts), first_id=texts[0], last_id=texts[-1], ids=texts)
 
 
-def _tell_added(request: Request, response: Response, added: Added) -> None:
+def _tell_added(response: Response, added: Added) -> None:
     if added.is_repeat:
         response.status_code = 200
         response.headers["Idempotent-Replayed"] = "true"
-    else:
-        gateway_of(request).metrics.appended.inc(len(added.ids))
 
 
 EntryRange = tuple[EntryId, EntryId, bool]

@@ -22,9 +22,9 @@ from headgate.app.http.dependencies import (
     check_at_most,
     gateway_of,
 )
+from headgate.app.http.event_stream import EVENT_STREAM, HEARTBEAT, Draining, EventStream
 from headgate.app.http.operation import Operation, path_of
 from headgate.app.http.parameters import pure
-from headgate.app.http.streaming import PatientResponse
 from headgate.app.live import followed
 from headgate.app.live.event import delivery_events, entry_events, event
 from headgate.app.live.group_subscription import GroupSubscription
@@ -33,7 +33,6 @@ from headgate.app.live.subscription import StreamSubscription, Subscription
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
-from headgate.app.wire.schemas.limits import ConnectionLimits
 from headgate.app.wire.schemas.policies import OnDisconnect
 from headgate.app.wire.schemas.reads import Gap
 from headgate.app.wire.schemas.values import IdText
@@ -48,21 +47,12 @@ from headgate.engine.requests.groups import DescribeGroup
 
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=Operation)
 
-_HEARTBEAT = b": heartbeat\n\n"
-_HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 _RETURN_MS = 100
 """How soon a browser comes back that has only to acknowledge."""
 
 _FULL = followed.State("max_pending")
 
 AckMode = Literal["explicit", "on_receipt", "on_reconnect"]
-
-_EVENT_STREAM: dict[int | str, dict[str, object]] = {
-    200: {
-        "description": "Events, without end.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
-    }
-}
 
 
 class Ready(BaseModel):
@@ -85,27 +75,6 @@ class ClaimedAway(BaseModel):
 
     ids: list[IdText]
     by: str
-
-
-class Draining(BaseModel):
-    """The connection is about to end; come back after so long."""
-
-    reconnect_after_ms: int
-
-
-class EventStream(PatientResponse):
-    """A response of events."""
-
-    media_type = "text/event-stream"
-
-    def __init__(self, events: AsyncGenerator[bytes, None], limits: ConnectionLimits) -> None:
-        """Send `events` until they or the client end."""
-        super().__init__(
-            events,
-            media_type=self.media_type,
-            patience_ms=limits.send_ms_max,
-            headers=_HEADERS,
-        )
 
 
 @pure
@@ -150,7 +119,7 @@ def last_seen_id(
     operation_id="followStream",
     response_class=EventStream,
     status_code=200,
-    responses=_EVENT_STREAM
+    responses=EVENT_STREAM
     | responses("invalid_id", "stream_not_found", "invalid_request", "too_many_connections"),
 )
 @needs(Verb.READ, by_url=True)
@@ -188,7 +157,7 @@ async def stream_events(
     operation_id="followGroup",
     response_class=EventStream,
     status_code=200,
-    responses=_EVENT_STREAM
+    responses=EVENT_STREAM
     | responses(
         "malformed",
         "invalid_id",
@@ -379,7 +348,7 @@ class _Encoder:
                 return self._entries(read)
             case followed.GroupBatch(deliveries):
                 self._delivered.inc(len(deliveries))
-                return delivery_events(deliveries) or _HEARTBEAT
+                return delivery_events(deliveries) or HEARTBEAT
             case followed.State("caught_up"):
                 at = await self._subscription.position()
                 return event("caught_up", CaughtUp(at=str(at)))
@@ -399,7 +368,7 @@ class _Encoder:
             self._gap = read.gap
             news = self._ready_event(read.after, read.gap)
         if not read.entries:
-            return news or _HEARTBEAT
+            return news or HEARTBEAT
         self._delivered.inc(len(read.entries))
         return news + entry_events(read)
 

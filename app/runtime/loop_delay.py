@@ -77,6 +77,7 @@ class LoopDelay:
         longest.set_function(self.longest_s)
         self._longest: deque[tuple[float, float]] = deque()  # at, delay: ever shorter ones
         self._timer: asyncio.TimerHandle
+        self._peak_s = 0.0  # the longest delay since it was taken
         self._beat_at_s = self._cpu_s = self._gc_s = self._gc_began_s = 0.0
         self._samples: deque[_Sample] = deque(maxlen=100)  # by the thread
         self._ended: deque[_Hold] = deque(maxlen=10_000)  # by the loop, for the thread
@@ -88,6 +89,11 @@ class LoopDelay:
         while self._longest and self._longest[0][0] < now_s - _LONGEST_OF_S:
             self._longest.popleft()
         return self._longest[0][1] if self._longest else 0.0
+
+    def take_longest_s(self) -> float:
+        """Return the longest delay since this was last asked for."""
+        peak_s, self._peak_s = self._peak_s, 0.0
+        return peak_s
 
     async def run(self) -> None:
         """Measure until cancelled."""
@@ -115,6 +121,7 @@ class LoopDelay:
         delay_s = max(now_s - self._beat_at_s - self._beat_s, 0.0)
         self._delays.observe(delay_s)
         self._note_longest(now_s, delay_s)
+        self._peak_s = max(self._peak_s, delay_s)
         if delay_s >= self._warn_s:
             cpu_s = time.thread_time() - self._cpu_s
             self._ended.append(_Hold(self._beat_at_s, delay_s, cpu_s, self._gc_s))

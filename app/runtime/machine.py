@@ -1,12 +1,16 @@
 """Machine: the memory and the cores that this process may use."""
 
 import os
+import platform
+import resource
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 _GROUPS_OF_US = Path("/proc/self/cgroup")
 _GROUPS = Path("/sys/fs/cgroup")
+_STATM_BYTES_MAX = 256
 _KNOWS_AFFINITY = hasattr(os, "sched_getaffinity")
 
 
@@ -24,6 +28,29 @@ def memory_bytes(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> 
         with suppress(OSError, ValueError):  # there is none, or it says `max`
             sizes.append(int(path.read_text()))
     return min(sizes)
+
+
+def resident_bytes() -> int:
+    """Return how much memory this process takes now; where that is not known, the most it had."""
+    descriptor = _open_statm()
+    if descriptor is None:
+        return peak_bytes()
+    return int(os.pread(descriptor, _STATM_BYTES_MAX, 0).split()[1]) * resource.getpagesize()
+
+
+def peak_bytes() -> int:
+    """Return the greatest memory size that this process has had, in bytes."""
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+@cache
+def _open_statm() -> int | None:
+    """Open the file once: it is read every second, on the event loop."""
+    try:
+        return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
 
 
 def core_count(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> int:

@@ -7,13 +7,14 @@ run are added, but for those where only the largest says something.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
+
+from headgate.app.runtime.families import Collected
 
 METRICS: Final = "metrics"
 """Topic of the question for what a process has counted, or the whole gateway."""
@@ -115,20 +116,13 @@ def _merged(sample: str, before: float, value: float) -> float:
 def text_of(families: Families) -> bytes:
     """Return metrics in the Prometheus text format."""
     registry = CollectorRegistry()
-    registry.register(_Collected(families))
+    registry.register(Collected(lambda: map(_metric, families)))
     return generate_latest(registry)
 
 
-class _Collected(Collector):
-    """Metrics that are there already, as prometheus_client wants them."""
-
-    def __init__(self, families: Families) -> None:
-        self._families = families
-
-    def collect(self) -> Iterator[Metric]:
-        for family in self._families:
-            metric = Metric(family.name, family.text, family.type)
-            for sample, values in family.samples.items():
-                for labels, value in values:
-                    metric.add_sample(sample, dict(labels), value)
-            yield metric
+def _metric(family: Family) -> Metric:
+    metric = Metric(family.name, family.text, family.type)
+    for sample, values in family.samples.items():
+        for labels, value in values:
+            metric.add_sample(sample, dict(labels), value)
+    return metric

@@ -8,13 +8,22 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from pythonjsonlogger.json import JsonFormatter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from headgate.app.runtime.families import Collected, histogram_of
+from headgate.engine.buckets import SECONDS, Buckets
 from headgate.engine.replies import JournalStatus
 
-_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 60)
+_OF_JOURNAL = {
+    "headgate_journal_fsync_seconds": "Time to force what was written to disk.",
+    "headgate_journal_commit_records": "Records that were written together (group commit).",
+}
+
+_REFUSED, _FAILED = 400, 500
+"""From which status on a request is refused, or has failed."""
 
 
 def set_up_logging(level: str, process: str | None = None) -> None:
@@ -46,66 +55,113 @@ def set_up_logging(level: str, process: str | None = None) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
+class _Answers:
+    """Answers of one operation with one status."""
+
+    __slots__ = ("count", "status", "times")
+
+    def __init__(self, status: int, times: Buckets) -> None:
+        self.status = status
+        self.times = times  # of the operation, with any status
+        self.count = 0
+
+
 class Metrics:
     """The counters and gauges of `/metrics`."""
 
     def __init__(self) -> None:
         """Start at zero, in a registry of its own."""
         self.registry = CollectorRegistry()
-        self.connection_count = 0  # open ones, of all transports
-        self.requests = Counter(
-            "headgate_requests",
-            "Requests answered.",
-            ["operation", "status"],
-            registry=self.registry,
-        )
-        self.request_seconds = Histogram(
-            "headgate_request_seconds",
-            "Time from a request to the end of its answer, waits included.",
-            ["operation"],
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self.appended = Counter(
-            "headgate_entries_appended", "Entries appended.", registry=self.registry
-        )
+        self.connection_counts = {"sse": 0, "websocket": 0}  # that stay open, by transport
         self.delivered = Counter(
             "headgate_entries_delivered",
             "Entries sent to readers.",
             ["transport"],
             registry=self.registry,
         )
-        self.connections = Gauge(
+        self._answers: dict[tuple[str, int], _Answers] = {}
+        self._times: dict[str, Buckets] = {}  # by operation
+        connections = Gauge(
             "headgate_connections",
             "Connections that stay open.",
             ["transport"],
             registry=self.registry,
         )
+        for transport in self.connection_counts:
+            count = partial(self.connection_counts.__getitem__, transport)
+            connections.labels(transport).set_function(count)
+        self._connections = connections
+        self.redis_connection_count: Callable[[], int] = lambda: 0
         self.waiters = Gauge("headgate_waiters", "Blocked reads.", registry=self.registry)
         tasks = Gauge("headgate_tasks", "Tasks of the event loop.", registry=self.registry)
         tasks.set_function(lambda: len(asyncio.all_tasks()))
-        self._answered: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self.registry.register(Collected(self._answer_families))
 
-    def count_answer(self, operation: str, status: int, seconds: float) -> None:
-        """Count a request and how long it took, waits included."""
-        metrics = self._answered.get((operation, status))
-        if metrics is None:  # looking them up by label costs more than counting
-            counter = self.requests.labels(operation, status)
-            metrics = counter, self.request_seconds.labels(operation)
-            self._answered[operation, status] = metrics
-        counter, histogram = metrics
-        counter.inc()
-        histogram.observe(seconds)
+    @property
+    def connection_count(self) -> int:
+        """Return how many connections stay open, without those of Redis clients."""
+        return sum(self.connection_counts.values())
+
+    def count_answer(self, operation: str, status: int, seconds: float | None) -> None:
+        """Count a request and how long it took; None: it waited for something to come."""
+        answers = self._answers.get((operation, status))
+        if answers is None:
+            times = self._times.setdefault(operation, Buckets(SECONDS))
+            answers = self._answers[operation, status] = _Answers(status, times)
+        answers.count += 1
+        if seconds is not None:
+            answers.times.note(seconds)
+
+    def answer_counts(self) -> dict[str, float]:
+        """Return how many requests were answered, refused (4xx) and failed (5xx)."""
+        counts = {"requests": 0.0, "refused": 0.0, "failed": 0.0}
+        for answers in self._answers.values():
+            counts["requests"] += answers.count
+            if answers.status >= _FAILED:
+                counts["failed"] += answers.count
+            elif answers.status >= _REFUSED:
+                counts["refused"] += answers.count
+        return counts
+
+    def answer_times(self) -> list[int]:
+        """Return how many answers took how long, by bucket of `SECONDS`."""
+        columns = zip(*(times.counts for times in self._times.values()), strict=True)
+        return [sum(column) for column in columns] or [0] * (len(SECONDS) + 1)
+
+    def delivered_count(self) -> float:
+        """Return how many entries were sent to readers, over all transports."""
+        samples = (sample for metric in self.delivered.collect() for sample in metric.samples)
+        return sum(sample.value for sample in samples if sample.name.endswith("_total"))
+
+    def _answer_families(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "headgate_requests", "Requests answered.", None, ["operation", "status"]
+        )
+        for (operation, status), answers in self._answers.items():
+            requests.add_metric([operation, str(status)], answers.count)
+        yield requests
+        times = HistogramMetricFamily(
+            "headgate_request_seconds",
+            "Time from a request to the end of its answer; without long polls and streams.",
+            labels=["operation"],
+        )
+        for operation, buckets in self._times.items():
+            times.add_metric([operation], *histogram_of(buckets))
+        yield times
 
     @contextmanager
     def connection(self, transport: str) -> Iterator[None]:
         """Count a connection that stays open, while the context lasts."""
-        self.connection_count += 1
+        self.connection_counts[transport] += 1
         try:
-            with self.connections.labels(transport).track_inprogress():
-                yield
+            yield
         finally:
-            self.connection_count -= 1
+            self.connection_counts[transport] -= 1
+
+    def watch_redis(self, count: Callable[[], int]) -> None:
+        """Read the number of connections of Redis clients whenever metrics are asked for."""
+        self.redis_connection_count = count
+        self._connections.labels("redis").set_function(count)
 
     def watch(self, waiter_count: Callable[[], int]) -> None:
         """Read the number of blocked reads whenever metrics are asked for."""
@@ -139,6 +195,28 @@ class Metrics:
         for name, (text, value) in gauges.items():
             gauge = Gauge(f"headgate_journal_{name}", text, registry=self.registry)
             gauge.set_function(value)
+
+    def watch_counts(
+        self,
+        appended_count: Callable[[], int],
+        times: Callable[[], tuple[Buckets | None, Buckets | None]],
+    ) -> None:
+        """Read what was counted of the streams whenever metrics are asked for.
+
+        Args:
+            appended_count: how many entries were appended.
+            times: how long syncs of the journal took, and how many records were written together.
+        """
+
+        def families() -> Iterator[Metric]:
+            yield CounterMetricFamily(
+                "headgate_entries_appended", "Entries appended.", appended_count()
+            )
+            for (name, text), buckets in zip(_OF_JOURNAL.items(), times(), strict=True):
+                if buckets is not None:
+                    yield HistogramMetricFamily(name, text, *histogram_of(buckets))
+
+        self.registry.register(Collected(families))
 
     def watch_memory(self, memory: Callable[[], Mapping[str, int]], size_bytes_max: int) -> None:
         """Read what the streams take whenever metrics are asked for."""
@@ -192,4 +270,5 @@ class RequestMetrics:
             await self._app(scope, receive, note_status)
         finally:
             operation = getattr(scope.get("route"), "operation_id", None) or "none"
-            self._metrics.count_answer(operation, status, time.perf_counter() - started)
+            seconds = None if "waits" in scope else time.perf_counter() - started
+            self._metrics.count_answer(operation, status, seconds)

@@ -14,7 +14,8 @@ import uvloop
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.remote.server import EngineServer
 from headgate.app.live.subscriber import remove_stranded
-from headgate.app.main import open_engine, watch_loop, watch_streams
+from headgate.app.main import observer_of, open_engine, watch_loop, watch_streams
+from headgate.app.measuring.sampler import Sampler
 from headgate.app.runtime import collector
 from headgate.app.runtime.loading import show_progress
 from headgate.app.runtime.loop_delay import LoopDelay
@@ -50,8 +51,18 @@ def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
     watch_streams(metrics, backend, settings)
     member.on_question(METRICS, lambda _: encode(families_of(metrics.registry)))
     loop_delay = watch_loop(metrics, settings)
+    sampler = Sampler(
+        metrics,
+        loop_delay,
+        streams=backend,
+        waiter_count=lambda: 0,  # workers count theirs
+        observer=observer_of(backend, settings),
+    )
+    sampler.answer_siblings(member)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(backend, listening, member, loop_delay, is_first=orders.is_first))
+        runner.run(
+            _serve(backend, listening, member, loop_delay, sampler, is_first=orders.is_first)
+        )
 
 
 async def _serve(
@@ -59,6 +70,7 @@ async def _serve(
     listening: socket.socket,
     member: Member,
     loop_delay: LoopDelay,
+    sampler: Sampler,
     *,
     is_first: bool,
 ) -> None:
@@ -69,6 +81,7 @@ async def _serve(
         listening: where workers connect.
         member: this process.
         loop_delay: measures the event loop.
+        sampler: measures this process and its streams.
         is_first: no worker can hold anything, so all temporary consumers are of an earlier life.
 
     Raises:
@@ -85,6 +98,7 @@ async def _serve(
             collector.keep_low(lambda: sum(backend.memory_bytes().values()))
         )
         counting = tasks.create_task(collector.keep_few_new())
+        sampling = tasks.create_task(sampler.run())
         tasks.create_task(backend.run())
         if is_first:
             with suppress(Unavailable):  # then nothing can change, and there is all that was
@@ -95,6 +109,7 @@ async def _serve(
         await is_over.wait()
         await _until_left(server)
         backend.drain()
+        sampling.cancel()
         serving.cancel()
         with suppress(asyncio.CancelledError):
             await serving

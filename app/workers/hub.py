@@ -52,15 +52,15 @@ class Hub:
         self._engines: dict[int, Channel] = {}  # they answer questions of the hub alone
         self._gatherings: dict[int, _Gathering] = {}
         self._numbers = itertools.count(1)
-        self._topics: dict[str, Callable[[float], Awaitable[bytes]]] = {}
+        self._topics: dict[str, Callable[[bytes, float], Awaitable[bytes]]] = {}
         self._answering: set[asyncio.Task[None]] = set()
 
-    def on_question(self, topic: str, answer: Callable[[float], Awaitable[bytes]]) -> None:
+    def on_question(self, topic: str, answer: Callable[[bytes, float], Awaitable[bytes]]) -> None:
         """Answer a question in place of the siblings of who asks.
 
         Args:
             topic: of the question.
-            answer: returns the answer within so many seconds.
+            answer: returns the answer to a body, within so many seconds.
         """
         self._topics[topic] = answer
 
@@ -99,15 +99,15 @@ class Hub:
                 if gathering is not None:
                     gathering.answer(sender, body)
 
-    async def ask_all(self, topic: str, within_s: float) -> dict[int, bytes]:
+    async def ask_all(self, topic: str, body: bytes, within_s: float) -> dict[int, bytes]:
         """Ask all processes, the engine included; returns the answers that came in time."""
-        return await self._ask(self._workers | self._engines, topic, b"", within_s)
+        return await self._ask(self._workers | self._engines, topic, body, within_s)
 
     async def _answer(self, sender: int, question: Question) -> None:
         within_s = min(question.within_s, WITHIN_S_MAX)
         own_answer = self._topics.get(question.topic)
         if own_answer is not None:
-            bodies = [await own_answer(within_s)]
+            bodies = [await own_answer(question.body, within_s)]
         else:
             others = {number: each for number, each in self._workers.items() if number != sender}
             answers = await self._ask(others, question.topic, question.body, within_s)

@@ -19,7 +19,7 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -29,13 +29,20 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from headgate.app.measuring.families import observed_families
+from headgate.app.measuring.recorder import HISTORY, Recorder
+from headgate.app.measuring.sample import SAMPLE, Sample, decode_sample, encode_observer
+from headgate.app.measuring.sampler import sample_of_process
+from headgate.app.measuring.shared import decode_question, encode_answer
 from headgate.app.runtime import metric_sums as sums
+from headgate.app.runtime.families import Collected
 from headgate.app.runtime.terminal import Terminal
 from headgate.app.workers.child import Child, Role, StartFailed
 from headgate.app.workers.engine_socket import EngineSocket
 from headgate.app.workers.frames import Orders
 from headgate.app.workers.hub import Hub
 from headgate.app.workers.slot import RestartFailed, Slot
+from headgate.engine.clock import SystemClock
 
 log = logging.getLogger("headgate")
 
@@ -46,6 +53,10 @@ ENGINE_END_S_MAX: Final = 50.0
 """How long the engine may take to write what it has taken. It is killed only after that."""
 
 _METRICS_WITHIN_S = 2.0
+_SAMPLES_WITHIN_S = 0.8
+
+_OWN_NUMBER: Final = 0
+"""No other process has it."""
 
 
 class ProcessPlan(NamedTuple):
@@ -76,9 +87,13 @@ class Supervisor:
         self._on_listening = on_listening
         self._hub = Hub()
         self._hub.on_question(sums.METRICS, self._metrics)
+        self._hub.on_question(HISTORY, self._history)
+        self._samples: dict[int, Sample] = {}  # the last of each process
+        self._recorder = Recorder(self._gather_samples, SystemClock())
         self._sums = sums.Sums()
         self._registry = CollectorRegistry()
         self._registry.register(_OwnMetrics(self))
+        self._registry.register(Collected(lambda: observed_families(self._recorder.observed)))
         self._socket: EngineSocket | None = None
         self._children: dict[int, tuple[Role, Child]] = {}
         self._count = 0  # of processes that were ever started
@@ -161,6 +176,7 @@ class Supervisor:
             for slot in self.workers:
                 tasks.create_task(slot.keep())
             tasks.create_task(self._replace_when_asked())
+            tasks.create_task(self._recorder.run())
 
     async def _start_engine(self) -> None:
         await self.engine.fill()
@@ -219,12 +235,35 @@ class Supervisor:
         self._sums.end(child.number)
         del self._children[child.number]
 
-    async def _metrics(self, within_s: float) -> bytes:
+    async def _gather_samples(self) -> Mapping[int, Sample]:
+        """Return a sample of each process. One that does not answer is as it was."""
+        body = encode_observer(self._observing_number())
+        answers = await self._hub.ask_all(SAMPLE, body, _SAMPLES_WITHIN_S)
+        before = self._samples
+        for sample in before.values():
+            sample.observed = None
+        samples = {number: before[number] for number in self._children if number in before}
+        samples |= {number: decode_sample(answer) for number, answer in answers.items()}
+        self._samples = samples
+        return {_OWN_NUMBER: sample_of_process(), **samples}
+
+    def _observing_number(self) -> int:
+        """Return which process measures the streams: the engine's, or else the oldest worker."""
+        role = Role.ENGINE if self.plan.has_engine else Role.WORKER
+        numbers = (number for number, (its, _) in self._children.items() if its is role)
+        return min(numbers, default=_OWN_NUMBER)
+
+    async def _history(self, body: bytes, within_s: float) -> bytes:
+        """Return a part of the history."""
+        del within_s
+        return encode_answer(self._recorder.answer(decode_question(body)))
+
+    async def _metrics(self, body: bytes, within_s: float) -> bytes:
         """Return what all processes have counted."""
-        answers = await self._hub.ask_all(sums.METRICS, min(within_s, _METRICS_WITHIN_S))
-        for number, body in answers.items():
+        answers = await self._hub.ask_all(sums.METRICS, body, min(within_s, _METRICS_WITHIN_S))
+        for number, answer in answers.items():
             if number in self._children:
-                self._sums.note(number, sums.decode(body))
+                self._sums.note(number, sums.decode(answer))
         return sums.encode(self._sums.total(sums.families_of(self._registry)))
 
     async def _end(self) -> None:

@@ -105,7 +105,8 @@ def dead_letter(
     # The ids are exhausted, an entry is too large, or a limit is reached: all stay pending.
     except StreamError:
         return Decision(0, [], None, unclaimable)
-    settled = EntriesAcked(stream, group, [pending.id for pending, _ in dead])
+    ids = [pending.id for pending, _ in dead]
+    settled = EntriesAcked(stream, group, ids, are_dead_letters=True)
     return Decision(len(dead), [*appended.commands, settled], None, unclaimable)
 
 

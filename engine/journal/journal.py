@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -29,6 +30,7 @@ from random import Random, SystemRandom
 from typing import NamedTuple
 
 from headgate.engine import commands
+from headgate.engine.buckets import COUNTS, SECONDS, Buckets
 from headgate.engine.commands import Command
 from headgate.engine.eager import Completion
 from headgate.engine.errors import Corrupt, Unavailable
@@ -156,6 +158,8 @@ class Journal:
         self._rotation: asyncio.Future[int] | None = None  # asked for, with what it will close
         self._sync_began_s: float | None = None
         self._sync_ended = asyncio.Event()
+        self.syncs = Buckets(SECONDS)  # how long they took
+        self.commits = Buckets(COUNTS)  # how many records were written together
         self._tasks: asyncio.TaskGroup | None = None  # while `run` lasts
         self._rewriting: asyncio.Task[None] | None = None
         self._rewrite_count = 0
@@ -452,7 +456,7 @@ class Journal:
         def put() -> None:
             self._disk.append(segment, data)
             if is_forced:
-                self._disk.sync(segment)
+                self._sync_segment(segment)
 
         try:
             await (self._force(put) if is_forced else self._disk.in_thread(put))
@@ -462,6 +466,8 @@ class Journal:
                 self._records = [*records, *self._records]
             raise
         self._written_count = change_count
+        if records:
+            self.commits.note(len(records))
         self._note_growth(len(data))
         if is_forced:
             self._synced = last
@@ -569,8 +575,14 @@ class Journal:
         position, segment = self.durable_position, self._segment
         if position == self._synced:
             return
-        await self._force(lambda: self._disk.sync(segment))
+        await self._force(lambda: self._sync_segment(segment))
         self._synced = max(self._synced, position)
+
+    def _sync_segment(self, segment: str) -> None:
+        """Force a segment to disk, in the thread of the disk, and note how long that takes."""
+        began_s = time.perf_counter()
+        self._disk.sync(segment)
+        self.syncs.note(time.perf_counter() - began_s)
 
     async def _force(self, act: Callable[[], None]) -> None:
         """Run a sync, one at a time: beside one that fails, another would prove nothing.

@@ -21,6 +21,7 @@ from headgate.engine.journal.room import takes_room
 from headgate.engine.journal.storage import Storage
 from headgate.engine.limits import MAKING_ROOM_MAX
 from headgate.engine.loop import signals
+from headgate.engine.loop.activity import TotalActivity
 from headgate.engine.loop.changes import changes_by
 from headgate.engine.loop.disposal import Disposal
 from headgate.engine.loop.takeovers import Takeovers
@@ -55,6 +56,7 @@ class Executor:
         self.clock = clock
         self.disposal = Disposal()
         self.takeovers = Takeovers()
+        self.activity = TotalActivity()
         self._bounds = bounds
         self._lives = 0  # how many states were adopted
         self._memory_bounds = memory
@@ -291,6 +293,7 @@ class Executor:
             for command in commands:
                 if self.takeovers:
                     self.takeovers.note(keyspace, command)
+                self.activity.note(keyspace, command)
                 freed = signals.holders_before(keyspace, waiters, command)
                 keyspace.apply(command)
                 signals.notify(waiters, command)

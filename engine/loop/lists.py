@@ -8,16 +8,16 @@ from typing import Any, Protocol, TypeVar
 from msgspec.structs import replace
 
 from headgate.engine.decisions import Decision, entries, streams
-from headgate.engine.decisions.details import group_details
+from headgate.engine.decisions.details import group_details, observed
 from headgate.engine.decisions.name_ranges import parts_of
 from headgate.engine.decisions.table import decide
 from headgate.engine.limits import LISTED_AT_ONCE_MAX, SPLITS_AT_ONCE_MAX
 from headgate.engine.loop.executor import Executor
-from headgate.engine.replies import Split, StreamDetail, StreamInfo
+from headgate.engine.replies import Observation, Split, StreamDetail, StreamInfo
 from headgate.engine.requests.bulk import SplitRange
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.groups import ListConsumers, ListGroups
-from headgate.engine.requests.streams import DetailStream, ListStreams
+from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
 
 
 class _Named(Protocol):
@@ -77,6 +77,22 @@ class Lists:
         await asyncio.sleep(0)
         details = group_details(executor.current(), request, executor.now_ms())
         return await executor.durable(StreamDetail(info, listed, details))
+
+    async def observe(self, request: Observe) -> Observation:
+        """Measure streams and their groups, in pages."""
+        executor, after, room = self._executor, request.after, request.limit
+        page = Observation([], 0)
+        streams = page.streams
+        while room > 0:
+            part = replace(request, after=after, limit=room)
+            page = observed(executor.current(), part, executor.now_ms())
+            if not page.streams:
+                break
+            streams += page.streams
+            after = streams[-1].name
+            room -= len(page.streams) + sum(len(stream.groups) for stream in page.streams)
+            await asyncio.sleep(0)
+        return await executor.durable(Observation(streams, page.streams_left_out))
 
     async def split_range(self, request: SplitRange) -> list[Split]:
         """Cut a range into parts of equal count.

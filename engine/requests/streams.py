@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.engine.config import StreamConfig, StreamPatch
-from headgate.engine.replies import Created, StreamDetail, StreamInfo
+from headgate.engine.replies import Created, Observation, StreamDetail, StreamInfo
 from headgate.engine.requests import Request
 from headgate.engine.requests.names import NameFilter
 
@@ -19,6 +19,18 @@ class ListStreams(Request[list[StreamInfo]], frozen=True):
     prefix: bytes = b""
     after: bytes | None = None
     limit: int = 100
+    only: NameFilter | None = None
+
+
+class Observe(Request[Observation], frozen=True):
+    """Measure streams by name, after the name `after`, and the groups of each.
+
+    At most `limit` streams and groups together are measured. The groups of the last stream may be
+    left out in part. `only` says which streams are measured; None: all.
+    """
+
+    limit: int
+    after: bytes | None = None
     only: NameFilter | None = None
 
 

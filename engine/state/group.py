@@ -1,4 +1,4 @@
-"""Group: a shared reading position, its consumers, and what they hold."""
+"""Group: a shared reading position, its consumers, what they hold, and what was counted."""
 
 from __future__ import annotations
 
@@ -11,11 +11,25 @@ from headgate.engine.state.memory import CONSUMER_BYTES, GROUP_BYTES, Memory
 from headgate.engine.state.pending import Consumer, Pel
 
 
+class Activity:
+    """What has happened since the start, of a group or of all. It is counted and never recorded."""
+
+    __slots__ = ("acked_count", "dead_letter_count", "delivered_count", "redelivered_count")
+
+    def __init__(self) -> None:
+        """Begin at zero."""
+        self.delivered_count = 0  # for the first time
+        self.redelivered_count = 0  # again, to the same consumer or to another one
+        self.acked_count = 0
+        self.dead_letter_count = 0  # moved to the dead letter stream
+
+
 class Group:
     """A consumer group of one stream."""
 
     __slots__ = (
         "_memory",
+        "activity",
         "consumers",
         "entries_read",
         "last_id",
@@ -40,6 +54,7 @@ class Group:
         self.last_id = last_id  # last delivered id; the next read starts after it
         self.entries_read = entries_read  # its place counted in entries ever added; None: unknown
         self.policy = NO_POLICY
+        self.activity = Activity()
         self.pel = Pel(self._memory)
         self.consumers: SortedDict[bytes, Consumer] = SortedDict()
 

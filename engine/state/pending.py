@@ -272,6 +272,10 @@ class Pel:
         rested = takewhile(lambda entry: entry.delayed_until_ms <= now_ms, self._delayed.walk())
         return chain(rested, self._nobodys.walk(), self._by_time.walk())
 
+    def longest_held(self) -> PendingEntry | None:
+        """Return the entry whose last delivery is the longest ago, of those that somebody owns."""
+        return self._by_time.first()
+
     def first_delayed(self) -> PendingEntry | None:
         """Return the entry whose delay ends first, if there is any."""
         return self._delayed.first()

@@ -12,9 +12,18 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from headgate.app.backends.in_order import perform_in_order
-from headgate.app.backends.port import Ability, ClaimFeed, Commands, Durable, Journaled, Leases
+from headgate.app.backends.port import (
+    Ability,
+    BackendActivity,
+    ClaimFeed,
+    Commands,
+    Durable,
+    Journaled,
+    Leases,
+)
 from headgate.app.backends.redis.client import Client, ClientOptions
 from headgate.app.backends.redis.commands import commands_of
+from headgate.app.backends.redis.counting import Counts
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.groups.housekeeping import Housekeeper
@@ -84,6 +93,7 @@ class RedisBackend:
             on_lost=client.look_again,
         )
         client.on_topology = self._wake_ups.follow
+        self._counts = Counts()
         self._leases = GatewayLeases(client, self.perform)
         self._housekeeping = Housekeeper(client)
         self._group_reads = GroupReaders(client, queues)
@@ -123,6 +133,7 @@ class RedisBackend:
                 else wait(request)
             )
             reply: T = await performing
+        self._counts.note(request, reply)
         if isinstance(request, _FREEING):
             self._queues.freed(stream)
         return reply
@@ -137,6 +148,11 @@ class RedisBackend:
         """Return why requests are refused for now, or None."""
         obstacle = self.client.obstacle
         return None if obstacle is None else str(Disconnected(obstacle))
+
+    @property
+    def activity(self) -> BackendActivity:
+        """Return what this gateway has done."""
+        return self._counts.activity
 
     def memory_bytes(self) -> Mapping[str, int]:
         """Return nothing: the streams are not in the memory of this process."""

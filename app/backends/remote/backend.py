@@ -16,7 +16,14 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from headgate.app.backends.in_order import perform_in_order
-from headgate.app.backends.port import Ability, ClaimFeed, Durable, Journaled, Leases
+from headgate.app.backends.port import (
+    Ability,
+    BackendActivity,
+    ClaimFeed,
+    Durable,
+    Journaled,
+    Leases,
+)
 from headgate.app.backends.remote.blocked import BlockedReads
 from headgate.app.backends.remote.calls import Calls
 from headgate.app.backends.remote.claims import RemoteClaims
@@ -139,6 +146,11 @@ class RemoteBackend:
         """Return why some or all changes are refused, for now or until a restart, or None."""
         obstacle = self._link.obstacle
         return self._link.state.refusal if obstacle is None else str(Disconnected(obstacle))
+
+    @property
+    def activity(self) -> BackendActivity:
+        """Return nothing: the engine's process counts."""
+        return BackendActivity()
 
     def memory_bytes(self) -> Mapping[str, int]:
         """Return nothing: the streams are not in the memory of this process."""

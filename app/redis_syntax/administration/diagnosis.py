@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -10,11 +9,11 @@ from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import Pairs, Reply, Verbatim
 from headgate.app.redis_syntax.administration.counters import CommandCounts, Counters
 from headgate.app.redis_syntax.administration.information import Information
-from headgate.app.redis_syntax.administration.sizes import peak_bytes, resident_bytes
 from headgate.app.redis_syntax.administration.store import Store
 from headgate.app.redis_syntax.command import SmallReply, SubcommandTable
 from headgate.app.redis_syntax.help import help_on
 from headgate.app.redis_syntax.words import OK, AnyPlan, CommandError, Plan, integer, shown
+from headgate.app.runtime import machine
 from headgate.engine.requests.keyspace import GetDefaults
 
 _SLOW_COUNT = 10
@@ -139,8 +138,8 @@ class Diagnosis:
         async def finish(_: Reply) -> Reply:
             used_bytes = self._information.used_bytes
             facts = {
-                "peak.allocated": peak_bytes(),
-                "total.allocated": await asyncio.to_thread(resident_bytes),
+                "peak.allocated": machine.peak_bytes(),
+                "total.allocated": machine.resident_bytes(),
                 "dataset.bytes": used_bytes,
                 **{
                     f"streams.{kind}": size_bytes

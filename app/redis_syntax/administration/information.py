@@ -15,7 +15,7 @@ from importlib.metadata import version
 
 from headgate.app.backends.port import Reply, Verbatim
 from headgate.app.redis_syntax.administration.counters import Counters
-from headgate.app.redis_syntax.administration.sizes import human, peak_bytes, resident_bytes
+from headgate.app.redis_syntax.administration.sizes import human
 from headgate.app.redis_syntax.administration.store import Store
 from headgate.app.redis_syntax.performer import Performer
 from headgate.app.redis_syntax.words import AnyPlan, Plan
@@ -83,7 +83,7 @@ class Information:
 
         async def finish(reply: Reply) -> Reply:
             if "memory" in names:
-                self._resident_bytes = await asyncio.to_thread(resident_bytes)
+                self._resident_bytes = machine.resident_bytes()
             assert isinstance(reply, list)
             keyspace = KeyspaceInfo(*reply)
             sections = [
@@ -131,7 +131,7 @@ class Information:
 
     def _about_memory(self, *_: object) -> Lines:
         used_bytes, limit_bytes = self.used_bytes, self.settings.memory_bytes_max
-        resident, peak = self._resident_bytes, peak_bytes()
+        resident, peak = self._resident_bytes, machine.peak_bytes()
         return {
             "used_memory": used_bytes,
             "used_memory_human": human(used_bytes),

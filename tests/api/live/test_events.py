@@ -273,10 +273,8 @@ async def test_what_cannot_be_sent_is_refused_before_the_first_event(
 async def test_connections_are_counted_while_they_last(live: Live) -> None:
     await live.append("orders", "1")
 
-    def open_connections() -> float:
-        connections = live.gateway.metrics.connections.labels("sse")
-        value: float = connections._value.get()
-        return value
+    def open_connections() -> int:
+        return live.gateway.metrics.connection_counts["sse"]
 
     async with events_of(live, STREAM) as events:
         await events.next("ready")
@@ -309,8 +307,7 @@ async def test_a_reader_that_leaves_in_the_middle_of_a_backlog_stops_being_read_
     async with live.http.stream("GET", f"{STREAM}?after=0") as answer:
         await anext(answer.aiter_bytes())
 
-    connections = live.gateway.metrics.connections.labels("sse")
-    await until(lambda: connections._value.get() == 0)
+    await until(lambda: live.gateway.metrics.connection_counts["sse"] == 0)
     assert delivered._value.get() < 20_000
 
 

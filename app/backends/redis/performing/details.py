@@ -1,4 +1,4 @@
-"""Details: streams with their groups, consumers and pending entries (XINFO STREAM FULL).
+"""Details: streams with their groups, consumers and pending entries; what is observed of them.
 
 They are put together from several calls, so each part shows the state at its own moment.
 """
@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.faults import Fault
 from headgate.app.backends.redis.groups.groups import list_consumers, list_groups
 from headgate.app.backends.redis.groups.pending import list_pending
 from headgate.app.backends.redis.performing import Performers
 from headgate.app.backends.redis.performing.idempotency import describe_keys
-from headgate.app.backends.redis.performing.names import now_ms
+from headgate.app.backends.redis.performing.names import first_names_of, now_ms
 from headgate.app.backends.redis.performing.ranges import range_
 from headgate.app.backends.redis.performing.streams import describe
 from headgate.engine.entry import Entry
@@ -25,6 +27,9 @@ from headgate.engine.replies import (
     GroupDetail,
     GroupInfo,
     GroupInspection,
+    Observation,
+    ObservedGroup,
+    ObservedStream,
     PendingInspection,
     PendingItem,
     StreamDetail,
@@ -35,7 +40,7 @@ from headgate.engine.requests.deliveries import ListPending
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.groups import ListConsumers, ListGroups
 from headgate.engine.requests.keyspace import InspectStream
-from headgate.engine.requests.streams import DetailStream
+from headgate.engine.requests.streams import DetailStream, Observe
 
 
 async def detail_stream(client: Client, request: DetailStream) -> StreamDetail:
@@ -181,4 +186,61 @@ def _dated(items: Sequence[PendingItem], time_ms: int) -> list[PendingInspection
     ]
 
 
-PERFORMERS: Performers = {DetailStream: detail_stream, InspectStream: inspect_stream}
+async def observe(client: Client, request: Observe) -> Observation:
+    """Measure streams by name, and the groups of each."""
+    names, count = await first_names_of(
+        client, request.limit, after=request.after, only=request.only
+    )
+    observed: list[ObservedStream] = []
+    room = request.limit
+    for name in names:
+        if room <= 0:
+            break
+        with suppress(Fault):  # it was deleted meanwhile
+            stream = await _observed_stream(client, name, room - 1)
+            observed.append(stream)
+            room -= 1 + len(stream.groups)
+        count -= 1
+    return Observation(observed, max(count, 0))
+
+
+async def _observed_stream(client: Client, stream: bytes, groups_max: int) -> ObservedStream:
+    info = await describe(client, stream)
+    groups: list[GroupInfo] = []
+    if info.group_count and groups_max:
+        groups = await list_groups(client, ListGroups(stream, limit=groups_max))
+    return ObservedStream(
+        name=stream,
+        length=info.length,
+        size_bytes=None,
+        added_count=info.entries_added,
+        groups=[await _observed_group(client, stream, group) for group in groups],
+        groups_left_out=max(info.group_count - len(groups), 0),
+    )
+
+
+async def _observed_group(client: Client, stream: bytes, group: GroupInfo) -> ObservedGroup:
+    """Measure a group. What the servers do not count follows from its position, if that is known.
+
+    What it has read was delivered, and what of it is not pending was acknowledged. The entry with
+    the smallest id was, as a rule, delivered first.
+    """
+    oldest = await _pending(client, stream, group.name, 1) if group.pending_count else []
+    read = group.entries_read
+    return ObservedGroup(
+        name=group.name,
+        lag=group.lag,
+        pending_count=group.pending_count,
+        oldest_pending_ms=oldest[0].idle_ms or 0 if oldest else 0,
+        delivered_count=read,
+        redelivered_count=None,
+        acked_count=None if read is None else max(read - group.pending_count, 0),
+        dead_letter_count=None,
+    )
+
+
+PERFORMERS: Performers = {
+    DetailStream: detail_stream,
+    InspectStream: inspect_stream,
+    Observe: observe,
+}

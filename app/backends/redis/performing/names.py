@@ -37,7 +37,21 @@ async def first_names(
     after: bytes | None = None,
     only: NameFilter | None = None,
 ) -> list[bytes]:
-    """Return the first names in byte order. No more names than these are kept meanwhile.
+    """Return the first names in byte order. See `first_names_of`."""
+    return (await first_names_of(client, limit, prefix, after, only))[0]
+
+
+async def first_names_of(
+    client: Client,
+    limit: int | None,
+    prefix: bytes = b"",
+    after: bytes | None = None,
+    only: NameFilter | None = None,
+) -> tuple[list[bytes], int]:
+    """Return the first names in byte order, and how many there are in all.
+
+    No more names than these are kept meanwhile. A server that changes the size of its table may
+    show a stream twice. Then it counts twice.
 
     Args:
         client: sends the commands.
@@ -47,11 +61,14 @@ async def first_names(
         only: which may be shown; None: all.
     """
     kept: set[bytes] = set()
+    count = 0
     async for names in _pages(client, prefix, only):
-        kept.update(name for name in names if after is None or name > after)
+        following = [name for name in names if after is None or name > after]
+        count += len(following)
+        kept.update(following)
         if limit is not None and len(kept) > limit + _KEYS_AT_ONCE:
             kept = set(nsmallest(limit, kept))
-    return sorted(kept) if limit is None else nsmallest(limit, kept)
+    return (sorted(kept) if limit is None else nsmallest(limit, kept)), count
 
 
 async def _pages(

@@ -93,8 +93,8 @@ async def test_the_hub_answers_for_all_and_asks_the_engine_as_well() -> None:
         for member in (*members, engine):
             member.on_question("count", partial(answer, member.number))
 
-        async def total(within_s: float) -> bytes:
-            answers = await hub.ask_all("count", within_s)
+        async def total(body: bytes, within_s: float) -> bytes:
+            answers = await hub.ask_all("count", body, within_s)
             return b",".join(answers[number] for number in sorted(answers))
 
         hub.on_question("count", total)

@@ -1,0 +1,77 @@
+"""Observer: measures streams and groups now and then, the first ones by name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from headgate.app.backends.port import Backend
+from headgate.app.measuring.sample import ObservedStreams
+from headgate.engine.clock import Clock
+from headgate.engine.errors import StreamError
+from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.streams import Observe
+
+
+class ObserverOptions(NamedTuple):
+    """What is observed, and how often."""
+
+    patterns: Sequence[str] = ("*",)  # names, and beginnings of names with `*`
+    limit: int = 200  # streams and groups together
+    every_s: float = 1.0
+
+
+class Observer:
+    """Measures streams and groups of a backend. Of several processes only one does so."""
+
+    def __init__(self, backend: Backend, options: ObserverOptions, clock: Clock) -> None:
+        """Get ready; nothing is measured until it is wanted."""
+        self._backend = backend
+        self._request = Observe(options.limit, only=filter_of(options.patterns))
+        self._every_s = options.every_s
+        self._clock = clock
+        self._is_wanted = asyncio.Event()
+        self._news: ObservedStreams | None = None
+
+    def want(self, *, is_wanted: bool) -> None:
+        """Begin or stop to measure."""
+        if is_wanted:
+            self._is_wanted.set()
+        else:
+            self._is_wanted.clear()
+            self._news = None
+
+    def take(self) -> ObservedStreams | None:
+        """Return what was measured last; None if it was taken before."""
+        news, self._news = self._news, None
+        return news
+
+    async def run(self) -> None:
+        """Measure until cancelled."""
+        while self._request.limit:
+            await self._is_wanted.wait()
+            with suppress(StreamError):  # the next time is not far
+                await self._observe()
+            await asyncio.sleep(self._every_s)
+
+    async def _observe(self) -> None:
+        observation = await self._backend.perform(self._request)
+        streams = observation.streams
+        if self._is_wanted.is_set():
+            self._news = ObservedStreams(
+                self._clock.monotonic_ms(),
+                streams,
+                observation.streams_left_out,
+                sum(stream.groups_left_out for stream in streams),
+            )
+
+
+def filter_of(patterns: Sequence[str]) -> NameFilter | None:
+    """Return which names patterns match; None: all."""
+    if "*" in patterns:
+        return None
+    names = frozenset(each.encode() for each in patterns if not each.endswith("*"))
+    prefixes = tuple(each[:-1].encode() for each in patterns if each.endswith("*"))
+    return NameFilter(names, prefixes)

@@ -1,0 +1,172 @@
+"""Recorder: keeps the history of the gateway, of its streams and of its groups.
+
+Once a second it gathers a sample of each process. There is one recorder in a gateway: in the only
+process, or in the supervisor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Final, Protocol
+
+import msgspec
+
+from headgate.app.measuring import series
+from headgate.app.measuring.history import History, Step
+from headgate.app.measuring.sample import NOTHING, Growth, ObservedStreams, Sample
+from headgate.app.measuring.series import Values
+from headgate.app.runtime.turns import Turn
+from headgate.engine.clock import Clock
+from headgate.engine.replies import ObservedGroup, ObservedStream
+
+HISTORY: Final = "history"
+"""Topic of the question for a part of it."""
+
+_STALE_MS_MIN: Final = 3000
+_STALE_SHARE: Final = 3
+"""What was observed holds for so many times as long as it took from one observation to the next."""
+
+Subject = tuple[bytes, bytes | None]
+"""A stream, or a group of it."""
+
+
+class Question(msgspec.Struct, frozen=True, array_like=True):
+    """Which part of the history is wanted."""
+
+    step: Step
+    after_ms: int
+    stream: bytes | None = None  # None: the gateway
+    group: bytes | None = None  # None: the stream itself
+
+
+class Answer(msgspec.Struct, array_like=True):
+    """A part of the history: for each time a value of each series; NaN: unknown."""
+
+    step_ms: int
+    times_ms: list[int]
+    series: dict[str, list[float]]
+    is_observed: bool
+
+
+class HistoryReader(Protocol):
+    """Whoever has the history, or asks the process that has it."""
+
+    async def read(self, question: Question) -> Answer:
+        """Return a part of the history.
+
+        Raises:
+            Unavailable: the process that has it does not answer.
+        """
+        ...
+
+
+class _Observed:
+    """One subject: its history, and what it is like until it is observed again."""
+
+    __slots__ = ("history", "values")
+
+    def __init__(self, subject: Subject) -> None:
+        is_stream = subject[1] is None
+        names = series.STREAM if is_stream else series.GROUP
+        self.history = History(names, frozenset() if is_stream else series.GROUP_LARGEST)
+        self.values: Values = {}
+
+
+class Recorder:
+    """The history, in memory."""
+
+    def __init__(self, gather: Callable[[], Awaitable[Mapping[int, Sample]]], clock: Clock) -> None:
+        """Begin with nothing.
+
+        Args:
+            gather: returns a sample of each process, by its number.
+            clock: dates the rows, and measures how far they are apart.
+        """
+        self.observed = NOTHING  # the last that is known
+        self._gather = gather
+        self._clock = clock
+        self._samples: Mapping[int, Sample] | None = None
+        self._at_ms = 0  # on the clock of durations, when they were taken
+        self._gateway = History(series.GATEWAY, series.GATEWAY_LARGEST)
+        self._subjects: dict[Subject, _Observed] = {}
+        self._valid_ms = 0  # how long what was observed holds
+
+    async def run(self) -> None:
+        """Record until cancelled, at the beginning of each second."""
+        while True:
+            await asyncio.sleep(1 - self._clock.wall_ms() % 1000 / 1000)
+            await self.record()
+
+    async def record(self) -> None:
+        """Record what is now."""
+        samples = await self._gather()
+        time_ms, at_ms = self._clock.wall_ms(), self._clock.monotonic_ms()
+        before, over_ms = self._samples, at_ms - self._at_ms
+        self._samples, self._at_ms = samples, at_ms
+        if before is not None and over_ms > 0:
+            growth = Growth.between(before, samples)
+            self._gateway.add(time_ms, series.of_gateway(growth, over_ms / 1000))
+        for sample in samples.values():
+            if sample.observed is not None:
+                self._note(sample.observed)
+        if at_ms > self.observed.at_ms + self._valid_ms:
+            self._forget_values()
+        turn = Turn()
+        for subject in list(self._subjects.values()):
+            subject.history.add(time_ms, subject.values)
+            await turn.pause()
+
+    async def read(self, question: Question) -> Answer:
+        """Return a part of the history."""
+        return self.answer(question)
+
+    def answer(self, question: Question) -> Answer:
+        """Return a part of the history, at once."""
+        step, after_ms = question.step, question.after_ms
+        if question.stream is None:
+            return Answer(step.duration_ms, *self._gateway.after(after_ms, step), is_observed=True)
+        subject = self._subjects.get((question.stream, question.group))
+        if subject is None:
+            names = series.STREAM if question.group is None else series.GROUP
+            return Answer(step.duration_ms, [], {name: [] for name in names}, is_observed=False)
+        columns = subject.history.after(after_ms, step)
+        return Answer(step.duration_ms, *columns, is_observed=True)
+
+    def _note(self, observed: ObservedStreams) -> None:
+        """Take what was observed; what is no longer observed is forgotten."""
+        before = dict(_measures(self.observed))
+        apart_ms = observed.at_ms - self.observed.at_ms
+        self._valid_ms = max(_STALE_MS_MIN, _STALE_SHARE * apart_ms if before else 0)
+        self.observed = observed
+        subjects: dict[Subject, _Observed] = {}
+        for subject, now in _measures(observed):
+            kept = self._subjects.get(subject) or _Observed(subject)
+            kept.values = _values_of(now, before.get(subject), apart_ms / 1000)
+            subjects[subject] = kept
+        self._subjects = subjects
+
+    def _forget_values(self) -> None:
+        self.observed = NOTHING
+        for subject in self._subjects.values():
+            subject.values = {}
+
+
+def _measures(
+    observed: ObservedStreams,
+) -> Iterator[tuple[Subject, ObservedStream | ObservedGroup]]:
+    for stream in observed.streams:
+        yield (stream.name, None), stream
+        for group in stream.groups:
+            yield (stream.name, group.name), group
+
+
+def _values_of(
+    now: ObservedStream | ObservedGroup,
+    before: ObservedStream | ObservedGroup | None,
+    over_s: float,
+) -> Values:
+    if isinstance(now, ObservedStream):
+        earlier = before if isinstance(before, ObservedStream) else None
+        return series.of_stream(now, earlier, over_s)
+    return series.of_group(now, before if isinstance(before, ObservedGroup) else None, over_s)

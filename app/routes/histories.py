@@ -1,0 +1,169 @@
+"""Histories: what the gateway, its streams and its groups were like, and are right now."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from math import isnan
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from msgspec.structs import replace
+
+from headgate.app.auth.access import Access
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.needs import needs
+from headgate.app.http.dependencies import AccessDep, Gateway, GroupDep, StreamDep, gateway_of
+from headgate.app.http.event_stream import EVENT_STREAM, HEARTBEAT, Draining, EventStream
+from headgate.app.http.json_arrays import json_answer
+from headgate.app.http.operation import Operation, path_of
+from headgate.app.http.parameters import pure
+from headgate.app.live.event import event
+from headgate.app.measuring.history import Step
+from headgate.app.measuring.recorder import Answer, Question
+from headgate.app.wire.problems import GatewayError, problem_of, responses
+from headgate.app.wire.schemas.histories import (
+    GatewayHistory,
+    GatewaySample,
+    GroupHistory,
+    StreamHistory,
+)
+from headgate.engine.errors import StreamError
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.requests.groups import DescribeGroup
+from headgate.engine.requests.streams import DescribeStream
+
+admin = APIRouter(prefix="/v1/admin", tags=["Operations"], route_class=Operation)
+router = APIRouter(prefix="/v1/streams/{stream}", tags=["Operations"], route_class=Operation)
+
+_ANSWERS = responses("invalid_request", "unavailable")
+_SAMPLE_S = 1.0
+
+
+@pure
+def asked_part(
+    step: Annotated[
+        Step, Query(description="`second`: 15 minutes; `minute`: a day.")
+    ] = Step.SECOND,
+    after_ms: Annotated[
+        int, Query(ge=0, le=COUNT_MAX, description="Only what is later than this unix time.")
+    ] = 0,
+) -> Question:
+    """Return which part of a history is asked for."""
+    return Question(step, after_ms)
+
+
+QuestionDep = Annotated[Question, Depends(asked_part)]
+
+
+@admin.get(
+    "/history",
+    operation_id="readGatewayHistory",
+    response_model=GatewayHistory,
+    responses=_ANSWERS,
+)
+@needs(Verb.ADMIN)
+async def gateway_history(request: Request, question: QuestionDep) -> Response:
+    """Tell what the gateway was like, all its processes together.
+
+    A row of a minute has the means of its seconds; of `request_ms_p99`, `fsync_ms_p99` and
+    `loop_delay_ms` it has the largest value.
+    """
+    return _gateway_answer(await gateway_of(request).history.read(question))
+
+
+@admin.get(
+    "/history/events",
+    operation_id="followGatewayHistory",
+    response_class=EventStream,
+    status_code=200,
+    responses=EVENT_STREAM | responses("invalid_request", "too_many_connections"),
+)
+@needs(Verb.ADMIN, by_url=True)
+async def gateway_events(request: Request, access: AccessDep) -> EventStream:
+    """Send what the gateway is like, once a second: events `sample {time_ms, values}`.
+
+    `values` has the names of the series of `GET /v1/admin/history`. The last events are `draining`
+    or `problem`.
+    """
+    gateway = gateway_of(request)
+    access = gateway.connected(access)
+    return EventStream(_samples(gateway, access, path_of(request.scope)), gateway.limits)
+
+
+@router.get(
+    "/history",
+    operation_id="readStreamHistory",
+    response_model=StreamHistory,
+    responses=_ANSWERS | responses("stream_not_found"),
+)
+@needs(Verb.READ, Verb.MANAGE)
+async def stream_history(
+    request: Request, access: AccessDep, stream: StreamDep, question: QuestionDep
+) -> Response:
+    """Tell what a stream was like, if it is observed."""
+    await access.perform(DescribeStream(stream))
+    question = replace(question, stream=stream)
+    return _answer(await gateway_of(request).history.read(question))
+
+
+@router.get(
+    "/groups/{group}/history",
+    operation_id="readGroupHistory",
+    response_model=GroupHistory,
+    responses=_ANSWERS | responses("stream_not_found", "group_not_found"),
+)
+@needs(Verb.READ, Verb.CONSUME, Verb.MANAGE)
+async def group_history(
+    request: Request, access: AccessDep, stream: StreamDep, group: GroupDep, question: QuestionDep
+) -> Response:
+    """Tell what a group was like, if it is observed.
+
+    A row of a minute has the means of its seconds; of `oldest_pending_ms` the largest value.
+    """
+    await access.perform(DescribeGroup(stream, group))
+    question = replace(question, stream=stream, group=group)
+    return _answer(await gateway_of(request).history.read(question))
+
+
+def _gateway_answer(answer: Answer) -> Response:
+    return json_answer(
+        {"step_ms": answer.step_ms, "times_ms": answer.times_ms, "series": answer.series}
+    )
+
+
+def _answer(answer: Answer) -> Response:
+    return json_answer(
+        {
+            "step_ms": answer.step_ms,
+            "times_ms": answer.times_ms,
+            "observed": answer.is_observed,
+            "series": answer.series,
+        }
+    )
+
+
+async def _samples(gateway: Gateway, access: Access, path: str) -> AsyncGenerator[bytes, None]:
+    """Yield an event for each row of the history that is new, until the connection has to end."""
+    ended = asyncio.ensure_future(gateway.wait_connection_end(access.principal))
+    try:
+        with gateway.metrics.connection("sse"), access.usage.connections.held():
+            after_ms = 0
+            while not ended.done():
+                rows = await gateway.history.read(Question(Step.SECOND, after_ms))
+                if rows.times_ms:
+                    after_ms = rows.times_ms[-1]
+                yield event("sample", _newest(rows)) if rows.times_ms else HEARTBEAT
+                await asyncio.wait([ended], timeout=_SAMPLE_S)
+            await ended
+            yield event("draining", Draining(reconnect_after_ms=gateway.reconnect_after_ms()))
+    except (StreamError, GatewayError) as error:
+        yield event("problem", problem_of(error, path))
+    finally:
+        ended.cancel()
+
+
+def _newest(rows: Answer) -> GatewaySample:
+    values = {name: values[-1] for name, values in rows.series.items()}
+    return GatewaySample(
+        time_ms=rows.times_ms[-1],
+        values={name: None if isnan(value) else value for name, value in values.items()},
+    )
