@@ -8,7 +8,21 @@ from typing import Generic, TypeVar
 from fastapi.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from headgate.app.wire.schemas.limits import ConnectionLimits
+
 T = TypeVar("T")
+
+HEARTBEAT = b": heartbeat\n\n"
+"""A comment among events: nothing is new."""
+
+EVENT_STREAM: dict[int | str, dict[str, object]] = {
+    200: {
+        "description": "Events, without end.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+
+_EVENT_HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 
 
 async def merged(*sources: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
@@ -149,3 +163,18 @@ class PatientResponse(StreamingResponse):
         async with aclosing(self._parts):
             with suppress(BrokenOff):
                 await super().stream_response(send_in_time)
+
+
+class EventStream(PatientResponse):
+    """A response of events."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncGenerator[bytes, None], limits: ConnectionLimits) -> None:
+        """Send `events` until they or the client end."""
+        super().__init__(
+            events,
+            media_type=self.media_type,
+            patience_ms=limits.send_ms_max,
+            headers=_EVENT_HEADERS,
+        )

@@ -14,7 +14,7 @@ import msgspec
 
 from headgate.app.measuring import series
 from headgate.app.measuring.history import History, Step
-from headgate.app.measuring.sample import NOTHING, Growth, ObservedStreams, Sample
+from headgate.app.measuring.sample import NOTHING, ObservedStreams, Sample, SampleGrowth
 from headgate.app.measuring.series import Values
 from headgate.app.runtime.turns import Turn
 from headgate.engine.clock import Clock
@@ -31,7 +31,7 @@ Subject = tuple[bytes, bytes | None]
 """A stream, or a group of it."""
 
 
-class Question(msgspec.Struct, frozen=True, array_like=True):
+class HistoryQuestion(msgspec.Struct, frozen=True, array_like=True):
     """Which part of the history is wanted."""
 
     step: Step
@@ -40,7 +40,7 @@ class Question(msgspec.Struct, frozen=True, array_like=True):
     group: bytes | None = None  # None: the stream itself
 
 
-class Answer(msgspec.Struct, array_like=True):
+class HistoryPart(msgspec.Struct, array_like=True):
     """A part of the history: for each time a value of each series; NaN: unknown."""
 
     step_ms: int
@@ -52,7 +52,7 @@ class Answer(msgspec.Struct, array_like=True):
 class HistoryReader(Protocol):
     """Whoever has the history, or asks the process that has it."""
 
-    async def read(self, question: Question) -> Answer:
+    async def read(self, question: HistoryQuestion) -> HistoryPart:
         """Return a part of the history.
 
         Raises:
@@ -105,7 +105,7 @@ class Recorder:
         before, over_ms = self._samples, at_ms - self._at_ms
         self._samples, self._at_ms = samples, at_ms
         if before is not None and over_ms > 0:
-            growth = Growth.between(before, samples)
+            growth = SampleGrowth.between(before, samples)
             self._gateway.add(time_ms, series.of_gateway(growth, over_ms / 1000))
         for sample in samples.values():
             if sample.observed is not None:
@@ -117,21 +117,25 @@ class Recorder:
             subject.history.add(time_ms, subject.values)
             await turn.pause()
 
-    async def read(self, question: Question) -> Answer:
+    async def read(self, question: HistoryQuestion) -> HistoryPart:
         """Return a part of the history."""
         return self.answer(question)
 
-    def answer(self, question: Question) -> Answer:
+    def answer(self, question: HistoryQuestion) -> HistoryPart:
         """Return a part of the history, at once."""
         step, after_ms = question.step, question.after_ms
         if question.stream is None:
-            return Answer(step.duration_ms, *self._gateway.after(after_ms, step), is_observed=True)
+            return HistoryPart(
+                step.duration_ms, *self._gateway.after(after_ms, step), is_observed=True
+            )
         subject = self._subjects.get((question.stream, question.group))
         if subject is None:
             names = series.STREAM if question.group is None else series.GROUP
-            return Answer(step.duration_ms, [], {name: [] for name in names}, is_observed=False)
+            return HistoryPart(
+                step.duration_ms, [], {name: [] for name in names}, is_observed=False
+            )
         columns = subject.history.after(after_ms, step)
-        return Answer(step.duration_ms, *columns, is_observed=True)
+        return HistoryPart(step.duration_ms, *columns, is_observed=True)
 
     def _note(self, observed: ObservedStreams) -> None:
         """Take what was observed; what is no longer observed is forgotten."""

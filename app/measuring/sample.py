@@ -47,7 +47,7 @@ decode_observer = msgspec.msgpack.Decoder(int).decode
 """The question for a sample says which process is to observe streams and groups."""
 
 
-class Growth(msgspec.Struct):
+class SampleGrowth(msgspec.Struct):
     """What the processes of a gateway have done between two moments, and have now."""
 
     counts: dict[str, float]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from headgate.app.measuring.quantiles import quantile
-from headgate.app.measuring.sample import Growth
+from headgate.app.measuring.sample import SampleGrowth
 from headgate.engine.buckets import SECONDS
 from headgate.engine.replies import ObservedGroup, ObservedStream
 
@@ -49,7 +49,7 @@ GROUP: Final = (
 GROUP_LARGEST: Final = frozenset({"oldest_pending_ms"})
 
 
-def of_gateway(growth: Growth, over_s: float) -> Values:
+def of_gateway(growth: SampleGrowth, over_s: float) -> Values:
     """Return what the gateway is like, from what it has done in so many seconds."""
     values: Values = {name: growth.present.get(name) for name in PRESENT}
     for name in RATES:

@@ -6,16 +6,16 @@ from typing import Final
 
 import msgspec
 
-from headgate.app.measuring.recorder import HISTORY, Answer, Question
+from headgate.app.measuring.recorder import HISTORY, HistoryPart, HistoryQuestion
 from headgate.app.runtime.siblings import Siblings
 from headgate.engine.errors import Unavailable
 
 _WITHIN_S: Final = 5.0
 
 encode_question = msgspec.msgpack.Encoder().encode
-decode_question = msgspec.msgpack.Decoder(Question).decode
+decode_question = msgspec.msgpack.Decoder(HistoryQuestion).decode
 encode_answer = msgspec.msgpack.Encoder().encode
-_decode_answer = msgspec.msgpack.Decoder(Answer).decode
+_decode_answer = msgspec.msgpack.Decoder(HistoryPart).decode
 
 
 class SharedHistory:
@@ -25,7 +25,7 @@ class SharedHistory:
         """Ask over what connects the processes."""
         self._siblings = siblings
 
-    async def read(self, question: Question) -> Answer:
+    async def read(self, question: HistoryQuestion) -> HistoryPart:
         """Return a part of the history.
 
         Raises:

@@ -22,9 +22,9 @@ from headgate.app.http.dependencies import (
     check_at_most,
     gateway_of,
 )
-from headgate.app.http.event_stream import EVENT_STREAM, HEARTBEAT, Draining, EventStream
 from headgate.app.http.operation import Operation, path_of
 from headgate.app.http.parameters import pure
+from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream
 from headgate.app.live import followed
 from headgate.app.live.event import delivery_events, entry_events, event
 from headgate.app.live.group_subscription import GroupSubscription
@@ -33,6 +33,7 @@ from headgate.app.live.subscription import StreamSubscription, Subscription
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
+from headgate.app.wire.schemas.operations import Draining
 from headgate.app.wire.schemas.policies import OnDisconnect
 from headgate.app.wire.schemas.reads import Gap
 from headgate.app.wire.schemas.values import IdText

@@ -12,13 +12,13 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.http.dependencies import AccessDep, Gateway, GroupDep, StreamDep, gateway_of
-from headgate.app.http.event_stream import EVENT_STREAM, HEARTBEAT, Draining, EventStream
 from headgate.app.http.json_arrays import json_answer
 from headgate.app.http.operation import Operation, path_of
 from headgate.app.http.parameters import pure
+from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream
 from headgate.app.live.event import event
 from headgate.app.measuring.history import Step
-from headgate.app.measuring.recorder import Answer, Question
+from headgate.app.measuring.recorder import HistoryPart, HistoryQuestion
 from headgate.app.wire.problems import GatewayError, problem_of, responses
 from headgate.app.wire.schemas.histories import (
     GatewayHistory,
@@ -26,6 +26,7 @@ from headgate.app.wire.schemas.histories import (
     GroupHistory,
     StreamHistory,
 )
+from headgate.app.wire.schemas.operations import Draining
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.requests.groups import DescribeGroup
@@ -46,12 +47,12 @@ def asked_part(
     after_ms: Annotated[
         int, Query(ge=0, le=COUNT_MAX, description="Only what is later than this unix time.")
     ] = 0,
-) -> Question:
+) -> HistoryQuestion:
     """Return which part of a history is asked for."""
-    return Question(step, after_ms)
+    return HistoryQuestion(step, after_ms)
 
 
-QuestionDep = Annotated[Question, Depends(asked_part)]
+QuestionDep = Annotated[HistoryQuestion, Depends(asked_part)]
 
 
 @admin.get(
@@ -124,13 +125,13 @@ async def group_history(
     return _answer(await gateway_of(request).history.read(question))
 
 
-def _gateway_answer(answer: Answer) -> Response:
+def _gateway_answer(answer: HistoryPart) -> Response:
     return json_answer(
         {"step_ms": answer.step_ms, "times_ms": answer.times_ms, "series": answer.series}
     )
 
 
-def _answer(answer: Answer) -> Response:
+def _answer(answer: HistoryPart) -> Response:
     return json_answer(
         {
             "step_ms": answer.step_ms,
@@ -148,7 +149,7 @@ async def _samples(gateway: Gateway, access: Access, path: str) -> AsyncGenerato
         with gateway.metrics.connection("sse"), access.usage.connections.held():
             after_ms = 0
             while not ended.done():
-                rows = await gateway.history.read(Question(Step.SECOND, after_ms))
+                rows = await gateway.history.read(HistoryQuestion(Step.SECOND, after_ms))
                 if rows.times_ms:
                     after_ms = rows.times_ms[-1]
                 yield event("sample", _newest(rows)) if rows.times_ms else HEARTBEAT
@@ -161,7 +162,7 @@ async def _samples(gateway: Gateway, access: Access, path: str) -> AsyncGenerato
         ended.cancel()
 
 
-def _newest(rows: Answer) -> GatewaySample:
+def _newest(rows: HistoryPart) -> GatewaySample:
     values = {name: values[-1] for name, values in rows.series.items()}
     return GatewaySample(
         time_ms=rows.times_ms[-1],

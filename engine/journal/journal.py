@@ -122,8 +122,7 @@ class Journal:
             chance: where the salts of segments come from; the system's unless given.
             on_event: is called with what happens, for the log.
         """
-        self.position = position
-        self.durable_position = position
+        self.position = self.durable_position = position
         self._disk = disk
         self._policy = policy
         self._rewriter = rewriter
@@ -158,8 +157,8 @@ class Journal:
         self._rotation: asyncio.Future[int] | None = None  # asked for, with what it will close
         self._sync_began_s: float | None = None
         self._sync_ended = asyncio.Event()
-        self.syncs = Buckets(SECONDS)  # how long they took
-        self.commits = Buckets(COUNTS)  # how many records were written together
+        # How long syncs took, and how many records were written together.
+        self.syncs, self.commits = Buckets(SECONDS), Buckets(COUNTS)
         self._tasks: asyncio.TaskGroup | None = None  # while `run` lasts
         self._rewriting: asyncio.Task[None] | None = None
         self._rewrite_count = 0

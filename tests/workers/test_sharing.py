@@ -8,7 +8,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -130,6 +130,39 @@ async def test_metrics_are_those_of_all_processes_and_never_fall(tmp_path: Path)
     assert after.get('headgate_connections{transport="sse"}', 0) == 0
     assert before["headgate_journal_position"] == 3
     assert after['headgate_process_restarts_total{role="worker"}'] == 1
+
+
+async def test_the_history_is_that_of_all_processes_and_survives_each_of_them(
+    tmp_path: Path,
+) -> None:
+    gateway = await Gateway.start(tmp_path, TWO)
+    async with pair(gateway) as (_, first, second):
+        for client in (first, second):
+            await client.request("POST", ENTRIES, ENTRY)
+        before = await history_until(second, "/v1/streams/orders/history", "length", 2)
+        kill(gateway, WORKERS[0])
+        kill(gateway, "engine")
+        async with asyncio.timeout(WITHIN_S):
+            while (await second.request("POST", ENTRIES, ENTRY)).status != 201:
+                await asyncio.sleep(0.1)
+        after = await history_until(second, "/v1/streams/orders/history", "length", 3)
+        total = await history_until(second, "/v1/admin/history", "waiters", 0)
+        shown = await metrics(second)
+    await gateway.stop()
+
+    assert before["times_ms"][0] in after["times_ms"]
+    assert sum(each or 0 for each in total["series"]["requests"]) > 2
+    assert shown['headgate_stream_entries{messaging_destination_name="orders"}'] == 3
+
+
+async def history_until(client: Client, path: str, name: str, value: float) -> Any:
+    """Read a history until a series ends with a value; returns the history."""
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            answer = await client.request("GET", path)
+            if answer.status == 200 and answer.value["series"][name][-1:] == [value]:
+                return answer.value
+            await asyncio.sleep(0.1)
 
 
 async def until_known(client: Client) -> None:

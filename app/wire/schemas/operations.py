@@ -37,3 +37,9 @@ class JournalState(BaseModel):
     def of(cls, status: EngineJournalStatus) -> Self:
         """Return what the journal says of itself."""
         return cls.model_validate(status._asdict())
+
+
+class Draining(BaseModel):
+    """The connection is about to end; come back after so long."""
+
+    reconnect_after_ms: int

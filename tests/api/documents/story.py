@@ -12,6 +12,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -22,12 +23,18 @@ from fastapi import FastAPI
 from pydantic import SecretStr
 
 from headgate.app.backends.embedded import EmbeddedBackend
+from headgate.app.backends.port import Backend
 from headgate.app.http.operation import ARROW
 from headgate.app.main import create_app, open_credentials
+from headgate.app.measuring.recorder import Recorder as HistoryRecorder
+from headgate.app.measuring.sample import ObservedStreams, Sample
+from headgate.app.measuring.series import CPU, LOOP_DELAY, PRESENT, RATES, REQUEST, SYNC
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
+from headgate.engine.buckets import SECONDS
 from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.requests.streams import Observe
 
 EXAMPLES = Path(__file__).parents[3] / "app" / "examples.json"
 
@@ -59,6 +66,7 @@ class Recorder:
     http: httpx.AsyncClient
     clock: StoryClock
     paths: dict[str, dict[str, Any]]
+    history: HistoryRecorder
     exchanges: dict[str, Any] = field(default_factory=dict)
 
     async def ask(
@@ -108,7 +116,7 @@ class Recorder:
             text = ""
             async for part in response.aiter_text():
                 text += part
-                if "event: caught_up" in text and text.endswith("\n\n"):
+                if re.search("event: (caught_up|sample)", text) and text.endswith("\n\n"):
                     break
             text = re.sub(r"retry: \d+", "retry: 2000", text)
             return httpx.Response(response.status_code, text=text, headers={"content-type": _SSE})
@@ -142,6 +150,7 @@ async def played(data_dir: Path) -> dict[str, Any]:
         await _groups(story)
         await _bulk(story)
         await _redis_words(story)
+        await _histories(story)
         await _the_end(story)
         exchanges = story.exchanges
     async with _gateway(Settings(data_dir=data_dir, **OF_THE_MACHINE), None) as story:
@@ -244,6 +253,15 @@ async def _redis_words(story: Recorder) -> None:
     await story.ask("POST", "/v1/commands/XADD/orders/*/sku/101")
 
 
+async def _histories(story: Recorder) -> None:
+    for _ in range(2):
+        story.clock.now_ms += 1000
+        await story.history.record()
+    for subject in ("admin", "streams/orders", "streams/orders/groups/billing"):
+        await story.ask("GET", f"/v1/{subject}/history?step=second")
+    await story.ask("GET", "/v1/admin/history/events")
+
+
 async def _the_end(story: Recorder) -> None:
     await story.ask("DELETE", "/v1/streams/orders/groups/billing")
     await story.ask("DELETE", "/v1/streams/orders.dead")
@@ -261,11 +279,30 @@ def _app(settings: Settings, clock: StoryClock | None) -> FastAPI:
     return create_app(settings, backend, open_credentials(settings, clock))
 
 
+async def _sampled(backend: Backend, clock: StoryClock) -> dict[int, Sample]:
+    """Return what a gateway with some load would say of itself."""
+    observed = await backend.perform(Observe(limit=10))
+    seconds = (clock.now_ms - _START_MS) / 1000
+    times = [int(seconds * count) for count in (400, 90, 8, 2)]
+    buckets = times + [0] * (len(SECONDS) + 1 - len(times))
+    return {
+        0: Sample(
+            {**dict.fromkeys(RATES, 500 * seconds), "refused": 0, "failed": 0, CPU: 0.1 * seconds},
+            dict.fromkeys(PRESENT, 16),
+            {LOOP_DELAY: 0.0025},
+            {REQUEST: buckets, SYNC: buckets},
+            ObservedStreams(clock.now_ms, observed.streams, 0, 0),
+        )
+    }
+
+
 @asynccontextmanager
 async def _gateway(settings: Settings, clock: StoryClock | None) -> AsyncIterator[Recorder]:
     """Run a gateway that always does the same while the context lasts."""
     app = await asyncio.to_thread(_app, settings, clock)
-    app.state.gateway = replace(app.state.gateway, random=random.Random(1))
+    clock = clock or StoryClock()
+    history = HistoryRecorder(partial(_sampled, app.state.gateway.backend, clock), clock)
+    app.state.gateway = replace(app.state.gateway, random=random.Random(1), history=history)
     listening = socket.create_server(("127.0.0.1", 0))
     server = Server(app, settings)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
@@ -273,7 +310,7 @@ async def _gateway(settings: Settings, clock: StoryClock | None) -> AsyncIterato
     async with httpx.AsyncClient(base_url=url, timeout=30) as http:
         try:
             document = await asyncio.to_thread(app.openapi)
-            yield Recorder(http, clock or StoryClock(), document["paths"])
+            yield Recorder(http, clock, document["paths"], history)
         finally:
             server.should_exit = True
             await serving

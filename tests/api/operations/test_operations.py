@@ -99,13 +99,28 @@ async def test_metrics_count_who_waits() -> None:
     assert sample(later, "headgate_tasks") < sample(metrics, "headgate_tasks")
 
 
-async def test_what_a_client_calls_its_streams_is_no_label() -> None:
-    async with running(Settings()) as live:
+async def test_what_a_client_asks_for_is_no_label() -> None:
+    async with running(Settings(observe=["other*"])) as live:
         await live.append("a-stream-of-mine", "1")
         await live.http.get("/a-path-of-mine")
         metrics = (await live.http.get("/metrics")).text
 
     assert "of-mine" not in metrics
+
+
+async def test_long_polls_and_streams_are_counted_and_not_timed() -> None:
+    async with running(Settings()) as live:
+        await live.append("orders", "1")
+        await live.http.get(f"{ORDERS}/entries?after=$&wait_ms=1")
+        await live.http.get(f"{ORDERS}/entries?after=0")
+        async with live.http.stream("GET", f"{ORDERS}/events"):
+            pass
+        metrics = (await live.http.get("/metrics")).text
+
+    polls = '{operation="readEntries",status="200"}'
+    assert sample(metrics, f"headgate_requests_total{polls}") == 2
+    assert sample(metrics, 'headgate_request_seconds_count{operation="readEntries"}') == 1
+    assert sample(metrics, 'headgate_request_seconds_count{operation="followStream"}') == 0
 
 
 # Documents

@@ -309,7 +309,9 @@ async def test_a_dead_letter_appears_and_is_settled_in_one_record(engine: Driver
         commands.EntriesAdded,
         commands.EntriesAcked,
     ]
-    assert last_record(engine)[-1] == commands.EntriesAcked(S, G, [entry_id(1), entry_id(2)])
+    assert last_record(engine)[-1] == commands.EntriesAcked(
+        S, G, [entry_id(1), entry_id(2)], are_dead_letters=True
+    )
 
 
 async def test_what_cannot_work_is_a_dead_letter_at_once(engine: Driver) -> None:

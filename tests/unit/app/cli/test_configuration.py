@@ -42,11 +42,11 @@ def test_a_flag_takes_a_list_as_well() -> None:
 
 _ANY_TEXT = frozenset(
     {
-        *("host", "jwt_audience", "jwt_issuer", "jwt_jwks", "jwt_secret"),
+        *("host", "jwt_audience", "jwt_issuer", "jwt_jwks", "jwt_secret", "observe"),
         *("redis_host", "redis_password", "redis_prefix", "redis_username", "ticket_secret"),
     }
 ) | {name for name, field in Settings.model_fields.items() if "Path" in str(field.annotation)}
-"""Settings that take any text: a folder, a file, a secret; a host is looked up later."""
+"""Settings that take any text: a folder, a file, a secret, a name; a host is looked up later."""
 
 
 @pytest.mark.parametrize("name", sorted(Settings.model_fields))

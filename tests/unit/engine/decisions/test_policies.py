@@ -61,7 +61,7 @@ async def test_what_is_idle_by_the_policy_or_by_the_read_is_dead(
     [made, added, acked] = decision.commands
     assert isinstance(made, StreamCreated)
     assert isinstance(added, EntriesAdded)
-    assert acked == EntriesAcked(S, G, [entry_id(1)])
+    assert acked == EntriesAcked(S, G, [entry_id(1)], are_dead_letters=True)
     values = (S, b"1-0", G, b"1", b"max_deliveries")
     origin = tuple(part for pair in zip(ORIGIN, values, strict=True) for part in pair)
     assert added.entries[0].fields == (b"n", b"1", *origin)
@@ -99,7 +99,7 @@ async def test_of_what_was_given_back_only_what_is_nobodys_and_spent_is_dead(
     for number, mode in [(4, NackMode.FAIL), (3, NackMode.SILENT)]:
         await engine.perform(Nack(S, G, [entry_id(number)], mode, by_policy=False))
     decision = policies.dead_letter(engine.keyspace, S, G, None, engine.clock.now_ms, nacked=ids)
-    assert decision.commands[-1] == EntriesAcked(S, G, [entry_id(4)])
+    assert decision.commands[-1] == EntriesAcked(S, G, [entry_id(4)], are_dead_letters=True)
 
 
 async def test_a_redrive_is_one_step(engine: Driver) -> None:
