@@ -1,15 +1,23 @@
-"""Families: metrics that are made when somebody asks for them."""
+"""Families: metrics that are made when somebody asks for them, and those of every process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import platform
+import time
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import version
 from itertools import accumulate
 
-from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from headgate.app.runtime import machine
 from headgate.engine.buckets import Buckets
+
+BUILD = "headgate_build_info"
+
+_VERSIONS = version("headgate"), platform.python_version()  # read once, from files
 
 
 class Collected(Collector):
@@ -28,3 +36,18 @@ def histogram_of(buckets: Buckets) -> tuple[list[tuple[str, float]], float]:
     """Return the cumulated buckets of a histogram, and the sum of its values."""
     bounds = [*map(floatToGoString, buckets.bounds), "+Inf"]
     return list(zip(bounds, accumulate(buckets.counts), strict=True)), buckets.total
+
+
+def process_families() -> Iterator[Metric]:
+    """Yield what Prometheus wants to know of every process, under the names that it uses."""
+    yield CounterMetricFamily(
+        "process_cpu_seconds", "Time of the processor, user and system.", time.process_time()
+    )
+    yield GaugeMetricFamily(
+        "process_resident_memory_bytes", "Resident memory.", machine.resident_bytes()
+    )
+    build = GaugeMetricFamily(
+        BUILD, "1; the labels say what runs.", None, ["version", "python_version"]
+    )
+    build.add_metric(_VERSIONS, 1)
+    yield build

@@ -14,12 +14,14 @@ import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 
-from headgate.app.runtime.families import Collected
+from headgate.app.runtime.families import BUILD, Collected
 
 METRICS: Final = "metrics"
 """Topic of the question for what a process has counted, or the whole gateway."""
 
-_LARGEST: Final = frozenset({"headgate_loop_delay_longest_seconds", "headgate_memory_bytes_max"})
+_LARGEST: Final = frozenset(
+    {"headgate_loop_delay_longest_seconds", "headgate_memory_bytes_max", BUILD}
+)
 """Gauges that are not added."""
 
 _LASTING: Final = frozenset({"counter", "histogram"})

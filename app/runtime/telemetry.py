@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, M
 from pythonjsonlogger.json import JsonFormatter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headgate.app.runtime.families import Collected, histogram_of
+from headgate.app.runtime.families import Collected, histogram_of, process_families
 from headgate.engine.buckets import SECONDS, Buckets
 from headgate.engine.replies import JournalStatus
 
@@ -96,6 +96,7 @@ class Metrics:
         tasks = Gauge("headgate_tasks", "Tasks of the event loop.", registry=self.registry)
         tasks.set_function(lambda: len(asyncio.all_tasks()))
         self.registry.register(Collected(self._answer_families))
+        self.registry.register(Collected(process_families))
 
     @property
     def connection_count(self) -> int:
@@ -186,7 +187,6 @@ class Metrics:
                 "Free bytes of its disk, when that was last looked at.",
                 lambda: status().free_bytes or 0,
             ),
-            "rewrites": ("Rewrites since the start.", lambda: status().rewrite_count),
             "rewrite_failed": (
                 "1 if the last rewrite did not work.",
                 lambda: status().rewrite_failure is not None,
@@ -195,6 +195,12 @@ class Metrics:
         for name, (text, value) in gauges.items():
             gauge = Gauge(f"headgate_journal_{name}", text, registry=self.registry)
             gauge.set_function(value)
+
+        def rewrites() -> Iterator[Metric]:
+            count = status().rewrite_count
+            yield CounterMetricFamily("headgate_journal_rewrites", "Rewrites done.", count)
+
+        self.registry.register(Collected(rewrites))
 
     def watch_counts(
         self,

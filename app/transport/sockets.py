@@ -3,12 +3,14 @@
 import asyncio
 import logging
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.core import CounterMetricFamily, Metric
 
 from headgate.app.runtime.departures import Departures
+from headgate.app.runtime.families import Collected
 from headgate.app.wire.problems import GatewayError
 
 log = logging.getLogger("headgate")
@@ -74,11 +76,18 @@ class Sockets:
         gauges = {
             "arriving_bytes": ("Of bodies that are not here.", lambda: self._arriving_bytes),
             "unsent_bytes": ("That clients have not taken.", lambda: self._unsent_bytes),
-            "refused": ("Connections refused since the start.", lambda: self._refused_count),
-            "cut_off": ("Slow ones cut off, to make room.", lambda: self._cut_off_count),
         }
         for name, (text, value) in gauges.items():
             Gauge(f"headgate_sockets_{name}", text, registry=registry).set_function(value)
+        registry.register(Collected(self._ended_families))
+
+    def _ended_families(self) -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "headgate_sockets_refused", "Connections refused.", self._refused_count
+        )
+        yield CounterMetricFamily(
+            "headgate_sockets_cut_off", "Slow ones cut off, to make room.", self._cut_off_count
+        )
 
     def has_room(self, count: int) -> bool:
         """Tell whether there may be so many connections; if not, the log says so now and then.

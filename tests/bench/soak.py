@@ -136,7 +136,7 @@ def _sample(crowd: Crowd, at_s: float, process_id: int, metrics: str) -> Sample:
         _counted(metrics, "headgate_connections"),
         _counted(metrics, "headgate_waiters"),
         _counted(metrics, "headgate_tasks"),
-        _counted(metrics, "headgate_journal_rewrites"),
+        _counted(metrics, "headgate_journal_rewrites_total"),
         round(_counted(metrics, "headgate_journal_bytes") / 2**20, 1),
     )
 

@@ -138,7 +138,7 @@ async def _wait(target: Target) -> None:
 
 async def _rewrite(target: Target) -> Answer:
     def done(metrics: bytes) -> bool:
-        return b"headgate_journal_rewrites 0.0" not in metrics
+        return b"headgate_journal_rewrites_total 0.0" not in metrics
 
     answer = await target.client.ask("POST", "/v1/admin/rewrite")
     while not done(await _metrics(target)):

@@ -23,7 +23,7 @@ OPERATIONS = {
     if not operation.path.startswith("/v1/commands")  # see test_command_matrix
 }
 
-SHARED = frozenset({"describeGroup"})
+SHARED = frozenset({"describeGroup", "readGroupHistory"})
 """What is the same for all consumers, so that a grant for one of them is enough."""
 
 NARROWER = {"createTicket": frozenset({"read"})}

@@ -263,7 +263,7 @@ async def test_answers_that_are_not_taken_have_a_bound_together() -> None:
             slower.writer.write(ask)
             await until(lambda: gauge(live, "unsent_bytes") > 0)
             slow.writer.write(ask)
-            await until(lambda: gauge(live, "cut_off") == 1)
+            await until(lambda: gauge(live, "cut_off_total") == 1)
             status, page = await slow.answer()
             assert (status, len(page["entries"])) == (200, 12)
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
@@ -279,7 +279,7 @@ async def test_there_are_no_more_connections_of_any_kind_than_there_may_be() -> 
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await wires[16].asked(GET + b"\r\n")
         wires[0].writer.transport.abort()
-        await until(lambda: gauge(live, "refused") == 1)
+        await until(lambda: gauge(live, "refused_total") == 1)
 
 
 def gauge(live: Live, name: str) -> float:

@@ -1,0 +1,164 @@
+"""Alerts and the dashboard, with a real Prometheus that scrapes a real gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from deploy.local_cluster.server import free_ports
+from tests.crash.gateway import Gateway
+from tests.deploy.test_manifests import DEPLOY, program, run
+
+FOLDER = DEPLOY / "prometheus"
+RULES = FOLDER / "headgate.rules.yml"
+DASHBOARD = json.loads((DEPLOY / "grafana" / "headgate.json").read_text())
+WITHIN_S = 60.0
+
+GROUP = "/v1/streams/orders/groups/billing"
+POLICY = {"max_deliveries": 1, "dead_letter_stream": "dead"}
+
+
+def targets() -> Iterator[tuple[str, str]]:
+    """Yield the title of each panel with each of its queries, for all streams and groups."""
+    for panel in DASHBOARD["panels"]:
+        for target in panel.get("targets", ()):
+            query = re.sub(r"\$(job|instance|stream|group)\b", ".*", target["expr"])
+            yield panel["title"], query.replace("$__rate_interval", "1m")
+
+
+def choices() -> Iterator[tuple[str, str]]:
+    """Yield the query of each list of choices: the series and the label whose values it has."""
+    for variable in DASHBOARD["templating"]["list"]:
+        if variable["type"] == "query":
+            query = re.sub(r"\$\w+", ".*", variable["query"]["query"])
+            match = re.fullmatch(r"label_values\((.+), (\w+)\)", query)
+            assert match is not None, query
+            yield match[1], match[2]
+
+
+def test_the_rules_are_valid_and_do_what_their_tests_say() -> None:
+    promtool = program("promtool")
+    checks = [
+        run(promtool, "check", "rules", RULES),
+        run(promtool, "check", "config", FOLDER / "prometheus.yml"),
+        run(promtool, "test", "rules", FOLDER / "headgate.rules.test.yml"),
+    ]
+    for outcome in checks:
+        assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+def test_every_alert_is_tested() -> None:
+    alerts = re.findall(r"- alert: (\w+)", RULES.read_text())
+    tests = (FOLDER / "headgate.rules.test.yml").read_text()
+    assert alerts
+    assert [name for name in alerts if f"alertname: {name}\n        exp_alerts" not in tests] == []
+
+
+@asynccontextmanager
+async def scraping(gateway: Gateway, folder: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """Run Prometheus as it is deployed, every second; yields a client of it."""
+    for path in FOLDER.glob("*.yml"):
+        shutil.copy(path, folder)
+    config = (folder / "prometheus.yml").read_text()
+    config = config.replace(": 15s", ": 1s").replace(
+        "127.0.0.1:8080", httpx.URL(gateway.url).netloc.decode()
+    )
+    (folder / "prometheus.yml").write_text(config)
+    [port] = free_ports(1)
+    process = await asyncio.create_subprocess_exec(
+        program("prometheus"),
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'tsdb'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as http:
+            yield http
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def work(http: httpx.AsyncClient) -> None:
+    """Append, deliver, acknowledge and fail, until cancelled."""
+    group = {"start": "0", "create_stream": True, "policy": POLICY}
+    assert (await http.put(GROUP, json=group)).status_code == 201
+    while True:
+        await http.post("/v1/streams/orders/entries/batch", json=[{"fields": {"v": "1"}}] * 3)
+        read = (await http.post(f"{GROUP}/read?consumer=ana", json={"limit": 3})).json()
+        acked, failed, held = [entry["id"] for entry in read["entries"]]
+        await http.post(f"{GROUP}/ack", json={"ids": [acked]})
+        await http.post(f"{GROUP}/nack?consumer=ana", json={"ids": [failed]})
+        claim = {"ids": [held], "min_idle_ms": 0}
+        await http.post(f"{GROUP}/claim?consumer=ben", json=claim)
+        await http.get("/v1/streams/nothing")
+        await asyncio.sleep(0.05)
+
+
+async def result_of(prometheus: httpx.AsyncClient, query: str) -> list[Any]:
+    try:
+        answer = await prometheus.get("/api/v1/query", params={"query": query})
+    except httpx.TransportError:  # it is about to start
+        return []
+    if answer.status_code == 503:
+        return []
+    assert answer.status_code == 200, f"{query}: {answer.text}"
+    values = answer.json()["data"]["result"]
+    return [value for value in values if value["value"][1] != "NaN"]
+
+
+async def until_shown(prometheus: httpx.AsyncClient, name: str, query: str) -> list[Any]:
+    """Ask until a query has a result."""
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            while not (result := await result_of(prometheus, query)):
+                await asyncio.sleep(0.2)
+    except TimeoutError:
+        pytest.fail(f"{name}: no data for {query}")
+    return result
+
+
+async def check_metrics(metrics: bytes) -> None:
+    """Let promtool look for names and types that Prometheus would not like."""
+    check = partial(subprocess.run, [program("promtool"), "check", "metrics"], check=False)
+    outcome = await asyncio.to_thread(check, input=metrics, capture_output=True)
+    assert (outcome.returncode, outcome.stderr) == (0, b"")
+
+
+async def test_an_alert_fires_and_every_panel_of_the_dashboard_has_data(tmp_path: Path) -> None:
+    program("prometheus")
+    gateway = await Gateway.start(tmp_path / "data", {"open_metrics": True})
+    async with (
+        httpx.AsyncClient(base_url=gateway.url, timeout=30) as http,
+        scraping(gateway, tmp_path) as prometheus,
+    ):
+        working = asyncio.create_task(work(http))
+        try:
+            fired = 'ALERTS{alertname="HeadgateDeadLetters",alertstate="firing"}'
+            [alert] = await until_shown(prometheus, "alert", fired)
+            for title, query in targets():
+                await until_shown(prometheus, title, query)
+            await check_metrics((await http.get("/metrics")).content)
+            for series, label in choices():
+                chosen = {"match[]": series}
+                answer = await prometheus.get(f"/api/v1/label/{label}/values", params=chosen)
+                assert answer.json()["data"], series
+        finally:
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+    await gateway.stop()
+
+    assert alert["metric"]["messaging_destination_name"] == "orders"
+    assert alert["metric"]["messaging_consumer_group_name"] == "billing"
