@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
-from headgate.app.measuring.table import Columns, Table, largest, mean
+from headgate.app.measuring.table import DatedRows, Table, largest, mean
 
 SECONDS_KEPT: Final = 15 * 60
 MINUTES_KEPT: Final = 24 * 60
@@ -57,7 +57,7 @@ class History:
         self._latest_ms = time_ms
         self._tables[Step.SECOND].add(time_ms, values)
 
-    def after(self, after_ms: int, step: Step) -> Columns:
+    def after(self, after_ms: int, step: Step) -> DatedRows:
         """Return what it was like after a time."""
         return self._tables[step].after(after_ms)
 

@@ -11,15 +11,15 @@ from typing import NamedTuple
 _DIGITS = 3
 
 
-class Columns(NamedTuple):
-    """Rows of a table: their times (unix ms), and for each name a value a row; NaN: unknown."""
+class DatedRows(NamedTuple):
+    """DatedRows of a table: their times (unix ms), and for each name a value a row; NaN: unknown."""
 
     times_ms: list[int]
     series: dict[str, list[float]]
 
 
 class Table:
-    """Rows in order of time. A value takes eight bytes, and so does the time of a row."""
+    """DatedRows in order of time. A value takes eight bytes, and so does the time of a row."""
 
     def __init__(self, names: Iterable[str], rows_max: int) -> None:
         """Begin empty.
@@ -43,12 +43,12 @@ class Table:
             value = values.get(name)
             _put(column, place, nan if value is None else round(value, _DIGITS))
 
-    def after(self, after_ms: int) -> Columns:
+    def after(self, after_ms: int) -> DatedRows:
         """Return the rows that are later than a time."""
         times = self._in_order(self._times)
         start = bisect_right(times, after_ms)
         series = {name: self._in_order(each)[start:] for name, each in self._columns.items()}
-        return Columns(
+        return DatedRows(
             list(map(int, times[start:])), {name: each.tolist() for name, each in series.items()}
         )
 

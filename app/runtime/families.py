@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from importlib.metadata import version
 from itertools import accumulate
 
@@ -16,8 +17,6 @@ from headgate.app.runtime import machine
 from headgate.engine.buckets import Buckets
 
 BUILD = "headgate_build_info"
-
-_VERSIONS = version("headgate"), platform.python_version()  # read once, from files
 
 
 class Collected(Collector):
@@ -38,6 +37,12 @@ def histogram_of(buckets: Buckets) -> tuple[list[tuple[str, float]], float]:
     return list(zip(bounds, accumulate(buckets.counts), strict=True)), buckets.total
 
 
+@cache
+def versions() -> tuple[str, str]:
+    """Return the versions of Headgate and of Python. The first time this reads files."""
+    return version("headgate"), platform.python_version()
+
+
 def process_families() -> Iterator[Metric]:
     """Yield what Prometheus wants to know of every process, under the names that it uses."""
     yield CounterMetricFamily(
@@ -49,5 +54,5 @@ def process_families() -> Iterator[Metric]:
     build = GaugeMetricFamily(
         BUILD, "1; the labels say what runs.", None, ["version", "python_version"]
     )
-    build.add_metric(_VERSIONS, 1)
+    build.add_metric(versions(), 1)
     yield build

@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, M
 from pythonjsonlogger.json import JsonFormatter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headgate.app.runtime.families import Collected, histogram_of, process_families
+from headgate.app.runtime.families import Collected, histogram_of, process_families, versions
 from headgate.engine.buckets import SECONDS, Buckets
 from headgate.engine.replies import JournalStatus
 
@@ -96,6 +96,7 @@ class Metrics:
         tasks = Gauge("headgate_tasks", "Tasks of the event loop.", registry=self.registry)
         tasks.set_function(lambda: len(asyncio.all_tasks()))
         self.registry.register(Collected(self._answer_families))
+        versions()  # it reads files: not while requests wait
         self.registry.register(Collected(process_families))
 
     @property

@@ -35,7 +35,7 @@ from headgate.app.measuring.sample import SAMPLE, Sample, decode_sample, encode_
 from headgate.app.measuring.sampler import sample_of_process
 from headgate.app.measuring.shared import decode_question, encode_answer
 from headgate.app.runtime import metric_sums as sums
-from headgate.app.runtime.families import Collected, process_families
+from headgate.app.runtime.families import Collected, process_families, versions
 from headgate.app.runtime.terminal import Terminal
 from headgate.app.workers.child import Child, Role, StartFailed
 from headgate.app.workers.engine_socket import EngineSocket
@@ -93,6 +93,7 @@ class Supervisor:
         self._sums = sums.Sums()
         self._registry = CollectorRegistry()
         self._registry.register(_OwnMetrics(self))
+        versions()  # it reads files: not while requests wait
         self._registry.register(Collected(process_families))
         self._registry.register(Collected(lambda: observed_families(self._recorder.observed)))
         self._socket: EngineSocket | None = None

@@ -157,8 +157,7 @@ class Journal:
         self._rotation: asyncio.Future[int] | None = None  # asked for, with what it will close
         self._sync_began_s: float | None = None
         self._sync_ended = asyncio.Event()
-        # How long syncs took, and how many records were written together.
-        self.syncs, self.commits = Buckets(SECONDS), Buckets(COUNTS)
+        self.syncs, self.commits = Buckets(SECONDS), Buckets(COUNTS)  # their times; their records
         self._tasks: asyncio.TaskGroup | None = None  # while `run` lasts
         self._rewriting: asyncio.Task[None] | None = None
         self._rewrite_count = 0
