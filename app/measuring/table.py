@@ -12,14 +12,14 @@ _DIGITS = 3
 
 
 class DatedRows(NamedTuple):
-    """DatedRows of a table: their times (unix ms), and for each name a value a row; NaN: unknown."""
+    """Rows of a table: their times (unix ms), and for each name a value a row; NaN: unknown."""
 
     times_ms: list[int]
     series: dict[str, list[float]]
 
 
 class Table:
-    """DatedRows in order of time. A value takes eight bytes, and so does the time of a row."""
+    """Rows in order of time. A value takes eight bytes, and so does the time of a row."""
 
     def __init__(self, names: Iterable[str], rows_max: int) -> None:
         """Begin empty.
