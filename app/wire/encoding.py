@@ -21,6 +21,9 @@ from headgate.engine.replies import Delivery, Gap, Outcome, StreamRead
 _SETTLED_AT_ONCE = 1_000
 """Ids whose outcomes make one part of an answer."""
 
+_OUTCOMES = {outcome: f'","outcome":"{outcome}"}}' for outcome in Outcome}
+"""How the result for an id ends: to format an outcome takes longer than everything before it."""
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -139,7 +142,7 @@ def settled_frame(
     for at in range(0, len(ids), _SETTLED_AT_ONCE):
         end = at + _SETTLED_AT_ONCE
         results = [
-            f'{{"id":"{ms}-{seq}","outcome":"{outcome}"}}'
+            f'{{"id":"{ms}-{seq}{_OUTCOMES[outcome]}'
             for (ms, seq), outcome in zip(ids[at:end], outcomes[at:end], strict=True)
         ]
         yield f"{',' if at else ''}{','.join(results)}"
@@ -148,17 +151,18 @@ def settled_frame(
 
 def delivery_wire(delivery: Delivery) -> dict[str, Any]:
     """Return the wire form of a delivery of a group; its entry is there."""
-    ms, seq = delivery.id
+    (ms, seq), flat, idle_ms, delivered_before, claimed_from, count_set, last_error = delivery
+    is_first = not delivered_before and count_set is None
     wire = {
         "id": f"{ms}-{seq}",
-        **wire_fields(delivery.fields or ()),
-        "deliveries": min(delivery.delivery_count, COUNT_MAX),
-        "idle_ms": delivery.idle_ms,
+        **wire_fields(flat or ()),
+        "deliveries": 1 if is_first else min(delivery.delivery_count, COUNT_MAX),
+        "idle_ms": idle_ms,
     }
-    if delivery.claimed_from is not None:
-        wire["claimed_from"] = text_of(delivery.claimed_from)
-    if delivery.last_error is not None:
-        wire["last_error"] = text_of(delivery.last_error)
+    if claimed_from is not None:
+        wire["claimed_from"] = text_of(claimed_from)
+    if last_error is not None:
+        wire["last_error"] = text_of(last_error)
     return wire
 
 

@@ -15,15 +15,15 @@ from headgate.engine.entry import Fields
 
 def wire_fields(flat: Fields) -> dict[str, Any]:
     """Return the wire parts of an entry's fields; what is not needed is left out."""
+    texts = map(bytes.decode, flat)
     try:
-        texts = [part.decode() for part in flat]
+        fields = dict(zip(texts, texts, strict=True))
     except UnicodeDecodeError:
         return _binary_fields(flat)
-    names, values = texts[0::2], texts[1::2]
-    fields = dict(zip(names, values, strict=True))
-    if len(fields) == len(names):
+    if 2 * len(fields) == len(flat):
         return {"fields": fields}
-    return {"fields": fields, "pairs": [list(pair) for pair in zip(names, values, strict=True)]}
+    texts = map(bytes.decode, flat)
+    return {"fields": fields, "pairs": [list(pair) for pair in zip(texts, texts, strict=True)]}
 
 
 def _binary_fields(flat: Fields) -> dict[str, Any]:

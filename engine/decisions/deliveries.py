@@ -60,13 +60,16 @@ def _ack(
     stream, group = request.stream, request.group
     pel = keyspace.group(stream, group).pel
     outcomes = _fence(pel.by_id.get, ids, request.consumer, Outcome.ACKED)
-    acked: dict[EntryId, None] = {}
-    for index, entry_id in enumerate(ids):
-        if outcomes[index] is Outcome.ACKED and entry_id in acked:
-            outcomes[index] = Outcome.NOT_PENDING  # an id given twice counts once
-        elif outcomes[index] is Outcome.ACKED:
-            acked[entry_id] = None
-    return Decision(outcomes, [EntriesAcked(stream, group, list(acked))] if acked else [])
+    done = Outcome.ACKED
+    acked = [entry_id for entry_id, outcome in zip(ids, outcomes, strict=True) if outcome is done]
+    if len(set(acked)) < len(acked):  # an id given twice counts once
+        acked = list(dict.fromkeys(acked))
+        left = set(acked)
+        for index, entry_id in enumerate(ids):
+            if outcomes[index] is done and entry_id not in left:
+                outcomes[index] = Outcome.NOT_PENDING
+            left.discard(entry_id)
+    return Decision(outcomes, [EntriesAcked(stream, group, acked)] if acked else [])
 
 
 def ack_through(keyspace: Keyspace, request: AckThrough, now_ms: int) -> Decision[None]:

@@ -295,8 +295,7 @@ class Keyspace:
         for entry_id in command.claimed:
             count = group.pel.by_id[entry_id].delivery_count
             group.pel.assign(entry_id, consumer, at_ms, min(count + 1, COUNT_MAX))
-        for entry_id in command.delivered:
-            group.pel.assign(entry_id, consumer, at_ms, 1)
+        group.pel.assign_new(command.delivered, consumer, at_ms)
         if command.claimed or command.delivered:
             consumer.active_at_ms = at_ms
         group.last_id, group.entries_read = command.last_id, command.entries_read
@@ -310,9 +309,7 @@ class Keyspace:
             group.pel.assign(entry_id, consumer, at_ms, min(count + 1, COUNT_MAX))
 
     def _ack(self, command: c.EntriesAcked) -> None:
-        pel = self.group(command.stream, command.group).pel
-        for entry_id in command.ids:
-            pel.remove(entry_id)
+        self.group(command.stream, command.group).pel.remove_all(command.ids)
 
     def _release(self, command: c.EntriesReleased) -> None:
         pel = self.group(command.stream, command.group).pel

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from headgate.engine.state.dismantling import Pieces
@@ -127,13 +127,35 @@ class OrderedView(Generic[V]):
         else:
             self._put(len(blocks), len(blocks), KeyedRun((major,), (minor,), [value]))
 
-    def note_left(self) -> None:
-        """Take account of one value that is not alive any more, whichever it is."""
-        self._live_count -= 1
+    def extend(self, keys: Sequence[Key], values: list[V]) -> None:
+        """Add values that are alive; their keys ascend, and are above all others."""
+        majors, minors = (array("Q", column) for column in zip(*keys, strict=True))
+        self.top = keys[-1]
+        self._live_count += len(values)
+        self._key_count += len(values)
+        blocks, at = self._blocks, 0
+        if blocks:
+            block = blocks[-1]
+            at = max(self._block_max - len(block.values), 0)
+            block.majors += majors[:at]
+            block.minors += minors[:at]
+            block.values += values[:at]
+        for low in range(at, len(values), self._block_max):
+            part = slice(low, low + self._block_max)
+            run = KeyedRun(majors[part], minors[part], values[part])
+            self._put(len(blocks), len(blocks), run)
+
+    def note_left(self, count: int = 1) -> None:
+        """Take account of so many values that are not alive any more, whichever they are."""
+        self._live_count -= count
         if not self._live_count:
             self._put(0, len(self._blocks))
             self._head = self._key_count = 0
-        elif (self._key_count - self._live_count) * 2 > self._live_count + self._block_max // 2:
+            return
+        for _ in range(count):
+            dead_count = self._key_count - self._live_count
+            if dead_count * 2 <= self._live_count + self._block_max // 2:
+                return
             self._sweep(self._sweep_next if self._sweep_next < len(self._blocks) else 0)
 
     def dismantle(self) -> Pieces:

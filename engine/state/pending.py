@@ -11,8 +11,9 @@ one object.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain, takewhile
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, groupby, repeat, takewhile
+from operator import attrgetter
 
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.limits import ERRORS_MAX, FREED_AT_ONCE_MAX
@@ -56,16 +57,22 @@ class PendingEntry:
         "serial",
     )
 
-    def __init__(self, entry_id: EntryId) -> None:
-        """Make an entry that `Pel` is about to fill in."""
+    def __init__(
+        self,
+        entry_id: EntryId,
+        owner: Consumer | None = None,
+        delivered_at_ms: int = 0,
+        serial: int = 0,
+    ) -> None:
+        """Make an entry of a first delivery, or one that `Pel` is about to fill in."""
         self.id = entry_id
-        self.owner: Consumer | None = None  # None after a nack: whoever comes first may have it
-        self.delivered_at_ms = 0  # the last delivery; 0 while nobody owns it
-        self.delivery_count = 0
+        self.owner = owner  # None after a nack: whoever comes first may have it
+        self.delivered_at_ms = delivered_at_ms  # the last delivery; 0 while nobody owns it
+        self.delivery_count = 1
         self.delayed_until_ms = 0  # nobody gets it before, while nobody owns it
-        self.serial = 0  # order of arrival among equal delivery times, or of release
+        self.serial = serial  # order of arrival among equal delivery times, or of release
         self.is_pending = True  # until it is removed, for good
-        self.is_waiting = False  # for its next delivery; not while it is hidden
+        self.is_waiting = True  # for its next delivery; not while it is hidden
 
     def idle_ms(self, now_ms: int) -> int:
         """Return how long ago it was delivered; never negative, whatever the time is."""
@@ -172,6 +179,26 @@ class Pel:
         pending.is_waiting = True
         self._by_time.insert((at_ms, pending.serial), pending)
 
+    def assign_new(self, ids: Sequence[EntryId], owner: Consumer, at_ms: int) -> None:
+        """Make `owner` hold entries that are delivered for the first time; their ids ascend.
+
+        They nearly always are above all others, and are added to each view together.
+        """
+        serial = self._serial + 1
+        tops = self._in_order.top, owner.pending.top
+        if not ids or ids[0] <= max(tops) or (at_ms, serial) <= self._by_time.top:
+            for entry_id in ids:
+                self.assign(entry_id, owner, at_ms, 1)
+            return
+        self._serial += len(ids)
+        serials = range(serial, self._serial + 1)
+        entries = list(map(PendingEntry, ids, repeat(owner), repeat(at_ms), serials))
+        self.by_id.update(zip(ids, entries, strict=True))
+        self._memory.pending_bytes += PENDING_BYTES * len(ids)
+        self._in_order.extend(ids, entries)
+        owner.pending.extend(ids, entries)
+        self._by_time.extend(list(zip(repeat(at_ms), serials, strict=False)), entries)
+
     def release(self, entry_id: EntryId, delivery_count: int, delayed_until_ms: int = 0) -> None:
         """Make an entry pending and nobody's; it goes to the end of the nacked ones.
 
@@ -219,20 +246,36 @@ class Pel:
 
     def remove(self, entry_id: EntryId) -> bool:
         """Forget a pending entry; tells whether it was there."""
-        pending = self.by_id.pop(entry_id, None)
-        if pending is None:
-            return False
-        self._memory.pending_bytes -= PENDING_BYTES
+        is_there = entry_id in self.by_id
+        self.remove_all((entry_id,))
+        return is_there
+
+    def remove_all(self, ids: Iterable[EntryId]) -> None:
+        """Forget those entries that are pending; each view counts them together."""
+        gone = [self.by_id.pop(entry_id, None) for entry_id in ids]
+        there = (pending for pending in gone if pending is not None)
+        for owner, entries in groupby(there, attrgetter("owner")):
+            self._forget(owner, list(entries))
+
+    def _forget(self, owner: Consumer | None, entries: list[PendingEntry]) -> None:
+        waiting_count = 0
         if self.errors:
-            self._forget_error(entry_id)
-        self._leave_queue(pending)
-        pending.is_pending = False
-        self._in_order.note_left()
-        owner = pending.owner
-        if owner is not None:
+            for pending in entries:
+                self._forget_error(pending.id)
+        for pending in entries:
+            if owner is not None and pending.is_waiting:
+                pending.is_waiting = False
+                waiting_count += 1
+            else:
+                self._leave_queue(pending)
+            pending.is_pending = False
             pending.owner = None
-            owner.pending.note_left()
-        return True
+        self._memory.pending_bytes -= PENDING_BYTES * len(entries)
+        self._in_order.note_left(len(entries))
+        if waiting_count:
+            self._by_time.note_left(waiting_count)
+        if owner is not None:
+            owner.pending.note_left(len(entries))
 
     def hide(self, pending: PendingEntry) -> None:
         """Leave an entry out of `longest_idle_first` until it is assigned or released again.

@@ -42,6 +42,24 @@ class Guests:
             guest.is_there = False
             self.view.note_left()
 
+    def arrive(self, count: int) -> None:
+        """Let several come together, behind all others."""
+        major = max(self.view.top[0], 20) + 1
+        if major <= U64_MAX:
+            keys = [(major, number) for number in range(count)]
+            guests = [Guest(self._count + number) for number in range(1, count + 1)]
+            self._count += count
+            self.naive |= zip(keys, guests, strict=True)
+            self.view.extend(keys, guests)
+
+    def leave(self, key: Key) -> None:
+        """Let all from a key on leave together."""
+        leaving = [known for known in self.naive if known >= key]
+        for known in leaving:
+            self.naive.pop(known).is_there = False
+        if leaving:
+            self.view.note_left(len(leaving))
+
     def come_back(self, key: Key) -> None:
         """Let one who is there leave and enter again, as the same value."""
         if (guest := self.naive.get(key)) is not None:
@@ -78,7 +96,9 @@ numbers = st.sampled_from([0, 1, 2, 3, 5, 8, 13, 2**63, U64_MAX])
 keys = st.tuples(numbers, st.sampled_from([0, 1, 7, U64_MAX]))
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["insert"] * 3 + ["remove"] * 2 + ["back", "first", "last", "crowd"]), keys
+        st.sampled_from(["insert"] * 3 + ["remove"] * 2 + ["back", "first", "last", "crowd"])
+        | st.sampled_from(["arrive", "leave"]),
+        keys,
     ),
     max_size=60,
 )
@@ -91,6 +111,10 @@ def step(guests: Guests, name: str, key: Key) -> None:
         guests.remove(key)
     elif name == "back":
         guests.come_back(key)
+    elif name == "arrive":
+        guests.arrive(key[0] % 9 + 1)
+    elif name == "leave":
+        guests.leave(key)
     elif name == "crowd":  # enough tombstones on both sides of the key to be swept
         crowd = [(number % 14, 100 + number) for number in range(200)]
         for key_of_crowd in crowd:

@@ -177,6 +177,21 @@ class Plain:
         self.pel.assign(entry_id(number), self.consumers[owner], at_ms, 1)
         self.known[number] = Known(owner, at_ms, 0, next(self._serials), is_hidden=False)
 
+    def deliver(self, number: int, owner: int, at_ms: int) -> None:
+        """Deliver several entries together, which nearly always are new."""
+        numbers = [item for item in range(number, number + 900, 300) if item not in self.known]
+        new = [entry_id(item) for item in numbers]
+        self.pel.assign_new(new, self.consumers[owner], at_ms)
+        for item in numbers:
+            self.known[item] = Known(owner, at_ms, 0, next(self._serials), is_hidden=False)
+
+    def settle(self, number: int, _owner: int, _ms: int) -> None:
+        """Forget everything from a number on together, and one that is not there."""
+        gone = [item for item in self.known if item >= number]
+        self.pel.remove_all([entry_id(item) for item in [number + 1, *gone]])
+        for item in gone:
+            del self.known[item]
+
     def release(self, number: int, owner: int, delayed_until_ms: int) -> None:
         self.pel.release(entry_id(number), owner, delayed_until_ms)
         self.known[number] = Known(-1, 0, delayed_until_ms, next(self._serials), is_hidden=False)
@@ -237,6 +252,7 @@ def _by(known: list[tuple[int, Known]], key: Callable[[Known], tuple[int, int]])
 steps = st.lists(
     st.tuples(
         st.sampled_from(["assign"] * 5 + ["release", "remove", "remove", "hide", "show_all"])
+        | st.sampled_from(["deliver", "deliver", "settle"])
         | st.sampled_from(["assign", "release", "remove", "crowd"]),
         st.integers(0, 8).map(lambda number: number * 500),  # crowds come between them
         st.integers(0, 1),
