@@ -36,6 +36,7 @@ from headgate.engine.requests.deliveries import Autoclaim, Nack, ReadGroup
 from headgate.engine.requests.dumps import DumpStream, RestoreStream
 from headgate.engine.requests.entries import Add, Read
 from headgate.engine.requests.groups import ListConsumers, ListGroups
+from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.keyspace import Keyspace
@@ -106,6 +107,7 @@ class Engine:
             DetailStream: lists.detail_stream,
             Observe: lists.observe,
             SplitRange: lists.split_range,
+            CountByTime: lists.count_by_time,
             DumpStream: dumps.dump,
             RestoreStream: dumps.restore,
         }

@@ -91,6 +91,15 @@ class Split(NamedTuple):
     entries: int
 
 
+class Histogram(NamedTuple):
+    """How many entries of a range are of which time: a count for each bucket, from the first on."""
+
+    from_ms: int  # when the first bucket begins
+    to_ms: int  # the last millisecond of the range
+    bucket_ms: int
+    counts: list[int]
+
+
 class Written(NamedTuple):
     """What a batch of a writer put into one stream."""
 

@@ -19,6 +19,7 @@ from headgate.engine.requests import (
     dumps,
     entries,
     groups,
+    histogram,
     keyspace,
     streams,
 )
@@ -199,6 +200,7 @@ _RULES: dict[type[Request[Any]], Rule] = {
     ),
     groups.CreateConsumer: _manage_consumer,
     groups.DeleteConsumer: _manage_consumer,
+    histogram.CountByTime: _on_stream(Verb.READ),
     keyspace.TellTime: _nothing,
     keyspace.DescribeKeyspace: _on_all(Verb.READ, Verb.ADMIN),
     keyspace.ListNames: _nothing,  # it has what may be read

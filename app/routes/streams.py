@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
@@ -11,17 +11,26 @@ from headgate.app.http.dependencies import AccessDep, LimitsDep, StreamDep, chec
 from headgate.app.http.json_arrays import array_in_turns, json_answer, raw
 from headgate.app.http.operation import Operation, PatchOperation
 from headgate.app.http.paging import CURSOR, page_after
+from headgate.app.http.presence import while_present
 from headgate.app.wire.encoding import entry_wire
+from headgate.app.wire.ids import parse_bound
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.groups import GroupDetail
 from headgate.app.wire.schemas.removals import Trim, Trimmed
-from headgate.app.wire.schemas.streams import Stream, StreamConfig, StreamDetail, Streams
+from headgate.app.wire.schemas.streams import (
+    Histogram,
+    Stream,
+    StreamConfig,
+    StreamDetail,
+    Streams,
+)
 from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import DESCRIBED_MAX
 from headgate.engine.replies import GroupDetail as EngineGroupDetail
 from headgate.engine.replies import StreamInfo
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.entries import Trim as TrimRequest
+from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.streams import (
     CreateStream,
     DeleteStream,
@@ -141,6 +150,42 @@ async def describe_stream(
 
 def _wire_group_detail(detail: EngineGroupDetail) -> msgspec.Raw:
     return raw(GroupDetail.of_detail(detail))
+
+
+@router.get(
+    "/{stream}/histogram",
+    operation_id="countByTime",
+    responses=responses("invalid_id", "stream_not_found", "invalid_request"),
+)
+@needs(Verb.READ)
+async def count_by_time(
+    request: Request,
+    access: AccessDep,
+    stream: StreamDep,
+    start: Annotated[
+        str, Query(description="An id or its time, `(id` exclusive, or `-` for the first entry.")
+    ] = "-",
+    end: Annotated[
+        str, Query(description="An id or its time, `(id` exclusive, or `+` for the last id.")
+    ] = "+",
+    buckets: Annotated[int, Query(ge=1, le=1000, description="Buckets at most.")] = 60,
+) -> Histogram:
+    """Count the entries of a range by the time in their ids: where there is how much.
+
+    All buckets have the same duration, a whole number of milliseconds. The counts are exact:
+    entries that are deleted or trimmed do not count. No entry is read for this, except over Redis
+    or Valkey servers, where they are counted one by one: there a range of more than 200,000 entries
+    is refused with `invalid_request`.
+    """
+    counting = access.perform(
+        CountByTime(
+            stream,
+            parse_bound(start, field="/query/start"),
+            parse_bound(end, field="/query/end", is_end=True),
+            buckets,
+        )
+    )
+    return Histogram.of(await while_present(request, counting))
 
 
 @patches.patch(

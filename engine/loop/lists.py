@@ -11,13 +11,15 @@ from headgate.engine.decisions import Decision, entries, streams
 from headgate.engine.decisions.details import group_details, observed
 from headgate.engine.decisions.name_ranges import parts_of
 from headgate.engine.decisions.table import decide
-from headgate.engine.limits import LISTED_AT_ONCE_MAX, SPLITS_AT_ONCE_MAX
+from headgate.engine.limits import LISTED_AT_ONCE_MAX, SPLITS_AT_ONCE_MAX, TURN_MS_MAX
 from headgate.engine.loop.executor import Executor
-from headgate.engine.replies import Observation, Split, StreamDetail, StreamInfo
+from headgate.engine.replies import Histogram, Observation, Split, StreamDetail, StreamInfo
 from headgate.engine.requests.bulk import SplitRange
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.groups import ListConsumers, ListGroups
+from headgate.engine.requests.histogram import Buckets, CountByTime
 from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
+from headgate.engine.state.log import Cut
 
 
 class _Named(Protocol):
@@ -114,3 +116,24 @@ class Lists:
             splits.append(Split(after, cut.through, cut.length))
             after = cut.through
         return await self._executor.durable(splits)
+
+    async def count_by_time(self, request: CountByTime) -> Histogram:
+        """Count the entries of a range by time, from the counts of chunks.
+
+        Only the chunks at the ends of a bucket are looked into.
+        """
+        executor, stream = self._executor, request.stream
+        info = streams.stream_info(executor.current(), stream)
+        buckets = Buckets.of(request, info.first_id if info.length else None, info.last_id)
+        over_ms = executor.clock.monotonic_ms() + TURN_MS_MAX
+        counts: list[int] = []
+        for after, through in buckets.ranges():
+            counts.append(0)
+            part = Cut(after, 0, is_whole=False)
+            while not part.is_whole:
+                if executor.clock.monotonic_ms() >= over_ms:
+                    await asyncio.sleep(0)  # let other requests run
+                    over_ms = executor.clock.monotonic_ms() + TURN_MS_MAX
+                part = executor.current().stream(stream).log.count_part(part.through, through)
+                counts[-1] += part.length
+        return await executor.durable(buckets.counted(counts))

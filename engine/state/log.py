@@ -287,6 +287,17 @@ class Log:
         partly = sum(_live_between(self._chunks[at], after, through) for at in ends)
         return partly + self._live_in(low + 1, high)
 
+    def count_part(self, after: EntryId, through: EntryId) -> Cut:
+        """Return what `count` counts, or the first part of it: no more chunks than a cut looks at.
+
+        Counting goes on above `through` of the reply, which need not be the id of an entry.
+        """
+        low = max(bisect_right(self._firsts, after) - 1, 0)
+        if low + CUT_CHUNKS_MAX < bisect_right(self._firsts, through) - 1:
+            part_through = self._firsts[low + CUT_CHUNKS_MAX]
+            return Cut(part_through, self.count(after, part_through), is_whole=False)
+        return Cut(through, self.count(after, through))
+
     def portion(self, after: EntryId, through: EntryId, count: int) -> Cut | None:
         """Return where the next `count` live entries above `after` end; None if there are none.
 

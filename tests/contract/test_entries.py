@@ -6,7 +6,9 @@ from headgate.app.backends.port import Backend
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import Draft, Entry, EntryId
 from headgate.engine.errors import IdNotGreater, LastIdMismatch, StreamExists, StreamNotFound
+from headgate.engine.replies import Histogram
 from headgate.engine.requests.entries import Add, Delete, Range, RangePacked, Trim, TrimTo
+from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.keyspace import CountStreams, ListNames, ScanNames
 from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream, ListStreams
@@ -141,3 +143,28 @@ async def test_a_reader_goes_on_behind_its_cursor(backend: Backend) -> None:
     assert await read_after(backend, entry_id(1)) == [2, 3]
     assert await read_after(backend, entry_id(3)) == []
     assert await read_after(backend, entry_id(1), stream=b"missing") == []
+
+
+async def test_entries_are_counted_by_the_time_in_their_ids(backend: Backend) -> None:
+    times = [1_000, 1_001, 1_030, 1_031, 1_059, 1_060, 1_099]
+    await backend.perform(Add(S, drafts(*times)))
+    await backend.perform(Delete(S, [entry_id(1_031)]))
+    whole = await backend.perform(CountByTime(S, buckets_max=4))
+    assert whole == Histogram(1_000, 1_099, 25, [2, 1, 2, 1])
+    part = CountByTime(S, EntryId(1_001, 0), EntryId(1_060, 0), buckets_max=3)
+    assert await backend.perform(part) == Histogram(1_001, 1_060, 20, [1, 1, 2])
+    assert await backend.perform(CountByTime(S, end=entry_id(999))) == Histogram(1_000, 999, 1, [])
+
+
+async def test_what_is_trimmed_is_not_counted(backend: Backend) -> None:
+    await backend.perform(Add(S, drafts(*range(1, 301))))
+    await backend.perform(Trim(S, TrimTo(max_length=120)))
+    counted = await backend.perform(CountByTime(S, entry_id(1), buckets_max=3))
+    assert counted == Histogram(1, 300, 100, [0, 20, 100])
+    await backend.perform(Trim(S, TrimTo(max_length=0)))
+    assert (await backend.perform(CountByTime(S))).counts == []
+
+
+async def test_what_is_not_there_is_not_counted(backend: Backend) -> None:
+    with pytest.raises(StreamNotFound):
+        await backend.perform(CountByTime(S))

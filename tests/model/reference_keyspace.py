@@ -37,6 +37,7 @@ from headgate.engine.replies import (
     Committed,
     Deletion,
     Gap,
+    Histogram,
     Portion,
     Split,
     StreamInfo,
@@ -45,6 +46,7 @@ from headgate.engine.replies import (
 )
 from headgate.engine.requests.bulk import BulkCursor
 from headgate.engine.requests.entries import From, References, StreamCursor, TrimTo
+from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.shares import shares
 from headgate.engine.state.defaults import Defaults
@@ -343,6 +345,19 @@ class RefKeyspace:
                 splits.append(Split(after, ids[size - 1], size))
                 after, ids = ids[size - 1], ids[size:]
         return splits
+
+    def count_by_time(self, request: CountByTime) -> Histogram:
+        stream = self._stream(request.stream)
+        ids = [entry.id for entry in stream.entries]
+        first = ids[0] if ids else stream.last_id.next()
+        start = first if request.start == MIN_ID else request.start
+        end = stream.last_id if request.end == MAX_ID else request.end
+        bucket_ms = max(-(-(end.ms - start.ms + 1) // request.buckets_max), 1)
+        counts = [0] * ((end.ms - start.ms) // bucket_ms + 1 if start <= end else 0)
+        for entry_id in ids:
+            if start <= entry_id <= end:
+                counts[(entry_id.ms - start.ms) // bucket_ms] += 1
+        return Histogram(start.ms, end.ms, bucket_ms, counts)
 
     # Idempotency keys
 

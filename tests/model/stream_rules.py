@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from headgate.engine.config import StreamConfig, StreamPatch
-from headgate.engine.entry import MIN_ID, Draft, EntryId, PartialId
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, PartialId
 from headgate.engine.limits import U64_MAX
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, PlanRead, SplitRange
 from headgate.engine.requests.entries import (
@@ -23,6 +23,7 @@ from headgate.engine.requests.entries import (
     Trim,
     TrimTo,
 )
+from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.keyspace import RenameStream, SetCounters
 from headgate.engine.requests.streams import CreateStream, DeleteStream, ListStreams, UpdateStream
@@ -171,6 +172,20 @@ class StreamRules(Machine):
             self.engine.perform(SplitRange(stream, *bounds, parts)),
             lambda: self.reference.split(stream, *bounds, parts),
         )
+
+    @rule(
+        stream=streams,
+        start=st.one_of(st.just(MIN_ID), picks),
+        end=st.one_of(st.just(MAX_ID), picks),
+        buckets=st.integers(1, 5),
+    )
+    def count_by_time(
+        self, stream: bytes, start: Pick | EntryId, end: Pick | EntryId, buckets: int
+    ) -> None:
+        request = CountByTime(
+            stream, self.pick(stream, start), self.pick(stream, end), buckets_max=buckets
+        )
+        self.both(self.engine.perform(request), lambda: self.reference.count_by_time(request))
 
     # Idempotency
 

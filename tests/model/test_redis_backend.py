@@ -63,6 +63,7 @@ from headgate.engine.requests.groups import (
     DestroyGroup,
     GroupStart,
 )
+from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.keyspace import (
     CountStreams,
@@ -311,6 +312,8 @@ class History:
                 PlanRead(cursors, pick.choice([None, None, 0, 1, 3, 7])),
                 SplitRange(self._name(), self._id(), self._id(), pick.randint(1, 5)),
                 SplitRange(self._name(), MIN_ID, MAX_ID, pick.randint(1, 5)),
+                CountByTime(self._name(), MIN_ID, MAX_ID, pick.randint(1, 5)),
+                CountByTime(self._name(), self._id(), self._id(), pick.randint(1, 5)),
             ]
         )
 

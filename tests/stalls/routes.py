@@ -195,6 +195,7 @@ READING: list[Case] = [
         "planBulkRead", "POST", "/v1/bulk/plan", lambda size: {"cursors": _cursors(size, 1000)}
     ),
     request("splitRange", "GET", f"{_STREAM}/splits?parts=10000"),
+    request("countByTime", "GET", f"{_STREAM}/histogram?buckets=1000"),
     request("describeWriter", "GET", _WRITER),
     request("listStreams", "GET", "/v1/streams?limit=10000"),
     request("describeStream", "GET", f"{_STREAM}?full=true&count=10000", name="full"),

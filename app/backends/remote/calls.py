@@ -27,6 +27,7 @@ from headgate.engine.requests.groups import (
     ListConsumers,
     ListGroups,
 )
+from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.keyspace import (
     CountStreams,
     DescribeKeyspace,
@@ -50,6 +51,7 @@ _LOST = "the connection to the engine has ended"
 
 _REPEATABLE: frozenset[type[Request[Any]]] = frozenset(
     {
+        CountByTime,
         CountStreams,
         DescribeConsumer,
         DescribeGroup,

@@ -27,13 +27,14 @@ from headgate.engine.requests import (
     dumps,
     entries,
     groups,
+    histogram,
     keyspace,
     streams,
 )
 
 R = TypeVar("R")
 
-MODULES = (bulk, deliveries, dumps, entries, groups, keyspace, streams)
+MODULES = (bulk, deliveries, dumps, entries, groups, histogram, keyspace, streams)
 """Where requests are defined."""
 
 REQUESTS: tuple[type[Request[Any]], ...] = tuple(

@@ -17,6 +17,7 @@ from headgate.engine.limits import (
     IDEMPOTENCY_WINDOW_MS_MAX,
     IDEMPOTENCY_WINDOW_MS_MIN,
 )
+from headgate.engine.replies import Histogram as EngineHistogram
 from headgate.engine.replies import StreamInfo as EngineStreamInfo
 
 IdempotencyWindow = Annotated[
@@ -102,3 +103,19 @@ def _wire_stream(info: EngineStreamInfo) -> dict[str, Any]:
         "chunks": info.chunk_count,
         "config": StreamConfig(**msgspec.structs.asdict(info.config)),
     }
+
+
+class Histogram(BaseModel):
+    """How many entries of a range are of which time, by the time in their ids."""
+
+    from_ms: int = Field(description="When the first bucket begins.")
+    to_ms: int = Field(description="The last millisecond of the range.")
+    bucket_ms: int = Field(description="How long a bucket is; the last one may be cut by the end.")
+    counts: list[int] = Field(
+        description="Entries of each bucket, from the first on; none if the range is empty."
+    )
+
+    @classmethod
+    def of(cls, histogram: EngineHistogram) -> Self:
+        """Return what was counted."""
+        return cls.model_validate(histogram._asdict())

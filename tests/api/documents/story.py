@@ -234,6 +234,7 @@ async def _bulk(story: Recorder) -> None:
     cursors = [{"stream": "orders", "after": "0-0"}]
     await story.ask("POST", "/v1/bulk/plan", json={"cursors": cursors, "max_entries": 4})
     await story.ask("GET", "/v1/streams/orders/splits?after=0-0&parts=2")
+    await story.ask("GET", "/v1/streams/orders/histogram?buckets=3")
     batch = "/v1/bulk/writers/nightly-load/batches/0"
     chunk = f"{batch}/partitions/0/attempts/first/chunks/0"
     await story.ask("PUT", f"{chunk}?stream=orders", rows=[{"sku": "70"}, {"sku": "71"}])

@@ -36,6 +36,35 @@ async def append_at(live: Live, *ids: str) -> None:
 # Create and describe
 
 
+async def test_a_histogram_says_where_in_time_entries_are(shared: Live) -> None:
+    await append_at(shared, "1000-0", "1000-1", "1500-0", "2999-7")
+    histogram = f"{ORDERS}/histogram"
+
+    whole = await shared.http.get(histogram, params={"buckets": 4})
+    part = await shared.http.get(
+        histogram, params={"start": "(1000-0", "end": "1999", "buckets": 2}
+    )
+
+    assert whole.json() == {
+        "from_ms": 1000,
+        "to_ms": 2999,
+        "bucket_ms": 500,
+        "counts": [2, 1, 0, 1],
+    }
+    assert part.json() == {"from_ms": 1000, "to_ms": 1999, "bucket_ms": 500, "counts": [1, 1]}
+
+
+async def test_a_histogram_has_a_thousand_buckets_at_most(shared: Live) -> None:
+    await append_at(shared, "1-0", "1000000-0")
+    histogram = f"{ORDERS}/histogram"
+
+    finest = await shared.http.get(histogram, params={"buckets": 1000})
+    finer = await shared.http.get(histogram, params={"buckets": 1001})
+
+    assert len(finest.json()["counts"]) == 1000
+    assert problem_in(finer)["errors"][0]["pointer"] == "/query/buckets"
+
+
 async def test_a_stream_is_created_empty(shared: Live) -> None:
     answer = await shared.http.put(ORDERS, json={"max_length": 10, "max_age_ms": 60_000})
 

@@ -30,6 +30,7 @@ from headgate.engine.requests.groups import (
     ListGroups,
     UpdateGroup,
 )
+from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.keyspace import RequireGroups
 from headgate.engine.requests.streams import (
     CreateStream,
@@ -98,6 +99,7 @@ REFUSED: list[tuple[type[StreamError], Call]] = [
     (StreamNotFound, lambda engine: engine.perform(Range(MISSING, reverse=True))),
     (StreamNotFound, lambda engine: engine.perform(Read([StreamCursor(MISSING, MIN_ID)]))),
     (StreamNotFound, lambda engine: engine.perform(SplitRange(MISSING, MIN_ID, EntryId(9, 9), 2))),
+    (StreamNotFound, lambda engine: engine.perform(CountByTime(MISSING))),
     (StreamNotFound, lambda engine: engine.perform(ListGroups(MISSING))),
     (StreamNotFound, lambda engine: engine.perform(CreateGroup(MISSING, G, GroupStart(None)))),
     (

@@ -17,6 +17,7 @@ from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import BulkCursor, PlanRead, SplitRange
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import From, Trim, TrimTo
+from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.streams import DetailStream
 from tests.unit.driver import Driver, G, S, entry_id
 
@@ -51,6 +52,7 @@ def test_a_request_is_a_value(kind: type[Request[Any]]) -> None:
     [
         DetailStream(S),
         SplitRange(S, MIN_ID, MAX_ID, 2),
+        CountByTime(S),
         ReadGroup(G, b"a", [GroupCursor(S)], acked=[MAX_ID]),
     ],
     ids=lambda request: type(request).__name__,

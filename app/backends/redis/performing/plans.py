@@ -22,9 +22,11 @@ from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.app.backends.redis.performing.streams import describe
 from headgate.engine.entry import MIN_ID, EntryId
-from headgate.engine.replies import Portion, Split, StreamInfo, gap_after
+from headgate.engine.errors import Invalid
+from headgate.engine.replies import Histogram, Portion, Split, StreamInfo, gap_after
 from headgate.engine.requests.bulk import BulkCursor, PlanRead, SplitRange
 from headgate.engine.requests.entries import From
+from headgate.engine.requests.histogram import Buckets, CountByTime
 from headgate.engine.shares import shares
 
 _PLACES_MAX = 10_000
@@ -32,6 +34,12 @@ _PLACES_MAX = 10_000
 
 _COUNTED_AT_ONCE = 2_000
 """Entries that one call counts, which takes about 2 ms."""
+
+
+_COUNTED_MAX = 200_000
+"""Entries that one histogram counts, which takes about 200 ms."""
+
+_ONE_BY_ONE = "which this backend counts one by one: give a later start or an earlier end"
 
 
 class _Places:
@@ -221,4 +229,27 @@ async def split_range(client: Client, request: SplitRange) -> list[Split]:
     return [Split(*cut, size) for cut, size in zip(cuts, sizes, strict=False)]
 
 
-PERFORMERS: Performers = {PlanRead: plan_once, SplitRange: split_range}
+async def count_by_time(client: Client, request: CountByTime) -> Histogram:
+    """Count the entries of a range by time, by walking through it.
+
+    Raises:
+        Invalid: the range has more entries than are counted.
+    """
+    stream = request.stream
+    info = await describe(client, stream)
+    buckets = Buckets.of(request, info.first_id if info.length else None, info.last_id)
+    left = _COUNTED_MAX
+    counts: list[int] = []
+    for after, through in buckets.ranges():
+        counts.append((await _walk(client, stream, after, through, left + 1))[-1].place)
+        left -= counts[-1]
+        if left < 0:
+            raise Invalid(f"the range has more than {_COUNTED_MAX} entries, {_ONE_BY_ONE}")
+    return buckets.counted(counts)
+
+
+PERFORMERS: Performers = {
+    PlanRead: plan_once,
+    SplitRange: split_range,
+    CountByTime: count_by_time,
+}

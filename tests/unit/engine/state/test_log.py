@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from itertools import groupby
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
+from headgate.engine.state import log as log_module
 from headgate.engine.state.log import Cut, Log, NodeLimits
 from tests.packed_runs import entries_in
 
@@ -222,3 +224,17 @@ def test_every_chunk_bound_survives_deletes(count: int, deleted: list[int]) -> N
     nodes = [list(node) for _, node in groupby(alive, key=lambda number: (number - 1) // 3)]
     assert [entry.id.ms for entry in log.range(MIN_ID, MAX_ID)] == alive
     assert log.chunk_count == len(nodes)
+
+
+def test_a_long_count_comes_in_parts_of_so_many_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_module, "CUT_CHUNKS_MAX", 3)
+    log = numbered_log(100, NodeLimits(5, 0))
+    low, high = EntryId(7, 0), EntryId(93, 0)
+
+    parts = [log.count_part(low, high)]
+    while not parts[-1].is_whole:
+        parts.append(log.count_part(parts[-1].through, high))
+
+    assert sum(part.length for part in parts) == log.count(low, high) == 86
+    assert max(part.length for part in parts) <= 20
+    assert len(parts) == 6

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from headgate.app.backends.redis.backend import RedisBackend
+from headgate.app.backends.redis.performing import plans
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
+from headgate.engine.errors import Invalid
 from headgate.engine.requests.bulk import BulkCursor, PlanRead, SplitRange
 from headgate.engine.requests.entries import Add, Delete, Range, Trim, TrimTo
+from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.streams import DeleteStream
 
 S = b"orders"
@@ -75,3 +80,14 @@ async def test_parts_of_a_range_have_equal_counts(backend: RedisBackend) -> None
         for split in (splits[0], splits[len(splits) // 2], splits[-1]):
             entries = await backend.perform(Range(S, split.after.next(), split.end))
             assert len(entries) == split.entries
+
+
+async def test_more_than_can_be_counted_one_by_one_is_refused(
+    backend: RedisBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plans, "_COUNTED_MAX", 3_000)
+    await filled(backend, 5_000)
+    with pytest.raises(Invalid, match="more than 3000 entries, which this backend counts one by"):
+        await backend.perform(CountByTime(S))
+    part = await backend.perform(CountByTime(S, EntryId(2_001, 0), buckets_max=2))
+    assert part.counts == [1_500, 1_500]
