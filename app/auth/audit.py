@@ -40,7 +40,7 @@ _LISTED_MAX = 10
 _REPORT_S = 1.0
 """How long after a line that was left out a line tells how many there were."""
 
-_NAMES = ("stream", "group", "consumer", "to")
+_NAMES = ("stream", "group", "consumer", "to", "connection")
 """What requests call their names, and the log as well."""
 
 Later = Callable[[float, Callable[[], None]], object]

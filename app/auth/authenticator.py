@@ -169,6 +169,10 @@ class Authenticator:
         """Return the access of who has this key or token; raises as `by_header`."""
         return self.by_header(_SCHEME.encode() + token.encode("latin-1", errors="replace"))
 
+    def now_ms(self) -> int:
+        """Return unix time, by the clock that credentials end by."""
+        return self._clock.wall_ms()
+
     def verify(self, token: str) -> Principal:
         """Return whose key or token it is.
 

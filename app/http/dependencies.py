@@ -17,11 +17,12 @@ from headgate.app.backends.port import Ability, Backend
 from headgate.app.http.parameters import pure
 from headgate.app.measuring.recorder import HistoryReader
 from headgate.app.runtime import metric_sums
+from headgate.app.runtime.connections import Connections
 from headgate.app.runtime.siblings import SharedCounts, Siblings
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.transport.sockets import Sockets
 from headgate.app.wire.names import check_name
-from headgate.app.wire.problems import GatewayError
+from headgate.app.wire.problems import GatewayError, cut_off
 from headgate.app.wire.schemas.limits import Limits
 from headgate.engine.errors import NotSupported, Unavailable
 
@@ -61,9 +62,11 @@ class Gateway:
     draining: DrainSignal = field(default_factory=DrainSignal)  # it is about to stop
     died: asyncio.Event = field(default_factory=asyncio.Event)  # a task that the gateway needs has
     shared_counts: SharedCounts | None = field(default=None, init=False)
+    connections: Connections = field(init=False)  # that stay open
 
     def __post_init__(self) -> None:
-        """Share what is bounded for all processes together."""
+        """Share what concerns all processes together."""
+        object.__setattr__(self, "connections", Connections(self.siblings))
         if self.siblings is not None:
             counts = SharedCounts(self.siblings, "connections", self._counts)
             object.__setattr__(self, "shared_counts", counts)
@@ -125,25 +128,35 @@ class Gateway:
         access.usage.check_room()
         return access.slowed()
 
-    async def wait_connection_end(self, principal: Principal) -> None:
+    async def wait_connection_end(
+        self, principal: Principal, ended: asyncio.Future[bool] | None = None
+    ) -> None:
         """Return when a connection that begins now must end: its time is over, or the gateway's.
+
+        Args:
+            principal: who follows over the connection.
+            ended: is set at the end; to true by an operator who cuts the connection off. None:
+                nobody can.
 
         Raises:
             Unauthenticated: the credential has ended.
+            GatewayError: an operator has cut it off.
         """
-        ended = asyncio.get_running_loop().create_future()
+        end = ended or asyncio.get_running_loop().create_future()
 
         def on_end() -> None:
-            if not ended.done():
-                ended.set_result(None)
+            if not end.done():
+                end.set_result(False)
 
         forget = self.at_connection_end(on_end)
         forget_principal = self.auth.at_end(principal, on_end)
         try:
-            await ended
+            is_cut_off = await end
         finally:
             forget()
             forget_principal()
+        if is_cut_off:
+            raise cut_off()
         principal.check_valid()
 
     def at_connection_end(self, on_end: Callable[[], None]) -> Callable[[], None]:

@@ -23,6 +23,7 @@ BAD_FRAME = 4400
 UNAUTHENTICATED = 4401
 FORBIDDEN = 4403
 GONE = 4404
+CUT_OFF = 4503
 SLOW = 4508
 RATE_LIMITED = 4529
 
@@ -76,4 +77,6 @@ def code_of(problem: Problem) -> int:
         return code
     if problem.code == "rate_limited":
         return RATE_LIMITED
+    if problem.code == "cut_off":
+        return CUT_OFF
     return TRY_LATER if problem.retryable else BAD_FRAME

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, aclosing, suppress
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from fastapi import WebSocket, WebSocketDisconnect
@@ -39,8 +40,11 @@ from headgate.app.live.outbox import Outbox
 from headgate.app.live.session import Session, no_subscription
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import Credit, StreamSubscription, Subscription
+from headgate.app.runtime.connections import OpenConnection
 from headgate.app.runtime.turns import Turn
-from headgate.app.wire.problems import GatewayError
+from headgate.app.transport.proxies import client_address
+from headgate.app.transport.unsent import unsent_bytes
+from headgate.app.wire.problems import GatewayError, cut_off
 from headgate.app.wire.schemas.limits import ConnectionLimits
 from headgate.engine import errors
 from headgate.engine.errors import StreamError
@@ -101,9 +105,12 @@ class Connection:
         "_limits",
         "_outbox",
         "_patience",
+        "_sent_entries",
         "_session",
+        "_since_ms",
         "_socket",
         "_tasks",
+        "id",
     )
 
     def __init__(self, socket: WebSocket, gateway: Gateway, access: Access | None) -> None:
@@ -117,11 +124,13 @@ class Connection:
         self._socket = socket
         self._gateway = gateway
         self._limits: ConnectionLimits = gateway.limits
-        name = f"{gateway.random.getrandbits(64):016x}"
+        self.id = f"{gateway.random.getrandbits(64):016x}"
+        self._since_ms = gateway.auth.now_ms()
+        self._sent_entries = 0
         anonymous = gateway.auth.anonymous(socket.scope)
         self._access = (access or anonymous).slowed()  # another principal may take its place
         is_known = access is not None or bool(anonymous.principal.verbs)
-        self._session = Session(name, self._limits, is_known=is_known)
+        self._session = Session(self.id, self._limits, is_known=is_known)
         self._first: Callable[[], SubscribeIntent] | None = None
         self._forget_credential: Callable[[], None] = _nothing
         self._held: Usage | None = None  # what counts this connection
@@ -144,6 +153,7 @@ class Connection:
         Args:
             first: says what to subscribe to, if the URL does.
         """
+        self._gateway.connections.add(self.id, self)
         self._is_short = first is not None
         self._first = first
         self._watch_credential()
@@ -157,6 +167,7 @@ class Connection:
             await self._say_goodbye(error)
         finally:
             forget_end()
+            self._gateway.connections.remove(self.id)
             self._count_for(None)
             self._forget_credential()
             self._forget_credential, self._first = _nothing, None  # they know us
@@ -170,6 +181,25 @@ class Connection:
             # So do tasks that were cancelled. Nothing of a connection waits for the collector.
             del self._ended
             self._feeds.clear()
+
+    def describe(self, subscriptions_max: int) -> OpenConnection:
+        """Return what an operator sees of the connection. See `ListedConnection`."""
+        feeds = islice(self._feeds.values(), max(subscriptions_max, 0))
+        return OpenConnection(
+            self.id,
+            "websocket",
+            client_address(self._socket.scope),
+            self._access.principal.id,
+            self._since_ms,
+            unsent_bytes(self._socket._receive),  # noqa: SLF001 it belongs to the connection
+            self._sent_entries,
+            len(self._feeds),
+            [feed.subscription.describe() for feed in feeds],
+        )
+
+    def cut_off(self) -> None:
+        """End the connection because an operator says so."""
+        self._end(cut_off())
 
     async def _end_feeds(self) -> None:
         await asyncio.gather(*(feed.end() for feed in self._feeds.values()))
@@ -417,7 +447,9 @@ class Connection:
                     ended = what
                     break
                 self._session.followed(sub, what)
-                delivered.inc(_entry_count(what))
+                entry_count = _entry_count(what)
+                self._sent_entries += entry_count
+                delivered.inc(entry_count)
                 await self._send()
         if ended is None or self._is_over:
             return

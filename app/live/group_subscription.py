@@ -14,6 +14,7 @@ from headgate.app.live.followed import ClaimedAway, Followed, GroupBatch, Ready,
 from headgate.app.live.held import Held
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import BATCH_BYTES_MAX, RETRY_S, Credit, Subscription
+from headgate.app.runtime.connections import OpenSubscription
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import Disconnected
 from headgate.engine.replies import GroupInfo, GroupRead, Outcome, Takeover
@@ -106,6 +107,17 @@ class GroupSubscription(Subscription):
             self._consumer,
             0 if mine is None else mine.pending_count,
             None if self._request.no_ack else self._held,
+        )
+
+    def describe(self) -> OpenSubscription:
+        """Return what an operator sees of this."""
+        return OpenSubscription(
+            self._subscriber.stream,
+            self._state,
+            self._subscriber.group,
+            self._consumer,
+            self._credit_left,
+            None if self._request.no_ack else len(self._held),
         )
 
     @property

@@ -15,6 +15,7 @@ from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
 from headgate.app.http.streaming import merged
 from headgate.app.live.followed import Ended, Followed, Ready, State, StateName, StreamBatch
+from headgate.app.runtime.connections import OpenSubscription
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import Disconnected, Draining, StreamError
@@ -87,6 +88,10 @@ class Subscription(ABC):
         self._state: StateName = "live"
 
     @abstractmethod
+    def describe(self) -> OpenSubscription:
+        """Return what an operator sees of this."""
+
+    @abstractmethod
     async def open(self) -> Ready:
         """Find the place where reading begins. Nothing has to be undone if it is not followed.
 
@@ -141,6 +146,10 @@ class Subscription(ABC):
             return BATCH_ENTRIES_MAX
         return min(BATCH_ENTRIES_MAX, await self._credit.wait_available())
 
+    @property
+    def _credit_left(self) -> int | None:
+        return None if self._credit is None else self._credit.available
+
     def _spend(self, entries: int) -> int | None:
         """Note that so many are sent now; returns the credit that is left."""
         if self._credit is None:
@@ -182,6 +191,10 @@ class StreamSubscription(Subscription):
         is_last = self._cursor.after is From.LAST and bool(read.entries)
         after = read.entries[0].id.previous() if is_last else read.after
         return Ready(after, read.gap)
+
+    def describe(self) -> OpenSubscription:
+        """Return what an operator sees of this."""
+        return OpenSubscription(self._cursor.stream, self._state, credit=self._credit_left)
 
     @property
     def need(self) -> Need:

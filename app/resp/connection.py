@@ -73,6 +73,7 @@ class RespConnection(Peer):
             self._refuse(f"ERR {error}")
             return
         self._clients.add(self.session)
+        self._gateway.connections.add(str(self.session.id), self.session)
         self._parser.is_stranger = self.session.is_stranger
 
     def data_received(self, data: bytes) -> None:
@@ -106,6 +107,7 @@ class RespConnection(Peer):
             self._call.cancel()
         self.session.end()
         self._clients.remove(self.session)
+        self._gateway.connections.remove(str(self.session.id))
         del self.session  # it knows this connection: nothing is left to the collector
         super().leave(exc)
 

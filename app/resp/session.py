@@ -22,7 +22,9 @@ from headgate.app.resp.own_command import OwnCommand, OwnCommands
 from headgate.app.resp.parser import Words
 from headgate.app.resp.replies import Replies
 from headgate.app.resp.transaction import QueuedCommands
+from headgate.app.runtime.connections import OpenConnection
 from headgate.app.runtime.turns import Turn
+from headgate.app.transport.proxies import client_address
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import Draining, StreamError
 from headgate.engine.requests.keyspace import IfUnchanged
@@ -91,6 +93,7 @@ class RespSession:
         self.switches: set[str] = set()  # of CLIENT LIST: no-evict, no-touch
         self._is_finishing = False
         self.began_s = self.active_s = asyncio.get_running_loop().time()
+        self._since_ms = gateway.auth.now_ms()
         self.last_command = b"NULL"
         self._waiting: asyncio.Task[Reply] | None = None  # a read that blocks
         self._unblocked_by: bytes | None = None  # why it ends before its time
@@ -121,6 +124,23 @@ class RespSession:
         if self._is_counted:
             self._is_counted = False
             self.access.usage.connections.give_back()
+
+    def describe(self, subscriptions_max: int) -> OpenConnection:
+        """Return what an operator sees of the connection. See `ListedConnection`."""
+        del subscriptions_max
+        transport = self.wire.transport
+        return OpenConnection(
+            str(self.id),
+            "redis",
+            client_address({"client": transport.get_extra_info("peername")}),
+            self.access.principal.id,
+            self._since_ms,
+            transport.get_write_buffer_size(),
+        )
+
+    def cut_off(self) -> None:
+        """End the connection because an operator says so, as CLIENT KILL does."""
+        self.drain()
 
     def drain(self) -> None:
         """End the connection once the client has the replies that it waits for."""

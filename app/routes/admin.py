@@ -1,14 +1,17 @@
-"""Admin: the journal, for operators."""
+"""Admin: the journal and the connections, for operators."""
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.backends.port import Journaled
 from headgate.app.http.dependencies import access_of, gateway_of
 from headgate.app.http.operation import Operation
+from headgate.app.http.paging import CURSOR, page_after
 from headgate.app.wire.problems import GatewayError, responses
-from headgate.app.wire.schemas.operations import JournalState
+from headgate.app.wire.schemas.operations import Connection, JournalState, OpenConnections
 
 router = APIRouter(prefix="/v1/admin", tags=["Operations"], route_class=Operation)
 
@@ -39,6 +42,51 @@ async def rewrite_journal(request: Request) -> JournalState:
     with access_of(request).act("rewrite"):
         await journal.start_rewrite()
     return JournalState.of(journal.status)
+
+
+@router.get(
+    "/connections",
+    operation_id="listConnections",
+    responses=responses("invalid_request"),
+)
+@needs(Verb.ADMIN)
+async def list_connections(
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Connections in one page.")] = 100,
+    cursor: Annotated[str | None, CURSOR] = None,
+) -> OpenConnections:
+    """List the WebSockets, event streams and Redis connections of all workers, by id."""
+    page = page_after(cursor, limit)
+    after = (page.after or b"").decode(errors="replace")
+    listed = await gateway_of(request).connections.page(after, page.limit + 1)
+    connections, next_cursor = page.of(listed)
+    return OpenConnections(
+        connections=list(map(Connection.of, connections)), next_cursor=next_cursor
+    )
+
+
+@router.delete(
+    "/connections/{connection}",
+    operation_id="cutOffConnection",
+    status_code=204,
+    responses=responses("not_found", "invalid_request"),
+)
+@needs(Verb.ADMIN)
+async def cut_off_connection(
+    request: Request,
+    connection: Annotated[
+        str, Path(description="Id of the connection.", examples=["2f1b9d3c5a7e8064"])
+    ],
+) -> None:
+    """Cut a connection off. What it holds goes where it goes at a disconnect.
+
+    A WebSocket gets a `problem` frame and is closed with 4503, events end with `problem`, and a
+    Redis client gets the replies that it waits for. The client may connect again: to keep it away,
+    take its key back.
+    """
+    with access_of(request).act("cut_off"):
+        if not await gateway_of(request).connections.cut_off(connection):
+            raise GatewayError("not_found", "there is no such connection", pointer="/path")
 
 
 def _journal(request: Request) -> Journaled:

@@ -1,5 +1,6 @@
 """Events: streams and groups as Server-Sent Events, for `EventSource` and `curl -N`."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
@@ -30,6 +31,9 @@ from headgate.app.live.event import delivery_events, entry_events, event
 from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import StreamSubscription, Subscription
+from headgate.app.runtime.connections import OpenConnection
+from headgate.app.transport.proxies import client_address
+from headgate.app.transport.unsent import unsent_bytes
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
@@ -142,14 +146,7 @@ async def stream_events(
     beat_ms = gateway.limits.heartbeat_ms
     subscription = StreamSubscription(access, StreamCursor(stream, after), beat_ms=beat_ms)
     ready = await subscription.open()
-    encoder = _Encoder(
-        gateway,
-        access,
-        path_of(request.scope),
-        subscription,
-        ready,
-        is_resumed=is_resumed,
-    )
+    encoder = _Encoder(request, access, subscription, ready, is_resumed=is_resumed)
     return EventStream(encoder.events(), gateway.limits)
 
 
@@ -232,9 +229,8 @@ async def group_events(
         await subscription.ack_through(seen)
     ready = await subscription.open()
     encoder = _Encoder(
-        gateway,
+        request,
         access,
-        path_of(request.scope),
         subscription,
         ready,
         is_resumed=bool(ready.pending_count),
@@ -298,30 +294,55 @@ class _Encoder:
 
     def __init__(
         self,
-        gateway: Gateway,
+        request: Request,
         access: Access,
-        path: str,
         subscription: Subscription,
         ready: followed.Ready,
         *,
         is_resumed: bool,
         ack: AckMode = "explicit",
     ) -> None:
-        self._gateway = gateway
+        self._gateway = gateway = gateway_of(request)
         self._principal = access.principal
         self._usage = access.usage
-        self._path = path
+        self._path = path_of(request.scope)
         self._subscription = subscription
         self._ready = ready
         self._is_resumed = is_resumed
         self._ack = ack
         self._gap = ready.gap  # the last that was told
         self._delivered = gateway.metrics.delivered.labels("sse")
+        self._request = request
+        self._id = f"{gateway.random.getrandbits(64):016x}"
+        self._since_ms = gateway.auth.now_ms()
+        self._ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._sent_entries = 0
+
+    def describe(self, subscriptions_max: int) -> OpenConnection:
+        """Return what an operator sees of the connection. See `ListedConnection`."""
+        shown = [self._subscription.describe()] if subscriptions_max > 0 else []
+        return OpenConnection(
+            self._id,
+            "events",
+            client_address(self._request.scope),
+            self._principal.id,
+            self._since_ms,
+            unsent_bytes(self._request.receive),
+            self._sent_entries,
+            1,
+            shown,
+        )
+
+    def cut_off(self) -> None:
+        """End the connection because an operator says so."""
+        if not self._ended.done():
+            self._ended.set_result(True)
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         """Yield events until the subscription ends, or has to."""
-        until = partial(self._gateway.wait_connection_end, self._principal)
+        until = partial(self._gateway.wait_connection_end, self._principal, self._ended)
         with self._gateway.metrics.connection("sse"):
+            self._gateway.connections.add(self._id, self)
             try:
                 with self._usage.connections.held(), self._usage.subscriptions.held():
                     yield self._ready_event(self._ready.position, self._ready.gap)
@@ -336,6 +357,8 @@ class _Encoder:
                                 return  # only a new connection acknowledges
             except (StreamError, GatewayError) as error:
                 yield self._last_event(error)
+            finally:
+                self._gateway.connections.remove(self._id)
 
     async def _acknowledge(self, batch: followed.GroupBatch) -> None:
         assert isinstance(self._subscription, GroupSubscription)
@@ -348,7 +371,7 @@ class _Encoder:
             case followed.StreamBatch(read):
                 return self._entries(read)
             case followed.GroupBatch(deliveries):
-                self._delivered.inc(len(deliveries))
+                self._note_sent(len(deliveries))
                 return delivery_events(deliveries) or HEARTBEAT
             case followed.State("caught_up"):
                 at = await self._subscription.position()
@@ -370,8 +393,12 @@ class _Encoder:
             news = self._ready_event(read.after, read.gap)
         if not read.entries:
             return news or HEARTBEAT
-        self._delivered.inc(len(read.entries))
+        self._note_sent(len(read.entries))
         return news + entry_events(read)
+
+    def _note_sent(self, entry_count: int) -> None:
+        self._sent_entries += entry_count
+        self._delivered.inc(entry_count)
 
     def _ready_event(self, position: EntryId, gap: EngineGap | None) -> bytes:
         consumer = self._ready.consumer

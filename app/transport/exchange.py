@@ -100,6 +100,11 @@ class Exchange:
         self._content_bytes = 0  # of the answer, which are still to come
         self._is_chunked = False
 
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """Return the way to the client, or None if the app has ended."""
+        return None if self._connection is None else self._connection.transport
+
     def add(self, data: bytes) -> None:
         """Take a part of the body."""
         if not self.body:

@@ -193,6 +193,14 @@ EXPLANATIONS: dict[Code, Explanation] = {
     "draining": Explanation(
         "The gateway is about to stop.", ("It is restarted or updated.",), _AGAIN
     ),
+    "cut_off": Explanation(
+        "An operator has cut the connection off.",
+        (
+            "It held entries that others should have, or its client did not go on.",
+            "It had to move to another process or machine.",
+        ),
+        "Connect again. To keep a client away, the operator takes its key back.",
+    ),
     "memory_full": Explanation(
         "The streams have as much memory as they may have, so appends are refused.",
         ("Streams grow without `max_length` or `max_age_ms`.",),

@@ -45,6 +45,7 @@ Code = Literal[
     "overloaded",
     "unavailable",
     "draining",
+    "cut_off",
     "memory_full",
     "extra_missing",
     "not_supported",
@@ -90,6 +91,11 @@ class GatewayError(Exception):
         self.retry_after_ms: int | None = None  # when to try again, if that is known
 
 
+def cut_off() -> GatewayError:
+    """Return the error of a connection that an operator ends."""
+    return GatewayError("cut_off", "An operator has cut this connection off.")
+
+
 _STATUS: dict[Code, int] = {
     "malformed": 400,
     "invalid_id": 400,
@@ -125,6 +131,7 @@ _STATUS: dict[Code, int] = {
     "overloaded": 503,
     "unavailable": 503,
     "draining": 503,
+    "cut_off": 503,
     "memory_full": 507,
 }
 
@@ -158,6 +165,7 @@ _RETRYABLE: frozenset[Code] = frozenset(
         "overloaded",
         "unavailable",
         "draining",
+        "cut_off",
         "memory_full",
     }
 )

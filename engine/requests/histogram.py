@@ -30,7 +30,7 @@ class CountByTime(Request[Histogram], frozen=True):
     buckets_max: int = 60
 
 
-class Bucket(NamedTuple):
+class TimeBucket(NamedTuple):
     """The ids of one bucket: above `after`, up to and including `through`."""
 
     after: EntryId
@@ -59,14 +59,14 @@ class Buckets(NamedTuple):
         duration_ms = max(end.ms - start.ms + 1, 1)
         return cls(start, end, -(-duration_ms // request.buckets_max))
 
-    def ranges(self) -> Iterator[Bucket]:
+    def ranges(self) -> Iterator[TimeBucket]:
         """Yield the buckets in order; there is none if the range ends before it starts."""
         after = self.start.previous()
         while after < self.end:
             number = (after.next().ms - self.start.ms) // self.bucket_ms
             last_ms = min(self.start.ms + (number + 1) * self.bucket_ms - 1, U64_MAX)
             through = min(EntryId(last_ms, U64_MAX), self.end)
-            yield Bucket(after, through)
+            yield TimeBucket(after, through)
             after = through
 
     def counted(self, counts: list[int]) -> Histogram:

@@ -197,6 +197,7 @@ READING: list[Case] = [
     request("splitRange", "GET", f"{_STREAM}/splits?parts=10000"),
     request("countByTime", "GET", f"{_STREAM}/histogram?buckets=1000"),
     request("describeWriter", "GET", _WRITER),
+    request("listConnections", "GET", "/v1/admin/connections?limit=1000"),
     request("listStreams", "GET", "/v1/streams?limit=10000"),
     request("describeStream", "GET", f"{_STREAM}?full=true&count=10000", name="full"),
     request("describeStream", "GET", f"/v1/streams/{CROWD}?full=true&count=10000", name="crowd"),

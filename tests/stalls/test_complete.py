@@ -21,6 +21,7 @@ LEFT_OUT = {
     **dict.fromkeys(("WAIT", "WAITAOF"), "they wait for the journal, or not at all"),
     "frame auth": "a token has 8 KiB at most",
     "route followGatewayHistory": "an event is what a row of readGatewayHistory is",
+    "route cutOffConnection": "it ends one connection",
     "route createTicket": "its body has a few names",
     "route /static-offline-docs": "files of a package, sent by Starlette",
     "route GET /docs/oauth2-redirect": "a page of a few lines that FastAPI makes",

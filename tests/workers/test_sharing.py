@@ -110,6 +110,27 @@ async def test_a_chunk_that_one_worker_staged_is_committed_at_the_other(
     assert [entry["fields"] for entry in page.value["entries"]] == [{"v": "1"}]
 
 
+async def test_the_connections_of_all_workers_are_listed_and_cut_off(tmp_path: Path) -> None:
+    gateway = await Gateway.start(tmp_path, TWO)
+    async with pair(gateway) as (_, first, second), pair(gateway) as (_, operator, _):
+        for client in (first, second):
+            await client.request("POST", ENTRIES, ENTRY)
+            await client.send("GET", EVENTS)
+            assert (await client.head()).status == 200
+            await client.event("ready")
+        listed = (await operator.request("GET", "/v1/admin/connections")).value["connections"]
+        for connection in listed:
+            path = f"/v1/admin/connections/{connection['id']}"
+            assert (await operator.request("DELETE", path)).status == 204
+        for client in (first, second):
+            assert (await client.event("problem"))["code"] == "cut_off"
+        missing = await operator.request("DELETE", "/v1/admin/connections/nobody")
+    await gateway.stop()
+
+    assert len(listed) == 2
+    assert missing.status == 404
+
+
 async def test_metrics_are_those_of_all_processes_and_never_fall(tmp_path: Path) -> None:
     gateway = await Gateway.start(tmp_path, TWO)
     async with pair(gateway) as (_, first, second):

@@ -5,6 +5,9 @@ from typing import Literal, Self
 from pydantic import BaseModel, Field
 
 from headgate.app.backends.port import Durable
+from headgate.app.runtime import connections
+from headgate.app.wire.names import text_of
+from headgate.app.wire.schemas.values import NEXT_CURSOR
 from headgate.engine.replies import JournalStatus as EngineJournalStatus
 
 
@@ -43,3 +46,70 @@ class Draining(BaseModel):
     """The connection is about to end; come back after so long."""
 
     reconnect_after_ms: int
+
+
+class FollowedSubscription(BaseModel):
+    """What a connection follows."""
+
+    stream: str
+    group: str | None = Field(description="Null if the stream itself is read.")
+    consumer: str | None = Field(description="Who reads; null if the stream itself is read.")
+    state: str = Field(
+        description="Why nothing comes, or that it does: `live`, `caught_up`, `credit_exhausted` "
+        "or `max_pending`."
+    )
+    credit: int | None = Field(description="Entries that the client takes now; null is any number.")
+    held: int | None = Field(
+        description="Entries that it was sent and has not settled; null if none has to be settled."
+    )
+
+    @classmethod
+    def of(cls, subscription: connections.OpenSubscription) -> Self:
+        """Return what a worker says of it."""
+        group, consumer = subscription.group, subscription.consumer
+        return cls(
+            stream=text_of(subscription.stream),
+            group=None if group is None else text_of(group),
+            consumer=None if consumer is None else text_of(consumer),
+            state=subscription.state,
+            credit=subscription.credit,
+            held=subscription.held,
+        )
+
+
+class Connection(BaseModel):
+    """A connection that stays open."""
+
+    id: str = Field(description="A WebSocket is told it by `welcome`, a Redis client by CLIENT ID.")
+    transport: connections.Transport
+    client: str = Field(description="Address of the client.")
+    principal: str = Field(description="Who it is.")
+    since_ms: int = Field(description="When it began, in unix time.")
+    subscriptions: list[FollowedSubscription] = Field(
+        description="What it follows; a page has 5,000 of them for each worker."
+    )
+    subscription_count: int = Field(description="All of them, with those that are left out.")
+    sent_entries: int | None = Field(description="Entries sent; null for Redis clients.")
+    outbox_bytes: int = Field(description="What the client has not taken yet.")
+
+    @classmethod
+    def of(cls, connection: connections.OpenConnection) -> Self:
+        """Return what a worker says of it."""
+        return cls(
+            id=connection.id,
+            transport=connection.transport,
+            client=connection.client,
+            principal=connection.principal,
+            since_ms=connection.since_ms,
+            subscriptions=list(map(FollowedSubscription.of, connection.subscriptions)),
+            subscription_count=connection.subscription_count,
+            sent_entries=connection.sent_entries,
+            outbox_bytes=connection.outbox_bytes,
+        )
+
+
+class OpenConnections(BaseModel):
+    """Connections that stay open, by id."""
+
+    connections: list[Connection]
+    next_cursor: str | None = NEXT_CURSOR

@@ -1,10 +1,12 @@
 """The audit log: acts and denials through every way in, and nothing else."""
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from websockets.asyncio.client import connect
@@ -85,6 +87,24 @@ async def test_an_act_of_an_operator_leaves_a_line(
         await gateway.admin.post("/v1/admin/rewrite")
 
     assert lines(caplog, "what", "operation", "outcome") == [("rewrite", "rewriteJournal", "ok")]
+
+
+async def test_a_connection_that_is_cut_off_leaves_a_line(
+    gateway: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    headers = {"Authorization": f"Bearer {await gateway.key(READ, name='reader')}"}
+    caplog.clear()
+    async with connect(f"{gateway.live.ws_url}/v1/ws", additional_headers=headers) as socket:
+        named = json.loads(await socket.recv())["connection"]
+        for connection in (named, "nobody\n"):
+            path = quote(f"/v1/admin/connections/{connection}")
+            await gateway.admin.delete(path)
+        await socket.wait_closed()
+
+    assert lines(caplog, "principal", "what", "connection", "outcome") == [
+        ("admin", "cut_off", named, "ok"),
+        ("admin", "cut_off", "nobody\\n", "not_found"),
+    ]
 
 
 async def test_each_denial_leaves_a_line(

@@ -227,7 +227,17 @@ async def _groups(story: Recorder) -> None:
     await story.ask("POST", f"{group}/dead-letters/redrive", json={"limit": 10})
     await story.ask("POST", f"{group}/ack", json={"ids": [third, fourth]})
     await story.ask("GET", f"{group}/events?consumer=carla&credit=16")
+    await _connections(story, f"{group}/events?consumer=carla")
     await story.ask("DELETE", f"{group}/consumers/anna?pending=release")
+
+
+async def _connections(story: Recorder, events: str) -> None:
+    async with story.http.stream("GET", events, headers={"accept": _SSE}) as response:
+        parts = response.aiter_text()
+        while "event: caught_up" not in await anext(parts):
+            pass
+        listed = await story.ask("GET", "/v1/admin/connections?limit=10")
+        await story.ask("DELETE", f"/v1/admin/connections/{listed['connections'][0]['id']}")
 
 
 async def _bulk(story: Recorder) -> None:

@@ -32,6 +32,12 @@ async def _delete_stream(live: Live) -> None:
     assert (await live.http.delete(STREAM)).is_success
 
 
+async def _cut_off(live: Live) -> None:
+    [connection] = (await live.http.get("/v1/admin/connections")).json()["connections"]
+    answer = await live.http.delete(f"/v1/admin/connections/{connection['id']}")
+    assert answer.is_success
+
+
 async def a_socket_that_is_closed(live: Live, what: str) -> None:
     async with frames_of(live, f"{what}/ws") as frames:
         await frames.next("subscribed")
@@ -56,6 +62,14 @@ async def a_socket_whose_stream_is_deleted(live: Live, what: str) -> None:
         await frames.states("caught_up")
         await _delete_stream(live)
         assert await frames.closed() == 4404
+
+
+async def a_socket_that_is_cut_off(live: Live, what: str) -> None:
+    async with frames_of(live, f"{what}/ws") as frames:
+        await frames.next("subscribed")
+        await frames.states("caught_up")
+        await _cut_off(live)
+        assert await frames.closed() == 4503
 
 
 async def a_socket_that_talks_nonsense(live: Live, what: str) -> None:
@@ -104,6 +118,14 @@ async def events_that_are_left(live: Live, what: str) -> None:
         await events.next("caught_up")
 
 
+async def events_that_are_cut_off(live: Live, what: str) -> None:
+    async with events_of(live, f"{what}/events") as events:
+        await events.next("ready")
+        await events.next("caught_up")
+        await _cut_off(live)
+        await events.next("problem")
+
+
 async def events_whose_stream_is_deleted(live: Live, what: str) -> None:
     async with events_of(live, f"{what}/events") as events:
         await events.next("ready")
@@ -148,12 +170,14 @@ async def _until_nothing_is_left(live: Live, conversation: Callable[[], Awaitabl
         a_socket_that_is_gone,
         a_socket_that_is_gone_before_it_is_served,
         a_socket_whose_stream_is_deleted,
+        a_socket_that_is_cut_off,
         a_socket_that_talks_nonsense,
         a_subscription_that_is_unsubscribed,
         a_subscription_whose_stream_is_deleted,
         a_subscription_that_is_refused,
         a_short_form_that_is_refused,
         events_that_are_left,
+        events_that_are_cut_off,
         events_whose_stream_is_deleted,
         a_long_poll_that_is_left,
     ],

@@ -555,6 +555,7 @@ export interface Problem {
     | "overloaded"
     | "unavailable"
     | "draining"
+    | "cut_off"
     | "memory_full"
     | "extra_missing"
     | "not_supported"

@@ -918,6 +918,7 @@ export interface ProblemDetails {
     | "overloaded"
     | "unavailable"
     | "draining"
+    | "cut_off"
     | "memory_full"
     | "extra_missing"
     | "not_supported"

@@ -1,0 +1,14 @@
+"""Unsent: how much of what a connection was sent its client has not taken."""
+
+from starlette.types import Receive
+
+
+def unsent_bytes(receive: Receive) -> int:
+    """Return the bytes that the client of a connection has not taken.
+
+    Args:
+        receive: what the server has given to the app to receive by; it belongs to the connection.
+    """
+    connection = getattr(receive, "__self__", None)
+    transport = getattr(connection, "transport", None)
+    return 0 if transport is None else int(transport.get_write_buffer_size())
