@@ -17,7 +17,7 @@ from headgate.engine.replies import Histogram, Observation, Split, StreamDetail,
 from headgate.engine.requests.bulk import SplitRange
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.groups import ListConsumers, ListGroups
-from headgate.engine.requests.histogram import Buckets, CountByTime
+from headgate.engine.requests.histogram import CountByTime, TimeBuckets
 from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
 from headgate.engine.state.log import Cut
 
@@ -124,7 +124,7 @@ class Lists:
         """
         executor, stream = self._executor, request.stream
         info = streams.stream_info(executor.current(), stream)
-        buckets = Buckets.of(request, info.first_id if info.length else None, info.last_id)
+        buckets = TimeBuckets.of(request, info.first_id if info.length else None, info.last_id)
         over_ms = executor.clock.monotonic_ms() + TURN_MS_MAX
         counts: list[int] = []
         for after, through in buckets.ranges():

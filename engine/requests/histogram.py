@@ -37,7 +37,7 @@ class TimeBucket(NamedTuple):
     through: EntryId
 
 
-class Buckets(NamedTuple):
+class TimeBuckets(NamedTuple):
     """How a range is divided."""
 
     start: EntryId
@@ -45,7 +45,7 @@ class Buckets(NamedTuple):
     bucket_ms: int
 
     @classmethod
-    def of(cls, request: CountByTime, first_id: EntryId | None, last_id: EntryId) -> Buckets:
+    def of(cls, request: CountByTime, first_id: EntryId | None, last_id: EntryId) -> TimeBuckets:
         """Divide the range of a request.
 
         Args:

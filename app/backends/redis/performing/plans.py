@@ -26,7 +26,7 @@ from headgate.engine.errors import Invalid
 from headgate.engine.replies import Histogram, Portion, Split, StreamInfo, gap_after
 from headgate.engine.requests.bulk import BulkCursor, PlanRead, SplitRange
 from headgate.engine.requests.entries import From
-from headgate.engine.requests.histogram import Buckets, CountByTime
+from headgate.engine.requests.histogram import CountByTime, TimeBuckets
 from headgate.engine.shares import shares
 
 _PLACES_MAX = 10_000
@@ -237,7 +237,7 @@ async def count_by_time(client: Client, request: CountByTime) -> Histogram:
     """
     stream = request.stream
     info = await describe(client, stream)
-    buckets = Buckets.of(request, info.first_id if info.length else None, info.last_id)
+    buckets = TimeBuckets.of(request, info.first_id if info.length else None, info.last_id)
     left = _COUNTED_MAX
     counts: list[int] = []
     for after, through in buckets.ranges():
