@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from random import Random
 from typing import Any, NamedTuple
 
 import google_crc32c
@@ -48,8 +49,8 @@ async def written(
         rewrite_at: replace history by a snapshot once so many are written.
         restart_at: go on in a new segment once so many are written.
     """
-    disk = MemoryDisk()
-    journal, run = await _start(disk)
+    disk, chance = MemoryDisk(), Random(0)  # so a history that goes on has the same files
+    journal, run = await _start(disk, chance)
     for count, record in enumerate(records):
         if count == rewrite_at:
             journal.start_rewrite()
@@ -57,7 +58,7 @@ async def written(
                 await asyncio.sleep(0)
         if count == restart_at:
             await _stop(journal, run)
-            journal, run = await _start(disk)
+            journal, run = await _start(disk, chance)
         await journal.wait_durable(journal.append(commands.decode(record)))
     await _stop(journal, run)
     return History(disk, states_after(records))
@@ -85,12 +86,19 @@ def nowhere(keyspace: Keyspace | None) -> None:
     raise AssertionError(f"gone back to {keyspace}")
 
 
-async def _start(disk: MemoryDisk) -> tuple[Journal, asyncio.Task[None]]:
+async def _start(disk: MemoryDisk, chance: Random) -> tuple[Journal, asyncio.Task[None]]:
     async def rewrite(through: int) -> None:
         recovery.rewrite(disk, through)
 
     position = recovery.recover(disk).position
-    journal = Journal(disk, FsyncPolicy.ALWAYS, rewrite, position=position, growth=Growth(0))
+    journal = Journal(
+        disk,
+        FsyncPolicy.ALWAYS,
+        rewrite,
+        position=position,
+        growth=Growth(0),
+        chance=chance,
+    )
     return journal, asyncio.create_task(journal.run(nowhere))
 
 

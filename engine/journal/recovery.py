@@ -58,12 +58,29 @@ class Torn(NamedTuple):
     why: str
 
 
+class Counts(NamedTuple):
+    """How much there is."""
+
+    streams: int
+    entries: int
+    pending: int
+
+
 class Loaded(NamedTuple):
     """What a directory stands for."""
 
     keyspace: Keyspace
     position: int  # of the last record
     torn: Torn | None
+
+    def counts(self) -> Counts:
+        """Count what there is."""
+        streams = self.keyspace.streams.values()
+        return Counts(
+            len(streams),
+            sum(stream.log.length for stream in streams),
+            sum(len(group.pel) for stream in streams for group in stream.groups.values()),
+        )
 
 
 def journal_name(first: int) -> str:
@@ -74,6 +91,21 @@ def journal_name(first: int) -> str:
 def snapshot_name(position: int) -> str:
     """Return the name of the snapshot that holds everything up to a record."""
     return f"{_SNAPSHOT}{position:0{_DIGITS}}"
+
+
+def is_segment(name: str) -> bool:
+    """Tell whether a name is that of a segment, as far as the name says."""
+    return name.startswith(_JOURNAL)
+
+
+def is_finished(name: str) -> bool:
+    """Tell whether a name is that of a segment or of a snapshot that was written to its end."""
+    return any(_number(name, prefix) is not None for prefix in (_JOURNAL, _SNAPSHOT))
+
+
+def position_of(name: str) -> int:
+    """Return the record that a name has: the first of a segment, the last of a snapshot."""
+    return _number(name, _JOURNAL if is_segment(name) else _SNAPSHOT) or 0
 
 
 def names_in_use(disk: Disk) -> list[str]:
@@ -293,8 +325,7 @@ def clean(disk: Disk) -> dict[str, int]:
 
 
 def _is_ours(name: str) -> bool:
-    finished = name.removesuffix(UNFINISHED) if name.startswith(_SNAPSHOT) else name
-    return any(_number(finished, prefix) is not None for prefix in (_JOURNAL, _SNAPSHOT))
+    return is_finished(name.removesuffix(UNFINISHED) if name.startswith(_SNAPSHOT) else name)
 
 
 def remove_unfinished(disk: Disk) -> None:

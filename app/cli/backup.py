@@ -1,0 +1,90 @@
+"""`headgate backup`."""
+
+import json
+import os
+import sys
+import time
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import click
+
+from headgate.app.cli.backup_tar import write_tar
+from headgate.app.cli.flags import json_option
+from headgate.app.runtime.loading import show_progress
+from headgate.engine.errors import StreamError
+from headgate.engine.journal.backup import Taken, take
+from headgate.engine.journal.disk import SystemDisk
+
+_HELP = """\
+Back up the data of a gateway, which may be running.
+
+TARGET is a directory, a file that ends in .tar, or - for standard output. A directory may hold an
+earlier backup: then only what is new is copied, and an interrupted backup leaves the earlier one
+as it was. The backup is the state at one moment, and has everything that was acknowledged before.
+The gateway is not asked: this needs to read its data directory, as the gateway's user.
+
+\b
+headgate backup --data-dir data backups/orders
+headgate backup --data-dir data orders.tar
+ssh gateway headgate backup --data-dir /var/lib/headgate - > orders.tar
+
+Not in it: the keys file, chunks of batches that are not committed, the secret of tickets.
+With --backend the servers keep the streams, so back those up.
+"""
+
+_progress = partial(show_progress, what="Backing up")
+
+
+@click.command("backup", help=_HELP, short_help="Back up the data of a gateway that runs.")
+@click.argument("target", type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    default=Path("data"),
+    show_default=True,
+    help="Where the journal is kept.",
+)
+@json_option
+def command(target: Path, data_dir: Path, as_json: bool) -> None:
+    """Back up the data of a gateway."""
+    is_pipe = str(target) == "-"
+    if is_pipe and sys.stdout.isatty():
+        raise click.UsageError("a terminal is no place for a tar file: > orders.tar")
+    try:
+        with closing(SystemDisk(data_dir, is_shared=True)) as source:
+            taken = _into_pipe(source) if is_pipe else _into(source, target)
+    except StreamError as error:
+        raise click.ClickException(f"{data_dir} to {target}: {error}") from None
+    except OSError as error:
+        raise click.ClickException(str(error)) from None
+    manifest = taken.manifest
+    facts = {
+        "position": manifest.position,
+        "size_bytes": manifest.size_bytes,
+        "copied_bytes": taken.copied_bytes,
+        "files": [file.name for file in manifest.files],
+    }
+    text = (
+        f"{manifest.position} records in {manifest.size_bytes} bytes, "
+        f"of which {taken.copied_bytes} were copied"
+    )
+    click.echo(json.dumps(facts) if as_json else text, err=is_pipe)
+
+
+def _into_pipe(source: SystemDisk) -> Taken:
+    return write_tar(source, sys.stdout.buffer, time.time_ns() // 1_000_000, _progress)
+
+
+def _into(source: SystemDisk, target: Path) -> Taken:
+    if target.suffix != ".tar":
+        with closing(SystemDisk(target)) as disk:
+            return take(source, disk, time.time_ns() // 1_000_000, progress=_progress)
+    unfinished = target.with_name(f"{target.name}.new")
+    unfinished.touch(0o600)
+    with unfinished.open("wb") as file:
+        taken = write_tar(source, file, time.time_ns() // 1_000_000, _progress)
+        os.fsync(file.fileno())
+    unfinished.rename(target)
+    return taken

@@ -1,0 +1,291 @@
+"""A journal copied while it is written to, and put back; whatever goes wrong on the way."""
+
+import errno
+import io
+import tarfile
+from collections.abc import Callable
+from typing import BinaryIO
+
+import pytest
+
+from headgate.app.cli.backup_tar import TarBackup, write_tar
+from headgate.engine.errors import Corrupt, NewerFormat, Unavailable
+from headgate.engine.journal import recovery
+from headgate.engine.journal.backup import MANIFEST, Directory, Taken, restore, take, verify
+from headgate.engine.journal.disk import Disk
+from headgate.engine.journal.recovery import journal_name, no_progress, snapshot_name
+from tests.memory_disk import MemoryDisk
+from tests.model.snapshot import snapshot
+from tests.records import History, recorded, written
+
+NOW_MS = 1_700_000_000_000
+HISTORIES = 3
+
+
+class Interrupted(MemoryDisk):
+    """A disk that stops after so many acts, as a process that is killed does."""
+
+    def __init__(self, other: MemoryDisk, act_count: int) -> None:
+        super().__init__({name: bytes(data) for name, data in other.files.items()})
+        self.left_count = act_count
+
+    def append(self, name: str, data: bytes) -> None:
+        self._act()
+        super().append(name, data)
+
+    def rename(self, name: str, to: str) -> None:
+        self._act()
+        super().rename(name, to)
+
+    def remove(self, name: str) -> None:
+        self._act()
+        super().remove(name)
+
+    def _act(self) -> None:
+        if self.left_count == 0:
+            raise OSError(errno.EIO, "the process was killed")
+        self.left_count -= 1
+
+
+class Rewritten(MemoryDisk):
+    """A disk on which a rewrite ends as soon as somebody opens the first file."""
+
+    def __init__(self, before: MemoryDisk, after: MemoryDisk) -> None:
+        super().__init__({name: bytes(data) for name, data in before.files.items()})
+        self._after = after
+
+    def open(self, name: str) -> BinaryIO:
+        file = super().open(name)
+        self.files = self._after.files
+        return file
+
+
+async def grown(seed: int) -> tuple[History, History, History]:
+    """Return a history as it was, as it went on, and as it was rewritten."""
+    records = (await recorded(seed, 60))[:30]
+    return (
+        await written(records[:20], restart_at=10),
+        await written(records[:30], restart_at=10),
+        await written(records[:30], restart_at=10, rewrite_at=25),
+    )
+
+
+def back_up(source: Disk, target: Disk) -> Taken:
+    return take(source, target, NOW_MS)
+
+
+def restored(backup: Disk) -> recovery.Loaded:
+    """Return what a backup stands for, once it was restored."""
+    target = MemoryDisk()
+    manifest = restore(Directory(backup), target)
+    loaded = recovery.load(target)
+    assert (loaded.position, loaded.torn) == (manifest.position, None)
+    return loaded
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+async def test_a_backup_has_the_state_of_its_moment(seed: int) -> None:
+    for history in await grown(seed):
+        backup = MemoryDisk()
+        taken = back_up(history.disk, backup)
+        loaded = restored(backup)
+
+        assert loaded.position == len(history.states) - 1
+        assert snapshot(loaded.keyspace) == history.states[-1]
+        assert taken.copied_bytes == taken.manifest.size_bytes
+        assert verify(Directory(backup)) == taken.manifest
+
+
+async def test_a_write_under_way_is_left_out() -> None:
+    history, *_ = await grown(1)
+    last = recovery.names_in_use(history.disk)[-1]
+    first = recovery.position_of(last)
+    positions = []
+    for size_bytes in range(32, history.disk.size_bytes(last)):
+        disk = history.disk.copy()
+        disk.truncate(last, size_bytes)
+        backup = MemoryDisk()
+        back_up(disk, backup)
+        loaded = restored(backup)
+        assert snapshot(loaded.keyspace) == history.states[loaded.position]
+        positions.append(loaded.position)
+
+    assert positions == sorted(positions)
+    assert set(positions) == set(range(first - 1, len(history.states) - 1))
+
+
+async def test_another_backup_copies_what_is_new() -> None:
+    before, after, rewritten = await grown(2)
+    backup = MemoryDisk()
+    back_up(before.disk, backup)
+    again = back_up(before.disk, backup)
+    on = back_up(after.disk, backup)
+
+    last = recovery.names_in_use(after.disk)[-1]
+    assert again.copied_bytes == 0
+    assert on.copied_bytes == after.disk.size_bytes(last)
+    assert snapshot(restored(backup).keyspace) == after.states[-1]
+
+    names = [file.name for file in back_up(rewritten.disk, backup).manifest.files]
+    assert names == recovery.names_in_use(rewritten.disk)
+    assert backup.names() == sorted([MANIFEST, *names])
+    assert names[0] == snapshot_name(25)
+
+
+async def test_a_backup_goes_on_when_a_rewrite_removes_files() -> None:
+    _, before, after = await grown(1)
+    backup = MemoryDisk()
+    back_up(Rewritten(before.disk, after.disk), backup)
+
+    assert snapshot(restored(backup).keyspace) == after.states[-1]
+
+
+@pytest.mark.parametrize("is_rewritten", [False, True])
+async def test_an_interrupted_backup_leaves_the_earlier_one(is_rewritten: bool) -> None:
+    before, *later = await grown(1)
+    after = later[is_rewritten]
+    earlier = MemoryDisk()
+    back_up(before.disk, earlier)
+    positions = []
+    for act_count in range(100):
+        backup = Interrupted(earlier, act_count)
+        is_done = works(back_up, after.disk, backup)
+        loaded = restored(backup)
+        assert snapshot(loaded.keyspace) == after.states[loaded.position]
+        positions.append(loaded.position)
+        backup.left_count = -1
+        back_up(after.disk, backup)
+        assert restored(backup).position == len(after.states) - 1
+        if is_done:
+            break
+
+    assert positions == sorted(positions)
+    assert set(positions) == {len(before.states) - 1, len(after.states) - 1}
+
+
+async def test_an_interrupted_restore_is_no_journal_until_it_is_whole() -> None:
+    _, _, history = await grown(2)
+    backup = MemoryDisk()
+    back_up(history.disk, backup)
+    kinds = set()
+    for act_count in range(100):
+        target = Interrupted(MemoryDisk(), act_count)
+        is_done = works(restore, Directory(backup), target)
+        try:
+            loaded = recovery.load(target)
+        except Corrupt:
+            kinds.add("refused")
+        else:
+            assert snapshot(loaded.keyspace) == history.states[loaded.position]
+            kinds.add({0: "empty", len(history.states) - 1: "whole"}[loaded.position])
+        if is_done:
+            break
+
+    assert kinds == {"empty", "refused", "whole"}
+
+
+def works(act: Callable[..., object], *arguments: object) -> bool:
+    try:
+        act(*arguments)
+    except OSError:
+        return False
+    return True
+
+
+async def test_damage_of_a_backup_is_seen_and_nothing_is_restored() -> None:
+    _, _, history = await grown(1)
+    backup = MemoryDisk()
+    taken = back_up(history.disk, backup)
+    for file in taken.manifest.files:
+        for offset in range(0, file.size_bytes, 7):
+            backup.files[file.name][offset] ^= 1
+            target = MemoryDisk()
+            with pytest.raises(Corrupt, match=f"^{file.name}, "):
+                verify(Directory(backup))
+            with pytest.raises(Corrupt, match=f"^{file.name}, "):
+                restore(Directory(backup), target)
+            assert target.names() == []
+            backup.files[file.name][offset] ^= 1
+
+
+@pytest.mark.parametrize(
+    ("manifest", "why"),
+    [
+        (b"", "truncated"),
+        (b"{}", "missing required field"),
+        (b"\xff\xfe", "invalid|decode|malformed"),
+        (b'{"format": 2, "position": 0, "taken_ms": 0, "files": []}', "use a newer Headgate"),
+        (
+            b'{"format":1,"position":0,"taken_ms":0,"files":[{"name":"../k","size_bytes":1,"crc32c":1}]}',
+            "'../k' is no file of a backup",
+        ),
+    ],
+)
+def test_a_manifest_that_makes_no_sense_is_refused(manifest: bytes, why: str) -> None:
+    with pytest.raises(Corrupt, match=f"(?i)^backup.json, .*({why})"):
+        Directory(MemoryDisk({MANIFEST: manifest}))
+
+
+async def test_only_a_backup_of_the_same_journal_is_gone_on_with() -> None:
+    history, *_ = await grown(1)
+    other, *_ = await grown(2)
+    backup = MemoryDisk()
+    back_up(other.disk, backup)
+    kept = backup.copy()
+
+    with pytest.raises(Unavailable, match="a backup of another journal"):
+        back_up(history.disk, backup)
+    with pytest.raises(Unavailable, match="a journal, and not a backup"):
+        back_up(history.disk, other.disk)
+    with pytest.raises(Unavailable, match="a journal already"):
+        restore(Directory(backup), history.disk)
+    with pytest.raises(Unavailable, match="there is no journal"):
+        back_up(MemoryDisk(), MemoryDisk())
+    assert backup.files == kept.files
+
+
+# Tar files
+
+
+async def test_a_tar_file_is_a_backup() -> None:
+    _, _, history = await grown(1)
+    file = io.BytesIO()
+    taken = write_tar(history.disk, file, NOW_MS, no_progress)
+    target = MemoryDisk()
+    file.seek(0)
+    assert verify(TarBackup(file)) == taken.manifest
+    file.seek(0)
+    assert restore(TarBackup(file), target) == taken.manifest
+    assert snapshot(recovery.load(target).keyspace) == history.states[-1]
+
+
+async def test_a_tar_file_that_is_cut_off_is_refused() -> None:
+    _, _, history = await grown(1)
+    file = io.BytesIO()
+    write_tar(history.disk, file, NOW_MS, no_progress)
+    whole = file.getvalue().rstrip(b"\0")
+    for size_bytes in range(0, len(whole), 97):
+        target = MemoryDisk()
+        with pytest.raises(Corrupt):
+            restore(TarBackup(io.BytesIO(whole[:size_bytes])), target)
+        assert target.names() == []
+
+
+@pytest.mark.parametrize("name", ["../evil", "/etc/passwd", "keys.json", journal_name(1) + ".new"])
+def test_a_tar_file_with_other_files_is_refused(name: str) -> None:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        member = tarfile.TarInfo(name)
+        member.size = 1
+        tar.addfile(member, io.BytesIO(b"x"))
+    file.seek(0)
+    target = MemoryDisk()
+    with pytest.raises(Corrupt, match="it is no file of a backup"):
+        restore(TarBackup(file), target)
+    assert target.names() == []
+
+
+def test_a_newer_manifest_is_no_damage() -> None:
+    newer = b'{"format": 2, "position": 0, "taken_ms": 0, "files": []}'
+    with pytest.raises(NewerFormat):
+        Directory(MemoryDisk({MANIFEST: newer}))
