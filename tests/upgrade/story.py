@@ -1,0 +1,132 @@
+"""A story that leaves something of everything in a data directory, and what a client then sees.
+
+`python -m tests.upgrade.story GATEWAY FOLDER` has a gateway write its data, and notes what it
+answers in `expected.json`. That is done with the last gateway that writes a format of the
+files, before a later one writes the next; the folder then stays as it is.
+"""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+PORT = 8097
+URL = f"http://127.0.0.1:{PORT}"
+EXPECTED = "expected.json"
+LONG_BATCH = 1_200
+START_S_MAX = 20.0
+
+_CHANGES_WITH_TIME = {"idle_ms", "idle_ms_min", "active_ms", "inactive_ms", "memory_bytes"}
+
+
+def write(http: httpx.Client) -> None:
+    """Have a gateway record something of everything."""
+
+    def ask(method: str, path: str, body: object = None, **headers: str) -> Any:
+        answer = http.request(method, f"/v1/streams/{path}", json=body, headers=headers)
+        answer.raise_for_status()
+        return answer.json() if answer.content else None
+
+    ask("PUT", "orders", {"max_length": 5_000})
+    policy = {"max_deliveries": 2, "dead_letter_stream": "orders.dead"}
+    ask("PUT", "orders/groups/billing", {"start": "0", "policy": policy})
+    for number in range(20):
+        ask("POST", "orders/entries", {"fields": {"n": str(number), "name": "Zoë", "void": ""}})
+    ask("POST", "orders/entries", {"fields": {"once": "1"}}, **{"Idempotency-Key": "k1"})
+    ask("POST", "orders/entries", {"fields": {"once": "1"}}, **{"Idempotency-Key": "k1"})
+    read = ask("POST", "orders/groups/billing/read?consumer=anna", {"limit": 12})["entries"]
+    ids = [entry["id"] for entry in read]
+    ask("PUT", "long")
+    batch = [{"fields": {"n": str(number), "text": "x" * 20}} for number in range(LONG_BATCH)]
+    ask("POST", "long/entries/batch", batch)
+    # The first part is a snapshot from here on, and the other is in segments behind it.
+    http.post("/v1/admin/rewrite").raise_for_status()
+    deadline = time.monotonic() + START_S_MAX
+    while http.get("/v1/admin/journal").json()["is_rewriting"]:
+        assert time.monotonic() < deadline, "the rewrite does not end"
+        time.sleep(0.05)
+    ask("POST", "orders/groups/billing/ack?consumer=anna", {"ids": ids[:4]})
+    ask("POST", "orders/groups/billing/nack?consumer=anna", {"ids": ids[4:6], "mode": "fatal"})
+    again = {"ids": ids[6:8], "min_idle_ms": 0}
+    ask("POST", "orders/groups/billing/claim?consumer=bert", again)
+    ask("DELETE", f"orders/entries/{ids[8]}")
+    ask("PUT", "orders/groups/idle", {"start": "$"})
+    ask("PUT", "orders/groups/gone")
+    ask("DELETE", "orders/groups/gone")
+
+    ask("POST", "long/entries/batch", batch)
+    ask("POST", "long/trim", {"max_length": 2_000})
+    ask("PUT", "deleted")
+    ask("DELETE", "deleted")
+    ask("POST", "orders/entries", {"fields": {"n": "behind"}})
+    ask("POST", "orders/groups/billing/read?consumer=bert", {"limit": 3})
+    ask("POST", "long/entries/batch", batch[:5])
+    ask("PUT", "orders/groups/late", {"start": "0", "policy": {"claim_idle_ms": 1_000}})
+
+
+def seen(http: httpx.Client) -> dict[str, Any]:
+    """Return what a client sees of what was written, but for what changes with time."""
+    facts: dict[str, Any] = {}
+    for path in (
+        "",
+        "/orders",
+        "/orders/entries?limit=1000",
+        "/orders/groups",
+        "/orders/groups/billing",
+        "/orders/groups/billing/pending?limit=100",
+        "/orders/groups/billing/consumers",
+        "/orders/groups/late",
+        "/orders.dead/entries",
+        "/long",
+        "/long/entries?limit=20",
+        "/long/entries?limit=10&order=desc",
+    ):
+        answer = http.get(f"/v1/streams{path}")
+        facts[path] = [answer.status_code, _lasting(answer.json())]
+    return facts
+
+
+def _lasting(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {name: each for name, each in value.items() if name not in _CHANGES_WITH_TIME}
+        return {name: _lasting(each) for name, each in kept.items()}
+    return [_lasting(each) for each in value] if isinstance(value, list) else value
+
+
+def main(gateway: str, folder: Path) -> None:
+    """Run a gateway of a checkout, and keep what it has written."""
+    data = folder / "data"
+    command = [sys.executable, "-m", "headgate.app.cli", "serve", "--data-dir", str(data)]
+    with subprocess.Popen([*command, "--port", str(PORT)], cwd=gateway) as process:
+        try:
+            with httpx.Client(base_url=URL, timeout=30) as http:
+                deadline = time.monotonic() + START_S_MAX
+                while not _answers(http):
+                    assert time.monotonic() < deadline, "the gateway does not start"
+                write(http)
+                facts = seen(http)
+        finally:
+            process.send_signal(signal.SIGTERM)
+    for path in sorted(data.iterdir()):
+        if path.name.startswith(("journal-", "snapshot-")):
+            shutil.copy(path, folder / path.name)
+    shutil.rmtree(data)
+    (folder / EXPECTED).write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")
+
+
+def _answers(http: httpx.Client) -> bool:
+    try:
+        return http.get("/healthz").is_success
+    except httpx.TransportError:
+        time.sleep(0.05)
+        return False
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
