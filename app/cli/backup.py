@@ -43,6 +43,8 @@ _progress = partial(show_progress, what="Backing up")
     "--data-dir",
     type=click.Path(file_okay=False, exists=True, path_type=Path),
     default=Path("data"),
+    envvar="HEADGATE_DATA_DIR",
+    show_envvar=True,
     show_default=True,
     help="Where the journal is kept.",
 )

@@ -37,6 +37,8 @@ ssh vault cat orders.tar | headgate restore - --data-dir /var/lib/headgate
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("data"),
+    envvar="HEADGATE_DATA_DIR",
+    show_envvar=True,
     show_default=True,
     help="Where a gateway will find it.",
 )

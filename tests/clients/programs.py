@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from typing import NamedTuple
 
-import pytest
+from tests.installed import program
 
 RUN_S_MAX = 60.0
 
@@ -18,15 +16,6 @@ class Outcome(NamedTuple):
     code: int
     output: str
     errors: str
-
-
-def program(name: str) -> str:
-    """Return where a program is; skip the test without it, or fail it in CI."""
-    path = shutil.which(name)
-    if path is None:
-        assert not os.environ.get("CI"), f"{name} is missing"
-        pytest.skip(f"{name} is missing")
-    return path
 
 
 def run(name: str, *words: str, given: str | None = None) -> Outcome:

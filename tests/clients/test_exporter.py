@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from deploy.local_cluster.server import free_ports
 from tests.clients.gateway import HOST, RedisGateway
-from tests.clients.programs import program
+from tests.installed import program
 
 START_S_MAX = 20.0
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.clients.gateway import HOST, RedisGateway
-from tests.clients.programs import RUN_S_MAX, Outcome, program, run
+from tests.clients.programs import RUN_S_MAX, Outcome, run
+from tests.installed import program
 
 Cli = Callable[..., Outcome]
 

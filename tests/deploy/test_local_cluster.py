@@ -24,7 +24,8 @@ from deploy.local_cluster.cluster import BUS_OFFSET, SERVER_COUNT
 from deploy.local_cluster.server import free_ports, is_free
 from deploy.local_cluster.waiting import until
 from tests.crash.gateway import headgate
-from tests.deploy.test_manifests import DEPLOY, program
+from tests.deploy.test_manifests import DEPLOY
+from tests.installed import program
 from tests.servers.programs import valkey_server
 
 ROOT = DEPLOY.parent
@@ -113,7 +114,7 @@ async def nginx(folder: Path, ports: list[int]) -> AsyncIterator[str]:
         text = text.replace(f"gateway-{number}:8080", f"127.0.0.1:{gateway}")
     text = text.replace("/tmp/nginx.pid", "nginx.pid").replace("/dev/stdout", "access.log")
     (folder / "nginx.conf").write_text(text)
-    command = [program("nginx", "/usr/sbin"), "-p", str(folder), "-c", "nginx.conf"]
+    command = [program("nginx"), "-p", str(folder), "-c", "nginx.conf"]
     process = await asyncio.create_subprocess_exec(*command, "-g", "daemon off;")
     async with asyncio.timeout(10):
         while is_free(port):

@@ -12,24 +12,17 @@ from pathlib import Path
 import pytest
 
 from headgate.app.settings import Settings
+from tests.installed import program
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
-MANIFESTS = sorted(KUBERNETES.glob("*.yaml"))
+MANIFESTS = sorted(KUBERNETES.rglob("*.yaml"))
+COMPOSED = [DEPLOY / "compose.yaml", DEPLOY / "one" / "compose.yaml"]
 BIN = Path(sys.executable).parent
 
 
 def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
-
-
-def program(name: str, folder: str = "") -> str:
-    """Return where a program is; skip the test without it, or fail it in CI."""
-    path = shutil.which(name) or shutil.which(name, path=folder)
-    if path is None:
-        assert not os.environ.get("CI"), f"{name} is missing"
-        pytest.skip(f"{name} is missing")
-    return path
 
 
 def check_compose(path: Path) -> subprocess.CompletedProcess[str]:
@@ -40,8 +33,9 @@ def check_manifest(path: Path) -> subprocess.CompletedProcess[str]:
     return run(BIN / "kubernetes-validate", "--strict", path)
 
 
-def test_the_compose_file_is_valid() -> None:
-    outcome = check_compose(DEPLOY / "compose.yaml")
+@pytest.mark.parametrize("path", COMPOSED, ids=lambda path: path.parent.name)
+def test_a_compose_file_is_valid(path: Path) -> None:
+    outcome = check_compose(path)
     assert outcome.returncode == 0, outcome.stdout
 
 
@@ -51,12 +45,12 @@ def test_a_word_that_compose_does_not_know_is_refused(tmp_path: Path) -> None:
     assert check_compose(path).returncode == 1
 
 
-@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_manifest_is_valid(path: Path) -> None:
     if path.stem == "kustomization":  # not of Kubernetes itself: what it lists is there
         listed = re.findall(r"^  - (\S+\.yaml)$", path.read_text(), re.MULTILINE)
         assert listed
-        assert {KUBERNETES / name for name in listed} <= set(MANIFESTS) - {path}
+        assert {path.parent / name for name in listed} <= set(MANIFESTS) - {path}
         return
     outcome = check_manifest(path)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
@@ -70,7 +64,7 @@ def test_a_word_that_kubernetes_does_not_know_is_refused(tmp_path: Path) -> None
     assert check_manifest(path).returncode != 0
 
 
-@pytest.mark.parametrize("name", ["compose.yaml", "kubernetes/configmap.yaml"])
+@pytest.mark.parametrize("name", ["compose.yaml", "one/compose.yaml", "kubernetes/configmap.yaml"])
 def test_every_setting_is_one(name: str) -> None:
     settings = {f"HEADGATE_{field.upper()}" for field in Settings.model_fields}
     named = set(re.findall(r"^ *(HEADGATE_\w+): ", (DEPLOY / name).read_text(), re.MULTILINE))
@@ -79,13 +73,27 @@ def test_every_setting_is_one(name: str) -> None:
 
 
 def test_nginx_takes_its_configuration(tmp_path: Path) -> None:
-    nginx = program("nginx", "/usr/sbin")
+    nginx = program("nginx")
     # The names of the gateways are those of the containers.
     text = re.sub(r"gateway-\d", "127.0.0.1", (DEPLOY / "nginx.conf").read_text())
     (tmp_path / "nginx.conf").write_text(text.replace("/tmp/nginx.pid", "nginx.pid"))
     outcome = run(nginx, "-t", "-p", tmp_path, "-c", "nginx.conf")
     assert outcome.returncode == 0, outcome.stderr
     assert "warn" not in outcome.stderr
+
+
+@pytest.mark.parametrize("name", ["one/Caddyfile", "proxy/Caddyfile"])
+def test_caddy_takes_its_configuration(name: str) -> None:
+    words = ["--adapter", "caddyfile", "--config", DEPLOY / name]
+    outcome = subprocess.run(
+        [program("caddy"), "validate", *map(str, words)],
+        env={**os.environ, "GATEWAY_DOMAIN": "gw.example"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    assert '"warn"' not in outcome.stderr
 
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:

@@ -1,10 +1,8 @@
-"""The gateway behind nginx, set up as app/SECURITY.md shows it."""
+"""The gateway behind nginx and Caddy, set up as deploy/proxy shows it."""
 
 import asyncio
 import json
 import os
-import re
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,12 +14,12 @@ from websockets.asyncio.client import connect
 from tests.api.transport.certificates import Authority
 from tests.crash.gateway import ROOT, Gateway
 from tests.e2e.test_live_page import free_port
+from tests.installed import program
 
-NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 CLIENT = "127.0.0.5"
 """Where the client calls from, so that its address is not that of the proxy."""
 
-_AROUND = """
+_AROUND_NGINX = """
 daemon off; pid nginx.pid; error_log error.log; {user}
 events {{ worker_connections 256; }}
 http {{
@@ -32,17 +30,19 @@ http {{
 """
 
 
-def documented() -> str:
-    """Return the configuration that the page shows."""
-    page = (ROOT / "app" / "SECURITY.md").read_text()
-    [block] = re.findall(r"^```nginx\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    return str(block)
+def configured(name: str, places: dict[str, str]) -> str:
+    """Return a file that users copy, with what differs here."""
+    text = (ROOT / "deploy" / "proxy" / name).read_text()
+    for shown, here in places.items():
+        assert shown in text
+        text = text.replace(shown, here)
+    return text
 
 
 class Proxy:
-    """nginx in front of a gateway."""
+    """A proxy in front of a gateway."""
 
-    def __init__(self, folder: Path, gateway: Gateway, authority: Authority, path: str) -> None:
+    def __init__(self, folder: Path, gateway: Gateway, authority: Authority) -> None:
         self.port = free_port()
         self.root = f"https://127.0.0.1:{self.port}/streams"
         self.trust = authority.trust
@@ -50,20 +50,50 @@ class Proxy:
         self.credential = {"authorization": f"Bearer {key}"}
         self.folder = folder
         self.log_lines = gateway.log_lines
+        self.gateway = gateway
+        self._address = gateway.url.removeprefix("http://")
+        self._authority = authority
+
+    def nginx(self, path: str) -> list[str]:
+        """Configure nginx; returns its command.
+
+        Args:
+            path: behind the address of the gateway.
+        """
         user = "user root;" if os.geteuid() == 0 else ""
-        places = {
-            "listen 443 ssl": f"listen 127.0.0.1:{self.port} ssl",
-            "127.0.0.1:8080": gateway.url.removeprefix("http://"),
-            "/etc/nginx/cert.pem": str(authority.certificate),
-            "/etc/nginx/key.pem": str(authority.key),
-            "/var/log/nginx/": "",
-            "http://headgate;": f"http://headgate{path};",
-        }
-        text = documented()
-        for shown, here in places.items():
-            assert shown in text
-            text = text.replace(shown, here)
-        (folder / "nginx.conf").write_text(_AROUND.format(user=user, documented=text))
+        text = configured(
+            "nginx.conf",
+            {
+                "listen 443 ssl": f"listen 127.0.0.1:{self.port} ssl",
+                "127.0.0.1:8080": self._address,
+                "/etc/nginx/cert.pem": str(self._authority.certificate),
+                "/etc/nginx/key.pem": str(self._authority.key),
+                "/var/log/nginx/": "",
+                "http://headgate;": f"http://headgate{path};",
+            },
+        )
+        (self.folder / "nginx.conf").write_text(_AROUND_NGINX.format(user=user, documented=text))
+        words = ["-p", str(self.folder), "-c", "nginx.conf", "-e", "error.log"]
+        return [program("nginx"), *words]
+
+    def caddy(self) -> list[str]:
+        """Configure Caddy; returns its command."""
+        address = f"\tbind 127.0.0.1\n\ttls {self._authority.certificate} {self._authority.key}"
+        output = f"output file {self.folder}/caddy.log"
+        text = configured(
+            "Caddyfile",
+            {
+                "gw.example {": f"https://gw.example:{self.port} {{\n{address}",
+                "127.0.0.1:8080": self._address,
+                "\tlog {": f"\tadmin off\n\tauto_https disable_redirects\n\tlog {{\n\t\t{output}",
+            },
+        )
+        path = self.folder / "Caddyfile"
+        path.write_text(text)
+        return [program("caddy"), "run", "--adapter", "caddyfile", "--config", str(path)]
+
+    def logs(self) -> str:
+        return "".join(file.read_text() for file in self.folder.glob("*.log"))
 
     def client(self) -> httpx.AsyncClient:
         transport = httpx.AsyncHTTPTransport(verify=self.trust, local_address=CLIENT)
@@ -73,11 +103,8 @@ class Proxy:
         )
 
 
-@pytest.fixture(params=["", "/"], ids=["path left in front", "path taken off"])
+@pytest.fixture(params=["nginx", "nginx that takes the path off", "caddy"])
 async def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Proxy]:
-    if NGINX is None:
-        assert not os.environ.get("CI"), "nginx is missing"
-        pytest.skip("nginx is missing")
     settings = {
         "root_path": "/streams",
         "trusted_proxies": "127.0.0.1",
@@ -85,21 +112,27 @@ async def proxy(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         "first_key": "true",
     }
     gateway = await Gateway.start(tmp_path / "data", settings)
-    proxy = Proxy(tmp_path, gateway, Authority(tmp_path), request.param)
-    nginx = await asyncio.create_subprocess_exec(
-        *(NGINX, "-p", str(tmp_path), "-c", "nginx.conf", "-e", "error.log"),
+    proxy = Proxy(tmp_path, gateway, Authority(tmp_path))
+    commands = {
+        "nginx": lambda: proxy.nginx(""),
+        "nginx that takes the path off": lambda: proxy.nginx("/"),
+        "caddy": proxy.caddy,
+    }
+    process = await asyncio.create_subprocess_exec(
+        *commands[request.param](),
+        env={**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)},
         stderr=asyncio.subprocess.PIPE,
     )
-    await listening(proxy.port, nginx)
+    await listening(proxy.port, process)
     yield proxy
-    nginx.terminate()
-    await nginx.communicate()
+    process.kill()  # Caddy would wait for connections that stay open
+    await process.communicate()
     await gateway.kill()
 
 
-async def listening(port: int, nginx: asyncio.subprocess.Process) -> None:
+async def listening(port: int, process: asyncio.subprocess.Process) -> None:
     async with asyncio.timeout(10):
-        while nginx.returncode is None:
+        while process.returncode is None:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
             except OSError:
@@ -107,8 +140,8 @@ async def listening(port: int, nginx: asyncio.subprocess.Process) -> None:
             else:
                 writer.close()
                 return
-    assert nginx.stderr is not None
-    raise ChildProcessError((await nginx.stderr.read()).decode())
+    assert process.stderr is not None
+    raise ChildProcessError((await process.stderr.read()).decode())
 
 
 async def test_requests_and_links_work(proxy: Proxy) -> None:
@@ -169,7 +202,10 @@ async def test_a_ticket_is_in_no_log(proxy: Proxy) -> None:
     async with proxy.client() as http:
         await http.get("/v1/streams?ticket=s3cret")
         await http.get("/v1/streams?%74icket=s3cret")
+        await proxy.gateway.kill()
+        assert (await http.get("/v1/streams?ticket=s3cret")).status_code == 502
 
-    logs = "".join(file.read_text() for file in proxy.folder.glob("*.log"))
-    assert '"GET /streams/v1/streams"' in logs
+    async with asyncio.timeout(10):
+        while (logs := await asyncio.to_thread(proxy.logs)).count("/streams/v1/streams") < 3:
+            await asyncio.sleep(0.01)
     assert "s3cret" not in logs
