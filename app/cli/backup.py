@@ -12,9 +12,10 @@ import click
 
 from headgate.app.cli.backup_tar import write_tar
 from headgate.app.cli.flags import json_option
+from headgate.app.cli.manual import epilog
 from headgate.app.runtime.loading import show_progress
 from headgate.engine.errors import StreamError
-from headgate.engine.journal.backup import Taken, take
+from headgate.engine.journal.backup import TakenBackup, take
 from headgate.engine.journal.disk import SystemDisk
 
 _HELP = """\
@@ -37,7 +38,12 @@ With --backend the servers keep the streams, so back those up.
 _progress = partial(show_progress, what="Backing up")
 
 
-@click.command("backup", help=_HELP, short_help="Back up the data of a gateway that runs.")
+@click.command(
+    "backup",
+    help=_HELP,
+    short_help="Back up the data of a gateway that runs.",
+    epilog=epilog(failed="a file is damaged, or the target takes nothing"),
+)
 @click.argument("target", type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "--data-dir",
@@ -75,11 +81,11 @@ def command(target: Path, data_dir: Path, as_json: bool) -> None:
     click.echo(json.dumps(facts) if as_json else text, err=is_pipe)
 
 
-def _into_pipe(source: SystemDisk) -> Taken:
+def _into_pipe(source: SystemDisk) -> TakenBackup:
     return write_tar(source, sys.stdout.buffer, time.time_ns() // 1_000_000, _progress)
 
 
-def _into(source: SystemDisk, target: Path) -> Taken:
+def _into(source: SystemDisk, target: Path) -> TakenBackup:
     if target.suffix != ".tar":
         with closing(SystemDisk(target)) as disk:
             return take(source, disk, time.time_ns() // 1_000_000, progress=_progress)

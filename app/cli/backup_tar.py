@@ -7,7 +7,7 @@ from typing import IO
 
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal import backup, recovery
-from headgate.engine.journal.backup import FORMAT, MANIFEST, Manifest, Taken
+from headgate.engine.journal.backup import FORMAT, MANIFEST, Manifest, TakenBackup
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.moment import Moment, pieces_of
 from headgate.engine.journal.recovery import Progress
@@ -15,7 +15,7 @@ from headgate.engine.journal.recovery import Progress
 _MANIFEST_BYTES_MAX = 64 * 2**20
 
 
-def write_tar(source: Disk, target: IO[bytes], now_ms: int, progress: Progress) -> Taken:
+def write_tar(source: Disk, target: IO[bytes], now_ms: int, progress: Progress) -> TakenBackup:
     """Back up a journal, which may be in use, into a tar file; the manifest comes last.
 
     Raises:
@@ -34,7 +34,7 @@ def write_tar(source: Disk, target: IO[bytes], now_ms: int, progress: Progress) 
         manifest = Manifest(FORMAT, moment.position, now_ms, files)
         data = backup.encoded(manifest)
         tar.addfile(_member(MANIFEST, len(data), now_ms), io.BytesIO(data))
-    return Taken(manifest, total)
+    return TakenBackup(manifest, total)
 
 
 def _member(name: str, size_bytes: int, now_ms: int) -> tarfile.TarInfo:

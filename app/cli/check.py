@@ -48,15 +48,12 @@ def command(data_dir: Path, repair: bool, as_json: bool) -> None:
 
 
 def _facts(disk: SystemDisk, loaded: recovery.Loaded, kept: list[str]) -> dict[str, Any]:
-    streams = loaded.keyspace.streams.values()
     names = recovery.names_in_use(disk)
     return {
         "put_aside": kept,
         "files": [{"name": name, "size_bytes": disk.size_bytes(name)} for name in names],
         "records": loaded.position,
-        "streams": len(streams),
-        "entries": sum(stream.log.length for stream in streams),
-        "pending": sum(len(group.pel) for stream in streams for group in stream.groups.values()),
+        **loaded.counts()._asdict(),
         "torn": None if loaded.torn is None else loaded.torn._asdict(),
     }
 

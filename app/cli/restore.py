@@ -11,6 +11,7 @@ import click
 
 from headgate.app.cli.backup_tar import TarBackup
 from headgate.app.cli.flags import json_option
+from headgate.app.cli.manual import epilog
 from headgate.app.runtime.loading import show_progress
 from headgate.engine.errors import StreamError
 from headgate.engine.journal import recovery
@@ -31,7 +32,12 @@ ssh vault cat orders.tar | headgate restore - --data-dir /var/lib/headgate
 """
 
 
-@click.command("restore", help=_HELP, short_help="Put a backup into a new data directory.")
+@click.command(
+    "restore",
+    help=_HELP,
+    short_help="Put a backup into a new data directory.",
+    epilog=epilog(failed="the backup is damaged, or there is a journal already"),
+)
 @click.argument("source", type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
     "--data-dir",

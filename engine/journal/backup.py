@@ -59,14 +59,14 @@ class Manifest(msgspec.Struct, frozen=True):
         return sum(file.size_bytes for file in self.files)
 
 
-class Taken(NamedTuple):
+class TakenBackup(NamedTuple):
     """What was backed up."""
 
     manifest: Manifest
     copied_bytes: int  # what was not there already
 
 
-def take(source: Disk, target: Disk, now_ms: int, *, progress: Progress = no_progress) -> Taken:
+def take(source: Disk, target: Disk, now_ms: int, *, progress: Progress = no_progress) -> TakenBackup:
     """Back up a journal, which may be in use, into a directory.
 
     Args:
@@ -101,7 +101,7 @@ def take(source: Disk, target: Disk, now_ms: int, *, progress: Progress = no_pro
     for name in target.names():
         if _is_of_backup(name) and name not in (MANIFEST, *moment.sizes):
             target.remove(name)
-    return Taken(manifest, copied_bytes)
+    return TakenBackup(manifest, copied_bytes)
 
 
 class Backup(Protocol):

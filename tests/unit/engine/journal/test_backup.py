@@ -11,7 +11,7 @@ import pytest
 from headgate.app.cli.backup_tar import TarBackup, write_tar
 from headgate.engine.errors import Corrupt, NewerFormat, Unavailable
 from headgate.engine.journal import recovery
-from headgate.engine.journal.backup import MANIFEST, Directory, Taken, restore, take, verify
+from headgate.engine.journal.backup import MANIFEST, Directory, TakenBackup, restore, take, verify
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.recovery import journal_name, no_progress, snapshot_name
 from tests.memory_disk import MemoryDisk
@@ -70,7 +70,7 @@ async def grown(seed: int) -> tuple[History, History, History]:
     )
 
 
-def back_up(source: Disk, target: Disk) -> Taken:
+def back_up(source: Disk, target: Disk) -> TakenBackup:
     return take(source, target, NOW_MS)
 
 
