@@ -66,7 +66,9 @@ class TakenBackup(NamedTuple):
     copied_bytes: int  # what was not there already
 
 
-def take(source: Disk, target: Disk, now_ms: int, *, progress: Progress = no_progress) -> TakenBackup:
+def take(
+    source: Disk, target: Disk, now_ms: int, *, progress: Progress = no_progress
+) -> TakenBackup:
     """Back up a journal, which may be in use, into a directory.
 
     Args:
