@@ -27,6 +27,9 @@ _CHANGES_WITH_TIME = {"idle_ms", "idle_ms_min", "active_ms", "inactive_ms", "mem
 
 def write(http: httpx.Client) -> None:
     """Have a gateway record something of everything."""
+    knows_errors = (
+        "error" in http.get("/openapi.json").json()["components"]["schemas"]["Nack"]["properties"]
+    )
 
     def ask(method: str, path: str, body: object = None, **headers: str) -> Any:
         answer = http.request(method, f"/v1/streams/{path}", json=body, headers=headers)
@@ -53,6 +56,9 @@ def write(http: httpx.Client) -> None:
         time.sleep(0.05)
     ask("POST", "orders/groups/billing/ack?consumer=anna", {"ids": ids[:4]})
     ask("POST", "orders/groups/billing/nack?consumer=anna", {"ids": ids[4:6], "mode": "fatal"})
+    if knows_errors:
+        failed = {"ids": ids[9:11], "mode": "fail", "error": "ValueError: no sku"}
+        ask("POST", "orders/groups/billing/nack?consumer=anna", failed)
     again = {"ids": ids[6:8], "min_idle_ms": 0}
     ask("POST", "orders/groups/billing/claim?consumer=bert", again)
     ask("DELETE", f"orders/entries/{ids[8]}")
