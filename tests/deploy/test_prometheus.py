@@ -17,7 +17,8 @@ import pytest
 
 from deploy.local_cluster.server import free_ports
 from tests.crash.gateway import Gateway
-from tests.deploy.test_manifests import DEPLOY, program, run
+from tests.deploy.test_manifests import DEPLOY
+from tests.installed import program, run
 
 FOLDER = DEPLOY / "prometheus"
 RULES = FOLDER / "headgate.rules.yml"
