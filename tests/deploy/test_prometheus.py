@@ -17,8 +17,8 @@ import pytest
 
 from deploy.local_cluster.server import free_ports
 from tests.crash.gateway import Gateway
-from tests.deploy.test_manifests import DEPLOY
-from tests.installed import program, run
+from tests.deploy.test_manifests import DEPLOY, run
+from tests.installed import program
 
 FOLDER = DEPLOY / "prometheus"
 RULES = FOLDER / "headgate.rules.yml"
