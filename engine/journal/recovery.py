@@ -58,7 +58,7 @@ class Torn(NamedTuple):
     why: str
 
 
-class Counts(NamedTuple):
+class KeyspaceCounts(NamedTuple):
     """How much there is."""
 
     streams: int
@@ -73,10 +73,10 @@ class Loaded(NamedTuple):
     position: int  # of the last record
     torn: Torn | None
 
-    def counts(self) -> Counts:
+    def counts(self) -> KeyspaceCounts:
         """Count what there is."""
         streams = self.keyspace.streams.values()
-        return Counts(
+        return KeyspaceCounts(
             len(streams),
             sum(stream.log.length for stream in streams),
             sum(len(group.pel) for stream in streams for group in stream.groups.values()),
