@@ -19,6 +19,7 @@ from headgate.engine.errors import Broken, Corrupt, NewerFormat
 from headgate.engine.journal import recovery
 from headgate.engine.journal.blocks import (
     HEADER_BYTES,
+    VERSION,
     Header,
     Kind,
     pack_block,
@@ -335,7 +336,7 @@ async def test_a_repair_that_was_interrupted_begins_again() -> None:
 def test_a_newer_format_is_not_touched() -> None:
     disk = MemoryDisk({FIRST: newer(segment(1, CREATE))})
     before = dict(disk.copy().files)
-    with pytest.raises(NewerFormat, match="its format has version 4"):
+    with pytest.raises(NewerFormat, match=f"its format has version {VERSION + 1}"):
         recovery.repair(disk)
     assert disk.files == before
 
