@@ -314,8 +314,10 @@ def _gateway(
 ) -> Gateway:
     """Return what an app is made of, counted in its metrics."""
     bounds = _memory_bounds(settings)
-    if backend.commands is not None:
-        backend.commands.attach(server_settings(settings, backend))
+    runner = backend.commands
+    if runner is not None:
+        runner.attach(server_settings(settings, backend))
+        metrics.watch_commands(lambda: runner.delivered_count)
     metrics.watch(lambda: backend.waiter_count)
     process_count = 1
     if siblings is not None:

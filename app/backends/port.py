@@ -337,6 +337,11 @@ class Commands(Protocol):
         """
         ...
 
+    @property
+    def delivered_count(self) -> int:
+        """Return how many entries were in replies to commands, whoever has run them."""
+        ...
+
     def may_wait(self, words: Sequence[bytes]) -> bool:
         """Tell whether a command may take a long time."""
         ...

@@ -78,7 +78,6 @@ class BulkRange:
         If entries of the range are removed before they are read, the answer breaks off, so that
         nobody takes half of it for the whole.
         """
-        delivered = metrics.delivered.labels("arrow")
         encoder = await self._threads.run(partial(self._encoder, compression))
         following = asyncio.create_task(self._batch(encoder))
         try:
@@ -86,7 +85,7 @@ class BulkRange:
                 following = asyncio.create_task(self._batch(encoder))
                 for piece in batch.pieces:
                     yield piece
-                delivered.inc(batch.entry_count)
+                metrics.delivered_counts["arrow"] += batch.entry_count
             for piece in await self._threads.run(encoder.finish):
                 yield piece
         except (StreamError, GatewayError) as error:

@@ -80,7 +80,7 @@ class Gateway:
     async def metrics_text(self) -> bytes:
         """Return what all processes have counted, in the Prometheus text format."""
         if self.siblings is None:
-            return self.metrics.text()
+            return await self.metrics.text()
         within_s = _METRICS_WITHIN_S
         [answer] = await self.siblings.gather(metric_sums.METRICS, b"", within_s=within_s) or [b""]
         if not answer:

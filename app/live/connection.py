@@ -439,7 +439,7 @@ class Connection:
 
     async def _follow(self, sub: str, subscription: Subscription) -> None:
         """Send what a subscription yields, until it ends and all of it is undone."""
-        delivered = self._gateway.metrics.delivered.labels("websocket")
+        delivered_counts = self._gateway.metrics.delivered_counts
         ended = None
         async with aclosing(subscription.follow()) as coming:
             async for what in coming:
@@ -449,7 +449,7 @@ class Connection:
                 self._session.followed(sub, what)
                 entry_count = _entry_count(what)
                 self._sent_entries += entry_count
-                delivered.inc(entry_count)
+                delivered_counts["websocket"] += entry_count
                 await self._send()
         if ended is None or self._is_over:
             return

@@ -42,7 +42,7 @@ class Measuring:
             self.history = SharedHistory(siblings)
             return
         self.history = self._recorder = recorder = Recorder(self._own_sample, clock)
-        metrics.registry.register(Collected(lambda: observed_families(recorder.observed)))
+        metrics.observed.register(Collected(lambda: observed_families(recorder.observed)))
         sampler.observe(is_wanted=True)
 
     async def run(self) -> None:

@@ -27,6 +27,9 @@ _STALE_MS_MIN: Final = 3000
 _STALE_SHARE: Final = 3
 """What was observed holds for so many times as long as it took from one observation to the next."""
 
+_NEW_STREAM: Final = ObservedStream(b"", 0, None, 0, [], 0)
+_NEW_GROUP: Final = ObservedGroup(b"", None, 0, 0, 0, 0, 0, 0)
+
 Subject = tuple[bytes, bytes | None]
 """A stream, or a group of it."""
 
@@ -140,13 +143,19 @@ class Recorder:
     def _note(self, observed: ObservedStreams) -> None:
         """Take what was observed; what is no longer observed is forgotten."""
         before = dict(_measures(self.observed))
+        had_all = self.observed is not NOTHING and not (
+            self.observed.streams_left_out or self.observed.groups_left_out
+        )
         apart_ms = observed.at_ms - self.observed.at_ms
         self._valid_ms = max(_STALE_MS_MIN, _STALE_SHARE * apart_ms if before else 0)
         self.observed = observed
         subjects: dict[Subject, _Observed] = {}
         for subject, now in _measures(observed):
             kept = self._subjects.get(subject) or _Observed(subject)
-            kept.values = _values_of(now, before.get(subject), apart_ms / 1000)
+            earlier = before.get(subject)
+            if earlier is None and had_all:  # it was not there, so that it has begun at zero
+                earlier = _NEW_STREAM if isinstance(now, ObservedStream) else _NEW_GROUP
+            kept.values = _values_of(now, earlier, apart_ms / 1000)
             subjects[subject] = kept
         self._subjects = subjects
 

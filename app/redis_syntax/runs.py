@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, Self, TypeVar
 
+from headgate.app.auth.limits.metering import delivered_in
 from headgate.app.backends.port import Caller, Reply
 from headgate.app.redis_syntax.administration.constants import WHO_AM_I, who_is
 from headgate.app.redis_syntax.command import AnyCommand, LargeReply
@@ -127,7 +128,7 @@ class CommandRunner:
         for (plan, name), words, outcome in zip(plans, commands, outcomes, strict=False):
             self._server.slow_log.note(name, words, each_s)
             try:
-                reply = plan.reply(outcome)
+                reply = self._reply(plan, outcome)
                 replies.append(reply if plan.finish is None else await plan.finish(reply))
                 self._server.count(name, each_s)
             except StreamError as error:
@@ -212,7 +213,7 @@ class CommandRunner:
                 outcome = await self._perform(plan.request)
             except StreamError as error:
                 outcome = error
-            reply = plan.reply(outcome)
+            reply = self._reply(plan, outcome)
             return reply if plan.finish is None else await plan.finish(reply)
         except StreamError as error:
             # The frames that an error keeps must not lead back to it: that would be a cycle.
@@ -280,7 +281,7 @@ class CommandRunner:
         ):
             try:
                 self._check_created(plan.request, admitted, outcome)
-                reply = plan.reply(outcome)
+                reply = self._reply(plan, outcome)
                 replies.append(reply if plan.finish is None else await plan.finish(reply))
                 self._server.count(name)
             except StreamError as error:
@@ -288,6 +289,16 @@ class CommandRunner:
                 self._server.count(name, failure=error)
             await turn.pause()
         return replies
+
+    def _reply(self, plan: AnyPlan, outcome: Any) -> Reply:
+        """Return the reply of a command, and count the entries in it."""
+        self._server.delivered_count += delivered_in(plan.request, outcome)
+        return plan.reply(outcome)
+
+    @property
+    def delivered_count(self) -> int:
+        """Return how many entries were in replies."""
+        return self._server.delivered_count
 
     def _check(self, entry: AnyCommand) -> None:
         """Refuse a command that the caller has no right for, whatever the stream."""

@@ -137,7 +137,7 @@ async def read_group(
     reading = access.perform(replace(wanted, wait_ms=read.wait_ms, acked=acked))
     may_wait = read.wait_ms > 0 and after is None  # one's own entries are there at once
     [group_read] = await (while_present(request, reading, give_back) if may_wait else reading)
-    gateway_of(request).metrics.delivered.labels("rest").inc(len(group_read.deliveries))
+    gateway_of(request).metrics.delivered_counts["rest"] += len(group_read.deliveries)
     gone = [str(group_read.id) for group_read in group_read.deliveries if group_read.fields is None]
     answer = {
         "entries": await _wire(group_read.deliveries),

@@ -673,7 +673,7 @@ async def _page(
 
 
 def _count(request: Request, entries: int) -> None:
-    gateway_of(request).metrics.delivered.labels("rest").inc(entries)
+    gateway_of(request).metrics.delivered_counts["rest"] += entries
 
 
 def _wanted(request: Request) -> str:

@@ -311,7 +311,7 @@ class _Encoder:
         self._is_resumed = is_resumed
         self._ack = ack
         self._gap = ready.gap  # the last that was told
-        self._delivered = gateway.metrics.delivered.labels("sse")
+        self._delivered_counts = gateway.metrics.delivered_counts
         self._request = request
         self._id = f"{gateway.random.getrandbits(64):016x}"
         self._since_ms = gateway.auth.now_ms()
@@ -398,7 +398,7 @@ class _Encoder:
 
     def _note_sent(self, entry_count: int) -> None:
         self._sent_entries += entry_count
-        self._delivered.inc(entry_count)
+        self._delivered_counts["sse"] += entry_count
 
     def _ready_event(self, position: EntryId, gap: EngineGap | None) -> bytes:
         consumer = self._ready.consumer

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from pythonjsonlogger.json import JsonFormatter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -72,13 +72,11 @@ class Metrics:
     def __init__(self) -> None:
         """Start at zero, in a registry of its own."""
         self.registry = CollectorRegistry()
+        self.observed = CollectorRegistry()  # of streams and groups: large, and read in a thread
         self.connection_counts = {"sse": 0, "websocket": 0}  # that stay open, by transport
-        self.delivered = Counter(
-            "headgate_entries_delivered",
-            "Entries sent to readers.",
-            ["transport"],
-            registry=self.registry,
-        )
+        # Entries sent to readers, by transport; those in replies to commands are counted there.
+        self.delivered_counts = {"rest": 0, "arrow": 0, "sse": 0, "websocket": 0}
+        self._count_of_commands: Callable[[], int] = lambda: 0
         self._answers: dict[tuple[str, int], _Answers] = {}
         self._times: dict[str, Buckets] = {}  # by operation
         connections = Gauge(
@@ -95,7 +93,7 @@ class Metrics:
         self.waiters = Gauge("headgate_waiters", "Blocked reads.", registry=self.registry)
         tasks = Gauge("headgate_tasks", "Tasks of the event loop.", registry=self.registry)
         tasks.set_function(lambda: len(asyncio.all_tasks()))
-        self.registry.register(Collected(self._answer_families))
+        self.registry.register(Collected(self._families))
         versions()  # it reads files: not while requests wait
         self.registry.register(Collected(process_families))
 
@@ -130,12 +128,11 @@ class Metrics:
         columns = zip(*(times.counts for times in self._times.values()), strict=True)
         return [sum(column) for column in columns] or [0] * (len(SECONDS) + 1)
 
-    def delivered_count(self) -> float:
+    def delivered_count(self) -> int:
         """Return how many entries were sent to readers, over all transports."""
-        samples = (sample for metric in self.delivered.collect() for sample in metric.samples)
-        return sum(sample.value for sample in samples if sample.name.endswith("_total"))
+        return sum(self.delivered_counts.values()) + self._count_of_commands()
 
-    def _answer_families(self) -> Iterator[Metric]:
+    def _families(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(
             "headgate_requests", "Requests answered.", None, ["operation", "status"]
         )
@@ -150,6 +147,13 @@ class Metrics:
         for operation, buckets in self._times.items():
             times.add_metric([operation], *histogram_of(buckets))
         yield times
+        delivered = CounterMetricFamily(
+            "headgate_entries_delivered", "Entries sent to readers.", None, ["transport"]
+        )
+        counts = {**self.delivered_counts, "commands": self._count_of_commands()}
+        for transport, count in counts.items():
+            delivered.add_metric([transport], count)
+        yield delivered
 
     @contextmanager
     def connection(self, transport: str) -> Iterator[None]:
@@ -164,6 +168,10 @@ class Metrics:
         """Read the number of connections of Redis clients whenever metrics are asked for."""
         self.redis_connection_count = count
         self._connections.labels("redis").set_function(count)
+
+    def watch_commands(self, delivered_count: Callable[[], int]) -> None:
+        """Read how many entries commands have returned whenever metrics are asked for."""
+        self._count_of_commands = delivered_count
 
     def watch(self, waiter_count: Callable[[], int]) -> None:
         """Read the number of blocked reads whenever metrics are asked for."""
@@ -242,9 +250,10 @@ class Metrics:
         )
         bound.set(size_bytes_max)
 
-    def text(self) -> bytes:
+    async def text(self) -> bytes:
         """Return all of it in the Prometheus text format."""
-        return generate_latest(self.registry)
+        own = generate_latest(self.registry)
+        return own + await asyncio.to_thread(generate_latest, self.observed)
 
 
 def _size_of(memory: Callable[[], Mapping[str, int]], kind: str) -> float:

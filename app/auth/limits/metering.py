@@ -64,9 +64,14 @@ def charge(requests: Iterable[Request[Any]], usage: Usage) -> None:
 
 def settle(request: Request[Any], reply: Any, usage: Usage) -> None:
     """Take account of the entries in the reply to a request."""
+    if type(request) in _DELIVERED:
+        usage.spend(entries=delivered_in(request, reply))
+
+
+def delivered_in(request: Request[Any], reply: Any) -> int:
+    """Return how many entries are in the reply to a request; none are in an error."""
     count = _DELIVERED.get(type(request))
-    if count is not None:
-        usage.spend(entries=count(reply))
+    return 0 if count is None or isinstance(reply, Exception) else count(reply)
 
 
 async def performed(request: Request[T], perform: Perform[T], usage: Usage) -> T:

@@ -65,6 +65,7 @@ class Counters:
         """Start with all counters at 0; the clock is for the slow log."""
         self.commands: dict[str, CommandCounts] = {}
         self.errors: Counter[str] = Counter()
+        self.delivered_count = 0  # entries in replies
         self.slow_log = SlowLog(clock)
         self._rate = CallRate()
 

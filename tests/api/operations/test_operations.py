@@ -77,10 +77,15 @@ async def test_metrics_count_entries_however_they_are_read() -> None:
         await live.http.get(f"{ORDERS}/entries?after=0&limit=1")
         await live.http.post("/v1/read", json={"streams": [{"stream": "orders"}]})
         await live.read_group("orders", "billing", "worker")
+        await live.http.post("/v1/commands", json=["XRANGE", "orders", "-", "+"])
+        pipeline = [["XREVRANGE", "orders", "+", "-", "COUNT", "1"], ["XLEN", "nothing"]]
+        await live.http.post("/v1/commands/pipeline", json=pipeline)
+        await live.http.post("/v1/commands/multi-exec", json=[["XRANGE", "orders", "-", "+"]])
         metrics = (await live.http.get("/metrics")).text
 
     assert sample(metrics, "headgate_entries_appended_total") == 3
     assert sample(metrics, 'headgate_entries_delivered_total{transport="rest"}') == 12
+    assert sample(metrics, 'headgate_entries_delivered_total{transport="commands"}') == 7
 
 
 async def test_metrics_count_who_waits() -> None:
