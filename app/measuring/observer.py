@@ -14,6 +14,9 @@ from headgate.engine.errors import StreamError
 from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import Observe
 
+_VALID_FOR = 3
+"""What was observed holds until it should have been observed so many times again."""
+
 
 class ObserverOptions(NamedTuple):
     """What is observed, and how often."""
@@ -31,6 +34,7 @@ class Observer:
         self._backend = backend
         self._request = Observe(options.limit, only=filter_of(options.patterns))
         self._every_s = options.every_s
+        self._valid_ms = int(_VALID_FOR * options.every_s * 1000)
         self._clock = clock
         self._is_wanted = asyncio.Event()
         self._news: ObservedStreams | None = None
@@ -62,6 +66,7 @@ class Observer:
         if self._is_wanted.is_set():
             self._news = ObservedStreams(
                 self._clock.monotonic_ms(),
+                self._valid_ms,
                 streams,
                 observation.streams_left_out,
                 sum(stream.groups_left_out for stream in streams),

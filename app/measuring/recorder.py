@@ -23,10 +23,6 @@ from headgate.engine.replies import ObservedGroup, ObservedStream
 HISTORY: Final = "history"
 """Topic of the question for a part of it."""
 
-_STALE_MS_MIN: Final = 3000
-_STALE_SHARE: Final = 3
-"""What was observed holds for so many times as long as it took from one observation to the next."""
-
 _NEW_STREAM: Final = ObservedStream(b"", 0, None, 0, [], 0)
 _NEW_GROUP: Final = ObservedGroup(b"", None, 0, 0, 0, 0, 0, 0)
 
@@ -93,7 +89,6 @@ class Recorder:
         self._at_ms = 0  # on the clock of durations, when they were taken
         self._gateway = History(series.GATEWAY, series.GATEWAY_LARGEST)
         self._subjects: dict[Subject, _Observed] = {}
-        self._valid_ms = 0  # how long what was observed holds
 
     async def run(self) -> None:
         """Record until cancelled, at the beginning of each second."""
@@ -113,7 +108,7 @@ class Recorder:
         for sample in samples.values():
             if sample.observed is not None:
                 self._note(sample.observed)
-        if at_ms > self.observed.at_ms + self._valid_ms:
+        if at_ms > self.observed.at_ms + self.observed.valid_ms:
             self._forget_values()
         turn = Turn()
         for subject in list(self._subjects.values()):
@@ -147,7 +142,6 @@ class Recorder:
             self.observed.streams_left_out or self.observed.groups_left_out
         )
         apart_ms = observed.at_ms - self.observed.at_ms
-        self._valid_ms = max(_STALE_MS_MIN, _STALE_SHARE * apart_ms if before else 0)
         self.observed = observed
         subjects: dict[Subject, _Observed] = {}
         for subject, now in _measures(observed):

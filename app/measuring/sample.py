@@ -21,6 +21,7 @@ class ObservedStreams(msgspec.Struct, array_like=True):
     """Streams and groups as they were observed."""
 
     at_ms: int  # on the clock of durations
+    valid_ms: int  # for so long it holds, if nothing newer comes
     streams: list[ObservedStream]
     streams_left_out: int
     groups_left_out: int  # of these streams
@@ -36,7 +37,7 @@ class Sample(msgspec.Struct, array_like=True):
     observed: ObservedStreams | None = None  # of the process that observes, if that is news
 
 
-NOTHING: Final = ObservedStreams(0, [], 0, 0)
+NOTHING: Final = ObservedStreams(0, 0, [], 0, 0)
 """Nothing was observed."""
 
 encode_sample = msgspec.msgpack.Encoder().encode

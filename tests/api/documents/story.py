@@ -302,7 +302,7 @@ async def _sampled(backend: Backend, clock: StoryClock) -> dict[int, Sample]:
             dict.fromkeys(PRESENT, 16),
             {LOOP_DELAY: 0.0025},
             {REQUEST: buckets, SYNC: buckets},
-            ObservedStreams(clock.now_ms, observed.streams, 0, 0),
+            ObservedStreams(clock.now_ms, 3000, observed.streams, 0, 0),
         )
     }
 

@@ -62,10 +62,12 @@ async def test_a_process_that_ends_or_begins_anew_takes_nothing_away() -> None:
     assert processes.latest("requests") == 17
 
 
-def observed(at_ms: int, added: int, delivered: int, *, group: bytes = b"g") -> Sample:
+def observed(
+    at_ms: int, added: int, delivered: int, *, group: bytes = b"g", valid_ms: int = 3000
+) -> Sample:
     state = ObservedGroup(group, 1, 2, 3, delivered, 0, None, 0)
     stream = ObservedStream(b"s", 5, None, added, [state], 0)
-    return Sample({}, {}, {}, {}, ObservedStreams(at_ms, [stream], 0, 0))
+    return Sample({}, {}, {}, {}, ObservedStreams(at_ms, valid_ms, [stream], 0, 0))
 
 
 STREAM = HistoryQuestion(Step.SECOND, 0, b"s")
@@ -91,6 +93,18 @@ async def test_what_is_observed_now_and_then_holds_until_it_is_observed_again() 
     assert isnan(group.series["acknowledged"][-1])
 
 
+async def test_what_is_observed_seldom_holds_for_longer() -> None:
+    processes = Processes()
+    for added in (10, 30):
+        seldom = observed(processes.clock.monotonic_ms(), added, 5, valid_ms=30_000)
+        await processes.a_second_later(p1=seldom)
+        for _ in range(9):
+            await processes.a_second_later(p1=requests(1))
+    answer = processes.recorder.answer(STREAM)
+    assert answer.series["length"] == [5] * 20
+    assert answer.series["appended"][10:] == [2] * 10
+
+
 async def test_what_was_observed_long_ago_is_unknown() -> None:
     processes = Processes()
     await processes.a_second_later(p1=observed(processes.clock.monotonic_ms(), 10, 5))
@@ -114,7 +128,7 @@ async def test_what_is_not_observed_has_no_rows_and_what_is_no_more_is_forgotten
 async def test_what_was_not_there_has_begun_at_zero() -> None:
     processes = Processes()
     began_ms = processes.clock.monotonic_ms()
-    nothing = Sample({}, {}, {}, {}, ObservedStreams(began_ms, [], 0, 0))
+    nothing = Sample({}, {}, {}, {}, ObservedStreams(began_ms, 3000, [], 0, 0))
     await processes.a_second_later(p1=nothing)
     await processes.a_second_later(p1=observed(began_ms + 1000, 10, 5))
     assert processes.latest("appended", STREAM) == 10
@@ -124,7 +138,7 @@ async def test_what_was_not_there_has_begun_at_zero() -> None:
 async def test_what_may_have_been_left_out_has_no_rate_at_first() -> None:
     processes = Processes()
     began_ms = processes.clock.monotonic_ms()
-    too_many = Sample({}, {}, {}, {}, ObservedStreams(began_ms, [], 1, 0))
+    too_many = Sample({}, {}, {}, {}, ObservedStreams(began_ms, 3000, [], 1, 0))
     await processes.a_second_later(p1=too_many)
     await processes.a_second_later(p1=observed(began_ms + 1000, 10, 5))
     assert isnan(processes.latest("appended", STREAM))
