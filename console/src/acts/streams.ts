@@ -1,0 +1,162 @@
+/** Acts on streams. */
+import { call } from "../gateway/calls.js";
+import type { Schemas, Stream } from "../gateway/shapes.js";
+import type { Act } from "../parts/act.js";
+import type { Field, Pairs, Values } from "../parts/form.js";
+import { go, HOME, streamPlace } from "../route.js";
+import { idFrom } from "../values/ids.js";
+import { count, counted } from "../values/numbers.js";
+import { millisecondsFrom, written } from "../values/times.js";
+
+type Config = Schemas["StreamConfig"];
+
+const CONFIG: (Field & { kind: "text"; name: keyof Config })[] = [
+  { name: "max_length", label: "Entries kept", kind: "text", hint: "The newest so many; empty: all." },
+  { name: "max_age_ms", label: "Age kept", kind: "text", hint: "Such as 90s, 12h, 7d; empty: any age." },
+  { name: "idempotency_window_ms", label: "Keys protect for", kind: "text", hint: "100 s, if it is empty." },
+  { name: "idempotency_max", label: "Keys of a producer", kind: "text", hint: "100, if it is empty." },
+];
+
+export function createStream(): Act<Stream> {
+  return {
+    title: "Create a stream",
+    verb: "Create",
+    right: "manage",
+    about: "The stream is empty at first. The first append creates a stream, too.",
+    fields: [{ name: "stream", label: "Name", kind: "text" }, ...CONFIG],
+    call: (values) => {
+      const stream = values["stream"] as string;
+      if (!stream) return "Give it a name.";
+      const config = configOf(values);
+      return typeof config === "string" ? config : call("put", "/v1/streams/{stream}", { params: { path: { stream } }, body: config });
+    },
+    done: (stream) => `${stream.name} is there.`,
+    after: (stream) => go(streamPlace(stream.name)),
+  };
+}
+
+export function configureStream(stream: string, config: Config): Act<Stream> {
+  return {
+    title: `Configure ${stream}`,
+    verb: "Save",
+    right: "manage",
+    stream,
+    about: "Bounds hold from the next append on, and by the clock.",
+    fields: CONFIG.map((field) => ({ ...field, value: text(config[field.name], field.name) })),
+    call: (values) => {
+      const changed = configOf(values);
+      return typeof changed === "string" ? changed : call("patch", "/v1/streams/{stream}", { params: { path: { stream } }, body: changed });
+    },
+    done: () => `${stream} is configured.`,
+  };
+}
+
+export function deleteStream(stream: string, length: number, groups: number): Act<unknown> {
+  return {
+    title: `Delete ${stream}`,
+    verb: "Delete for good",
+    right: "manage",
+    stream,
+    destroys: true,
+    typed: stream,
+    about: `${counted(length, "entry", "entries")} and ${counted(groups, "group")} go with it. Readers that wait are told.`,
+    call: () => call("delete", "/v1/streams/{stream}", { params: { path: { stream } } }),
+    done: () => `${stream} is deleted.`,
+    after: () => go(HOME),
+  };
+}
+
+export function trimStream(stream: string, length: number): Act<Schemas["Trimmed"]> {
+  return {
+    title: `Trim ${stream}`,
+    verb: "Trim for good",
+    right: "manage",
+    stream,
+    destroys: true,
+    about: ({ by, keep }) => {
+      const kept = Number(keep);
+      if (by === "max_length" && keep !== "" && kept >= 0) {
+        return `${counted(Math.max(0, length - kept), "entry", "entries")} of ${count(length)} go, the oldest first.`;
+      }
+      return "The oldest entries go.";
+    },
+    fields: [
+      { name: "by", label: "Keep", kind: "choice", options: [["max_length", "the newest, so many"], ["min_id", "from an id or a time on"]] },
+      { name: "keep", label: "How many, or from where", kind: "text", hint: "A number, or an id, 10:30, 2026-01-31 10:30, 5m ago" },
+      { name: "approximate", label: "Approximately", kind: "flag", hint: "Removes only what goes cheaply." },
+      {
+        name: "references",
+        label: "Where an entry is pending in a group",
+        kind: "choice",
+        options: [["keep", "it stays pending there"], ["delete", "it is pending no more"], ["acked", "spare it"]],
+      },
+    ],
+    call: ({ by, keep, approximate, references }) => {
+      const bound = by === "max_length" ? wholeNumber(keep as string) : idFrom(keep as string, Date.now());
+      if (bound === undefined) return by === "max_length" ? "Say how many to keep." : "Give an id or a time.";
+      const body = { [by as string]: bound, approximate, references } as Schemas["Trim"];
+      return call("post", "/v1/streams/{stream}/trim", { params: { path: { stream } }, body });
+    },
+    done: ({ removed }) => `${counted(removed, "entry", "entries")} removed from ${stream}.`,
+  };
+}
+
+export function appendEntry(stream: string, template: Pairs): Act<Schemas["Appended"]> {
+  return {
+    title: `Append to ${stream}`,
+    verb: "Append",
+    right: "append",
+    stream,
+    stays: true,
+    about: template.length ? "It has the fields of the last entry to begin with." : "The stream is made if it is not there.",
+    fields: [
+      { name: "pairs", label: "Fields", kind: "pairs", value: template.length ? template : [["", ""]] },
+      { name: "id", label: "Id", kind: "text", value: "*", hint: "* is the next one" },
+    ],
+    call: ({ pairs, id }) => {
+      const named = (pairs as Pairs).filter(([name, value]) => name !== "" || value !== "");
+      if (named.length === 0) return "An entry has at least one field.";
+      const names = new Set(named.map(([name]) => name));
+      const fields = names.size === named.length ? { fields: Object.fromEntries(named) } : { pairs: named };
+      const body: Schemas["Append"] = { ...fields, ...(id === "*" ? {} : { id: id as string }) };
+      return call("post", "/v1/streams/{stream}/entries", { params: { path: { stream } }, body });
+    },
+    done: ({ id }) => `Appended as ${id}.`,
+  };
+}
+
+export function deleteEntry(stream: string, id: string, after: () => void): Act<unknown> {
+  return {
+    title: `Delete entry ${id}`,
+    verb: "Delete for good",
+    right: "manage",
+    stream,
+    destroys: true,
+    about: "It stays pending where a group has it, until it is acknowledged there.",
+    call: () => call("delete", "/v1/streams/{stream}/entries/{id}", { params: { path: { stream, id } } }),
+    done: () => `${id} is deleted.`,
+    after,
+  };
+}
+
+function configOf(values: Values): Config | string {
+  const config: Config = {};
+  for (const { name, label } of CONFIG) {
+    const given = (values[name] as string).trim();
+    const value = name.endsWith("_ms") ? millisecondsFrom(given) : wholeNumber(given);
+    if (given && value === undefined) return `${label}: ${given} is none.`;
+    config[name] = value ?? null;
+  }
+  return config;
+}
+
+function text(value: number | null | undefined, name: string): string {
+  if (value == null) return "";
+  return name.endsWith("_ms") ? written(value) : String(value);
+}
+
+/** Return the number that a text is; undefined if it is none. */
+export function wholeNumber(given: string): number | undefined {
+  const digits = given.replace(/[\s,_]/g, "");
+  return /^\d+$/.test(digits) ? Number(digits) : undefined;
+}

@@ -1,0 +1,114 @@
+/** App: the bar at the top, the view that the address names, and what may open above it. */
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { asked, forgetKey, key } from "./gateway/key.js";
+import { OpenAct } from "./parts/act.js";
+import { Entrance } from "./parts/entrance.js";
+import { Help } from "./parts/help.js";
+import { useKeys } from "./parts/keys.js";
+import { Notices } from "./parts/notices.js";
+import { Palette } from "./parts/palette.js";
+import { Readiness } from "./parts/readiness.js";
+import { nextTheme, theme } from "./parts/theme.js";
+import { go, groupPlace, HOME, type Route, route, streamPlace } from "./route.js";
+import { Connections } from "./views/connections.js";
+import { GroupView } from "./views/group/group.js";
+import { Overview } from "./views/overview/overview.js";
+import { StreamView } from "./views/stream/stream.js";
+
+export function App() {
+  const over = useSignal<"help" | "palette" | undefined>(undefined);
+  const close = () => (over.value = undefined);
+  const palette = () => (over.value = "palette");
+  useKeys([
+    { key: "Ctrl+k", does: "go to a stream or a group", run: palette },
+    { key: "/", does: "go to a stream or a group", run: palette },
+    { key: "g o", does: "overview", run: () => go(HOME) },
+    { key: "g c", does: "connections", run: () => go("connections") },
+    { key: "u", does: "one up", run: () => go(above(route.value)) },
+    { key: "t", does: "light, dark, or as the system", run: nextTheme },
+    { key: "?", does: "these keys", run: () => (over.value = "help") },
+  ], "page");
+  useEffect(() => {
+    document.title = `${titleOf(route.value)} · Headgate`;
+  }, [route.value]);
+  return (
+    <>
+      <header class="bar">
+        <a class="mark" href={HOME} aria-label="Headgate: overview">
+          <svg viewBox="0 0 16 16" aria-hidden="true">
+            <path d="M2 3v11M14 3v11M2 5h12" />
+            <path class="water" d="M4 10h8M4 13h8" />
+          </svg>
+          <b>Headgate</b>
+        </a>
+        <nav aria-label="Views">
+          <a href={HOME} aria-current={route.value.view === "overview" ? "page" : undefined}>
+            Overview
+          </a>
+          <a href="connections" aria-current={route.value.view === "connections" ? "page" : undefined}>
+            Connections
+          </a>
+        </nav>
+        <button type="button" class="find" onClick={palette} title="Go to a stream or a group">
+          Go to … <kbd>Ctrl K</kbd>
+        </button>
+        <Readiness />
+        <button type="button" class="icon" onClick={nextTheme} aria-label={`Theme: ${theme.value}`} title={`Theme: ${theme.value}`}>
+          {{ auto: "◐", light: "☀", dark: "☾" }[theme.value]}
+        </button>
+        <button type="button" class="icon" onClick={() => (over.value = "help")} aria-label="Keys">
+          ?
+        </button>
+        {key.value !== undefined && (
+          <button type="button" class="small" onClick={() => forgetKey()}>
+            Forget the key
+          </button>
+        )}
+      </header>
+      <main>{asked.value === undefined ? <View route={route.value} /> : <Entrance />}</main>
+      {over.value === "help" && <Help onClose={close} />}
+      {over.value === "palette" && <Palette onClose={close} />}
+      <OpenAct />
+      <Notices />
+    </>
+  );
+}
+
+function View({ route: shown }: { route: Route }) {
+  switch (shown.view) {
+    case "overview":
+      return <Overview />;
+    case "connections":
+      return <Connections />;
+    case "stream":
+      return <StreamView key={shown.stream} stream={shown.stream} tab={shown.tab} />;
+    case "group":
+      return <GroupView key={`${shown.stream}/${shown.group}`} stream={shown.stream} group={shown.group} tab={shown.tab} />;
+    case "nowhere":
+      return (
+        <p class="empty">
+          There is no view at this address. <a href={HOME}>The overview</a> has all streams.
+        </p>
+      );
+  }
+}
+
+function titleOf(shown: Route): string {
+  switch (shown.view) {
+    case "stream":
+      return shown.stream;
+    case "group":
+      return `${shown.group} of ${shown.stream}`;
+    case "connections":
+      return "Connections";
+    default:
+      return "Overview";
+  }
+}
+
+/** Return the place that a view belongs to. */
+function above(shown: Route): string {
+  if (shown.view === "group") return shown.tab === "pending" ? streamPlace(shown.stream, "groups") : groupPlace(shown.stream, shown.group);
+  return shown.view === "stream" && shown.tab !== "entries" ? streamPlace(shown.stream) : HOME;
+}

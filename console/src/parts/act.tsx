@@ -1,0 +1,164 @@
+/**
+ * Act: something that changes streams. Every act is asked for in the same dialog: what it does, which right it
+ * takes, the line for a shell that does the same, and a button. An act that was refused for want of a right is
+ * disabled from then on, with the reason.
+ */
+import { signal, useComputed, useSignal } from "@preact/signals";
+import { type Call, curlOf, send } from "../gateway/calls.js";
+import { changes } from "../gateway/polling.js";
+import { Problem, textOf } from "../gateway/problem.js";
+import { key } from "../gateway/key.js";
+import { Shell } from "./copy.js";
+import { Dialog } from "./dialog.js";
+import { type Field, Form, startOf, type Values } from "./form.js";
+import { notice } from "./notices.js";
+
+export type Right = "append" | "consume" | "manage" | "admin";
+
+export interface Act<T = unknown> {
+  title: string;
+  /** What stands on the button that does it. */
+  verb: string;
+  right: Right;
+  /** The stream that the right is about; none: the gateway. */
+  stream?: string;
+  /** What it does, in a sentence or two; with what was filled in. */
+  about: string | ((values: Values) => string);
+  fields?: Field[];
+  /** The request. A text says why there is none yet. */
+  call: (values: Values) => Call<T> | string;
+  /** Whether it takes something away for good. */
+  destroys?: boolean;
+  /** What has to be typed first, so that it is not done by accident. */
+  typed?: string;
+  /** Whether the dialog stays open for the next one. */
+  stays?: boolean;
+  /** What was done, for the notice. */
+  done: (answer: T, values: Values) => string;
+  /** What follows from it. */
+  after?: (answer: T) => void;
+}
+
+// An act of any answer; what it answers is known to the act itself only.
+type AnyAct = Act<never> | Act;
+
+const open = signal<Act | undefined>();
+const denials = signal<ReadonlyMap<string, string>>(new Map());
+key.subscribe(() => (denials.value = new Map()));
+
+/** Ask whether something is to be done. */
+export function begin<T>(act: Act<T>): void {
+  open.value = act as unknown as Act;
+}
+
+/** Return why an act is not allowed, if it is known not to be. */
+function denialOf({ right, stream }: Pick<AnyAct, "right" | "stream">): string | undefined {
+  return denials.value.get(`${right} ${stream ?? ""}`);
+}
+
+function deny({ right, stream }: AnyAct, reason: string): void {
+  denials.value = new Map([...denials.value, [`${right} ${stream ?? ""}`, reason]]);
+}
+
+interface ButtonProps<T> {
+  act: Act<T>;
+  label?: string;
+  class?: string;
+  /** Why there is nothing to do now. */
+  idle?: string | undefined;
+}
+
+export function ActButton<T>({ act, label = act.verb, class: kind = "", idle }: ButtonProps<T>) {
+  const reason = denialOf(act) ?? idle;
+  const onClick = (event: Event) => {
+    event.stopPropagation();
+    if (reason) notice(reason, { isBad: true });
+    else begin(act);
+  };
+  return (
+    <button
+      type="button"
+      class={`${kind} ${act.destroys ? "destroys" : ""}`}
+      aria-disabled={reason !== undefined}
+      title={reason ?? `${act.title}: needs ${act.right}`}
+      aria-description={reason}
+      onClick={onClick}
+    >
+      {label}
+    </button>
+  );
+}
+
+export function OpenAct() {
+  const act = open.value;
+  return act && <ActDialog key={act} act={act} />;
+}
+
+function ActDialog({ act }: { act: Act }) {
+  const values = useSignal<Values>(startOf(act.fields ?? []));
+  const typed = useSignal("");
+  const failure = useSignal("");
+  const result = useSignal("");
+  const isBusy = useSignal(false);
+  const request = useComputed(() => act.call(values.value));
+  const fault = typeof request.value === "string" ? request.value : undefined;
+  const denial = denialOf(act);
+  const mayDo = fault === undefined && denial === undefined && (act.typed === undefined || typed.value === act.typed);
+  const close = () => (open.value = undefined);
+
+  async function perform(event: Event): Promise<void> {
+    event.preventDefault();
+    if (!mayDo || isBusy.value) return;
+    isBusy.value = true;
+    failure.value = "";
+    try {
+      const answer = await send(request.value as Call);
+      changes.value += 1;
+      result.value = act.done(answer, values.value);
+      if (!act.stays) {
+        close();
+        notice(result.value);
+      }
+      act.after?.(answer);
+    } catch (error) {
+      if (error instanceof Problem && error.isForbidden) deny(act, error.message);
+      failure.value = textOf(error);
+    } finally {
+      isBusy.value = false;
+    }
+  }
+
+  return (
+    <Dialog label={act.title} class={act.destroys ? "act destroys" : "act"} onClose={close}>
+      <form onSubmit={perform}>
+        <h2>{act.title}</h2>
+        <p class="about">{typeof act.about === "string" ? act.about : act.about(values.value)}</p>
+        {act.fields && <Form fields={act.fields} values={values} />}
+        {act.typed !== undefined && (
+          <label class="typed">
+            <span>
+              Type <b>{act.typed}</b> to go on
+            </span>
+            <input value={typed} onInput={(event) => (typed.value = event.currentTarget.value)} autocomplete="off" />
+          </label>
+        )}
+        <Shell line={fault === undefined ? curlOf(request.value as Call) : "curl …"} />
+        <p class="outcome" role="alert">
+          {denial ?? (failure.value && <span class="bad">{failure.value}</span>)}
+          {result.value && <span class="good">{result.value}</span>}
+        </p>
+        <footer>
+          <span class="needs">
+            Needs <b>{act.right}</b> {act.stream === undefined ? "on the gateway" : `on ${act.stream}`}
+          </span>
+          <button type="button" onClick={close}>
+            {act.stays && result.value ? "Close" : "Cancel"}
+          </button>
+          <button type="submit" class={act.destroys ? "main destroys" : "main"} disabled={!mayDo || isBusy.value} title={fault ?? ""}>
+            {act.verb}
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}

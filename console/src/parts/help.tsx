@@ -1,0 +1,29 @@
+/** Help: which keys do what in the view that is shown. */
+import { Dialog } from "./dialog.js";
+import { keys } from "./keys.js";
+
+const SHOWN: Record<string, string> = { ArrowDown: "↓", ArrowUp: "↑", Escape: "Esc", "Ctrl+k": "Ctrl K" };
+
+export function Help({ onClose }: { onClose: () => void }) {
+  const first = new Map(keys.value.toReversed().map((key) => [key.key, key]));
+  return (
+    <Dialog label="Keys" class="help" onClose={onClose}>
+      <h2>Keys</h2>
+      <dl>
+        {[...first.values()].map(({ key, does }) => (
+          <div>
+            <dt>
+              {key.split(" ").map((part) => (
+                <kbd>{SHOWN[part] ?? part}</kbd>
+              ))}
+            </dt>
+            <dd>{does}</dd>
+          </div>
+        ))}
+      </dl>
+      <form method="dialog">
+        <button class="main">Close</button>
+      </form>
+    </Dialog>
+  );
+}

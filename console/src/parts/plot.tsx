@@ -1,0 +1,138 @@
+/** Plot: lines over time, with what they say at the cursor, or now. Plots that belong together have one cursor. */
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { bytes } from "../values/numbers.js";
+import { moment } from "../values/times.js";
+import { colour, colours } from "./theme.js";
+
+// Places on an axis are so far apart: whole seconds, minutes, hours, days; powers of two for bytes.
+const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200]
+  .concat([1, 2, 5, 10, 30, 90, 365, 3650].map((days) => days * 86_400));
+const STEPS_BYTES = Array.from({ length: 44 }, (_, power) => 2 ** power);
+
+export interface Line {
+  label: string;
+  values: readonly (number | null)[];
+  /** Of `--line-1` to `--line-5`, or another colour of the style sheet. */
+  colour: string;
+  format?: (value: number | null | undefined) => string;
+}
+
+interface Props {
+  title: string;
+  timesMs: readonly number[];
+  lines: Line[];
+  format: (value: number | null | undefined) => string;
+  /** Plots of the same name have one cursor. */
+  together?: string;
+  height?: number;
+  /** Draw bars, and let a range be chosen. */
+  onBrush?: (fromMs: number, toMs: number) => void;
+  /** What stands beside the title. */
+  children?: ComponentChildren;
+}
+
+export function Plot({ title, timesMs, lines, format, together, height = 104, onBrush, children }: Props) {
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | undefined>(undefined);
+  const at = useSignal<number | null>(null);
+  const data = [timesMs.map((ms) => ms / 1000), ...lines.map(({ values }) => values)] as uPlot.AlignedData;
+  const latest = useRef(data);
+  latest.current = data;
+  const shape = lines.map((line) => line.label + line.colour).join() + colours.value;
+
+  useEffect(() => {
+    const element = place.current!;
+    const options = optionsFor({ lines, format, together, onBrush, height, width: element.clientWidth });
+    options.hooks = {
+      ...options.hooks,
+      setCursor: [(own) => (at.value = own.cursor.idx ?? null)],
+    };
+    const drawn = new uPlot(options, latest.current, element);
+    plot.current = drawn;
+    const resizing = new ResizeObserver(() => drawn.setSize({ width: element.clientWidth, height }));
+    resizing.observe(element);
+    return () => (resizing.disconnect(), drawn.destroy());
+  }, [shape, height]);
+
+  useEffect(() => plot.current?.setData(data), [timesMs, lines.map(({ values }) => values.at(-1)).join()]);
+
+  const shown = at.value ?? timesMs.length - 1;
+  const says = lines.map((line) => `${line.label} ${(line.format ?? format)(line.values[shown])}`);
+  return (
+    <figure class="plot">
+      <figcaption>
+        <b>{title}</b>
+        {lines.map((line, number) => (
+          <span class="key">
+            <i style={{ background: `var(--${line.colour})` }} />
+            {line.label} <em>{says[number]!.slice(line.label.length + 1)}</em>
+          </span>
+        ))}
+        {at.value !== null && timesMs[at.value] !== undefined && <time>{moment(timesMs[at.value]!)}</time>}
+        {children}
+      </figcaption>
+      <div ref={place} class="canvas" role="img" aria-label={`${title}: ${says.join(", ")}`} style={{ height: `${height}px` }} />
+    </figure>
+  );
+}
+
+type Options = Pick<Props, "lines" | "format" | "together" | "onBrush"> & { width: number; height: number };
+
+function optionsFor({ lines, format, together, onBrush, width, height }: Options): uPlot.Options {
+  const bars = onBrush && uPlot.paths.bars!({ size: [0.9, 40], align: 1 });
+  const axis = { stroke: colour("soft"), font: "11px system-ui", ticks: { show: false }, grid: { stroke: colour("line"), width: 1 } };
+  return {
+    width: Math.max(60, width),
+    height,
+    padding: [6, 4, 0, 0],
+    legend: { show: false },
+    cursor: {
+      y: false,
+      points: { show: !bars, size: 6 },
+      drag: { x: onBrush !== undefined, y: false, setScale: false },
+      ...(together === undefined ? {} : { sync: { key: together } }),
+    },
+    scales: { y: { range: (_, _min, max) => [0, max > 0 ? max * 1.08 : 1] } },
+    axes: [
+      { ...axis, size: 22, space: 64, incrs: STEPS_S, values: (_, splits) => splits.map((split) => clockOf(split, splits)) },
+      { ...axis, size: 52, space: 26, gap: 4, ...(format === bytes ? { incrs: STEPS_BYTES } : {}), values: (_, splits) => splits.map((split) => format(split)) },
+    ],
+    series: [
+      {},
+      ...lines.map((line, number) => ({
+        label: line.label,
+        stroke: colour(line.colour),
+        width: 1.5,
+        points: { show: false },
+        ...(number === 0 || bars ? { fill: colour(line.colour, bars ? 0.75 : 0.12) } : {}),
+        ...(bars ? { paths: bars, width: 0 } : {}),
+      })),
+    ],
+    hooks: onBrush
+      ? {
+          setSelect: [
+            (plot) => {
+              const { left, width: wide } = plot.select;
+              if (wide < 3) return;
+              onBrush(plot.posToVal(left, "x") * 1000, plot.posToVal(left + wide, "x") * 1000);
+              plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+            },
+          ],
+        }
+      : {},
+  };
+}
+
+/** Return what stands below the axis: as much of the time as tells the places apart. */
+function clockOf(seconds: number, splits: number[]): string {
+  const date = new Date(seconds * 1000);
+  const stepS = (splits[1] ?? seconds + 60) - (splits[0] ?? seconds);
+  const two = (value: number) => String(value).padStart(2, "0");
+  if (stepS >= 86_400) return `${two(date.getDate())}.${two(date.getMonth() + 1)}.`;
+  const time = `${two(date.getHours())}:${two(date.getMinutes())}`;
+  return stepS < 60 ? `${time}:${two(date.getSeconds())}` : time;
+}

@@ -1,0 +1,40 @@
+/** Search: a field whose text counts when typing has paused. */
+import type { Signal } from "@preact/signals";
+import type { RefObject } from "preact";
+import { useRef } from "preact/hooks";
+
+const PAUSE_MS = 180;
+
+interface Props {
+  label: string;
+  value: Signal<string>;
+  field?: RefObject<HTMLInputElement | null>;
+  /** What Enter does, besides taking the text at once. */
+  onEnter?: () => void;
+}
+
+export function Search({ label, value, field, onEnter }: Props) {
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const take = (text: string) => (clearTimeout(timer.current), (value.value = text));
+  return (
+    <span class="search">
+      <input
+        ref={field ?? null}
+        type="search"
+        aria-label={label}
+        placeholder={label}
+        defaultValue={value.peek()}
+        autocomplete="off"
+        spellcheck={false}
+        onInput={({ currentTarget }) => {
+          clearTimeout(timer.current);
+          timer.current = setTimeout(() => take(currentTarget.value), PAUSE_MS);
+        }}
+        onKeyDown={({ key, currentTarget }) => {
+          if (key === "Enter") (take(currentTarget.value), onEnter?.());
+        }}
+      />
+      <kbd>/</kbd>
+    </span>
+  );
+}

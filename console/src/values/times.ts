@@ -1,0 +1,61 @@
+/** Times: instants and durations, as people read and write them. */
+
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const day = new Intl.DateTimeFormat("en-GB", { day: "2-digit", month: "short" });
+const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+/** Return a time of day; with the day, unless that is today. */
+export function moment(ms: number, nowMs = Date.now()): string {
+  const isToday = new Date(ms).toDateString() === new Date(nowMs).toDateString();
+  return isToday ? clock.format(ms) : `${day.format(ms)} ${clock.format(ms)}`;
+}
+
+/** Return a time of day with its milliseconds. */
+export function exactMoment(ms: number, nowMs = Date.now()): string {
+  return `${moment(ms, nowMs)}.${String(Math.floor(ms % 1000)).padStart(3, "0")}`;
+}
+
+/** Return how long something takes, in its two largest units at most. */
+export function duration(ms: number | null | undefined): string {
+  if (ms == null) return "–";
+  if (ms < 1000) return `${Math.round(ms * (ms < 10 ? 10 : 1)) / (ms < 10 ? 10 : 1)} ms`;
+  if (ms < UNITS.m) return `${Math.round(ms / 100) / 10} s`;
+  if (ms < UNITS.h) return two(ms, UNITS.m, "min", UNITS.s, "s");
+  if (ms < UNITS.d) return two(ms, UNITS.h, "h", UNITS.m, "min");
+  return two(ms, UNITS.d, "d", UNITS.h, "h");
+}
+
+/** Return how long ago something was. */
+export function age(ms: number, nowMs = Date.now()): string {
+  const passed = nowMs - ms;
+  return passed < 1000 ? "now" : brief(passed);
+}
+
+/** Return a duration in its largest unit only: for columns. */
+export function brief(ms: number | null | undefined): string {
+  if (ms == null) return "–";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < UNITS.m) return `${Math.floor(ms / 1000)} s`;
+  if (ms < UNITS.h) return `${Math.floor(ms / UNITS.m)} min`;
+  if (ms < 2 * UNITS.d) return `${Math.floor(ms / UNITS.h)} h`;
+  return `${Math.floor(ms / UNITS.d)} d`;
+}
+
+/** Return the milliseconds that a text means: `90s`, `5m`, `1.5h`, `7d`; undefined if it means none. */
+export function millisecondsFrom(text: string): number | undefined {
+  const match = /^(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)?$/.exec(text.trim());
+  if (!match) return undefined;
+  const unit = match[2] === "min" ? "m" : (match[2] ?? "ms");
+  return Math.round(Number(match[1]) * UNITS[unit as keyof typeof UNITS]);
+}
+
+/** Return a duration as it is written in a form. */
+export function written(ms: number): string {
+  const unit = (["d", "h", "m", "s"] as const).find((name) => ms >= UNITS[name] && ms % UNITS[name] === 0) ?? "ms";
+  return `${ms / UNITS[unit]}${unit}`;
+}
+
+function two(ms: number, large: number, largeName: string, small: number, smallName: string): string {
+  const [first, second] = [Math.floor(ms / large), Math.floor((ms % large) / small)];
+  return second ? `${first} ${largeName} ${second} ${smallName}` : `${first} ${largeName}`;
+}

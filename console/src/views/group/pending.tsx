@@ -1,0 +1,108 @@
+/** Pending entries: how old they are, who holds them, and what is to become of them. */
+import { useComputed, useSignal } from "@preact/signals";
+import { ackEntries, claimEntries, nackEntries, releaseEntries } from "../../acts/groups.js";
+import { call, send } from "../../gateway/calls.js";
+import { usePolled } from "../../gateway/polling.js";
+import type { Pending } from "../../gateway/shapes.js";
+import { ActButton, begin } from "../../parts/act.js";
+import { Grid } from "../../parts/grid.js";
+import { useKeys } from "../../parts/keys.js";
+import { Refusal } from "../../parts/refusal.js";
+import { Search } from "../../parts/search.js";
+import { bands } from "../../values/ages.js";
+import { timeOf } from "../../values/ids.js";
+import { count, counted } from "../../values/numbers.js";
+import { brief, moment } from "../../values/times.js";
+
+const EVERY_MS = 2000;
+const LISTED = 10_000; // as many as the gateway answers at once by default
+const COLUMNS = [
+  { title: "Id", class: "mono" },
+  { title: "Appended", class: "wide" },
+  { title: "Held by" },
+  { title: "Idle", class: "number" },
+  { title: "Deliveries", class: "number" },
+];
+
+interface Props {
+  place: { stream: string; group: string };
+  total: number;
+}
+
+export function PendingEntries({ place, total }: Props) {
+  const request = call("get", "/v1/streams/{stream}/groups/{group}/pending", { params: { path: place, query: { limit: LISTED } } });
+  const { data, problem } = usePolled((signal) => send(request, signal), EVERY_MS, JSON.stringify(place));
+  const holder = useSignal(new URLSearchParams(location.search).get("consumer") ?? "");
+  const band = useSignal<string | undefined>(undefined);
+  const marks = useSignal<ReadonlySet<string>>(new Set());
+  const all = data.value?.pending ?? [];
+  const ages = bands(all);
+  const chosen = ages.find(({ label }) => label === band.value);
+  const shown = all.filter(
+    ({ consumer, idle_ms: idleMs }) =>
+      (consumer ?? "").includes(holder.value) && (!chosen || (idleMs != null && idleMs >= chosen.fromMs && idleMs < chosen.toMs)),
+  );
+  const ids = useComputed(() => [...marks.value]);
+  const consumers = [...new Set(all.flatMap(({ consumer }) => consumer ?? []))];
+  const clear = () => (marks.value = new Set());
+  const idle = ids.value.length ? undefined : "Mark entries first.";
+  const release = releaseEntries(place, ids.value, clear);
+  useKeys([
+    { key: "r", does: "release what is marked", run: () => ids.value.length > 0 && begin(release) },
+    { key: "Escape", does: "mark nothing", run: clear },
+  ]);
+  if (problem.value && !data.value) return <Refusal problem={problem.value} what="What is pending" />;
+  return (
+    <>
+      {all.length > 0 && <Ages ages={ages} chosen={band.value} onChoose={(label) => (band.value = label === band.value ? undefined : label)} />}
+      <div class="tools sticky">
+        <Search label="Held by" value={holder} />
+        <span class="soft">{ids.value.length ? `${count(ids.value.length)} marked` : ""}</span>
+        <span class="acts push">
+          <ActButton act={ackEntries(place, ids.value, clear)} label="Ack" idle={idle} />
+          <ActButton act={nackEntries(place, ids.value, clear)} label="Nack" idle={idle} />
+          <ActButton act={release} label="Release" idle={idle} />
+          <ActButton act={claimEntries(place, ids.value, consumers, clear)} label="Claim" idle={idle} />
+        </span>
+      </div>
+      {data.value && shown.length === 0 && <p class="empty">{all.length ? "No pending entry is like that." : "Nothing is pending."}</p>}
+      {shown.length > 0 && (
+        <Grid label="Pending entries" class="pending" columns={COLUMNS} rows={shown} keyOf={({ id }) => id} marks={marks} cells={cellsOf} />
+      )}
+      {total > all.length && all.length >= LISTED && <p class="soft">The first {counted(all.length, "entry", "entries")} of {count(total)}.</p>}
+    </>
+  );
+}
+
+function cellsOf({ id, consumer, idle_ms: idleMs, deliveries }: Pending) {
+  return [
+    id,
+    moment(timeOf(id)),
+    consumer ?? <span class="soft">nobody: given back</span>,
+    <span class={(idleMs ?? 0) >= 60_000 ? "warn" : ""}>{brief(idleMs)}</span>,
+    <span class={deliveries > 1 ? "warn" : "soft"}>{count(deliveries)}</span>,
+  ];
+}
+
+interface AgesProps {
+  ages: ReturnType<typeof bands>;
+  chosen: string | undefined;
+  onChoose: (label: string) => void;
+}
+
+function Ages({ ages, chosen, onChoose }: AgesProps) {
+  const largest = Math.max(1, ...ages.map((each) => each.count));
+  return (
+    <div class="ages" role="group" aria-label="Pending by how long it is idle">
+      {ages.map(({ label, count: number }, at) => (
+        <button type="button" aria-pressed={label === chosen} onClick={() => onChoose(label)} disabled={number === 0}>
+          <span class="bar">
+            <i class={at >= 3 ? "old" : ""} style={{ height: `${(number / largest) * 100}%` }} />
+          </span>
+          <b>{count(number)}</b>
+          <small>{label}</small>
+        </button>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,42 @@
+/** Charts: the measurements of the gateway, eight plots with one cursor. */
+import type { History } from "../../gateway/shapes.js";
+import { Plot } from "../../parts/plot.js";
+import { bytes, percent, short } from "../../values/numbers.js";
+import { brief } from "../../values/times.js";
+
+type Format = (value: number | null | undefined) => string;
+
+const CHARTS: [title: string, format: Format, lines: [series: string, label: string][]][] = [
+  ["Entries/s", short, [["appended", "in"], ["delivered", "out"], ["acknowledged", "ack"]]],
+  ["Requests/s", short, [["requests", "all"], ["refused", "refused"], ["failed", "failed"]]],
+  ["Latency", milliseconds, [["request_ms_p99", "p99"], ["request_ms_p50", "p50"]]],
+  ["Connections", short, [["connections_websocket", "sockets"], ["connections_events", "events"], ["connections_redis", "redis"], ["waiters", "waiting"]]],
+  ["Memory", bytes, [["process_bytes", "process"], ["memory_bytes", "streams"]]],
+  ["Journal", bytes, [["journal_bytes", "size"]]],
+  ["Delays", milliseconds, [["fsync_ms_p99", "fsync p99"], ["loop_delay_ms", "loop"]]],
+  ["CPU", percent, [["cpu_percent", "all"]]],
+];
+
+export function Charts({ history: { times_ms: times, series } }: { history: History }) {
+  return (
+    <div class="charts">
+      {CHARTS.map(([title, format, lines]) => (
+        <Plot
+          title={title}
+          timesMs={times}
+          format={format}
+          together="gateway"
+          lines={lines.map(([name, label], number) => ({
+            label,
+            values: series[name] ?? [],
+            colour: name === "failed" ? "bad" : name === "refused" ? "line-3" : `line-${number + 1}`,
+          }))}
+        />
+      ))}
+    </div>
+  );
+}
+
+function milliseconds(value: number | null | undefined): string {
+  return value != null && value >= 10_000 ? brief(value) : value == null ? "–" : `${short(value)} ms`;
+}

@@ -1,0 +1,44 @@
+/** Overview: what the gateway does now and did lately, and its streams. */
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { asked } from "../../gateway/key.js";
+import { isSeen } from "../../gateway/polling.js";
+import { Refusal } from "../../parts/refusal.js";
+import { Switch } from "../../parts/switch.js";
+import { Charts } from "./charts.js";
+import { followMeasurements, type Measurements, type Step } from "./measurements.js";
+import { Streams } from "./streams.js";
+
+export function Overview() {
+  const step = useSignal<Step>("second");
+  const measurements = useSignal<Measurements | undefined>(undefined);
+  const isOn = isSeen.value && asked.value === undefined;
+  useEffect(() => {
+    if (!isOn) return undefined;
+    const ending = new AbortController();
+    measurements.value = followMeasurements(step.value, ending.signal);
+    return () => ending.abort();
+  }, [isOn, step.value]);
+
+  const { history, problem } = measurements.value ?? {};
+  return (
+    <>
+      <section class="measurements" aria-label="Measurements">
+        <header class="section">
+          <h1>Overview</h1>
+          <Switch
+            label="How far back"
+            value={step}
+            options={[
+              ["second", "15 min"],
+              ["minute", "24 h"],
+            ]}
+          />
+        </header>
+        {problem?.value && <Refusal problem={problem.value} what="The gateway's measurements" />}
+        {history?.value && <Charts history={history.value} />}
+      </section>
+      <Streams />
+    </>
+  );
+}

@@ -1,0 +1,85 @@
+/** Streams: all of them by name, a page at a time as far as somebody scrolls. */
+import { useComputed, useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { asked } from "../../gateway/key.js";
+import { changes, isSeen } from "../../gateway/polling.js";
+import { ActButton } from "../../parts/act.js";
+import { Grid } from "../../parts/grid.js";
+import { useKeys } from "../../parts/keys.js";
+import { Refusal } from "../../parts/refusal.js";
+import { Search } from "../../parts/search.js";
+import { go, streamPlace } from "../../route.js";
+import { createStream } from "../../acts/streams.js";
+import { timeOf } from "../../values/ids.js";
+import { count, counted, rate } from "../../values/numbers.js";
+import { age } from "../../values/times.js";
+import { StreamPages } from "./stream-pages.js";
+
+const EVERY_MS = 3000;
+const COLUMNS = [
+  { title: "Stream" },
+  { title: "Entries", class: "number" },
+  { title: "Appended", class: "number" },
+  { title: "Groups", class: "number wide" },
+  { title: "Oldest", class: "number wide" },
+  { title: "Newest", class: "number" },
+];
+
+export function Streams() {
+  const prefix = useSignal("");
+  const field = useRef<HTMLInputElement>(null);
+  const pages = useComputed(() => new StreamPages(prefix.value)).value;
+  const isOn = isSeen.value && asked.value === undefined;
+  useEffect(() => {
+    if (!isOn) return undefined;
+    void pages.refresh();
+    const timer = setInterval(() => void pages.refresh(), EVERY_MS);
+    return () => clearInterval(timer);
+  }, [pages, isOn, changes.value]);
+  useKeys([
+    { key: "/", does: "search streams", run: () => field.current?.focus() },
+    { key: "n", does: "create a stream", run: () => create.current?.querySelector("button")?.click() },
+  ]);
+  const create = useRef<HTMLSpanElement>(null);
+
+  const rows = pages.streams.value;
+  const isKnown = pages.isLoaded.value;
+  return (
+    <section aria-label="Streams">
+      <header class="section">
+        <h2>Streams</h2>
+        <span class="soft">{isKnown && (pages.isWhole.value ? count(rows.length) : `first ${count(rows.length)}`)}</span>
+        <Search label="Streams that begin with" value={prefix} field={field} />
+        <span ref={create} class="acts">
+          <ActButton act={createStream()} label="Create" />
+        </span>
+      </header>
+      {pages.problem.value && <Refusal problem={pages.problem.value} what="The list of streams" />}
+      {isKnown && rows.length === 0 && (
+        <p class="empty">{prefix.value ? `No stream begins with “${prefix.value}”.` : "There is no stream yet. The first entry makes one."}</p>
+      )}
+      {rows.length > 0 && (
+        <Grid
+          label="Streams"
+          class="streams"
+          columns={COLUMNS}
+          rows={rows}
+          keyOf={(stream) => stream.name}
+          onOpen={(stream) => go(streamPlace(stream.name))}
+          onNear={() => void pages.more()}
+          cells={(stream) => [
+            <a href={streamPlace(stream.name)} tabIndex={-1} title={stream.name}>
+              {stream.name}
+            </a>,
+            count(stream.length),
+            <span class={stream.perSecond ? "" : "soft"}>{rate(stream.perSecond)}</span>,
+            stream.groups ? count(stream.groups) : <span class="soft">0</span>,
+            stream.first_id ? age(timeOf(stream.first_id)) : "–",
+            stream.entries_added || stream.length ? age(timeOf(stream.last_id)) : "–",
+          ]}
+        />
+      )}
+      {rows.length > 0 && !pages.isWhole.value && <p class="soft">{counted(rows.length, "stream")} so far; scroll for more.</p>}
+    </section>
+  );
+}

@@ -1,0 +1,158 @@
+/** Entries: of a stream, the newest first or the oldest, from an id or a time, those that match; and live. */
+import { useComputed, useSignal, useSignalEffect } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { isSeen } from "../../gateway/polling.js";
+import { key } from "../../gateway/key.js";
+import { Grid } from "../../parts/grid.js";
+import { useKeys } from "../../parts/keys.js";
+import { Refusal } from "../../parts/refusal.js";
+import { Search } from "../../parts/search.js";
+import { Switch } from "../../parts/switch.js";
+import { matcher, pairsOf } from "../../values/fields.js";
+import { idFrom, timeOf } from "../../values/ids.js";
+import { count } from "../../values/numbers.js";
+import { exactMoment } from "../../values/times.js";
+import type { Entry } from "../../gateway/shapes.js";
+import { EntryList } from "./entry-list.js";
+import { EntryPanel } from "./entry-panel.js";
+import { Histogram, type Span } from "./histogram.js";
+import { Tail } from "./tail.js";
+
+const COLUMNS = [{ title: "Time" }, { title: "Id", class: "mono soft wide" }, { title: "Fields", class: "mono payload" }];
+
+export function Entries({ stream }: { stream: string }) {
+  const order = useSignal<"desc" | "asc">("desc");
+  const span = useSignal<Span | undefined>(undefined);
+  const place = useSignal("");
+  const words = useSignal("");
+  const isPaused = useSignal(false);
+  const opened = useSignal<Entry | undefined>(undefined);
+  const field = useRef<HTMLInputElement>(null);
+  const placeId = useComputed(() => (place.value.trim() ? idFrom(place.value, Date.now()) : undefined));
+
+  const list = useComputed(() => {
+    void key.value; // another key sees other things
+    const isDown = order.value === "desc";
+    const start = isDown ? undefined : placeId.value;
+    const end = isDown ? placeId.value : undefined;
+    return new EntryList(stream, {
+      order: order.value,
+      start: start ?? (span.value && String(span.value.fromMs)),
+      end: end ?? (span.value && String(span.value.toMs)),
+      match: matcher(words.value),
+    });
+  });
+  const canBeLive = useComputed(() => order.value === "desc" && !span.value && placeId.value === undefined);
+  const tail = useTail(list.value, canBeLive.value && isSeen.value, isPaused.value);
+  useKeys([
+    { key: "/", does: "search fields", run: () => field.current?.focus() },
+    { key: "p", does: "pause, or go on", run: () => (isPaused.value = !isPaused.value) },
+    { key: "Escape", does: "close the entry", run: () => (opened.value = undefined) },
+  ]);
+
+  const { entries, isBusy, isWhole, looked, problem } = list.value;
+  const isSearch = words.value.trim() !== "";
+  return (
+    <>
+      <Histogram stream={stream} span={span} onSpan={(chosen) => (span.value = chosen)} />
+      <div class="tools">
+        <Switch label="Order" value={order} options={[["desc", "Newest"], ["asc", "Oldest"]]} />
+        <Search label="From an id or a time: 10:30, 5m ago" value={place} />
+        <Search label="Find a text, or field=text" value={words} field={field} />
+        {place.value && placeId.value === undefined && <span class="bad">No id and no time</span>}
+        <span class="push live">
+          {canBeLive.value ? (
+            <button type="button" aria-pressed={!isPaused.value} class={isPaused.value ? "state" : "state good"} onClick={() => (isPaused.value = !isPaused.value)}>
+              {isPaused.value ? "Paused" : "Live"}
+            </button>
+          ) : (
+            <span class="soft">not live: a part is shown</span>
+          )}
+          {tail?.failure.value && <span class="bad">{tail.failure}</span>}
+        </span>
+      </div>
+      {tail !== undefined && tail.waiting.value > 0 && (
+        <button type="button" class="more" onClick={() => ((isPaused.value = false), scrollTo({ top: 0 }))}>
+          {count(tail.waiting.value)}+ new entries: show them
+        </button>
+      )}
+      {problem.value && <Refusal problem={problem.value} what="Entries" />}
+      <div class={opened.value ? "split opened" : "split"}>
+        <div>
+          {entries.value.length > 0 && (
+            <Grid
+              label="Entries"
+              class="entries"
+              columns={COLUMNS}
+              rows={entries.value}
+              keyOf={(entry) => entry.id}
+              opened={opened.value?.id}
+              onOpen={(entry) => (opened.value = entry)}
+              onNear={isSearch ? undefined : () => void list.value.more()}
+              cells={cellsOf}
+            />
+          )}
+          <p class="soft end" role="status">
+            {isSearch && `${count(entries.value.length)} of ${count(looked.value)} entries match. `}
+            {isBusy.value && "Looking …"}
+            {isSearch && !isBusy.value && !isWhole.value && (
+              <button type="button" class="small" onClick={() => void list.value.more()}>
+                Look further
+              </button>
+            )}
+            {isSearch && isBusy.value && (
+              <button type="button" class="small" onClick={() => list.value.close()}>
+                Stop
+              </button>
+            )}
+            {!isSearch && isWhole.value && !problem.value && (entries.value.length ? "That is all." : "There is no entry.")}
+          </p>
+        </div>
+        {opened.value && (
+          <EntryPanel
+            stream={stream}
+            entry={opened.value}
+            onClose={() => (opened.value = undefined)}
+            onDeleted={(id) => (list.value.remove(id), (opened.value = undefined))}
+          />
+        )}
+      </div>
+    </>
+  );
+}
+
+/** Fill a list, and put what is appended in front of it while that is wanted. */
+function useTail(list: EntryList, isOn: boolean, isPaused: boolean): Tail | undefined {
+  const tail = useSignal<Tail | undefined>(undefined);
+  const isDown = useSignal(false); // somebody reads further down: nothing may move
+  useEffect(() => {
+    const look = () => (isDown.value = scrollY > 400);
+    addEventListener("scroll", look, { passive: true });
+    return () => removeEventListener("scroll", look);
+  }, []);
+  useEffect(() => {
+    let isOver = false;
+    void list.more().then(() => {
+      if (isOver || !isOn || list.problem.value) return;
+      tail.value = new Tail(list.stream, list.newest ?? "0", (entries) => list.add(entries));
+    });
+    return () => ((isOver = true), tail.value?.close(), (tail.value = undefined));
+  }, [list, isOn]);
+  useEffect(() => () => list.close(), [list]);
+  const isHeld = useSignal(false);
+  isHeld.value = isPaused;
+  useSignalEffect(() => tail.value?.hold(isHeld.value || isDown.value));
+  return tail.value;
+}
+
+function cellsOf(entry: Entry) {
+  return [
+    <time title={new Date(timeOf(entry.id)).toISOString()}>{exactMoment(timeOf(entry.id))}</time>,
+    entry.id,
+    pairsOf(entry).map(([name, value]) => (
+      <>
+        <i>{name}</i>={value.length > 200 ? `${value.slice(0, 200)}…` : value}{" "}
+      </>
+    )),
+  ];
+}

@@ -1,0 +1,59 @@
+/** Entry panel: everything about an entry. */
+import type { Entry } from "../../gateway/shapes.js";
+import { appendEntry, deleteEntry } from "../../acts/streams.js";
+import { ActButton } from "../../parts/act.js";
+import { CopyButton } from "../../parts/copy.js";
+import type { Pairs } from "../../parts/form.js";
+import { groupPlace } from "../../route.js";
+import { originOf, pairsOf, payloadOf, pretty } from "../../values/fields.js";
+import { timeOf } from "../../values/ids.js";
+import { age, exactMoment } from "../../values/times.js";
+
+interface Props {
+  stream: string;
+  entry: Entry;
+  onClose: () => void;
+  onDeleted: (id: string) => void;
+}
+
+export function EntryPanel({ stream, entry, onClose, onDeleted }: Props) {
+  const origin = originOf(entry);
+  const pairs = origin ? payloadOf(entry) : pairsOf(entry);
+  const template = pairs.map(([name, value]) => [name, value]) as Pairs;
+  const ms = timeOf(entry.id);
+  return (
+    <aside class="panel" aria-label={`Entry ${entry.id}`}>
+      <header>
+        <h2 class="mono">{entry.id}</h2>
+        <button type="button" class="icon" aria-label="Close" onClick={onClose}>
+          ×
+        </button>
+      </header>
+      <p class="soft">
+        {exactMoment(ms)}, {age(ms)} {Date.now() - ms < 1000 ? "" : "ago"}
+      </p>
+      {origin && (
+        <p class="origin">
+          A dead letter of <a href={groupPlace(origin.stream, origin.group, "dead-letters")}>{`${origin.stream} / ${origin.group}`}</a>: {origin.reason}
+          {origin.deliveries !== "–" && ` after ${origin.deliveries} deliveries`}. It was <code>{origin.id}</code>.
+        </p>
+      )}
+      <dl class="values">
+        {pairs.map(([name, value]) => (
+          <>
+            <dt>
+              {name}
+              {entry.base64?.includes(name) && <small> base64</small>}
+            </dt>
+            <dd tabIndex={0}>{pretty(value)}</dd>
+          </>
+        ))}
+      </dl>
+      <footer class="acts">
+        <CopyButton text={JSON.stringify(Object.fromEntries(pairs), null, 2)} label="Copy JSON" />
+        <ActButton act={appendEntry(stream, template)} label="Append one like it" class="small" />
+        <ActButton act={deleteEntry(stream, entry.id, () => onDeleted(entry.id))} label="Delete" class="small" />
+      </footer>
+    </aside>
+  );
+}

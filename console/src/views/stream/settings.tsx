@@ -1,0 +1,42 @@
+/** Settings: what a stream keeps, and the end of it. */
+import { configureStream, deleteStream } from "../../acts/streams.js";
+import type { Stream } from "../../gateway/shapes.js";
+import { ActButton } from "../../parts/act.js";
+import { Facts } from "../../parts/facts.js";
+import { count } from "../../values/numbers.js";
+import { duration } from "../../values/times.js";
+
+export function StreamSettings({ detail }: { detail: Stream }) {
+  const { name, config } = detail;
+  return (
+    <div class="settings">
+      <section>
+        <h2>Kept</h2>
+        <Facts
+          facts={[
+            { name: "entries", value: config.max_length == null ? "all" : `the newest ${count(config.max_length)}` },
+            { name: "age", value: config.max_age_ms == null ? "any" : duration(config.max_age_ms) },
+            { name: "idempotency keys protect for", value: config.idempotency_window_ms == null ? "100 s" : duration(config.idempotency_window_ms) },
+            { name: "keys of a producer", value: count(config.idempotency_max ?? 100) },
+          ]}
+        />
+        <ActButton act={configureStream(name, config)} label="Change" />
+      </section>
+      <section>
+        <h2>Identity</h2>
+        <Facts
+          facts={[
+            { name: "epoch", value: <code>{detail.epoch}</code>, title: "A later life of the name has a greater one" },
+            { name: "entries ever added", value: count(detail.entries_added) },
+            { name: "greatest id deleted", value: <code>{detail.max_deleted_id}</code> },
+          ]}
+        />
+      </section>
+      <section>
+        <h2>Delete</h2>
+        <p class="soft">The stream goes with its entries and groups. Nobody can bring it back.</p>
+        <ActButton act={deleteStream(name, detail.length, detail.groups)} label="Delete the stream" />
+      </section>
+    </div>
+  );
+}

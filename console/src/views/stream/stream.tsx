@@ -1,0 +1,83 @@
+/** Stream: its entries, its groups, and how it is set. */
+import { useEffect, useRef } from "preact/hooks";
+import { appendEntry, trimStream } from "../../acts/streams.js";
+import { call, send } from "../../gateway/calls.js";
+import { usePolled } from "../../gateway/polling.js";
+import { ActButton } from "../../parts/act.js";
+import { Facts } from "../../parts/facts.js";
+import type { Pairs } from "../../parts/form.js";
+import { useKeys } from "../../parts/keys.js";
+import { Refusal } from "../../parts/refusal.js";
+import { Tabs } from "../../parts/tabs.js";
+import { begin } from "../../parts/act.js";
+import { type StreamTab, streamPlace } from "../../route.js";
+import { pairsOf } from "../../values/fields.js";
+import { timeOf } from "../../values/ids.js";
+import { count, rate, short } from "../../values/numbers.js";
+import { age, moment } from "../../values/times.js";
+import { Entries } from "./entries.js";
+import { Groups } from "./groups.js";
+import { StreamSettings } from "./settings.js";
+
+const EVERY_MS = 1500;
+
+export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) {
+  const request = call("get", "/v1/streams/{stream}", { params: { path: { stream } } });
+  const { data, problem } = usePolled((signal) => send(request, signal), EVERY_MS, stream);
+  const detail = data.value;
+  const perSecond = useRate(detail?.entries_added, stream);
+  const template = (detail?.last_entry ? pairsOf(detail.last_entry).filter(([name]) => !name.startsWith("_")) : []) as unknown as Pairs;
+  const append = appendEntry(stream, template);
+  useKeys([{ key: "a", does: "append an entry", run: () => begin(append) }]);
+  return (
+    <>
+      <header class="view">
+        <h1>{stream}</h1>
+        <span class="acts">
+          <ActButton act={append} class="main" />
+          <ActButton act={trimStream(stream, detail?.length ?? 0)} label="Trim" />
+        </span>
+      </header>
+      {problem.value && !(problem.value.isMissing && detail) && <Refusal problem={problem.value} what="The stream" />}
+      {detail && (
+        <Facts
+          facts={[
+            { name: "entries", value: count(detail.length) },
+            { name: "appended", value: rate(perSecond), title: `${count(detail.entries_added)} ever` },
+            { name: "oldest", value: detail.first_id ? age(timeOf(detail.first_id)) : "–", title: detail.first_id ? moment(timeOf(detail.first_id)) : "" },
+            { name: "newest", value: detail.length ? age(timeOf(detail.last_id)) : "–", title: moment(timeOf(detail.last_id)) },
+            { name: "last id", value: <code>{detail.last_id}</code>, class: "wide" },
+            { name: "chunks", value: short(detail.chunks), title: "parts that hold the entries", class: "wide" },
+          ]}
+        />
+      )}
+      <Tabs
+        label={stream}
+        current={tab}
+        tabs={[
+          { name: "entries", title: "Entries", place: streamPlace(stream) },
+          { name: "groups", title: "Groups", place: streamPlace(stream, "groups"), count: detail && count(detail.groups) },
+          { name: "settings", title: "Settings", place: streamPlace(stream, "settings") },
+        ]}
+      />
+      {tab === "entries" && <Entries key={`${stream} ${detail?.epoch ?? ""}`} stream={stream} />}
+      {tab === "groups" && <Groups key={stream} stream={stream} />}
+      {tab === "settings" && detail && <StreamSettings detail={detail} />}
+    </>
+  );
+}
+
+/** Return how fast a number that only grows does so. */
+function useRate(value: number | undefined, of: string): number | undefined {
+  const samples = useRef<{ atMs: number; value: number }[]>([]);
+  useEffect(() => {
+    samples.current = [];
+  }, [of]);
+  if (value === undefined) return undefined;
+  const now = performance.now();
+  const own = samples.current;
+  if (own.at(-1)?.value !== value || now - own.at(-1)!.atMs > EVERY_MS / 2) own.push({ atMs: now, value });
+  while (own.length > 2 && now - own[0]!.atMs > 6000) own.shift();
+  const [first, last] = [own[0]!, own.at(-1)!];
+  return last.atMs === first.atMs ? undefined : ((last.value - first.value) / (last.atMs - first.atMs)) * 1000;
+}
