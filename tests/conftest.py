@@ -5,6 +5,7 @@ import gc
 import pytest
 from hypothesis import settings
 
+from console import bundle
 from tests.servers.chosen import URL
 
 pytest_plugins = ["tests.servers.fixtures"]
@@ -12,6 +13,12 @@ pytest_plugins = ["tests.servers.fixtures"]
 # A deadline asserts with a clock, and a busy machine fails it.
 settings.register_profile("headgate", deadline=None)
 settings.load_profile("headgate")
+
+
+@pytest.fixture(scope="session")
+def console_bundle() -> None:
+    """Build the console, unless it is built."""
+    bundle.build()
 
 
 def pytest_collection_finish() -> None:

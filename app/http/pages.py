@@ -13,6 +13,15 @@ PAGE_HEADERS = {
 
 STYLESHEET_HEADERS = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
 
+SITE_HEADERS = STYLESHEET_HEADERS | {
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'"
+    ),
+}
+"""Of a page whose scripts and styles are files beside it: it may load them, and nothing else."""
+
 
 def page_headers(page: str) -> dict[str, str]:
     """Return the headers of a page: its own scripts and styles are allowed, and the stylesheet.

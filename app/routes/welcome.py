@@ -32,6 +32,7 @@ _BEARER = '-H "Authorization: Bearer $HEADGATE_TOKEN"'
 _TAKE_KEY = "read -rs HEADGATE_TOKEN; export HEADGATE_TOKEN"
 _KEY_STEP = {"Give the shell your key: paste it unseen, then Enter": _TAKE_KEY}
 _PAGES = {
+    "/console": "streams, groups and what flows, live; and what to do about it",
     "/guide": "how to append, follow and work, with curl, Python, TypeScript",
     "/docs": "every operation, to read and to try",
     "/openapi.json": "the same for programs",

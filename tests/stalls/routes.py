@@ -134,6 +134,8 @@ READING: list[Case] = [
     request("HEAD /", "HEAD", "/"),
     request("GET /openapi.json", "GET", "/openapi.json"),
     request("GET /docs", "GET", "/docs"),
+    request("GET /console", "GET", "/console"),
+    request("GET /console/{path:path}", "GET", "/console/streams/orders"),
     request("GET /guide", "GET", "/guide"),
     request("GET /guide/{task}", "GET", "/guide/work"),
     request("GET /problems", "GET", "/problems"),

@@ -12,7 +12,9 @@ HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
 @pytest.mark.parametrize("accept", ["*/*", "text/plain", "application/json", ""])
-async def test_who_is_no_browser_is_told_what_to_do_next(live: Live, accept: str) -> None:
+async def test_who_is_no_browser_is_told_what_to_do_next(
+    console_bundle: None, live: Live, accept: str
+) -> None:
     answer = await live.http.get("/", headers={"accept": accept})
 
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
@@ -20,7 +22,7 @@ async def test_who_is_no_browser_is_told_what_to_do_next(live: Live, accept: str
     assert f"curl {live.url}/v1/streams/orders/entries " in answer.text
     pages = [line.split()[0] for line in answer.text.splitlines() if line.startswith("  http")]
     assert [page.removeprefix(live.url) for page in pages] == [
-        "/guide", "/docs", "/openapi.json", "/asyncapi.json", "/problems", "/metrics",
+        "/console", "/guide", "/docs", "/openapi.json", "/asyncapi.json", "/problems", "/metrics",
     ]  # fmt: skip
     for page in pages:
         assert (await live.http.get(page)).status_code == 200
