@@ -1,3 +1,14 @@
+# Console: built with Node, which is in no other stage.
+FROM node:22-slim AS console
+WORKDIR /src/console
+COPY console/package.json console/package-lock.json ./
+RUN npm ci --ignore-scripts --no-audit --no-fund
+WORKDIR /src
+COPY openapi openapi
+COPY clients/typescript/client clients/typescript/client
+COPY console console
+RUN cd console && npm run build
+
 # Build: a virtual environment with the pinned packages and the gateway.
 FROM python:3.11-slim AS build
 RUN python -m venv /venv
@@ -12,6 +23,8 @@ COPY app app
 COPY clients/python clients/python
 COPY engine engine
 COPY pipeline pipeline
+COPY console/bundle.py console/wheel_hook.py console/
+COPY --from=console /src/app/console app/console
 RUN /venv/bin/pip install --no-cache-dir --no-deps . \
     && /venv/bin/pip uninstall --yes setuptools pip
 

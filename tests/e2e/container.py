@@ -225,4 +225,6 @@ def _copy(argument: str, place: Path, root: Path, folder: str) -> None:
         if path.is_dir():
             shutil.copytree(path, into, symlinks=True, dirs_exist_ok=True)
         else:
-            shutil.copy(path, into / path.name if target.endswith("/") else into)
+            file = into / path.name if target.endswith("/") else into
+            file.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, file)
