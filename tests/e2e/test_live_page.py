@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import httpx
@@ -24,14 +24,21 @@ ENTRIES = 60
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
+@asynccontextmanager
+async def opened_browser() -> AsyncIterator[Browser]:
+    """Open the system's Chromium, without a window."""
     if CHROMIUM is None:
         if "CI" in os.environ:
             pytest.fail("chromium is missing")
         pytest.skip("chromium is missing")
     async with async_playwright() as playwright:
         yield await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[Browser]:
+    async with opened_browser() as browser:
+        yield browser
 
 
 @pytest.fixture

@@ -1,0 +1,115 @@
+"""A group: whether it keeps up, what is pending, and what an operator does about it."""
+
+import httpx
+import pytest
+from playwright.async_api import expect
+
+from tests.e2e.console.conftest import DEAD, HELD, ORDERS, Console
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+BILLING = "streams/orders/groups/billing"
+
+
+async def consumers_of(client: httpx.AsyncClient) -> dict[str, int]:
+    consumers = (await client.get(f"{BILLING}/consumers")).json()["consumers"]
+    return {consumer["name"]: consumer["pending"] for consumer in consumers}
+
+
+async def test_what_hangs_is_released_claimed_and_acknowledged(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    await console.open(BILLING)
+    rows = console.rows("Pending entries")
+    await expect(rows).to_have_count(HELD)
+    await expect(rows.first).to_contain_text("hung")
+
+    await console.press("j", "x", "j", "x", "j", "x", "r")
+    await console.confirm()
+    await console.says("3 entries released.")
+    await expect(console.page.get_by_text("nobody: given back")).to_have_count(3)
+
+    await console.page.get_by_label("Held by").fill("hung")
+    await expect(rows).to_have_count(HELD - 3)
+    await console.page.get_by_label("Mark all").check()
+    await console.act("Claim", For_the_consumer="rescue")
+    await console.says(f"rescue holds {HELD - 3} entries of them.")
+    assert await consumers_of(client) == {"careless": 0, "hung": 0, "rescue": HELD - 3}
+
+    await console.page.get_by_label("Held by").fill("rescue")
+    await console.page.get_by_label("Mark all").check()
+    await console.act("Ack")
+    await console.says(f"{HELD - 3} entries acknowledged.")
+    assert (await client.get(BILLING)).json()["pending"] == 3
+
+
+async def test_what_cannot_work_is_given_back_as_failed(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    await console.open(BILLING)
+    await expect(console.rows("Pending entries")).to_have_count(HELD)
+    await console.page.get_by_label("Mark all").check()
+    await console.act("Nack", How="it can never work")
+    await console.says(f"{HELD} entries given back.")
+
+    await expect(console.page.get_by_text("Nothing is pending.")).to_be_visible()
+    assert (await client.get("streams/graveyard")).json()["length"] == DEAD + HELD
+
+
+async def test_a_group_that_falls_behind_is_said_to(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    await console.open(BILLING)
+    outlook = console.page.locator(".outlook")
+    while "Getting worse." not in (await outlook.text_content() or ""):
+        await client.post("streams/orders/entries/batch", json=[{"fields": {"n": "1"}}] * 20)
+
+    await console.act("Reset position", It_reads_after="$")
+    await expect(outlook).to_contain_text("Caught up.")
+
+
+async def test_consumers_and_the_policy_are_changed(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    await console.open(f"{BILLING}/consumers")
+    await expect(console.rows("Consumers")).to_have_count(2)
+    await expect(console.rows("Consumers").first).to_contain_text("hung")
+    await console.rows("Consumers").first.get_by_role("button", name="Remove").click()
+    await console.confirm()
+    await console.says(f"hung is removed; it held {HELD} entries.")
+    assert (await client.get(BILLING)).json()["released"] == HELD
+
+    await console.page.get_by_role("link", name="Settings").click()
+    await console.act("Change", Take_over_after="30s", Rest_between="1s 1m")
+    await expect(console.page.get_by_text("1 s, 1 min")).to_be_visible()
+    policy = (await client.get(BILLING)).json()["policy"]
+    assert policy["claim_idle_ms"] == 30_000
+    assert policy["backoff_ms"] == [1000, 60_000]
+    assert policy["max_deliveries"] == 3
+
+    await console.act("Delete the group", Type="billing")
+    await expect(console.page.get_by_text("No group reads this stream.")).to_be_visible()
+
+
+async def test_dead_letters_are_shown_and_sent_back(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    await console.open(f"{BILLING}/dead-letters")
+    rows = console.rows("Dead letters")
+    await expect(rows).to_have_count(DEAD)
+    await expect(rows.first).to_contain_text("fatal")
+    await expect(rows.first).to_contain_text(f"sku=A-{DEAD - 1}")
+    await rows.first.click()
+    await expect(console.page.get_by_role("complementary")).to_contain_text("orders / billing")
+
+    await rows.first.get_by_role("checkbox").check()
+    await console.act("Redrive marked")
+    await console.says("1 dead letter sent back.")
+    await expect(rows).to_have_count(DEAD - 1)
+    await console.act("Redrive all", How_many_a_second="2")
+    await expect(console.page.get_by_text("2 a second")).to_be_visible()
+    await console.says(f"{DEAD - 1} dead letters sent back.")
+
+    await expect(console.page.get_by_text("There is no dead letter")).to_be_visible()
+    group = (await client.get(BILLING)).json()
+    assert (group["released"], group["lag"]) == (DEAD, ORDERS - DEAD - HELD)

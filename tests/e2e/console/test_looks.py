@@ -1,0 +1,84 @@
+"""The looks: everybody can use each view, in the light and in the dark, on a phone too."""
+
+import pytest
+from playwright.async_api import Browser, Page
+
+from console.bundle import INSTALLED, install
+from tests.crash.gateway import Gateway
+from tests.e2e.console.conftest import WITHIN_S
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+BILLING = "streams/orders/groups/billing"
+VIEWS = {
+    "": "[aria-label=Streams] .rows .row",
+    "connections": "main h1",
+    "streams/orders": ".grid .rows .row",
+    "streams/orders/groups": ".grid .rows .row",
+    "streams/orders/settings": ".settings",
+    BILLING: ".grid .rows .row",
+    f"{BILLING}/consumers": ".grid .rows .row",
+    f"{BILLING}/dead-letters": ".grid .rows .row",
+    f"{BILLING}/settings": ".settings",
+}
+"""Each view, and what is there once it is complete."""
+
+SERIOUS = """async () => (await axe.run()).violations
+    .filter(({impact}) => impact === "serious" || impact === "critical")
+    .map(({id, nodes}) => `${id}: ${nodes[0].html} ${nodes[0].failureSummary}`)"""
+
+
+@pytest.fixture(scope="session")
+def axe(console_bundle: None) -> str:
+    install()
+    return (INSTALLED / "axe-core" / "axe.min.js").read_text("utf-8")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_axe_has_nothing_serious_to_say(
+    scheme: str, axe: str, browser: Browser, gateway: Gateway, streams: None
+) -> None:
+    page = await browser.new_page(color_scheme="dark" if scheme == "dark" else "light")
+    page.set_default_timeout(WITHIN_S * 1000)
+    for place, complete in VIEWS.items():
+        await page.goto(f"{gateway.url}/console/{place}")
+        await page.locator(complete).first.wait_for()
+        await look(page, axe)
+    await page.keyboard.press("?")
+    await look(page, axe)
+    await page.keyboard.press("Escape")
+    await page.get_by_role("button", name="Delete the group").click()
+    await look(page, axe)
+
+
+async def look(page: Page, axe: str) -> None:
+    await page.evaluate(axe)
+    assert await page.evaluate(SERIOUS) == [], page.url
+
+
+async def test_a_phone_shows_all_of_it_without_scrolling_sideways(
+    browser: Browser, gateway: Gateway, streams: None
+) -> None:
+    page = await browser.new_page(viewport={"width": 390, "height": 800})
+    page.set_default_timeout(WITHIN_S * 1000)
+    for place, complete in VIEWS.items():
+        await page.goto(f"{gateway.url}/console/{place}")
+        await page.locator(complete).first.wait_for()
+        assert await page.evaluate("document.documentElement.scrollWidth") == 390, place
+
+
+async def test_light_and_dark_are_switched(browser: Browser, gateway: Gateway) -> None:
+    page = await browser.new_page(color_scheme="light")
+    brightness = """() => {
+        const [red, green, blue] = getComputedStyle(document.body).backgroundColor.match(/\\d+/g);
+        return (Number(red) + Number(green) + Number(blue)) / 3;
+    }"""
+    await page.goto(f"{gateway.url}/console")
+    await page.get_by_role("heading", name="Overview").wait_for()
+    assert await page.evaluate(brightness) > 200
+    await page.keyboard.press("t")
+    await page.keyboard.press("t")
+    assert await page.evaluate(brightness) < 50
+    await page.reload()
+    await page.get_by_role("heading", name="Overview").wait_for()
+    assert await page.evaluate(brightness) < 50

@@ -1,0 +1,92 @@
+"""The overview: all streams, however many there are."""
+
+import asyncio
+import json
+import re
+
+import httpx
+import pytest
+from playwright.async_api import expect
+
+from tests.e2e.console.conftest import Console
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+MANY = 3000
+DRAWN_MAX = 120
+
+
+async def test_streams_are_searched_and_opened_by_keyboard(console: Console, streams: None) -> None:
+    await console.open()
+    await expect(console.rows("Streams")).to_have_count(4)
+
+    await console.press("/")
+    await console.page.keyboard.type("or")
+    await expect(console.rows("Streams")).to_have_count(1)
+    await console.press("Escape", "j", "Enter")
+
+    await expect(console.page.get_by_role("heading", name="orders")).to_be_visible()
+    assert console.page.url.endswith("/console/streams/orders")
+    await console.press("g", "o")
+    await expect(console.page.get_by_role("heading", name="Overview")).to_be_visible()
+
+
+async def test_of_thousands_of_streams_only_those_are_drawn_that_are_seen(
+    console: Console, client: httpx.AsyncClient
+) -> None:
+    commands = [["XADD", f"stream.{number:05}", "*", "n", "1"] for number in range(MANY)]
+    await client.post("commands/pipeline", json=commands)
+    await console.open()
+    last = console.page.get_by_text(f"stream.{MANY - 1:05}")
+
+    while not await last.is_visible():
+        await console.press("G")
+        assert await console.rows("Streams").count() < DRAWN_MAX
+
+    await console.press("g", "g")
+    await expect(console.page.get_by_text("stream.00000")).to_be_in_viewport()
+
+
+async def test_a_stream_is_gone_to_from_anywhere(console: Console, streams: None) -> None:
+    await console.open("connections")
+    await console.press("Control+k")
+    await console.page.get_by_role("combobox").fill("orders/bi")
+    await expect(console.page.get_by_role("option")).to_have_count(1)
+    await console.press("Enter")
+
+    await expect(console.page.get_by_role("heading", name="orders / billing")).to_be_visible()
+
+
+async def test_a_stream_is_created_by_the_line_that_is_shown(
+    console: Console, client: httpx.AsyncClient
+) -> None:
+    await console.open()
+    await console.press("n")
+    dialog = console.page.get_by_role("dialog")
+    await dialog.get_by_label("Name").fill("it's new")
+    await dialog.get_by_label("Age kept").fill("7d")
+    line = await dialog.get_by_label("The same by curl").text_content() or ""
+
+    process = await asyncio.create_subprocess_shell(
+        line.replace("curl ", "curl -s ", 1), stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+
+    assert json.loads(output)["config"]["max_age_ms"] == 7 * 86_400_000
+    await console.confirm()
+    await console.says("it's new is there.")
+    assert re.search("/console/streams/it's%20new$", console.page.url)
+
+
+async def test_what_the_gateway_does_is_plotted_live(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    await console.open()
+    await expect(console.page.get_by_role("img", name="Memory: process")).to_be_visible()
+    entries = console.page.locator("[role=img][aria-label^='Entries/s: in ']")
+
+    while "in 0" in (await entries.get_attribute("aria-label") or ""):
+        await client.post("streams/orders/entries", json={"fields": {"n": "1"}})
+
+    await console.page.get_by_role("button", name="24 h").click()
+    await expect(console.page.get_by_role("img", name="CPU: all")).to_be_visible()

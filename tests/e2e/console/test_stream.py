@@ -1,0 +1,89 @@
+"""A stream: its entries, live and by range; appends, trims, settings."""
+
+import httpx
+import pytest
+from playwright.async_api import expect
+
+from tests.e2e.console.conftest import ORDERS, Console
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def append(client: httpx.AsyncClient, **fields: str) -> str:
+    answer = await client.post("streams/orders/entries", json={"fields": fields})
+    return str(answer.json()["id"])
+
+
+async def test_what_is_appended_is_shown_at_once_unless_it_is_paused(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    await console.open("streams/orders")
+    first = console.rows("Entries").first
+    await expect(first).to_contain_text(f"sku=A-{ORDERS - 1}")
+
+    await append(client, sku="live")
+    await expect(first).to_contain_text("sku=live")
+    await console.press("p")
+    await append(client, sku="held back")
+    await console.page.get_by_text("new entries: show them").click()
+
+    await expect(first).to_contain_text("sku=held back")
+    await expect(console.rows("Entries").nth(1)).to_contain_text("sku=live")
+
+
+async def test_entries_are_searched_by_a_field_and_begin_where_one_says(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    entries = (await client.get("streams/orders/entries?limit=20")).json()["entries"]
+    await console.open("streams/orders")
+    await console.press("/")
+    await console.page.keyboard.type("sku=A-17")
+    await expect(console.rows("Entries")).to_have_count(11)
+    await expect(console.page.get_by_text(f"11 of {ORDERS} entries match")).to_be_visible()
+
+    await console.page.get_by_label("Find a text").fill("")
+    await console.page.get_by_label("From an id").fill(entries[12]["id"])
+    await expect(console.rows("Entries")).to_have_count(13)
+    await console.page.get_by_role("button", name="Oldest").click()
+    await expect(console.rows("Entries").first).to_contain_text("sku=A-12 ")
+
+
+async def test_an_entry_is_appended_in_the_shape_of_the_last_one_and_deleted(
+    console: Console, streams: None
+) -> None:
+    await console.open("streams/orders")
+    await expect(console.rows("Entries").first).to_be_visible()
+    await console.press("a")
+    dialog = console.page.get_by_role("dialog")
+    await dialog.get_by_label("Value of sku").fill("B-1")
+    await console.confirm()
+    await expect(dialog.get_by_role("alert")).to_contain_text("Appended as")
+    await console.press("Escape")
+
+    added = console.rows("Entries").first
+    await expect(added).to_contain_text(f"sku=B-1 qty={(ORDERS - 1) % 7}")
+    await console.press("j", "Enter")
+    panel = console.page.get_by_role("complementary")
+    await expect(panel).to_contain_text("B-1")
+    await panel.get_by_role("button", name="Delete").click()
+    await console.confirm()
+    await expect(added).to_contain_text(f"sku=A-{ORDERS - 1}")
+
+
+async def test_a_stream_is_trimmed_configured_and_deleted(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    await console.open("streams/orders")
+    await expect(console.page.locator(".facts")).to_contain_text(f"{ORDERS}")
+    await console.act("Trim", How_many="10")
+    await console.says(f"{ORDERS - 10} entries removed from orders.")
+
+    await console.page.get_by_role("link", name="Settings").click()
+    await console.act("Change", Entries_kept="1,000", Age_kept="12h")
+    await expect(console.page.get_by_text("the newest 1,000")).to_be_visible()
+    config = (await client.get("streams/orders")).json()["config"]
+    assert (config["max_length"], config["max_age_ms"]) == (1000, 12 * 3_600_000)
+
+    await console.act("Delete the stream", Type="orders")
+    await console.says("orders is deleted.")
+    assert (await client.get("streams/orders")).status_code == 404
