@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
@@ -82,6 +82,9 @@ from headgate.engine.journal.recovery import Progress
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.memory import MemoryBounds, WhenFull
+
+if TYPE_CHECKING:
+    from headgate.app.tracing.tracing import Tracing
 
 log = logging.getLogger("headgate")
 
@@ -348,8 +351,32 @@ def _gateway(
     sockets.watch(metrics.registry)
     auth = credentials.authenticator(backend)
     return Gateway(
-        backend, limits, metrics, sockets, auth, credentials, history, random.Random(), siblings
+        backend,
+        limits,
+        metrics,
+        sockets,
+        auth,
+        credentials,
+        history,
+        random.Random(),
+        siblings,
+        _tracing(settings),
     )
+
+
+def _tracing(settings: Settings) -> "Tracing | None":
+    """Return what sends traces, if somebody collects them.
+
+    Raises:
+        ValueError: the packages for it are not installed.
+    """
+    if settings.otlp_url is None:
+        return None
+    try:
+        from headgate.app.tracing.tracing import Tracing  # noqa: PLC0415  in an extra
+    except ModuleNotFoundError as error:
+        raise ValueError(f"otlp_url: {error.name} is missing; headgate[otel] brings it") from None
+    return Tracing.to(str(settings.otlp_url), settings.trace_field)
 
 
 def server_settings(settings: Settings, backend: Backend) -> ServerSettings:
@@ -564,4 +591,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
             await staging.close()
             await arrow.close()
             await backend.close()
+            if gateway.tracing is not None:
+                await gateway.tracing.close()
             measuring.cancel()

@@ -11,7 +11,15 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    HttpUrl,
+    SecretStr,
+    model_validator,
+)
 from pydantic_core import from_json, to_json, to_jsonable_python
 from pydantic_settings import (
     BaseSettings,
@@ -277,6 +285,17 @@ class CredentialChoices(BaseModel):
         None,
         description="Grants, as JSON, of requests without a credential where these are allowed; "
         "everything but `admin` unless given.",
+    )
+    otlp_url: HttpUrl | None = Field(
+        None,
+        description="Where a collector takes traces (OTLP over HTTP), such as "
+        "`http://localhost:4318`. What comes under a sampled parent (`traceparent`) has spans.",
+    )
+    trace_field: str = Field(
+        "",
+        max_length=256,
+        description="Field in which the trace of an append travels with its entry, so that "
+        "deliveries link to it, such as `traceparent`. Empty: in none.",
     )
     open_metrics: bool = Field(False, description="Answer `/metrics` without a credential.")
     requests_per_s_max: Limit | None = Field(

@@ -11,6 +11,7 @@ Acts of management and denials leave a line in the audit log.
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
@@ -71,7 +72,7 @@ class Access:
 
         Another principal may take it over.
         """
-        access = type(self)(self.backend, self.principal, self.audit, self.usage)
+        access = copy(self)
         access.is_slowed = True
         return access
 

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Header, Path, Query
 from starlette.requests import HTTPConnection
@@ -25,6 +25,9 @@ from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import GatewayError, cut_off
 from headgate.app.wire.schemas.limits import Limits
 from headgate.engine.errors import NotSupported, Unavailable
+
+if TYPE_CHECKING:
+    from headgate.app.tracing.tracing import Tracing  # its packages are in an extra
 
 _RECONNECT_MS = 1000
 _METRICS_WITHIN_S = 5.0
@@ -59,6 +62,7 @@ class Gateway:
     history: HistoryReader
     random: random.Random  # for jitter and the names of nameless consumers
     siblings: Siblings | None = None  # other processes of this gateway
+    tracing: "Tracing | None" = None  # if somebody collects traces
     draining: DrainSignal = field(default_factory=DrainSignal)  # it is about to stop
     died: asyncio.Event = field(default_factory=asyncio.Event)  # a task that the gateway needs has
     shared_counts: SharedCounts | None = field(default=None, init=False)

@@ -19,6 +19,7 @@ from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import Receive, Scope
 
+from headgate.app.auth.access import Access
 from headgate.app.auth.needs import Needs, needs_of
 from headgate.app.http.answers import AnswerModel, OpenAnswer
 from headgate.app.http.credentials import TICKET, access_of_request
@@ -128,11 +129,7 @@ class CompiledOperation:
         if overrides:
             parameters = Parameters(self.route.dependant, overrides)
         request = WholeRequest(scope, receive)
-        auth = gateway_of(request).auth
-        access = auth.for_all
-        if access is None:
-            access = access_of_request(auth, scope, request.sent, self.needs)
-        scope["access"] = access
+        scope["access"] = access = self._access(request)
         usage = access.usage
         if self._media_types is not None:
             self._check(request, self._media_types, parameters.query_names)
@@ -158,6 +155,20 @@ class CompiledOperation:
             return returned
         answer.complete(self._status_code, self._model.json(returned))
         return answer
+
+    def _access(self, request: "WholeRequest") -> Access:
+        """Return what who asks may do.
+
+        Raises:
+            Unauthenticated, Forbidden, RateLimited: nothing of the kind.
+        """
+        gateway = gateway_of(request)
+        access = gateway.auth.for_all
+        if access is None:
+            access = access_of_request(gateway.auth, request.scope, request.sent, self.needs)
+        if gateway.tracing is None:
+            return access
+        return gateway.tracing.access(access, request.sent)
 
     def _check(
         self, request: "WholeRequest", media_types: frozenset[str], query_names: frozenset[str]

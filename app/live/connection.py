@@ -128,7 +128,10 @@ class Connection:
         self._since_ms = gateway.auth.now_ms()
         self._sent_entries = 0
         anonymous = gateway.auth.anonymous(socket.scope)
-        self._access = (access or anonymous).slowed()  # another principal may take its place
+        known = access or anonymous
+        if gateway.tracing is not None:
+            known = gateway.tracing.access(known, dict(socket.scope["headers"]))
+        self._access = known.slowed()  # another principal may take its place
         is_known = access is not None or bool(anonymous.principal.verbs)
         self._session = Session(self.id, self._limits, is_known=is_known)
         self._first: Callable[[], SubscribeIntent] | None = None

@@ -16,7 +16,7 @@ import pytest
 
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal import recovery
-from headgate.engine.journal.blocks import HEADER_BYTES, Kind, read_blocks, read_header
+from headgate.engine.journal.blocks import HEADER_BYTES, VERSION, Kind, read_blocks, read_header
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.recovery import Loaded, journal_name
 from tests.crash.gateway import Gateway, headgate
@@ -261,7 +261,8 @@ def test_a_newer_format_is_named_and_left_alone(one_segment: History, tmp_path: 
     for words in (["check"], ["check", "--repair"], ["serve", "--port", "0"]):
         refused = headgate(*words, "--data-dir", directory)
         assert (refused.returncode, refused.stdout) == (1, "")
-        assert f"{name}, byte 0: its format has version 4, and this Headgate" in refused.stderr
+        text = f"{name}, byte 0: its format has version {VERSION + 1}, and this Headgate"
+        assert text in refused.stderr
         assert "--repair" not in refused.stderr
         assert contents(directory) == before
 

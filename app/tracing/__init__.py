@@ -1,0 +1,1 @@
+"""Traces: what the gateway does for a client that traces, sent to a collector (OpenTelemetry)."""
