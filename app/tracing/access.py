@@ -14,7 +14,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from headgate.app.auth.access import Access
 from headgate.app.runtime.turns import Turn
 from headgate.app.tracing import spans
-from headgate.app.tracing.spans import OPERATIONS, Operation
+from headgate.app.tracing.spans import OPERATIONS, MessagingOperation
 from headgate.engine.entry import Draft, Entry
 from headgate.engine.replies import Delivery
 from headgate.engine.requests import Request
@@ -57,7 +57,7 @@ class TracedAccess(Access):
             return self._received(request, operation)
         return self._sent(request, operation)
 
-    async def _sent(self, request: Request[T], operation: Operation) -> T:
+    async def _sent(self, request: Request[T], operation: MessagingOperation) -> T:
         """Carry out what changes something: an append, or what becomes of deliveries."""
         span = self._begun(request, operation)
         performed: Request[Any] = request
@@ -75,7 +75,7 @@ class TracedAccess(Access):
         finally:
             span.end()
 
-    async def _received(self, request: Request[T], operation: Operation) -> T:
+    async def _received(self, request: Request[T], operation: MessagingOperation) -> T:
         """Carry out a read. Its span is ended, and so sent, if there was something to read."""
         span = self._begun(request, operation)
         reply = await super().perform(request)
@@ -87,7 +87,7 @@ class TracedAccess(Access):
             span.end()
         return reply
 
-    def _begun(self, request: Request[Any], operation: Operation) -> Span:
+    def _begun(self, request: Request[Any], operation: MessagingOperation) -> Span:
         streams = spans.streams_of(operation, request)
         return self._tracer.start_span(
             spans.name_of(operation, streams),

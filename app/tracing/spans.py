@@ -30,7 +30,7 @@ from headgate.engine.requests.entries import Add, Range, Read
 Attributes = dict[str, str | int]
 
 
-class Operation(NamedTuple):
+class MessagingOperation(NamedTuple):
     """How the span of a request is named."""
 
     name: str
@@ -57,24 +57,26 @@ def _ids(request: Any) -> int | None:
     return len(request.ids)
 
 
-OPERATIONS: Mapping[type[Request[Any]], Operation] = {
-    Add: Operation("append", "send", SpanKind.PRODUCER, _of_stream, lambda add: len(add.drafts)),
-    CommitBatch: Operation(
+OPERATIONS: Mapping[type[Request[Any]], MessagingOperation] = {
+    Add: MessagingOperation(
+        "append", "send", SpanKind.PRODUCER, _of_stream, lambda add: len(add.drafts)
+    ),
+    CommitBatch: MessagingOperation(
         "commit",
         "send",
         SpanKind.PRODUCER,
         lambda commit: commit.drafts,
         lambda commit: sum(map(len, commit.drafts.values())),
     ),
-    Range: Operation("read", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
-    Read: Operation("read", "receive", SpanKind.CONSUMER, _of_cursors, _unknown),
-    ReadGroup: Operation("read", "receive", SpanKind.CONSUMER, _of_cursors, _unknown),
-    Claim: Operation("claim", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
-    Autoclaim: Operation("autoclaim", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
-    Ack: Operation("ack", "settle", SpanKind.CLIENT, _of_stream, _ids),
-    AckThrough: Operation("ack", "settle", SpanKind.CLIENT, _of_stream, _unknown),
-    Nack: Operation("nack", "settle", SpanKind.CLIENT, _of_stream, _ids),
-    Extend: Operation("extend", "settle", SpanKind.CLIENT, _of_stream, _ids),
+    Range: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
+    Read: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_cursors, _unknown),
+    ReadGroup: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_cursors, _unknown),
+    Claim: MessagingOperation("claim", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
+    Autoclaim: MessagingOperation("autoclaim", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
+    Ack: MessagingOperation("ack", "settle", SpanKind.CLIENT, _of_stream, _ids),
+    AckThrough: MessagingOperation("ack", "settle", SpanKind.CLIENT, _of_stream, _unknown),
+    Nack: MessagingOperation("nack", "settle", SpanKind.CLIENT, _of_stream, _ids),
+    Extend: MessagingOperation("extend", "settle", SpanKind.CLIENT, _of_stream, _ids),
 }
 """Which requests have a span."""
 
@@ -83,18 +85,20 @@ _NAMED_MAX = 8
 """A span names so many streams."""
 
 
-def name_of(operation: Operation, streams: list[str]) -> str:
+def name_of(operation: MessagingOperation, streams: list[str]) -> str:
     """Return the name of a span: what is done, and to which stream, if it is one."""
     return f"{operation.name} {streams[0]}" if len(streams) == 1 else operation.name
 
 
-def streams_of(operation: Operation, request: Request[Any]) -> list[str]:
+def streams_of(operation: MessagingOperation, request: Request[Any]) -> list[str]:
     """Return the first streams that a request is about."""
     names = (name for name, _ in zip(operation.streams(request), range(_NAMED_MAX), strict=False))
     return [text_of(name) for name in names]
 
 
-def attributes_of(operation: Operation, request: Request[Any], streams: list[str]) -> Attributes:
+def attributes_of(
+    operation: MessagingOperation, request: Request[Any], streams: list[str]
+) -> Attributes:
     """Return what is known of a request before it is carried out."""
     attributes: Attributes = {
         "messaging.system": _SYSTEM,
