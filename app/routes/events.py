@@ -125,7 +125,13 @@ def last_seen_id(
     response_class=EventStream,
     status_code=200,
     responses=EVENT_STREAM
-    | responses("invalid_id", "stream_not_found", "invalid_request", "too_many_connections"),
+    | responses(
+        "invalid_id",
+        "stream_not_found",
+        "invalid_request",
+        "too_many_connections",
+        "cut_off",
+    ),
 )
 @needs(Verb.READ, by_url=True)
 async def stream_events(
@@ -163,6 +169,7 @@ async def stream_events(
         "consumer_conflict",
         "stream_not_found",
         "group_not_found",
+        "cut_off",
         "invalid_request",
         "not_acceptable",
         "too_many_connections",
