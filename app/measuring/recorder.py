@@ -23,6 +23,9 @@ from headgate.engine.replies import ObservedGroup, ObservedStream
 HISTORY: Final = "history"
 """Topic of the question for a part of it."""
 
+_BEHIND_S: Final = 0.01
+"""A timer may fire a little early: without this there would be two rows of a second then."""
+
 _NEW_STREAM: Final = ObservedStream(b"", 0, None, 0, [], 0)
 _NEW_GROUP: Final = ObservedGroup(b"", None, 0, 0, 0, 0, 0, 0)
 
@@ -91,9 +94,9 @@ class Recorder:
         self._subjects: dict[Subject, _Observed] = {}
 
     async def run(self) -> None:
-        """Record until cancelled, at the beginning of each second."""
+        """Record until cancelled, a little behind the beginning of each second."""
         while True:
-            await asyncio.sleep(1 - self._clock.wall_ms() % 1000 / 1000)
+            await asyncio.sleep(1 + _BEHIND_S - self._clock.wall_ms() % 1000 / 1000)
             await self.record()
 
     async def record(self) -> None:
