@@ -10,7 +10,7 @@ export function cutOff({ id, client }: Connection): Act<unknown> {
     right: "admin",
     destroys: true,
     about: "The connection ends. What it holds goes where the group's policy says; most clients come back by themselves.",
-    call: () => call("delete", "/v1/admin/connections/{id}", { params: { path: { id } } }),
+    call: () => call("delete", "/v1/admin/connections/{connection}", { params: { path: { connection: id } } }),
     done: () => `${client} is cut off.`,
   };
 }

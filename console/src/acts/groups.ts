@@ -100,7 +100,7 @@ export function changePolicy({ stream, group }: Place, policy: Policy): Act<Grou
     about: "What the group does by itself. What is empty, nobody does.",
     fields: POLICY.map((field) => ({ ...field, value: writtenPart(field.name, policy) }) as Field),
     call: (values) => {
-      const changed = policyOf(values);
+      const changed = policyOf(values, policy);
       if (typeof changed === "string") return changed;
       return call("patch", "/v1/streams/{stream}/groups/{group}", { params: { path: { stream, group } }, body: { policy: changed } });
     },
@@ -134,11 +134,17 @@ export function nackEntries({ stream, group }: Place, ids: string[], after: () =
     fields: [
       { name: "mode", label: "How", kind: "choice", options: [["fail", "it was tried, and failed"], ["fatal", "it can never work"]] },
       { name: "delay", label: "Rest", kind: "text", hint: "Such as 10s; empty: as the policy says" },
+      { name: "error", label: "What went wrong", kind: "text", hint: "Comes with the next delivery, or into the dead letter" },
     ],
-    call: ({ mode, delay }) => {
+    call: ({ mode, delay, error }) => {
       const delay_ms = millisecondsFrom(delay as string);
       if (delay && delay_ms === undefined) return "The rest is no time.";
-      const body = { ids, mode: mode as "fail" | "fatal", ...(delay_ms === undefined ? {} : { delay_ms }) };
+      const body = {
+        ids,
+        mode: mode as "fail" | "fatal",
+        ...(delay_ms === undefined ? {} : { delay_ms }),
+        ...(error ? { error: error as string } : {}),
+      };
       return call("post", "/v1/streams/{stream}/groups/{group}/nack", { params: { path: { stream, group } }, body });
     },
     done: outcomes("given back"),
@@ -234,15 +240,16 @@ function writtenPart(name: keyof Policy, policy: Policy): string {
   return typeof value === "number" && name.endsWith("_ms") ? written(value) : String(value);
 }
 
-function policyOf(values: Values): Policy | string {
+/** Return the parts of a policy that were changed; null removes one. */
+function policyOf(values: Values, old: Policy): Policy | string {
   const policy: Record<string, unknown> = {};
   for (const { name, label } of POLICY) {
     const given = (values[name] as string).trim();
     const value = given ? partOf(name, given) : null;
     if (value === undefined) return `${label}: ${given} is none.`;
-    policy[name] = value;
+    if (given !== writtenPart(name, old)) policy[name] = value;
   }
-  return policy as Policy;
+  return Object.keys(policy).length ? (policy as Policy) : "Nothing is changed.";
 }
 
 function partOf(name: keyof Policy, given: string): unknown {

@@ -27,7 +27,7 @@ export function createStream(): Act<Stream> {
     call: (values) => {
       const stream = values["stream"] as string;
       if (!stream) return "Give it a name.";
-      const config = configOf(values);
+      const config = configOf(values, {});
       return typeof config === "string" ? config : call("put", "/v1/streams/{stream}", { params: { path: { stream } }, body: config });
     },
     done: (stream) => `${stream.name} is there.`,
@@ -44,8 +44,10 @@ export function configureStream(stream: string, config: Config): Act<Stream> {
     about: "Bounds hold from the next append on, and by the clock.",
     fields: CONFIG.map((field) => ({ ...field, value: text(config[field.name], field.name) })),
     call: (values) => {
-      const changed = configOf(values);
-      return typeof changed === "string" ? changed : call("patch", "/v1/streams/{stream}", { params: { path: { stream } }, body: changed });
+      const changed = configOf(values, config);
+      if (typeof changed === "string") return changed;
+      if (Object.keys(changed).length === 0) return "Nothing is changed.";
+      return call("patch", "/v1/streams/{stream}", { params: { path: { stream } }, body: changed });
     },
     done: () => `${stream} is configured.`,
   };
@@ -139,13 +141,14 @@ export function deleteEntry(stream: string, id: string, after: () => void): Act<
   };
 }
 
-function configOf(values: Values): Config | string {
+/** Return the parts of a configuration that were changed; null removes one. */
+function configOf(values: Values, old: Config): Config | string {
   const config: Config = {};
   for (const { name, label } of CONFIG) {
     const given = (values[name] as string).trim();
     const value = name.endsWith("_ms") ? millisecondsFrom(given) : wholeNumber(given);
     if (given && value === undefined) return `${label}: ${given} is none.`;
-    config[name] = value ?? null;
+    if (given !== text(old[name], name)) config[name] = value ?? null;
   }
   return config;
 }

@@ -5,12 +5,12 @@ import { keys } from "./keys.js";
 const SHOWN: Record<string, string> = { ArrowDown: "↓", ArrowUp: "↑", Escape: "Esc", "Ctrl+k": "Ctrl K" };
 
 export function Help({ onClose }: { onClose: () => void }) {
-  const first = new Map(keys.value.toReversed().map((key) => [key.key, key]));
+  const shown = keys.value.filter(({ key }, at) => keys.value.findIndex((other) => other.key === key) === at);
   return (
     <Dialog label="Keys" class="help" onClose={onClose}>
       <h2>Keys</h2>
       <dl>
-        {[...first.values()].map(({ key, does }) => (
+        {shown.map(({ key, does }) => (
           <div>
             <dt>
               {key.split(" ").map((part) => (

@@ -13,6 +13,9 @@ const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 
   .concat([1, 2, 5, 10, 30, 90, 365, 3650].map((days) => days * 86_400));
 const STEPS_BYTES = Array.from({ length: 44 }, (_, power) => 2 ** power);
 
+// Bars are as high as the root of what they stand for, so that few entries are seen beside many.
+const ROOTS = { distr: 100, fwd: Math.sqrt, bwd: (value: number) => value * value } as const;
+
 export interface Line {
   label: string;
   values: readonly (number | null)[];
@@ -96,10 +99,10 @@ function optionsFor({ lines, format, together, onBrush, width, height }: Options
       drag: { x: onBrush !== undefined, y: false, setScale: false },
       ...(together === undefined ? {} : { sync: { key: together } }),
     },
-    scales: { y: { range: (_, _min, max) => [0, max > 0 ? max * 1.08 : 1] } },
+    scales: { y: { range: (_, _min, max) => [0, max > 0 ? max * 1.08 : 1], ...(onBrush ? ROOTS : {}) } },
     axes: [
       { ...axis, size: 22, space: 64, incrs: STEPS_S, values: (_, splits) => splits.map((split) => clockOf(split, splits)) },
-      { ...axis, size: 52, space: 26, gap: 4, ...(format === bytes ? { incrs: STEPS_BYTES } : {}), values: (_, splits) => splits.map((split) => format(split)) },
+      { ...axis, size: 52, space: 26, gap: 4, ...(format === bytes ? { incrs: STEPS_BYTES } : {}), filter: (_, splits) => splits, values: (_, splits) => splits.map((split) => format(split)) },
     ],
     series: [
       {},

@@ -18,7 +18,7 @@ const EVERY_MS = 2000;
 const LISTED = 1000;
 const COLUMNS = [
   { title: "Client", class: "mono" },
-  { title: "By" },
+  { title: "By", class: "wide" },
   { title: "Principal", class: "wide" },
   { title: "Follows" },
   { title: "State" },
@@ -50,7 +50,7 @@ export function Connections() {
       {shown.length > 0 && (
         <Grid label="Connections" class="connections" columns={COLUMNS} rows={shown} keyOf={({ id }) => id} cells={cellsOf} />
       )}
-      {shown.length > 0 && <p class="soft end">{counted(shown.reduce((sum, { subscriptions }) => sum + subscriptions.length, 0), "subscription")}</p>}
+      {shown.length > 0 && <p class="soft end">{counted(shown.reduce((sum, connection) => sum + connection.subscription_count, 0), "subscription")}</p>}
     </section>
   );
 }
@@ -60,14 +60,14 @@ function searched({ client, principal, transport, subscriptions }: Connection): 
 }
 
 function cellsOf(connection: Connection) {
-  const { client, transport, principal, since_ms, subscriptions, sent_entries, outbox_bytes } = connection;
-  const [first, ...others] = subscriptions;
+  const { client, transport, principal, since_ms, subscriptions, subscription_count, sent_entries, outbox_bytes } = connection;
+  const [first] = subscriptions;
   return [
     client,
     transport,
     principal,
-    first ? <Followed subscription={first} others={others.length} /> : <span class="soft">nothing</span>,
-    first && <span class={first.state === "live" || first.state === "caught_up" ? "good" : "warn"}>{first.state.replace("_", " ")}</span>,
+    first ? <Followed subscription={first} others={subscription_count - 1} /> : <span class="soft">nothing</span>,
+    first && <State name={first.state} />,
     count(total(subscriptions, "credit")),
     count(total(subscriptions, "held")),
     count(sent_entries),
@@ -83,6 +83,22 @@ function Followed({ subscription: { stream, group, consumer }, others }: { subsc
       {group ? <a href={groupPlace(stream, group)}>{`${stream} / ${group}`}</a> : <a href={streamPlace(stream)}>{stream}</a>}
       {consumer && <span class="soft"> as {consumer}</span>}
       {others > 0 && <span class="soft"> and {others} more</span>}
+    </span>
+  );
+}
+
+const STATES: Record<string, [text: string, about: string]> = {
+  live: ["live", "Entries come."],
+  caught_up: ["caught up", "There is no entry that it has not got."],
+  credit_exhausted: ["no credit", "The client takes no entry until it gives credit again."],
+  max_pending: ["holds too many", "It gets no entry until it settles what it holds."],
+};
+
+function State({ name }: { name: string }) {
+  const [text, about] = STATES[name] ?? [name, ""];
+  return (
+    <span class={name === "live" || name === "caught_up" ? "good" : "warn"} title={about}>
+      {text}
     </span>
   );
 }

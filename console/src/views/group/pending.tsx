@@ -22,6 +22,7 @@ const COLUMNS = [
   { title: "Held by" },
   { title: "Idle", class: "number" },
   { title: "Deliveries", class: "number" },
+  { title: "Last error", class: "wide" },
 ];
 
 interface Props {
@@ -74,13 +75,16 @@ export function PendingEntries({ place, total }: Props) {
   );
 }
 
-function cellsOf({ id, consumer, idle_ms: idleMs, deliveries }: Pending) {
+function cellsOf({ id, consumer, idle_ms: idleMs, deliveries, last_error }: Pending) {
   return [
     id,
     moment(timeOf(id)),
     consumer ?? <span class="soft">nobody: given back</span>,
     <span class={(idleMs ?? 0) >= 60_000 ? "warn" : ""}>{brief(idleMs)}</span>,
     <span class={deliveries > 1 ? "warn" : "soft"}>{count(deliveries)}</span>,
+    <span class="soft" title={last_error ?? ""}>
+      {last_error}
+    </span>,
   ];
 }
 

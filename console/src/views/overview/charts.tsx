@@ -19,7 +19,7 @@ const CHARTS: [title: string, format: Format, lines: [series: string, label: str
 
 export function Charts({ history: { times_ms: times, series } }: { history: History }) {
   return (
-    <div class="charts">
+    <div class="charts" role="group" aria-label="Plots" tabIndex={0}>
       {CHARTS.map(([title, format, lines]) => (
         <Plot
           title={title}

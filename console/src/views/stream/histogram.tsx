@@ -38,7 +38,7 @@ export function Histogram({ stream, span, onSpan }: Props) {
       height={84}
       onBrush={choose}
     >
-      <span class="soft push">{value ? counted(total, "entry", "entries") : "drag to choose a range"}</span>
+      <span class="soft push wide">{value ? counted(total, "entry", "entries") : "drag to choose a range"}</span>
       {value && (
         <button type="button" class="small" onClick={() => onSpan(undefined)}>
           All times
