@@ -1,9 +1,12 @@
 """A stream: its entries, live and by range; appends, trims, settings."""
 
+import re
+
 import httpx
 import pytest
 from playwright.async_api import expect
 
+from tests.crash.gateway import Gateway
 from tests.e2e.console.conftest import ORDERS, Console
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -87,3 +90,26 @@ async def test_a_stream_is_trimmed_configured_and_deleted(
     await console.act("Delete the stream", Type="orders")
     await console.says("orders is deleted.")
     assert (await client.get("streams/orders")).status_code == 404
+
+
+async def test_a_range_is_chosen_in_the_histogram(
+    console: Console, gateway: Gateway, client: httpx.AsyncClient
+) -> None:
+    hour = [
+        {"id": f"{1_700_000_000_000 + 60_000 * n}-0", "fields": {"n": f"{n}"}} for n in range(61)
+    ]
+    await client.post("streams/hour/entries/batch", json=hour)
+    await console.open("streams/hour")
+    box = await console.page.locator(".plot .u-over").bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    await console.page.mouse.move(box["x"] + box["width"] / 4, middle)
+    await console.page.mouse.down()
+    await console.page.mouse.move(box["x"] + box["width"] / 2, middle, steps=4)
+    await console.page.mouse.up()
+
+    await expect(console.page.get_by_text("not live: a part is shown")).to_be_visible()
+    await expect(console.rows("Entries").first).to_contain_text(re.compile("n=(29|30)"))
+    assert 14 <= await console.rows("Entries").count() <= 16
+    await console.page.get_by_role("button", name="All times").click()
+    await expect(console.rows("Entries").first).to_contain_text("n=60")
