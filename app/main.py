@@ -72,6 +72,7 @@ from headgate.app.runtime.siblings import Siblings
 from headgate.app.runtime.telemetry import Metrics, RequestMetrics
 from headgate.app.settings import MEMORY, Settings
 from headgate.app.transport.proxies import Proxies
+from headgate.app.transport.request_ids import HEADER
 from headgate.app.transport.sockets import Sockets, sockets_max_of
 from headgate.app.wire.schemas.limits import ChosenLimits, Limits
 from headgate.engine.clock import Clock, SystemClock
@@ -153,6 +154,7 @@ _READ_BY_PAGES = [
     "RateLimit-Policy",
     "Retry-After",
     "WWW-Authenticate",
+    HEADER,
 ]
 
 

@@ -190,7 +190,9 @@ def _tls_choices(settings: Settings, certificate: Certificate) -> TlsChoices:
 
 
 def _config(app: FastAPI, settings: Settings, certificate: Certificate | None) -> uvicorn.Config:
-    http: Any = in_time(settings.request_ms_max)
+    logs_requests = settings.log_requests or settings.log_level == LogLevel.DEBUG
+    http: Any = in_time(settings.request_ms_max, logs_requests=logs_requests)
+    ws: Any = type("LoggedSocket", (BoundedWebSocket,), {"logs_requests": logs_requests})
     if certificate is not None:
         http = over_tls(http, _tls_choices(settings, certificate))
     return uvicorn.Config(
@@ -198,13 +200,13 @@ def _config(app: FastAPI, settings: Settings, certificate: Certificate | None) -
         host=settings.host,
         port=settings.port,
         http=http,
-        ws=BoundedWebSocket,
+        ws=ws,
         ws_max_size=settings.frame_bytes_max,
         ws_ping_interval=settings.ping_interval_ms / 1000,
         ws_ping_timeout=settings.pong_wait_ms / 1000,
         timeout_graceful_shutdown=GRACE_S,
         log_config=None,
-        access_log=settings.log_level == LogLevel.DEBUG,
+        access_log=False,  # see `request_log`
         server_header=False,
         proxy_headers=False,  # read only where they are needed: see `proxies`
     )

@@ -196,6 +196,11 @@ class Choices(BaseSettings):
         description="When memory is full: refuse appends, or trim the oldest entries.",
     )
     log_level: LogLevel = Field(LogLevel.INFO, description="How much the log says.")
+    log_requests: bool = Field(
+        False,
+        description="Write a line into the log for each request: method, route, status, "
+        "milliseconds, principal, request id.",
+    )
     loop_delay_warn_ms: int = Field(
         100, ge=10, description="What holds the event loop for longer is named in a warning."
     )

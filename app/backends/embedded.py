@@ -15,6 +15,7 @@ from headgate.app.redis_syntax.administration.store import Store
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.words import Bounds
+from headgate.engine.clock import SystemClock
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
 from headgate.engine.journal import recovery
@@ -28,6 +29,7 @@ from headgate.engine.limits import WAITERS_MAX
 from headgate.engine.replies import JournalStatus
 from headgate.engine.requests import Request
 from headgate.engine.state.bounds import KeyspaceBounds
+from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import MemoryBounds
 
 log = logging.getLogger("headgate")
@@ -180,9 +182,12 @@ def open_embedded(
     storage: MemoryStorage | Journal = MemoryStorage(RECORDS_KEPT)
     keyspace = None
     if options.data_dir is not None:
-        disk = SystemDisk(options.data_dir)
+        disk, clock = SystemDisk(options.data_dir), SystemClock()
+        began_ms = clock.monotonic_ms()
         try:
             loaded = recovery.load_safely(disk, progress)
+            seconds = (clock.monotonic_ms() - began_ms) / 1000
+            size_bytes = sum(disk.size_bytes(name) for name in recovery.names_in_use(disk))
         except BaseException:
             disk.close()
             raise
@@ -191,6 +196,8 @@ def open_embedded(
             facts = {"file": name, "offset": offset, "size_bytes": size_bytes, "why": why}
             log.warning("torn tail put aside", extra=facts)
         keyspace = loaded.keyspace
+        facts = _contents_of(keyspace) | {"bytes": size_bytes, "seconds": seconds}
+        log.info("recovered", extra=facts)
         storage = Journal(
             disk,
             options.fsync,
@@ -243,6 +250,15 @@ def _snapshot(disk: SystemDisk, backend: EmbeddedBackend) -> Iterator[EmbeddedBa
         yield backend
     finally:
         disk.close()
+
+
+def _contents_of(keyspace: Keyspace) -> dict[str, object]:
+    streams = keyspace.streams.values()
+    return {
+        "streams": len(streams),
+        "entries": sum(stream.log.length for stream in streams),
+        "pending": sum(len(group.pel) for each in streams for group in each.groups.values()),
+    }
 
 
 def _log(event: str, facts: Mapping[str, object]) -> None:

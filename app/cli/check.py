@@ -8,7 +8,7 @@ import click
 
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
-from headgate.app.runtime.loading import show_progress
+from headgate.app.runtime.logs.loading import show_progress
 from headgate.engine.errors import Corrupt, NewerFormat, StreamError
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk

@@ -59,12 +59,19 @@ _SECRETS = frozenset(
 """Settings whose values are never shown, even if they are wrong."""
 
 
-def settings_from(config: Path | None, flags: Mapping[str, Any]) -> Settings:
-    """Return the settings; warn on standard error of variables that are no settings.
+def _warn(text: str) -> None:
+    click.echo(f"Warning: {text}", err=True)
+
+
+def settings_from(
+    config: Path | None, flags: Mapping[str, Any], warn: Callable[[str], None] = _warn
+) -> Settings:
+    """Return the settings, and warn of variables that are no settings.
 
     Args:
         config: a TOML file, or None.
         flags: the flags of the command line, by name of setting; None and () are not given.
+        warn: takes each warning; it is printed on standard error unless given.
 
     Raises:
         click.ClickException: a value is wrong, a name in the file unknown, or the file no TOML.
@@ -79,7 +86,7 @@ def settings_from(config: Path | None, flags: Mapping[str, Any]) -> Settings:
         raise click.ClickException(f"{config}: {error}") from None
     for variable in unknown_variables(os.environ):
         hint = _hint(variable.upper().removeprefix(PREFIX).lower(), as_variable=True)
-        click.echo(f"Warning: {variable} is no setting of the gateway{hint}", err=True)
+        warn(f"{variable} is no setting of the gateway{hint}")
     return settings
 
 

@@ -12,7 +12,7 @@ import click
 from headgate.app.cli.backup_tar import TarBackup
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
-from headgate.app.runtime.loading import show_progress
+from headgate.app.runtime.logs.loading import show_progress
 from headgate.engine.errors import StreamError
 from headgate.engine.journal import recovery
 from headgate.engine.journal.backup import Backup, Directory, Manifest, restore, verify

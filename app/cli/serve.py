@@ -6,8 +6,9 @@ import logging
 import resource
 import signal
 import socket
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,8 +24,8 @@ from headgate.app.cli.configuration import config_option, setting_option, settin
 from headgate.app.cli.manual import epilog
 from headgate.app.main import create_app, open_backend, open_credentials
 from headgate.app.runtime import collector
-from headgate.app.runtime.loading import show_progress
-from headgate.app.runtime.telemetry import set_up_logging
+from headgate.app.runtime.logs.lines import announce, log_what_is_printed, set_up_logging
+from headgate.app.runtime.logs.loading import progress_of_gateway
 from headgate.app.runtime.terminal import Terminal
 from headgate.app.server import Server, certificate_of, check_addresses, url_of
 from headgate.app.settings import MEMORY, LogLevel, Settings, with_secrets
@@ -63,8 +64,8 @@ def _make_first_key(settings: Settings) -> None:
     key = first_key(settings.data_dir, keys_file, SystemClock().wall_ms())
     if key is not None:
         place = settings.data_dir / FIRST_KEY
-        click.echo(f"The first key, which may do everything: {key}", err=True)
-        click.echo(f"It is shown once, and kept in {place}.", err=True)
+        announce(f"The first key, which may do everything: {key}", file=str(place))
+        announce(f"It is shown once, and kept in {place}.", file=str(place))
 
 
 def _hang_up(terminal: Terminal) -> None:
@@ -80,10 +81,10 @@ def greet(settings: Settings, redis_sockets: Sequence[socket.socket], url: str) 
     if redis_sockets:
         host = settings.redis_host or settings.host
         port = redis_sockets[0].getsockname()[1]
-        click.echo(f"Redis clients connect to {host}:{port}.", err=True)
-    click.echo(f"Headgate is at {url}, its documentation at {url}/docs. Ctrl-C stops it.", err=True)
+        announce(f"Redis clients connect to {host}:{port}.", redis_host=host, redis_port=port)
+    announce(f"Headgate is at {url}, its documentation at {url}/docs. Ctrl-C stops it.", url=url)
     if settings.data_dir == MEMORY and settings.backend is None:
-        click.echo("Nothing is kept: streams live in memory only.", err=True)
+        announce("Nothing is kept: streams live in memory only.")
 
 
 def serve_with_workers(
@@ -97,7 +98,8 @@ def serve_with_workers(
     Raises:
         click.ClickException: they cannot be started, or one of them cannot be started anew.
     """
-    set_up_logging(settings.log_level, "supervisor")
+    set_up_logging(settings.log_level, "supervisor", log_requests=settings.log_requests)
+    log_what_is_printed()
     data_dir = None if settings.data_dir == MEMORY else settings.data_dir
     with ExitStack() as opened:
         staged_dir = None
@@ -122,8 +124,34 @@ def serve_with_workers(
             raise click.ClickException(str(error)) from None
 
 
+class Serve(click.Command):
+    """A command that says why it fails in a line of the log, unless people read it."""
+
+    def make_context(self, *words: Any, **options: Any) -> click.Context:
+        """Read the command line."""
+        with _failures_in_the_log():
+            return super().make_context(*words, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the gateway."""
+        with _failures_in_the_log():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _failures_in_the_log() -> Iterator[None]:
+    try:
+        yield
+    except click.ClickException as error:
+        if sys.stderr.isatty():
+            raise
+        announce(error.format_message(), level=logging.ERROR)
+        raise click.exceptions.Exit(error.exit_code) from None
+
+
 @click.command(
     "serve",
+    cls=Serve,
     epilog=epilog(
         "headgate serve --port 8080 --data-dir data",
         failed="it cannot start, or ended by a fault",
@@ -158,7 +186,7 @@ def command(config: Path | None, **flags: Any) -> None:
     Every setting can also be given as a variable (HEADGATE_PORT=9000) or in a TOML file
     (port = 9000); headgate check-config shows them all.
     """
-    settings = settings_from(config, flags)
+    settings = settings_from(config, flags, partial(announce, level=logging.WARNING))
     try:  # before the data is loaded, which may take minutes
         certificate_of(settings)
         _make_first_key(settings)
@@ -171,10 +199,11 @@ def command(config: Path | None, **flags: Any) -> None:
     if settings.workers > 1:
         serve_with_workers(settings, credentials, sockets, redis_sockets)
         return
-    set_up_logging(settings.log_level)
+    set_up_logging(settings.log_level, log_requests=settings.log_requests)
+    log_what_is_printed()
     gc.disable()  # nothing that was loaded is garbage
     try:
-        backend = open_backend(settings, show_progress)
+        backend = open_backend(settings, progress_of_gateway())
     except ValueError as error:
         raise click.ClickException(f"--backend {error}") from None
     except (StreamError, OSError) as error:

@@ -14,8 +14,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.routing import Match
+from starlette.types import Scope
 
 from headgate.app.http.operation import path_of
+from headgate.app.transport.request_ids import request_id_of
 from headgate.app.wire.problems import (
     Code,
     GatewayError,
@@ -40,8 +42,9 @@ _CODE_OF_STATUS: dict[int, Code] = {
 }
 
 
-def problem_response(problem: Problem) -> Response:
-    """Return the HTTP answer of a problem."""
+def problem_response(problem: Problem, scope: Scope) -> Response:
+    """Return the HTTP answer of a problem to a request."""
+    problem.request_id = request_id_of(scope)
     headers = {}
     if problem.retry_after_ms is not None:
         headers["Retry-After"] = str(-(-problem.retry_after_ms // 1000))
@@ -58,12 +61,13 @@ def problem_response(problem: Problem) -> Response:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    return problem_response(problem_of(error, path_of(request.scope)))
+    return problem_response(problem_of(error, path_of(request.scope)), request.scope)
 
 
 async def _refuse_parts(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return problem_response(validation_problem(list(error.errors()), path_of(request.scope)))
+    problem = validation_problem(list(error.errors()), path_of(request.scope))
+    return problem_response(problem, request.scope)
 
 
 async def _refuse_route(request: Request, error: Exception) -> Response:
@@ -73,7 +77,7 @@ async def _refuse_route(request: Request, error: Exception) -> Response:
     code = _CODE_OF_STATUS.get(status, "malformed" if status < 500 else "internal")
     problem = make_problem(code, f"{request.method} {path}: {error.detail}", path)
     problem.status, problem.title = status, HTTPStatus(status).phrase
-    response = problem_response(problem)
+    response = problem_response(problem, request.scope)
     response.headers.update(error.headers or {})
     if error.status_code == 405:
         response.headers["Allow"] = _allowed_methods(request)
@@ -88,9 +92,10 @@ async def _nobody_there(request: Request, error: Exception) -> Response:
 async def _fail(request: Request, error: Exception) -> Response:
     incident = uuid.uuid4().hex
     path = path_of(request.scope)
-    log.error("request failed", exc_info=error, extra={"incident": incident, "path": path})
+    facts = {"incident": incident, "path": path, "request_id": request_id_of(request.scope)}
+    log.error("request failed", exc_info=error, extra=facts)
     detail = f"The gateway failed. Its log says why, under incident {incident}."
-    return problem_response(make_problem("internal", detail, path))
+    return problem_response(make_problem("internal", detail, path), request.scope)
 
 
 _HANDLERS: dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = {

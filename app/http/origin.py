@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.app.http.handlers import problem_response
 from headgate.app.http.operation import path_of
-from headgate.app.runtime.bounded_log import BoundedLog
+from headgate.app.runtime.logs.bounded_log import BoundedLog
 from headgate.app.wire.problems import make_problem
 
 _ASKED = frozenset({b"host", b"origin", b"sec-fetch-site"})
@@ -88,7 +88,7 @@ class OriginGuard:
             await send({"type": "websocket.close", "code": 4403})  # before accept: HTTP 403
         else:
             problem = make_problem("origin_refused", verdict.refusal, path_of(scope))
-            await problem_response(problem)(scope, receive, send)
+            await problem_response(problem, scope)(scope, receive, send)
 
     def _judge(
         self, host: bytes, origin: bytes | None, site: bytes | None, is_data: bool, is_checked: bool

@@ -43,6 +43,7 @@ from headgate.app.live.subscription import Credit, StreamSubscription, Subscript
 from headgate.app.runtime.connections import OpenConnection
 from headgate.app.runtime.turns import Turn
 from headgate.app.transport.proxies import client_address
+from headgate.app.transport.request_ids import request_id_of
 from headgate.app.transport.unsent import unsent_bytes
 from headgate.app.wire.problems import GatewayError, cut_off
 from headgate.app.wire.schemas.limits import ConnectionLimits
@@ -132,8 +133,11 @@ class Connection:
         if gateway.tracing is not None:
             known = gateway.tracing.access(known, dict(socket.scope["headers"]))
         self._access = known.slowed()  # another principal may take its place
+        socket.scope["access"] = self._access
         is_known = access is not None or bool(anonymous.principal.verbs)
-        self._session = Session(self.id, self._limits, is_known=is_known)
+        self._session = Session(
+            self.id, self._limits, is_known=is_known, request_id=request_id_of(socket.scope)
+        )
         self._first: Callable[[], SubscribeIntent] | None = None
         self._forget_credential: Callable[[], None] = _nothing
         self._held: Usage | None = None  # what counts this connection

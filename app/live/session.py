@@ -130,16 +130,33 @@ class _Known(NamedTuple):
 class Session:
     """One conversation."""
 
-    __slots__ = ("_answers", "_bad_count", "_is_known", "_known", "_limits", "_welcome")
+    __slots__ = (
+        "_answers",
+        "_bad_count",
+        "_is_known",
+        "_known",
+        "_limits",
+        "_request_id",
+        "_welcome",
+    )
 
-    def __init__(self, name: str, limits: ConnectionLimits, *, is_known: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        limits: ConnectionLimits,
+        *,
+        is_known: bool = True,
+        request_id: str | None = None,
+    ) -> None:
         """Begin.
 
         Args:
             name: of the connection, which the first frame tells.
             limits: what the connection is held to.
             is_known: it is known who is there.
+            request_id: of the handshake; all problems have it.
         """
+        self._request_id = request_id
         self._limits = limits  # of all connections: the frame has a copy, which takes a kilobyte
         self._welcome: Welcome | None = Welcome.of(name, limits)
         self._is_known = False
@@ -165,7 +182,7 @@ class Session:
 
     def say(self, frame: BaseModel) -> None:
         """Send a frame that answers none."""
-        self._answers.say(_text(frame))
+        self._answers.say(self._text(frame))
 
     def receive(self, text: str) -> Intent | None:
         """Take a frame of the client; returns what is to be done for it, if anything is.
@@ -226,7 +243,7 @@ class Session:
                 return
             case UnsubscribeIntent(rid, sub):
                 self._known.pop(sub, None)
-                answer = _text(Unsubscribed(rid=rid, sub=sub, reason="requested"))
+                answer = self._text(Unsubscribed(rid=rid, sub=sub, reason="requested"))
             case _ if isinstance(outcome, Refusal):
                 answer = self._refused(intent, outcome)
             case SubscribeIntent():
@@ -234,7 +251,7 @@ class Session:
             case AuthIntent(rid):
                 answer = self._authenticated(rid, outcome)
             case AppendIntent(rid):
-                answer = _text(AppendedFrame(rid=rid, ids=list(map(str, outcome))))
+                answer = self._text(AppendedFrame(rid=rid, ids=list(map(str, outcome))))
             case _:
                 answer = _settled(intent, outcome)
         self._answers.done(intent, answer)
@@ -261,6 +278,11 @@ class Session:
                 is_gone = isinstance(error, errors.NotFound)
                 self.say(Unsubscribed(sub=sub, reason="gone" if is_gone else "failed"))
 
+    def _text(self, frame: BaseModel) -> str:
+        if isinstance(frame, ProblemFrame):
+            frame.problem.request_id = self._request_id
+        return frame.model_dump_json(exclude_none=True, by_alias=True)
+
     def _begin(self) -> None:
         """Say the first frame, now that it is known who is there."""
         self._is_known = True
@@ -271,14 +293,16 @@ class Session:
     def _authenticated(self, rid: str | None, principal: Principal) -> str:
         self._begin()
         expires_at_ms = principal.expires_at_ms
-        return _text(Authenticated(rid=rid, principal=principal.id, expires_at_ms=expires_at_ms))
+        return self._text(
+            Authenticated(rid=rid, principal=principal.id, expires_at_ms=expires_at_ms)
+        )
 
     def _intent(self, frame: ClientFrame) -> Intent | None:
         match frame:
             case AuthFrame(rid=rid, token=token):
                 return AuthIntent(rid, token)
             case PingFrame(rid=rid):
-                self._answers.answer(_text(Pong(rid=rid)))
+                self._answers.answer(self._text(Pong(rid=rid)))
                 return None
             case AppendFrame():
                 return append_intent(frame)
@@ -314,7 +338,7 @@ class Session:
     def _subscribed(self, intent: SubscribeIntent, ready: Ready) -> str:
         phase = Phase.READING if ready.held is None else Phase.HOLDING
         self._known[intent.sub] = _Known(phase, ready.held)
-        return _text(
+        return self._text(
             Subscribed(
                 rid=intent.rid,
                 sub=intent.sub,
@@ -332,19 +356,15 @@ class Session:
             place_drafts(error, lambda index: ("entries", index))
         sub = None if isinstance(intent, AppendIntent | AuthIntent) else intent.sub
         rid = None if isinstance(intent, CreditIntent) else intent.rid
-        return _text(ProblemFrame(rid=rid, sub=sub, problem=problem_of(error, INSTANCE)))
+        return self._text(ProblemFrame(rid=rid, sub=sub, problem=problem_of(error, INSTANCE)))
 
     def _refuse(self, value: dict[str, Any], problem: Problem) -> None:
         """Answer a frame that is wrong, so that its client can tell which one it was."""
         rid, sub = _short(value.get("rid")), _short(value.get("sub"))
-        self._answers.answer(_text(ProblemFrame(rid=rid, sub=sub, problem=problem)))
+        self._answers.answer(self._text(ProblemFrame(rid=rid, sub=sub, problem=problem)))
         self._bad_count += 1
         if self._bad_count > _BAD_FRAMES_MAX:
             raise BadFramesError(f"{self._bad_count} frames in a row made no sense")
-
-
-def _text(frame: BaseModel) -> str:
-    return frame.model_dump_json(exclude_none=True, by_alias=True)
 
 
 def _settled(intent: Settlement, outcomes: Sequence[Outcome]) -> Text | None:

@@ -44,6 +44,7 @@ from headgate.app.http.parameters import pure
 from headgate.app.http.presence import while_present
 from headgate.app.http.streaming import PatientResponse
 from headgate.app.runtime.turns import Turn
+from headgate.app.transport.request_ids import request_id_of
 from headgate.app.wire.encoding import entry_wire, gap_wire
 from headgate.app.wire.ids import parse_after, parse_bound, parse_id, parse_ids
 from headgate.app.wire.names import check_name, text_of
@@ -658,6 +659,7 @@ async def _range_lines(
             page = await _page(access, stream, (low, high, is_down), min(left, _PAGE))
     except (StreamError, GatewayError) as error:
         problem = problem_of(error, path_of(request.scope))
+        problem.request_id = request_id_of(request.scope)
         yield problem.model_dump_json(exclude_none=True).encode() + b"\n"
 
 

@@ -33,6 +33,7 @@ from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import StreamSubscription, Subscription
 from headgate.app.runtime.connections import OpenConnection
 from headgate.app.transport.proxies import client_address
+from headgate.app.transport.request_ids import request_id_of
 from headgate.app.transport.unsent import unsent_bytes
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
@@ -312,7 +313,6 @@ class _Encoder:
         self._gateway = gateway = gateway_of(request)
         self._principal = access.principal
         self._usage = access.usage
-        self._path = path_of(request.scope)
         self._subscription = subscription
         self._ready = ready
         self._is_resumed = is_resumed
@@ -421,4 +421,6 @@ class _Encoder:
             return event(
                 "draining", Draining(reconnect_after_ms=self._gateway.reconnect_after_ms())
             )
-        return event("problem", problem_of(error, self._path))
+        problem = problem_of(error, path_of(self._request.scope))
+        problem.request_id = request_id_of(self._request.scope)
+        return event("problem", problem)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
-from headgate.app.http.dependencies import AccessDep, Gateway, GroupDep, StreamDep, gateway_of
+from headgate.app.http.dependencies import AccessDep, GroupDep, StreamDep, gateway_of
 from headgate.app.http.json_arrays import json_answer
 from headgate.app.http.operation import Operation, path_of
 from headgate.app.http.parameters import pure
@@ -19,6 +19,7 @@ from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream
 from headgate.app.live.event import event
 from headgate.app.measuring.history import Step
 from headgate.app.measuring.recorder import HistoryPart, HistoryQuestion
+from headgate.app.transport.request_ids import request_id_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
 from headgate.app.wire.schemas.histories import (
     GatewayHistory,
@@ -87,7 +88,7 @@ async def gateway_events(request: Request, access: AccessDep) -> EventStream:
     """
     gateway = gateway_of(request)
     access = gateway.connected(access)
-    return EventStream(_samples(gateway, access, path_of(request.scope)), gateway.limits)
+    return EventStream(_samples(request, access), gateway.limits)
 
 
 @router.get(
@@ -142,8 +143,9 @@ def _answer(answer: HistoryPart) -> Response:
     )
 
 
-async def _samples(gateway: Gateway, access: Access, path: str) -> AsyncGenerator[bytes, None]:
+async def _samples(request: Request, access: Access) -> AsyncGenerator[bytes, None]:
     """Yield an event for each row of the history that is new, until the connection has to end."""
+    gateway = gateway_of(request)
     ended = asyncio.ensure_future(gateway.wait_connection_end(access.principal))
     try:
         with gateway.metrics.connection("sse"), access.usage.connections.held():
@@ -157,7 +159,9 @@ async def _samples(gateway: Gateway, access: Access, path: str) -> AsyncGenerato
             await ended
             yield event("draining", Draining(reconnect_after_ms=gateway.reconnect_after_ms()))
     except (StreamError, GatewayError) as error:
-        yield event("problem", problem_of(error, path))
+        problem = problem_of(error, path_of(request.scope))
+        problem.request_id = request_id_of(request.scope)
+        yield event("problem", problem)
     finally:
         ended.cancel()
 

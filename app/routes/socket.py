@@ -18,6 +18,7 @@ from headgate.app.live.closing import code_of
 from headgate.app.live.connection import Connection
 from headgate.app.live.frames import SHORT_FORM_SUB, ProblemFrame
 from headgate.app.live.intents import SubscribeIntent
+from headgate.app.transport.request_ids import request_id_of
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import GatewayError, problem_of
@@ -147,6 +148,7 @@ async def _serve(socket: WebSocket, first: Callable[[], SubscribeIntent] | None)
     except GatewayError as error:
         with suppress(WebSocketDisconnect, RuntimeError):
             problem = problem_of(error, INSTANCE)
+            problem.request_id = request_id_of(socket.scope)
             frame = ProblemFrame(problem=problem)
             await socket.send_text(frame.model_dump_json(exclude_none=True))
             await socket.close(code_of(problem))

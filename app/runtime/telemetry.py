@@ -1,8 +1,6 @@
-"""Telemetry: sets up logging, and counts for /metrics."""
+"""Telemetry: counts for /metrics."""
 
 import asyncio
-import logging
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +8,6 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
-from pythonjsonlogger.json import JsonFormatter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headgate.app.runtime.families import Collected, histogram_of, process_families, versions
@@ -24,35 +21,6 @@ _OF_JOURNAL = {
 
 _REFUSED, _FAILED = 400, 500
 """From which status on a request is refused, or has failed."""
-
-
-def set_up_logging(level: str, process: str | None = None) -> None:
-    """Write the log as JSON lines to standard error.
-
-    Args:
-        level: from which on.
-        process: which process of the gateway writes, if there are several.
-    """
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        JsonFormatter(
-            "%(asctime)s %(levelname)s %(name)s %(message)s",
-            rename_fields={
-                "asctime": "time",
-                "levelname": "level",
-                "name": "logger",
-                "message": "event",
-            },
-            static_fields=None if process is None else {"process": process},
-        )
-    )
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # One line per request and per frame is for debugging only.
-    quiet = logging.INFO if level == "debug" else logging.WARNING
-    for name in ("uvicorn.access", "uvicorn.error", "websockets", "asyncio"):
-        logging.getLogger(name).setLevel(quiet)
-    for name in ("httpcore", "httpx"):  # they write whole URLs, and a query may have a secret
-        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 class _Answers:

@@ -8,16 +8,17 @@ not be in it. That took longer than the engine takes for an append.
 import asyncio
 import logging
 import re
+import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from starlette.types import ASGIApp, Message, Scope
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
-from uvicorn.protocols.utils import get_client_addr, get_path_with_query_string
+
+from headgate.app.transport.request_log import note_request
 
 log = logging.getLogger("uvicorn.error")
-access_log = logging.getLogger("uvicorn.access")
 
 _JOINED_BYTES_MAX = 64 * 1024
 """A larger part of a body is not copied to go with the head."""
@@ -47,7 +48,7 @@ class HttpConnection(Protocol):
 
     transport: asyncio.Transport
     flow: FlowControl
-    access_log: bool
+    logs_requests: bool
     server_state: Any
 
     def on_response_complete(self) -> None:
@@ -72,6 +73,7 @@ class Exchange:
         "response_complete",
         "response_started",
         "scope",
+        "status",
     )
 
     def __init__(
@@ -92,6 +94,7 @@ class Exchange:
         self.more_body = True
         self.response_started = False
         self.response_complete = False
+        self.status = 0  # of the answer, once it begins
         self._connection: HttpConnection | None = connection  # None: the app has ended
         self._waits_for_continue = expects_continue
         self._has_news = False  # since the app has received something
@@ -139,6 +142,8 @@ class Exchange:
         for the whole.
         """
         assert self._connection is not None
+        logs_requests = self._connection.logs_requests
+        began_s = time.perf_counter() if logs_requests else 0
         try:
             await app(self.scope, self.receive, self.send)
         except BaseException:
@@ -157,6 +162,8 @@ class Exchange:
                 await self._fail()
         finally:
             self._connection = None  # it knows this exchange
+            if logs_requests:
+                note_request(self.scope, self.status, began_s)
 
     async def receive(self) -> Message:
         """Return the next part of the body, or that the client has gone."""
@@ -212,9 +219,12 @@ class Exchange:
         self.response_started = True
         self._waits_for_continue = False
         status, headers = message["status"], message.get("headers", ())
-        if connection.access_log:
-            self._note(status)
-        lines = [STATUS_LINE[status], _defaults.lines_of(connection.server_state.default_headers)]
+        self.status = status
+        lines = [
+            STATUS_LINE[status],
+            _defaults.lines_of(connection.server_state.default_headers),
+            b"x-request-id: %b\r\n" % self.scope["request_id"].encode(),
+        ]
         values = _add_lines(lines, headers)
         if b"connection" in values and b"close" in values[b"connection"].lower():
             self.keep_alive = False
@@ -262,11 +272,6 @@ class Exchange:
         if self._head and self._connection is not None:
             head, self._head = self._head, b""
             self._connection.transport.write(head)
-
-    def _note(self, status: int) -> None:
-        scope: Any = self.scope
-        place = get_client_addr(scope), scope["method"], get_path_with_query_string(scope)
-        access_log.info('%s - "%s %s HTTP/%s" %d', *place, scope["http_version"], status)
 
 
 class _Defaults:

@@ -1,18 +1,17 @@
 """Logged: what uvicorn may write into the log.
 
-At the level `debug` it writes a line for each request, with the whole URL. A query may have a
+At the level `debug` it writes a line for each WebSocket, with the whole URL. A query may have a
 ticket in it, under a name that is written in many ways (`%74icket`). So the log has no queries.
 """
 
 import logging
 
-_LOGGERS = ("uvicorn.access", "uvicorn.error")
+_LOGGER = "uvicorn.error"
 
 
 def leave_out_queries() -> None:
     """Keep queries out of the log of this process."""
-    for name in _LOGGERS:
-        logging.getLogger(name).addFilter(_without_queries)
+    logging.getLogger(_LOGGER).addFilter(_without_queries)
 
 
 def _without_queries(record: logging.LogRecord) -> bool:

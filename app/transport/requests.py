@@ -30,6 +30,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from headgate.app.runtime.turns import Turn
 from headgate.app.transport.exchange import Exchange
 from headgate.app.transport.portions import Unparsed
+from headgate.app.transport.request_ids import id_of, new_id
 from headgate.app.transport.sockets import Peer
 from headgate.app.transport.upgrade import has_offer, parser_for, without_offer
 from headgate.app.wire.problems import Code, make_problem
@@ -51,20 +52,22 @@ _LAST_WORDS_S = 1.0
 To close at once would reset the connection, and the answer would be lost.
 """
 
-_TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_TOO_LATE = b"connection: close\r\ncontent-length: 0\r\n\r\n"
 _BAD = "This is no HTTP/1.1."
 _LARGE = f"at most {HEADERS_MAX} headers and {HEADER_BYTES_MAX} bytes, with the request line"
 
 
-def in_time(request_ms_max: int) -> type[HttpToolsProtocol]:
+def in_time(request_ms_max: int, *, logs_requests: bool = False) -> type[HttpToolsProtocol]:
     """Return uvicorn's HTTP/1.1 for requests that arrive within so many milliseconds."""
-    return type("TimelyHttp", (BoundedHttp,), {"request_s_max": request_ms_max / 1000})
+    choices = {"request_s_max": request_ms_max / 1000, "logs_requests": logs_requests}
+    return type("TimelyHttp", (BoundedHttp,), choices)
 
 
 class BoundedHttp(Peer, HttpToolsProtocol):
     """Uvicorn's HTTP/1.1 for clients that send requests too fast or too slowly."""
 
     request_s_max: float
+    logs_requests = False  # a line of the log says how each was answered
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Wait for a connection."""
@@ -149,6 +152,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         scope["raw_path"] = path
         scope["path"] = unquote(path.decode("ascii"))
         scope["query_string"] = query
+        scope["request_id"] = id_of(self.headers)
         is_first = self._is_answered()
         exchange = self.cycle = self._arriving = Exchange(
             self,
@@ -264,7 +268,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
 
     def _give_up(self) -> None:
         if self._is_answered():
-            self.transport.write(_TOO_LATE)
+            self.transport.write(_head(408, new_id()) + _TOO_LATE)
         self.transport.close()
 
     def _takes_more(self) -> bool:
@@ -377,10 +381,15 @@ _TRAILERS = _Trailers()
 
 def _answer(code: Code, detail: str) -> bytes:
     problem = make_problem(code, detail, "/")
+    problem.request_id = request_id = new_id()
     body = problem.model_dump_json(exclude_none=True).encode()
     return (
-        STATUS_LINE[problem.status]
+        _head(problem.status, request_id)
         + b"content-type: application/problem+json\r\nconnection: close\r\n"
         + b"content-length: %d\r\n\r\n" % len(body)
         + body
     )
+
+
+def _head(status: int, request_id: str) -> bytes:
+    return STATUS_LINE[status] + b"x-request-id: %b\r\n" % request_id.encode()

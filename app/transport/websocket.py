@@ -1,6 +1,7 @@
 """WebSocket: uvicorn's protocol, with less memory for thousands of connections that mostly wait."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,23 +12,66 @@ from websockets.extensions.permessage_deflate import (
     ServerPerMessageDeflateFactory,
 )
 from websockets.frames import Frame
+from websockets.http11 import Request, Response
+from websockets.server import ServerProtocol
 from websockets.typing import ExtensionParameter
+
+from headgate.app.transport.request_ids import HEADER, sane_or_new
+from headgate.app.transport.request_log import note_request
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
     """A WebSocket that keeps only what it needs while it waits."""
 
+    logs_requests = False  # a line of the log says how each one was answered
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Take the arguments that uvicorn passes."""
         super().__init__(*args, **kwargs)
-        self.conn.available_extensions = [_DEFLATE]
+        self.conn: _Handshake = _Handshake(
+            extensions=[_DEFLATE], max_size=self.config.ws_max_size, logger=self.logger
+        )
         self.queue = _Inbox()  # type: ignore[assignment]
+
+    def handle_connect(self, event: Request) -> None:
+        """Begin with a handshake."""
+        super().handle_connect(event)
+        if self.conn.status == 0:  # it is not refused: the app says what becomes of it
+            scope: Any = self.scope
+            scope["request_id"] = self.conn.request_id
+
+    async def run_asgi(self) -> None:
+        """Let the app converse."""
+        began_s = time.perf_counter() if self.logs_requests else 0
+        await super().run_asgi()
+        if self.logs_requests:
+            scope: Any = self.scope
+            note_request(scope, self.conn.status, began_s)
 
     def start_keepalive(self) -> None:
         """Forget the handshake: its headers would stay in memory as long as the socket."""
         super().start_keepalive()
         self.request.headers.clear()
         self.response.headers.clear()
+
+
+class _Handshake(ServerProtocol):
+    """A handshake, whose answer has the id of the request, and what is said after it."""
+
+    request_id = ""
+    status = 0  # of the answer, once it is sent
+
+    def accept(self, request: Request) -> Response:
+        """Return the answer to a handshake, if nobody has anything against it."""
+        chosen = request.headers.get_all(HEADER)
+        self.request_id = sane_or_new(chosen[0].encode(errors="replace") if chosen else b"")
+        return super().accept(request)
+
+    def send_response(self, response: Response) -> None:
+        """Answer a handshake."""
+        self.status = response.status_code
+        response.headers[HEADER] = self.request_id
+        super().send_response(response)
 
 
 class _Inbox:

@@ -78,6 +78,9 @@ class Problem(BaseModel):
     last_id: str | None = Field(
         None, description="The stream's last id, where that was the matter."
     )
+    request_id: str | None = Field(
+        None, description="`X-Request-Id` of the answer or of the WebSocket, as the log has it."
+    )
 
 
 class GatewayError(Exception):

@@ -17,7 +17,7 @@ from headgate.app.live.subscriber import remove_stranded
 from headgate.app.main import observer_of, open_engine, watch_loop, watch_streams
 from headgate.app.measuring.sampler import Sampler
 from headgate.app.runtime import collector
-from headgate.app.runtime.loading import show_progress
+from headgate.app.runtime.logs.loading import progress_of_gateway
 from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.metric_sums import METRICS, encode, families_of
 from headgate.app.runtime.telemetry import Metrics
@@ -43,7 +43,7 @@ def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
     listening = socket.socket(fileno=orders.sockets[0])
     listening.set_inheritable(False)
     gc.disable()  # nothing that is loaded is garbage
-    backend = open_engine(settings, show_progress)
+    backend = open_engine(settings, progress_of_gateway())
     collector.look_at_the_new_only()  # nor will it be
     gc.enable()
     member = Member(orders, end)

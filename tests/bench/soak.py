@@ -74,7 +74,7 @@ async def soak(minutes: float) -> list[Verdict]:
             crowd = Crowd(port, analyst)
             await crowd.prepare()
             samples = await _watched(crowd, port, process_id, minutes * 60)
-        output = [line for line in log.read_text().splitlines() if not line.startswith(_GREETING)]
+        output = [line for line in log.read_text().splitlines() if _GREETING not in line]
     verdicts = _verdicts(samples, output)
     did = f"{crowd.acked} acknowledged, {crowd.claimed} claimed, {crowd.spark_reads} Spark reads, "
     did += f"{crowd.connects} connections begun, {samples[-1].rewrites:g} rewrites"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import resource
@@ -37,6 +38,13 @@ def headgate(*words: str | Path) -> subprocess.CompletedProcess[str]:
         timeout=END_S_MAX,
         check=False,
     )
+
+
+def failure_of(stderr: str) -> str:
+    """Return why a command has failed; `serve` says it in a line of its log."""
+    last = stderr.splitlines()[-1]
+    event: str = json.loads(last)["event"] if last.startswith("{") else stderr.rstrip("\n")
+    return event.removeprefix("Error: ")
 
 
 class Gateway:

@@ -19,7 +19,7 @@ from headgate.engine.journal import recovery
 from headgate.engine.journal.blocks import HEADER_BYTES, VERSION, Kind, read_blocks, read_header
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.recovery import Loaded, journal_name
-from tests.crash.gateway import Gateway, headgate
+from tests.crash.gateway import Gateway, failure_of, headgate
 from tests.memory_disk import MemoryDisk
 from tests.model.snapshot import snapshot
 from tests.records import History, newer, recorded, written
@@ -235,7 +235,7 @@ async def test_damage_is_named_and_a_repair_makes_it_start_again(
 
     served = headgate("serve", "--port", "0", "--data-dir", directory)
     assert served.returncode == 1
-    assert re.fullmatch(rf"Error: {directory}: {name}, byte \d+: .+\n", served.stderr)
+    assert re.fullmatch(rf"{directory}: {name}, byte \d+: .+", failure_of(served.stderr))
     assert contents(directory) == before
 
     repaired = headgate("check", "--data-dir", directory, "--repair")
@@ -273,6 +273,6 @@ async def test_who_comes_second_is_told_who_holds_the_directory(tmp_path: Path) 
         refused = headgate(*words, "--data-dir", tmp_path / "data")
         assert (refused.returncode, refused.stdout) == (1, "")
         holder = rf"in use by process {gateway.engine_id} on \S+"
-        assert re.fullmatch(rf"Error: {tmp_path}/data: {holder}\n", refused.stderr)
+        assert re.fullmatch(rf"{tmp_path}/data: {holder}", failure_of(refused.stderr))
     await gateway.stop()
     assert headgate("check", "--data-dir", tmp_path / "data").returncode == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.conftest import until
-from tests.crash.gateway import Gateway, headgate
+from tests.crash.gateway import Gateway, failure_of, headgate
 from tests.workers.clients import TWO, WORKERS, client_of, until_waiting
 
 WITHIN_S = 20.0
@@ -37,10 +37,9 @@ async def test_a_gateway_greets_once_and_all_its_workers_serve(tmp_path: Path) -
     await gateway.stop()
 
     assert [entry["id"] for entry in page.value["entries"]] == ids
-    greetings = [line for line in gateway.log_lines if line.startswith("Headgate is at")]
-    assert len(greetings) == 1
-    lines = [json.loads(line) for line in gateway.log_lines if line.startswith("{")]
-    assert {line["process"] for line in lines} >= {"engine", *WORKERS}
+    lines = [json.loads(line) for line in gateway.log_lines]
+    assert sum(line["event"].startswith("Headgate is at") for line in lines) == 1
+    assert {line.get("process") for line in lines} >= {"engine", *WORKERS}
 
 
 async def test_what_was_appended_is_there_after_the_next_start_also_without_workers(
@@ -118,7 +117,7 @@ async def test_a_damaged_directory_stops_the_start(tmp_path: Path) -> None:
 
     gateway = await Gateway.begin(tmp_path, TWO)
     assert await gateway.until_end() == 1
-    assert gateway.log_lines[-1].startswith(f"Error: {tmp_path}: ")
+    assert failure_of(gateway.log_lines[-1]).startswith(f"{tmp_path}: ")
 
 
 async def test_a_taken_port_stops_the_start(tmp_path: Path) -> None:

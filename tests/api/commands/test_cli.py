@@ -406,7 +406,8 @@ async def test_a_taken_port_is_one_line() -> None:
 
     assert (ended.code, ended.output) == (1, "")
     [line] = ended.error.splitlines()
-    assert line.startswith(f"Error: cannot listen on 127.0.0.1:{port}: Address already in use.")
+    expected = f"cannot listen on 127.0.0.1:{port}: Address already in use."
+    assert json.loads(line)["event"].startswith(expected)
 
 
 # Help and completion

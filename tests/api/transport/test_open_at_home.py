@@ -13,7 +13,7 @@ from headgate.app.main import create_app
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
 from tests.api.conftest import until
-from tests.crash.gateway import Gateway
+from tests.crash.gateway import Gateway, failure_of
 
 ABROAD = "0.0.0.0"
 
@@ -28,10 +28,11 @@ def test_a_host_that_others_reach_is_refused(host: str, tmp_path: Path) -> None:
     ended = serve("--host", host, "--data-dir", str(tmp_path / "data"))
 
     assert (ended.exit_code, ended.stdout) == (1, "")
-    assert ended.stderr.startswith(f"Error: Other machines reach {host}, ")
-    assert "headgate keys add me --grant '{" in ended.stderr
-    assert f"--data-dir {tmp_path}/data\n" in ended.stderr
-    assert "--allow-anonymous" in ended.stderr
+    failure = failure_of(ended.stderr)
+    assert failure.startswith(f"Other machines reach {host}, ")
+    assert "headgate keys add me --grant '{" in failure
+    assert f"--data-dir {tmp_path}/data\n" in failure
+    assert "--allow-anonymous" in failure
     assert not (tmp_path / "data").exists()
 
 

@@ -67,6 +67,7 @@ CALLS: dict[Any, dict[str, str]] = {
         "connection_lost": "exc",
         "data_received": "data",
         "handle_bytes": "event",
+        "handle_connect": "event",
         "handle_cont": "event",
         "handle_parser_exception": "",
         "handle_text": "event",
@@ -74,9 +75,15 @@ CALLS: dict[Any, dict[str, str]] = {
         "on_task_complete": "task",
         "receive": "",
         "resume_writing": "",
+        "run_asgi": "",
         "send": "message",
         "send_receive_event_to_app": "",
         "start_keepalive": "",
+    },
+    ServerProtocol: {
+        "__init__": "origins extensions subprotocols select_subprotocol state max_size logger",
+        "accept": "request",
+        "send_response": "response",
     },
     PerMessageDeflate: {"encode": "frame"},
     ServerPerMessageDeflateFactory: {"process_request_params": "params accepted_extensions"},
@@ -104,8 +111,9 @@ ATTRIBUTES: dict[Any, str] = {
     "headers loop parser pipeline scope server_state tasks timeout_keep_alive "
     "timeout_keep_alive_task transport url",
     FlowControl: "read_paused write_paused",
-    WebSocketsSansIOProtocol: "app_state close_sent close_timer conn curr_msg_data_type "
-    "disconnected handshake_complete loop queue read_paused request response transport writable",
+    WebSocketsSansIOProtocol: "app_state close_sent close_timer config conn "
+    "curr_msg_data_type disconnected handshake_complete logger loop queue read_paused request "
+    "response scope transport writable",
     ServerProtocol: "available_extensions close_sent parser parser_exc",
     PerMessageDeflate: "local_max_window_bits local_no_context_takeover remote_max_window_bits "
     "remote_no_context_takeover",
@@ -132,6 +140,7 @@ OURS = {
     requests._Flow: FlowControl,
     intake.BoundedWebSocket: WebSocketsSansIOProtocol,
     websocket.SocketProtocol: WebSocketsSansIOProtocol,
+    websocket._Handshake: ServerProtocol,
     server.Server: uvicorn.Server,
     worker.WorkerServer: uvicorn.Server,
 }

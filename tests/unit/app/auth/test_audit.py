@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pythonjsonlogger.json import JsonFormatter
 
 from headgate.app.auth.audit import BURST_MAX, LINES_PER_S_MAX, Audit, serve, shown
 from headgate.app.auth.principal import Forbidden, Principal, Unauthenticated
+from headgate.app.runtime.logs.lines import JsonLines
 from headgate.engine.errors import GroupNotFound, StreamNotFound
 from headgate.engine.requests.groups import DestroyGroup
 from headgate.engine.requests.keyspace import DeleteStreams, RenameStream
@@ -56,8 +56,11 @@ def audit(times: Times, caplog: pytest.LogCaptureFixture) -> Audit:
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     """Return what the lines say, as JSON."""
-    formatter = JsonFormatter("%(name)s %(message)s", rename_fields={"message": "event"})
-    return [json.loads(formatter.format(record)) for record in caplog.records]
+    lines = [json.loads(JsonLines().format(record)) for record in caplog.records]
+    return [
+        {name: value for name, value in line.items() if name not in ("time", "level")}
+        for line in lines
+    ]
 
 
 def test_an_act_leaves_a_line(audit: Audit, caplog: pytest.LogCaptureFixture) -> None:
@@ -66,7 +69,7 @@ def test_an_act_leaves_a_line(audit: Audit, caplog: pytest.LogCaptureFixture) ->
 
     assert lines(caplog) == [
         {
-            "name": "headgate.audit",
+            "logger": "headgate.audit",
             "event": "act",
             "principal": "ana",
             "key": "k1",
@@ -105,7 +108,7 @@ def test_a_denial_leaves_a_line(audit: Audit, caplog: pytest.LogCaptureFixture) 
 
     first, second = lines(caplog)
     assert (first["event"], first["principal"], first["outcome"]) == ("denied", "ana", "forbidden")
-    assert second == {"name": "headgate.audit", "event": "denied", "outcome": "unauthenticated"}
+    assert second == {"logger": "headgate.audit", "event": "denied", "outcome": "unauthenticated"}
 
 
 async def test_a_line_says_from_where(audit: Audit, caplog: pytest.LogCaptureFixture) -> None:

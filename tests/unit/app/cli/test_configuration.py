@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from headgate.app.cli import main
 from headgate.app.settings import Settings
+from tests.crash.gateway import failure_of
 
 
 def check_config(*words: str, **variables: str) -> Result:
@@ -86,7 +87,8 @@ def test_each_bad_value_is_a_line(tmp_path: Path) -> None:
 def test_a_bad_flag_is_named() -> None:
     ended = CliRunner().invoke(main, ["serve", "--port", "70000"])
 
-    assert ended.stderr == "Error: --port = 70000: should be less than or equal to 65535\n"
+    expected = "--port = 70000: should be less than or equal to 65535"
+    assert failure_of(ended.stderr) == expected
 
 
 @pytest.mark.parametrize("text", [b"port = ", b"\xff", b"port 9000"])
@@ -120,8 +122,8 @@ def test_a_file_of_tls_that_cannot_be_used_stops_the_start(tmp_path: Path) -> No
 
     ended = CliRunner().invoke(main, words)
 
-    expected = f"Error: {certificate}: No such file or directory\n"
-    assert (ended.exit_code, ended.stderr) == (1, expected)
+    expected = f"{certificate}: No such file or directory"
+    assert (ended.exit_code, failure_of(ended.stderr)) == (1, expected)
 
 
 def test_settings_are_shown_as_json_without_secrets() -> None:

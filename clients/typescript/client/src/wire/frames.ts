@@ -576,6 +576,10 @@ export interface Problem {
    * The stream's last id, where that was the matter.
    */
   last_id?: string | null;
+  /**
+   * `X-Request-Id` of the answer or of the WebSocket, as the log has it.
+   */
+  request_id?: string | null;
 }
 /**
  * One thing that is wrong with a request.

@@ -939,6 +939,10 @@ export interface ProblemDetails {
    * The stream's last id, where that was the matter.
    */
   lastId?: string | null;
+  /**
+   * `X-Request-Id` of the answer or of the WebSocket, as the log has it.
+   */
+  requestId?: string | null;
 }
 /**
  * One thing that is wrong with a request.

@@ -184,7 +184,7 @@ def test_a_refusal_says_when_to_try_again(now: Now) -> None:
         usage.charge(entries=1)
 
     problem = problem_of(refused.value, "/v1/streams/s/entries")
-    answer = problem_response(problem)
+    answer = problem_response(problem, {"request_id": "1"})
 
     assert (problem.status, problem.code, problem.retryable) == (429, "rate_limited", True)
     assert problem.retry_after_ms == 3_000

@@ -14,7 +14,7 @@ import trustme
 from headgate.app.auth.tokens import fetching
 from headgate.app.auth.tokens.fetching import Fetcher
 from headgate.app.auth.tokens.key_set import SIZE_BYTES_MAX, KeySetFault
-from headgate.app.runtime.telemetry import set_up_logging
+from headgate.app.runtime.logs.lines import set_up_logging
 
 BODY = b'{"keys": []}'
 

@@ -1,0 +1,51 @@
+"""Each line of the log is a JSON object, whatever a record has in it."""
+
+import json
+import logging
+import re
+from typing import Any
+
+from headgate.app.runtime.logs.lines import JsonLines
+
+
+def line_of(event: Any, *args: Any, process: str | None = None, **facts: Any) -> dict[str, Any]:
+    record = logging.LogRecord("headgate", logging.WARNING, "file", 1, event, args, None)
+    vars(record).update(facts)
+    text = JsonLines(process).format(record)
+    assert "\n" not in text
+    assert text.isascii()
+    assert text.isprintable()
+    line: dict[str, Any] = json.loads(text, parse_constant=lambda _: 1 / 0)
+    return line
+
+
+def test_a_line_says_when_and_how_bad_and_what() -> None:
+    line = line_of("room is short", free_bytes=7)
+
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line.pop("time"))
+    assert line == {
+        "level": "WARNING",
+        "logger": "headgate",
+        "event": "room is short",
+        "free_bytes": 7,
+    }
+
+
+def test_a_line_names_its_process() -> None:
+    assert line_of("begun", process="worker 2")["process"] == "worker 2"
+
+
+def test_what_would_move_a_cursor_is_escaped() -> None:
+    text = "\x1b[31mred\x1b[0m \x9b2J\r\n\u2028\U0001f600\ud800"
+
+    assert line_of("refused: %s", text, path=text)["path"] == text
+
+
+def test_values_that_json_lacks_are_shown_as_text() -> None:
+    line = line_of("odd", nan=float("nan"), data=b"\xff", keys={(1, 2): 3})
+
+    assert (line["nan"], line["data"]) == ("nan", "b'\\xff'")
+
+
+def test_arguments_that_do_not_fit_lose_no_line() -> None:
+    assert line_of("%d of %d", "one")["event"] == "%d of %d"
