@@ -45,6 +45,7 @@ _ANY_TEXT = frozenset(
     {
         *("host", "jwt_audience", "jwt_issuer", "jwt_jwks", "jwt_secret", "observe"),
         *("redis_host", "redis_password", "redis_prefix", "redis_username", "ticket_secret"),
+        "trace_field",
     }
 ) | {name for name, field in Settings.model_fields.items() if "Path" in str(field.annotation)}
 """Settings that take any text: a folder, a file, a secret, a name; a host is looked up later."""
