@@ -7,7 +7,7 @@ WORKDIR /src
 COPY openapi openapi
 COPY clients/typescript/client clients/typescript/client
 COPY console console
-RUN cd console && npm run build
+RUN cd console && npm run types && npm run build
 
 # Build: a virtual environment with the pinned packages and the gateway.
 FROM python:3.11-slim AS build

