@@ -22,6 +22,7 @@ PARTS = [
     "consume",
     "idle",
     "redelivery",
+    "sizing",
     "frames",
     "spark",
 ]
