@@ -50,6 +50,8 @@ def sane_or_new(chosen: bytes) -> str:
 
 
 def request_id_of(scope: Scope) -> str:
-    """Return the id of a request or of a WebSocket."""
-    request_id: str = scope["request_id"]
+    """Return the id of a request or of a WebSocket; one is made if it came by another server."""
+    request_id: str | None = scope.get("request_id")
+    if request_id is None:
+        request_id = scope["request_id"] = id_of(scope.get("headers", ()))
     return request_id
