@@ -31,6 +31,10 @@ test("a little noise is no trend", () => {
   assert.equal(forecast(seconds(60), seconds(60).map((_, at) => 1000 + (at % 3))).state, "steady");
 });
 
+test("a group that comes to an end again and again keeps up", () => {
+  assert.equal(forecast(seconds(60), seconds(60).map((_, at) => 12 * (at % 4))).state, "caught up");
+});
+
 test("no lag is no trend, and little is not known at first", () => {
   assert.equal(forecast(seconds(60), seconds(60).map(() => 0)).state, "caught up");
   assert.equal(forecast(seconds(3), [9, 8, 7]).state, "unknown");

@@ -10,6 +10,7 @@ export type Forecast =
 const WINDOW_MS = 90_000;
 const POINTS_MIN = 5;
 const NOISE = 0.02; // of the lag, over the window: less is no trend
+const LAST = 5; // points in which a lag of nothing means that the group keeps up
 const SAMPLES_MAX = 60; // slopes are compared pair by pair
 
 /**
@@ -20,7 +21,7 @@ export function forecast(timesMs: readonly number[], lags: readonly (number | nu
   const points = latest(timesMs, lags);
   const last = points.at(-1);
   if (!last) return { state: "unknown" };
-  if (last.lag === 0) return { state: "caught up" };
+  if (points.slice(-LAST).some(({ lag }) => lag === 0)) return { state: "caught up" };
   if (points.length < POINTS_MIN) return { state: "unknown" };
   const slope = medianSlope(points);
   const spanMs = last.ms - points[0]!.ms;

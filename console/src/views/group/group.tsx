@@ -121,7 +121,7 @@ function Outlook({ forecast: outlook }: { forecast: Forecast }) {
 function spoken(outlook: Forecast): [kind: string, title: string, text: string] {
   switch (outlook.state) {
     case "caught up":
-      return ["good", "Caught up.", "Every entry was delivered."];
+      return ["good", "Caught up.", "Entries are delivered as they come."];
     case "draining":
       return ["good", "Draining.", `Empty in about ${duration(outlook.emptyInMs)}, at ${moment(Date.now() + outlook.emptyInMs)}: the lag shrinks by ${rate(outlook.perSecond)}.`];
     case "growing":
