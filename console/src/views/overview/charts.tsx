@@ -10,7 +10,7 @@ const CHARTS: [title: string, format: Format, lines: [series: string, label: str
   ["Entries/s", short, [["appended", "in"], ["delivered", "out"], ["acknowledged", "ack"]]],
   ["Requests/s", short, [["requests", "all"], ["refused", "refused"], ["failed", "failed"]]],
   ["Latency", milliseconds, [["request_ms_p99", "p99"], ["request_ms_p50", "p50"]]],
-  ["Connections", short, [["connections_websocket", "ws"], ["connections_events", "sse"], ["connections_redis", "redis"], ["waiters", "waiting"]]],
+  ["Connections", short, [["connections_websocket", "ws"], ["connections_events", "sse"], ["connections_redis", "redis"], ["waiters", "wait"]]],
   ["Memory", bytes, [["process_bytes", "process"], ["memory_bytes", "streams"]]],
   ["Journal", bytes, [["journal_bytes", "size"]]],
   ["Delays", milliseconds, [["fsync_ms_p99", "fsync p99"], ["loop_delay_ms", "loop"]]],
