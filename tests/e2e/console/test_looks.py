@@ -38,7 +38,10 @@ def axe(console_bundle: None) -> str:
 async def test_axe_has_nothing_serious_to_say(
     scheme: str, axe: str, browser: Browser, gateway: Gateway, streams: None
 ) -> None:
-    page = await browser.new_page(color_scheme="dark" if scheme == "dark" else "light")
+    page = await browser.new_page(
+        color_scheme="dark" if scheme == "dark" else "light",
+        reduced_motion="reduce",  # what appears slowly has little contrast at first
+    )
     page.set_default_timeout(WITHIN_S * 1000)
     for place, complete in VIEWS.items():
         await page.goto(f"{gateway.url}/console/{place}")

@@ -39,6 +39,7 @@ async def test_entries_are_searched_by_a_field_and_begin_where_one_says(
 ) -> None:
     entries = (await client.get("streams/orders/entries?limit=20")).json()["entries"]
     await console.open("streams/orders")
+    await expect(console.rows("Entries").first).to_be_visible()
     await console.press("/")
     await console.page.keyboard.type("sku=A-17")
     await expect(console.rows("Entries")).to_have_count(11)
