@@ -42,6 +42,7 @@ class Sampler:
         self._loop_delay = loop_delay
         self._streams = streams
         self._waiter_count = waiter_count
+        machine.resident_bytes()  # opens what it reads, before there are connections
 
     def answer_siblings(self, siblings: Siblings) -> None:
         """Give samples to the process that asks for them; its question says who is to observe."""
