@@ -59,7 +59,7 @@ _BLOCK = re.compile(
 )
 _ID = re.compile(r"\d{13}-\d+")
 _NUMBER = re.compile(r" *\d[\d,]*(\.\d+)?")
-_JITTER = re.compile(r'(retry: |"epoch":)\d+')
+_JITTER = re.compile(r'(retry: |"epoch":|"request_id":)(?:\d+|"[0-9a-f-]{36}")')
 
 
 class Example(NamedTuple):

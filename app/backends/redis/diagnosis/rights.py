@@ -32,6 +32,7 @@ HINCRBY {side} field 1
 HKEYS {side}
 HLEN {side}
 HMGET {side} field
+HRANDFIELD {side}
 HSET {side} field value
 HSETNX {side} field value
 INFO
