@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from headgate.app.cli.backup_tar import write_tar
+from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
 from headgate.app.runtime.logs.loading import show_progress
@@ -45,15 +46,7 @@ _progress = partial(show_progress, what="Backing up")
     epilog=epilog(failed="a file is damaged, or the target takes nothing"),
 )
 @click.argument("target", type=click.Path(path_type=Path, allow_dash=True))
-@click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
-    default=Path("data"),
-    envvar="HEADGATE_DATA_DIR",
-    show_envvar=True,
-    show_default=True,
-    help="Where the journal is kept.",
-)
+@data_dir_option("Where the journal is kept.", exists=True)
 @json_option
 def command(target: Path, data_dir: Path, as_json: bool) -> None:
     """Back up the data of a gateway."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
 from headgate.app.runtime.logs.loading import show_progress
@@ -20,13 +21,7 @@ from headgate.engine.journal.disk import SystemDisk
         "headgate check --data-dir data", failed="damaged and not repaired, or in use by a gateway"
     ),
 )
-@click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
-    default=Path("data"),
-    show_default=True,
-    help="Where the journal is kept.",
-)
+@data_dir_option("Where the journal is kept.", exists=True)
 @click.option(
     "--repair",
     is_flag=True,

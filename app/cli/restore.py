@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from headgate.app.cli.backup_tar import TarBackup
+from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
 from headgate.app.runtime.logs.loading import show_progress
@@ -39,15 +40,7 @@ ssh vault cat orders.tar | headgate restore - --data-dir /var/lib/headgate
     epilog=epilog(failed="the backup is damaged, or there is a journal already"),
 )
 @click.argument("source", type=click.Path(path_type=Path, allow_dash=True))
-@click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("data"),
-    envvar="HEADGATE_DATA_DIR",
-    show_envvar=True,
-    show_default=True,
-    help="Where a gateway will find it.",
-)
+@data_dir_option("Where a gateway will find it.", exists=False)
 @click.option("--verify-only", is_flag=True, help="Compare all checksums, and restore nothing.")
 @json_option
 def command(source: Path, data_dir: Path, verify_only: bool, as_json: bool) -> None:
