@@ -242,6 +242,12 @@ class Draining(Problem):
     code = "draining"
 
 
+class CutOff(Problem):
+    """An operator has ended the connection."""
+
+    code = "cut_off"
+
+
 class MemoryFull(Problem):
     """The memory for streams is full."""
 

@@ -36,6 +36,7 @@ from headgate.engine.replies import (
     ConsumerInspection,
     GroupInfo,
     GroupRead,
+    Histogram,
     KeyspaceInfo,
     PendingInspection,
     PendingItem,
@@ -358,6 +359,8 @@ def comparable(value: Any) -> Any:
     """Return what two backends must agree on."""
     if isinstance(value, EntryId):
         return "now" if OLD_MS_MAX < value.ms < AHEAD_MS else value
+    if isinstance(value, Histogram):  # where its buckets begin follows the clock
+        return sum(value.counts)
     if isinstance(value, tuple | list):
         record: Any = value
         kind = type(value)

@@ -109,7 +109,7 @@ async def test_a_dump_shows_how_far_it_is_while_entries_come(live: Live, tmp_pat
         proxy.carried_max = 6_000_000
         words = ["dump", "orders", str(tmp_path / "orders.parquet")]
         async with terminal(f"http://127.0.0.1:{proxy.port}", *words) as screen:
-            await screen.until_shown("4096/10000 rows")
+            await screen.until_shown("4166/10000 rows")  # a batch of 4 MiB
             proxy.carry_all()
 
             assert await screen.until_end() == 0

@@ -30,6 +30,7 @@ async def running(
     console_bundle: None, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Gateway]:
     started = await Gateway.start(tmp_path_factory.mktemp("console") / "data")
+    Gateway.running.discard(started)  # or tests of other files would end it, as left behind
     yield started
     await started.stop()
 
