@@ -114,13 +114,14 @@ async function refusal(response) {
   }
   return new Disconnected(`${response.url} answered ${response.status} ${response.statusText}`);
 }
-var Rest;
+var ANSWER_MS_MAX, Rest;
 var init_rest = __esm({
   "client/src/wire/rest.ts"() {
     "use strict";
     init_backoff();
     init_names();
     init_problem();
+    ANSWER_MS_MAX = 3e4;
     Rest = class {
       constructor(url, credentials, retryMs, fetching = (...words) => fetch(...words)) {
         this.credentials = credentials;
@@ -188,11 +189,16 @@ var init_rest = __esm({
           init.body = JSON.stringify(toWire(body));
         }
         let response;
+        const waitMs = Number(query.wait_ms ?? body?.waitMs ?? 0);
+        let timer;
+        const late = new Promise((_, reject) => timer = setTimeout(reject, ANSWER_MS_MAX + waitMs));
         try {
-          response = await this.fetching(url, init);
+          response = await Promise.race([this.fetching(url, init), late]);
         } catch (error) {
           signal?.throwIfAborted();
           throw new Disconnected(`the gateway cannot be reached at ${this.url}`, void 0, { cause: error });
+        } finally {
+          clearTimeout(timer);
         }
         if (!response.ok) throw await refusal(response);
         return response;

@@ -5,6 +5,9 @@ import { fromWire, toWire } from "./names.js";
 import { Disconnected, Problem } from "./problem.js";
 import type { ProblemDetails } from "./types.js";
 
+/** So long may the gateway take to begin its answer, besides what it was asked to wait. */
+const ANSWER_MS_MAX = 30_000;
+
 type Value = string | number | boolean | null | undefined;
 
 /** What a request says besides its method and its path. */
@@ -98,11 +101,17 @@ export class Rest {
       init.body = JSON.stringify(toWire(body));
     }
     let response: Response;
+    const waitMs = Number(query.wait_ms ?? (body as { waitMs?: number } | undefined)?.waitMs ?? 0);
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    // Node 20 may never settle a request whose connection is cut at once, and then ends for want of things to do.
+    const late = new Promise<never>((_, reject) => (timer = setTimeout(reject, ANSWER_MS_MAX + waitMs)));
     try {
-      response = await this.fetching(url, init);
+      response = await Promise.race([this.fetching(url, init), late]);
     } catch (error) {
       signal?.throwIfAborted();
       throw new Disconnected(`the gateway cannot be reached at ${this.url}`, undefined, { cause: error });
+    } finally {
+      clearTimeout(timer);
     }
     if (!response.ok) throw await refusal(response);
     return response;
