@@ -25,7 +25,7 @@ from tests.model.group_rules import GroupRules, policies
 from tests.model.machine import Command, Pick, groups, pending_lists, pick_lists, streams
 from tests.model.stream_rules import StreamRules
 
-HISTORIES = int(os.environ.get("HEADGATE_TEST_HISTORIES", "100"))
+HISTORIES = int(os.environ.get("HEADGATE_TEST_HISTORIES", "60"))
 
 
 class Part(NamedTuple):

@@ -12,7 +12,7 @@ import pytest
 
 from tests.simulation.lives import Simulation
 
-SEEDS = int(os.environ.get("HEADGATE_SIMULATION_SEEDS", "300"))
+SEEDS = int(os.environ.get("HEADGATE_SIMULATION_SEEDS", "150"))
 BATCHES = 10
 ROOT = Path(__file__).parents[2]
 
