@@ -84,8 +84,11 @@ def _into(source: SystemDisk, target: Path) -> TakenBackup:
             return take(source, disk, time.time_ns() // 1_000_000, progress=_progress)
     unfinished = target.with_name(f"{target.name}.new")
     unfinished.touch(0o600)
-    with unfinished.open("wb") as file:
-        taken = write_tar(source, file, time.time_ns() // 1_000_000, _progress)
-        os.fsync(file.fileno())
-    unfinished.rename(target)
+    try:
+        with unfinished.open("wb") as file:
+            taken = write_tar(source, file, time.time_ns() // 1_000_000, _progress)
+            os.fsync(file.fileno())
+        unfinished.rename(target)
+    finally:
+        unfinished.unlink(missing_ok=True)  # it takes room
     return taken

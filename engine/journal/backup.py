@@ -13,7 +13,7 @@ into the same directory copies only what is new.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, Protocol
 
 import google_crc32c
@@ -83,6 +83,16 @@ def take(
         OSError: a disk fails, or is full.
     """
     before = _listed(target)
+    try:
+        return _taken(source, target, before, now_ms, progress)
+    except BaseException:
+        _remove_unfinished(target)  # it takes room
+        raise
+
+
+def _taken(
+    source: Disk, target: Disk, before: Mapping[str, File], now_ms: int, progress: Progress
+) -> TakenBackup:
     files, copied_bytes, done = [], 0, 0
     with Moment(source) as moment:
         total = sum(moment.sizes.values())

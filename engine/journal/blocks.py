@@ -135,6 +135,18 @@ def blocks_behind(file: BinaryIO, header: Header, offset: int) -> Iterator[Block
         at = data.find(_BLOCK_MAGIC, following)
 
 
+def was_safe(file: BinaryIO, header: Header, offset: int, position: int) -> bool:
+    """Tell whether the block that should be at a place was safe on disk: later ones say so.
+
+    Args:
+        file: where the block should be.
+        header: of the file.
+        offset: where it should begin.
+        position: of the last thing before it.
+    """
+    return any(block.synced > position for block in blocks_behind(file, header, offset))
+
+
 def _read_block(
     file: BinaryIO, header: Header, start: bytes, offset: int
 ) -> tuple[Block | None, str]:

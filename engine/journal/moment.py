@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import IO, BinaryIO, Self
 
 import msgspec
@@ -22,6 +22,7 @@ from headgate.engine.journal.blocks import (
     pack_block,
     read_blocks,
     read_header,
+    was_safe,
 )
 from headgate.engine.journal.disk import Disk
 
@@ -109,10 +110,13 @@ class Moment:
         file.seek(0)
         header = read_header(file, name, Kind.JOURNAL)
         self.position -= 1
-        with suppress(Broken):  # behind the last whole block: a write that is under way
+        try:
             for block in read_blocks(file, name, header):
                 copy.write(pack_block(header, block.first, block.synced, block.payload))
                 self.position = block.first + len(_records_of(block.payload)) - 1
+        except Broken as error:  # behind the last whole block: a write that is under way
+            if was_safe(file, header, error.offset, self.position):
+                raise
         self._files[name] = copy
         self.sizes[name] = copy.tell()
 

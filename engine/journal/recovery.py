@@ -22,10 +22,10 @@ from headgate.engine.journal.blocks import (
     Block,
     Header,
     Kind,
-    blocks_behind,
     pack_block,
     read_blocks,
     read_header,
+    was_safe,
 )
 from headgate.engine.journal.disk import Disk
 from headgate.engine.state.keyspace import Keyspace
@@ -503,5 +503,4 @@ class _Replay:
         """Tell whether the block that should be at `offset` was safe on disk."""
         if header is None:  # it is safe before any block is written
             return self._disk.size_bytes(self._name) > HEADER_BYTES
-        behind = blocks_behind(file, header, offset)
-        return any(block.synced > self.position for block in behind)
+        return was_safe(file, header, offset, self.position)

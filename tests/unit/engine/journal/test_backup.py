@@ -12,6 +12,7 @@ from headgate.app.cli.backup_tar import TarBackup, write_tar
 from headgate.engine.errors import Corrupt, NewerFormat, Unavailable
 from headgate.engine.journal import recovery
 from headgate.engine.journal.backup import MANIFEST, Directory, TakenBackup, restore, take, verify
+from headgate.engine.journal.blocks import HEADER_BYTES
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.recovery import journal_name, no_progress, snapshot_name
 from tests.memory_disk import MemoryDisk
@@ -112,6 +113,26 @@ async def test_a_write_under_way_is_left_out() -> None:
 
     assert positions == sorted(positions)
     assert set(positions) == set(range(first - 1, len(history.states) - 1))
+
+
+async def test_damage_to_what_was_safe_is_no_write_under_way() -> None:
+    history, *_ = await grown(1)
+    last = recovery.names_in_use(history.disk)[-1]
+    history.disk.files[last][HEADER_BYTES + 10] ^= 1
+    backup = MemoryDisk()
+
+    with pytest.raises(Corrupt, match=f"^{last}, byte {HEADER_BYTES}: "):
+        back_up(history.disk, backup)
+    assert backup.names() == []
+
+
+async def test_a_backup_that_finds_no_room_leaves_none_taken() -> None:
+    history, *_ = await grown(1)
+    backup = MemoryDisk(size_bytes_max=500)
+
+    with pytest.raises(OSError, match="No space left"):
+        back_up(history.disk, backup)
+    assert backup.names() == []
 
 
 async def test_another_backup_copies_what_is_new() -> None:
