@@ -12,6 +12,7 @@ from opentelemetry.trace import Span, SpanContext, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from headgate.app.auth.access import Access
+from headgate.app.auth.limits.metering import delivered_in
 from headgate.app.runtime.turns import Turn
 from headgate.app.tracing import spans
 from headgate.app.tracing.spans import OPERATIONS, MessagingOperation
@@ -79,9 +80,10 @@ class TracedAccess(Access):
         """Carry out a read. Its span is ended, and so sent, if there was something to read."""
         span = self._begun(request, operation)
         reply = await super().perform(request)
-        entries = list(spans.entries_of(reply))
-        if entries:
-            span.set_attributes(spans.attributes_of_entries(entries))
+        count = delivered_in(request, reply)
+        if count:
+            entries = list(spans.entries_of(reply))
+            span.set_attributes(spans.attributes_of_entries(count, entries))
             for context in self._contexts(entries):
                 span.add_link(context)
             span.end()

@@ -25,7 +25,7 @@ from headgate.engine.requests.deliveries import (
     Nack,
     ReadGroup,
 )
-from headgate.engine.requests.entries import Add, Range, Read
+from headgate.engine.requests.entries import Add, Range, RangePacked, Read
 
 Attributes = dict[str, str | int]
 
@@ -69,6 +69,7 @@ OPERATIONS: Mapping[type[Request[Any]], MessagingOperation] = {
         lambda commit: sum(map(len, commit.drafts.values())),
     ),
     Range: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
+    RangePacked: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
     Read: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_cursors, _unknown),
     ReadGroup: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_cursors, _unknown),
     Claim: MessagingOperation("claim", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
@@ -117,10 +118,10 @@ def attributes_of(
     return attributes
 
 
-def attributes_of_entries(entries: list[Entry | Delivery]) -> Attributes:
-    """Return what is known of entries that were read."""
-    attributes: Attributes = {"messaging.batch.message_count": len(entries)}
-    if len(entries) == 1:
+def attributes_of_entries(count: int, entries: list[Entry | Delivery]) -> Attributes:
+    """Return what is known of so many entries that were read."""
+    attributes: Attributes = {"messaging.batch.message_count": count}
+    if count == len(entries) == 1:
         attributes["messaging.message.id"] = str(entries[0].id)
     return attributes
 
@@ -134,7 +135,7 @@ def attributes_of_reply(reply: object) -> Attributes:
 
 
 def entries_of(reply: object) -> Iterator[Entry | Delivery]:
-    """Yield the entries of a reply."""
+    """Yield the entries of a reply, but for those that are packed: nobody looks into them here."""
     match reply:
         case Claimed(deliveries=deliveries):
             yield from deliveries

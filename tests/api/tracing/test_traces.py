@@ -98,6 +98,18 @@ async def test_a_delivery_links_to_the_append_of_its_entry() -> None:
     assert len(collector.spans) == 3
 
 
+async def test_a_read_in_bulk_is_a_span() -> None:
+    async with traced(trace_field="traceparent") as (live, collector):
+        await live.append("orders", *map(str, range(3)))
+        arrow = {"Accept": "application/vnd.apache.arrow.stream"}
+        answer = await live.http.get(ENTRIES, headers=SAMPLED | arrow)
+        assert answer.status_code == 200
+
+    span = collector.named("read orders")
+    assert (span.trace, span.kind, span.links) == (TRACE, "CONSUMER", [])
+    assert span.attributes["messaging.batch.message_count"] == 3
+
+
 async def test_an_error_is_told() -> None:
     async with traced() as (live, collector):
         headers = {**SAMPLED, "If-Match": '"5-5"'}
