@@ -1,17 +1,18 @@
 """The token that a command sends: where it comes from, and where it may go."""
 
 import os
-import re
 from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from headgate.client.address import is_loopback
-from headgate.client.credential import TokenSource
-
-TOKEN_VARIABLE = "HEADGATE_TOKEN"  # noqa: S105 its name, not itself
-_WORD = re.compile(r"[\x21-\x7e]+")
+from headgate.client.credential import (
+    TOKEN_VARIABLE,
+    CredentialError,
+    TokenSource,
+    checked,
+)
 
 
 class Credential:
@@ -64,13 +65,10 @@ class Credential:
         return self._token
 
     def _checked(self, token: str) -> str:
-        if not token:
-            raise click.ClickException(f"{self.origin} has no token")
-        if _WORD.fullmatch(token) is None:
-            raise click.ClickException(
-                f"the token of {self.origin} is not one word of ASCII characters; it was not sent"
-            )
-        return token
+        try:
+            return checked(token, self.origin)
+        except CredentialError as error:
+            raise click.ClickException(str(error)) from None
 
 
 def check_way(url: str) -> None:

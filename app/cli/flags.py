@@ -15,11 +15,12 @@ import click
 import httpx
 from click.shell_completion import CompletionItem
 
-from headgate.app.cli.credential import TOKEN_VARIABLE, Credential
+from headgate.app.cli.credential import Credential
 from headgate.app.cli.gateway_place import GatewayPlace
 from headgate.app.wire.name_rule import fault_of
 from headgate.client.address import is_loopback
 from headgate.client.blocking import Client
+from headgate.client.credential import TOKEN_VARIABLE
 from headgate.client.problems import HeadgateError
 
 _URL = "http://127.0.0.1:8080"

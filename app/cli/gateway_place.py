@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 
-from headgate.app.cli.credential import TOKEN_VARIABLE, Credential, check_way
+from headgate.app.cli.credential import Credential, check_way
 from headgate.app.cli.words import one_line
 from headgate.client.blocking import Client
 from headgate.client.client import AsyncClient
+from headgate.client.credential import TOKEN_VARIABLE
 from headgate.client.live import Refused
 from headgate.client.problems import HeadgateError, Problem, UnexpectedAnswer, Unreachable
 from headgate.client.tables import PackageMissing
