@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import BaseModel, Field
 
 Series = list[float | None]
 """A value for each time; null: unknown."""
-
-Observed = Annotated[
-    bool,
-    Field(description="Whether it is observed (settings `observe`, `observed_max`); or no rows."),
-]
 
 
 class _History(BaseModel):
@@ -51,6 +44,12 @@ class GatewayHistory(_History):
     series: GatewaySeries
 
 
+class _ObservedHistory(_History):
+    observed: bool = Field(
+        description="Whether it is observed (settings `observe`, `observed_max`); or no rows."
+    )
+
+
 class StreamSeries(BaseModel):
     """Series of a stream."""
 
@@ -59,10 +58,9 @@ class StreamSeries(BaseModel):
     appended: Series = Field(description="Entries appended, by second.")
 
 
-class StreamHistory(_History):
+class StreamHistory(_ObservedHistory):
     """What a stream was like."""
 
-    observed: Observed
     series: StreamSeries
 
 
@@ -79,10 +77,9 @@ class GroupSeries(BaseModel):
     redelivered: Series = Field(description="Entries delivered again, by second; null at servers.")
 
 
-class GroupHistory(_History):
+class GroupHistory(_ObservedHistory):
     """What a group was like."""
 
-    observed: Observed
     series: GroupSeries
 
 
