@@ -31,8 +31,8 @@ SETTINGS = {
     "rewrite_percentage": 60,
 }
 LOAD_S = (0.1, 0.4)
-REWRITE_S = 2.5
-"""Some rounds last as long as a rewrite, and no longer than this."""
+REWRITE_S = 5.0
+"""The first round and some others last as long as a rewrite, and no longer than this."""
 
 START_S = (0.2, 1.2)
 """A gateway that is killed while it starts is killed about here: most of it is imports."""
@@ -72,7 +72,7 @@ async def test_no_promise_is_broken_by_kills(tmp_path: Path, rng: random.Random)
         f"{len(before.pending)} pending, {len(seen)} snapshots"
     )
     assert is_load(load, before)
-    assert len(seen) > ROUNDS / 20
+    assert seen
 
 
 async def live_and_die(gateway: Gateway, load: Load, data_dir: Path, rng: random.Random) -> None:
@@ -117,7 +117,7 @@ async def live_without_engine(
 
 async def live(running: asyncio.Task[None], data_dir: Path, rng: random.Random) -> None:
     """Let clients run for a while."""
-    if rng.random() < 0.25:
+    if not snapshots(data_dir) or rng.random() < 0.25:
         await until_rewritten(data_dir)
     else:
         await asyncio.wait([running], timeout=rng.uniform(*LOAD_S))

@@ -63,15 +63,19 @@ async def test_a_program_without_asyncio(url: str) -> None:
     assert results == ["orders", True, ["0", "1", "2"], "0", "1", "2", 0, (["five"], 47, 0)]
 
 
+def is_of_client(thread: threading.Thread) -> bool:
+    return "headgate" in thread.name
+
+
 async def test_nothing_is_left_of_a_client(url: str) -> None:
     before = set(threading.enumerate())
 
     def use() -> set[threading.Thread]:
         with headgate.Client(url) as hg:
             hg.stream("orders").append({"n": "0"})
-            during = {each for each in threading.enumerate() if each.name == "headgate client"}
+            during = {each for each in set(threading.enumerate()) - before if is_of_client(each)}
         assert not any(each.is_alive() for each in during)
         return during
 
     assert len(await asyncio.to_thread(use)) == 1
-    assert not {each for each in set(threading.enumerate()) - before if "headgate" in each.name}
+    assert not {each for each in set(threading.enumerate()) - before if is_of_client(each)}

@@ -12,8 +12,9 @@ from headgate.engine.packing import Unpacker, encode_entries, pack_entries, pack
 from headgate.engine.replies import PackedEntries
 from tests.packed_runs import entries_in
 
-WIDTHS = [0, 127, 128, 255, 256, 2**16 - 1, 2**16, 2**32 - 1, 2**32, 2**63, U64_MAX - 9]
-"""Numbers at which msgpack begins to write more bytes."""
+WIDTHS = [0, 127, 128, 255, 256, 2**16 - 1, 2**16, 2**32 - 1, 2**32, 2**63, U64_MAX - 17]
+"""Numbers at which msgpack begins to write more bytes; the last has room for LENGTH_MAX more."""
+LENGTH_MAX = 18
 
 ids = st.builds(EntryId, st.sampled_from(WIDTHS), st.sampled_from(WIDTHS))
 lengths = st.sampled_from([0, 1, 3, 31, 32, 255, 256])
@@ -22,7 +23,7 @@ parts |= lengths.map(lambda length: b"\xc1" * length)
 fields = st.lists(st.tuples(parts, parts), min_size=1, max_size=9).map(
     lambda pairs: tuple(itertools.chain.from_iterable(pairs))
 )
-many = st.lists(fields, min_size=1, max_size=18)
+many = st.lists(fields, min_size=1, max_size=LENGTH_MAX)
 
 
 def run_of(first_id: EntryId, fields: list[Fields]) -> PackedEntries:
