@@ -9,7 +9,7 @@ from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.replies import Commit, Portion, gap_after
 from headgate.engine.requests.bulk import BulkCursor, LastCommit, PlanRead
 from headgate.engine.requests.entries import From
-from headgate.engine.shares import shares
+from headgate.engine.room import shares
 from headgate.engine.state.keyspace import Keyspace
 
 

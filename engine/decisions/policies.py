@@ -18,7 +18,7 @@ from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import Decision, Decisions, Unclaimable
 from headgate.engine.decisions.entries import add
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields
-from headgate.engine.errors import Invalid, InvalidId, StreamError
+from headgate.engine.errors import Invalid, StreamError
 from headgate.engine.limits import (
     CONSUMERS_AT_ONCE_MAX,
     COUNT_MAX,
@@ -27,6 +27,7 @@ from headgate.engine.limits import (
     REDRIVE_SCAN_MAX,
     REDRIVEN_AT_ONCE_MAX,
 )
+from headgate.engine.origin import Origin, parted
 from headgate.engine.replies import Redriven, RedriveOutcome
 from headgate.engine.requests.deliveries import Redrive
 from headgate.engine.requests.entries import Add
@@ -34,12 +35,6 @@ from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import PendingEntry
 from headgate.engine.state.stream import Stream
-
-ORIGIN = (b"_stream", b"_id", b"_group", b"_deliveries", b"_reason")
-"""The names of the fields that a dead letter has after the fields of the entry."""
-
-ERROR = b"_error"
-"""The name of the last field of a dead letter whose last error is known."""
 
 
 def check_policy(stream: bytes, policy: GroupPolicy) -> None:
@@ -290,11 +285,11 @@ def _was_dead_before(fields: Fields, stream: bytes, group: bytes) -> bool:
 
     This happens if the dead letter stream has a group whose dead letters go to the first stream.
     """
-    own, behind = _parted(fields)
-    while behind:
-        if (behind[1], behind[5]) == (stream, group):
+    own, origin = parted(fields)
+    while origin is not None:
+        if origin.is_group(stream, group):
             return True
-        own, behind = _parted(own)
+        own, origin = parted(own)
     return False
 
 
@@ -302,37 +297,20 @@ def _dead_letter_fields(stream: bytes, group: Group, pending: PendingEntry, entr
     is_fatal = pending.delivery_count == COUNT_MAX
     deliveries = b"" if is_fatal else b"%d" % pending.delivery_count
     reason = b"fatal" if is_fatal else b"max_deliveries"
-    values = (stream, str(entry.id).encode(), group.name, deliveries, reason)
-    origin = tuple(part for pair in zip(ORIGIN, values, strict=True) for part in pair)
     error = group.pel.errors.get(pending.id)
-    return entry.fields + origin + (() if error is None else (ERROR, error))
-
-
-def _parted(fields: Fields) -> tuple[Fields, Fields]:
-    """Return an entry's own fields, and those of `ORIGIN`: none if it is no dead letter."""
-    end = len(fields) - 2 if fields[-2:-1] == (ERROR,) else len(fields)
-    start = max(end - 2 * len(ORIGIN), 0)
-    is_dead_letter = fields[start:end:2] == ORIGIN
-    return (fields[:start], fields[start:end]) if is_dead_letter else (fields, ())
+    origin = Origin(stream, str(entry.id).encode(), group.name, deliveries, reason, error)
+    return origin.behind(entry.fields)
 
 
 def _own_dead_letter(
     entry: Entry, stream: bytes, group: bytes
 ) -> tuple[EntryId, EntryId, Fields] | None:
     """Return a dead letter's id, its original id and fields, if it comes from this group."""
-    own, behind = _parted(entry.fields)
-    origin = _origin(behind, stream, group)
-    return (entry.id, origin, own) if origin is not None and own else None
-
-
-def _origin(fields: Fields, stream: bytes, group: bytes) -> EntryId | None:
-    """Return the original id of a dead letter, if it comes from this group."""
-    if not fields or (fields[1], fields[5]) != (stream, group):
+    own, origin = parted(entry.fields)
+    if origin is None or not origin.is_group(stream, group) or not own:
         return None
-    try:
-        return EntryId.parse(fields[3].decode("latin-1"))
-    except InvalidId:
-        return None
+    origin_id = origin.entry_id
+    return None if origin_id is None else (entry.id, origin_id, own)
 
 
 DECISIONS: Decisions = {

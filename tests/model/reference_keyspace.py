@@ -48,7 +48,7 @@ from headgate.engine.requests.bulk import BulkCursor
 from headgate.engine.requests.entries import From, References, StreamCursor, TrimTo
 from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.idempotency import Idempotent
-from headgate.engine.shares import shares
+from headgate.engine.room import shares
 from headgate.engine.state.defaults import Defaults
 from tests.model.reference_stream import RefGroup, RefStream, UsedKey
 

@@ -20,16 +20,11 @@ from headgate.app.backends.redis.faults import Fault, Lost, NotSent, read_id
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, Fields
-from headgate.engine.errors import Invalid, InvalidId, StreamError
+from headgate.engine.errors import Invalid, StreamError
 from headgate.engine.limits import REDRIVE_SCAN_MAX, REDRIVEN_AT_ONCE_MAX
+from headgate.engine.origin import parted
 from headgate.engine.replies import Redriven, RedriveOutcome
 from headgate.engine.requests.deliveries import Redrive
-
-ORIGIN = (b"_stream", b"_id", b"_group", b"_deliveries", b"_reason")
-"""The names of the fields that a dead letter has after the fields of the entry."""
-
-_ERROR = b"_error"
-"""The name of the last field of a dead letter whose last error is known."""
 
 _RELAYED_AT_ONCE_MAX = 50
 """Dead letters that are relayed together."""
@@ -179,16 +174,12 @@ class _Redrive:
 
     def _own(self, entry_id: EntryId, fields: Fields) -> _DeadLetter | None:
         """Return an entry as a dead letter, if it is one of the group."""
-        if fields[-2] == _ERROR:
-            fields = fields[:-2]
-        own, behind = fields[: -2 * len(ORIGIN)], fields[-2 * len(ORIGIN) :]
-        origin_of = self._request.stream, self._request.group
-        if not own or behind[0::2] != ORIGIN or (behind[1], behind[5]) != origin_of:
+        own, origin = parted(fields)
+        request = self._request
+        if origin is None or not origin.is_group(request.stream, request.group) or not own:
             return None
-        try:
-            return _DeadLetter(entry_id, EntryId.parse(behind[3].decode("latin-1")), own)
-        except InvalidId:
-            return None
+        origin_id = origin.entry_id
+        return None if origin_id is None else _DeadLetter(entry_id, origin_id, own)
 
 
 def _packed(fields: Fields) -> bytes:

@@ -27,7 +27,7 @@ from headgate.engine.replies import Histogram, Portion, Split, StreamInfo, gap_a
 from headgate.engine.requests.bulk import BulkCursor, PlanRead, SplitRange
 from headgate.engine.requests.entries import From
 from headgate.engine.requests.histogram import CountByTime, TimeBuckets
-from headgate.engine.shares import shares
+from headgate.engine.room import shares
 
 _PLACES_MAX = 10_000
 """Each takes a few hundred bytes."""

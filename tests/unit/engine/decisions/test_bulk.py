@@ -14,7 +14,7 @@ from headgate.engine.replies import Commit
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, LastCommit, PlanRead
 from headgate.engine.requests.entries import Add, From
 from headgate.engine.requests.streams import DeleteStream, ListStreams
-from headgate.engine.shares import shares
+from headgate.engine.room import shares
 from headgate.engine.state.writers import Writers
 from tests.virtual_time import ManualClock
 

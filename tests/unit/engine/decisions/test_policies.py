@@ -14,8 +14,8 @@ from headgate.engine.commands import (
 from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import policies
 from headgate.engine.decisions.deliveries import nack
-from headgate.engine.decisions.policies import ORIGIN
 from headgate.engine.entry import Draft, EntryId
+from headgate.engine.origin import Origin
 from headgate.engine.requests.deliveries import Nack, NackMode, Redrive
 from headgate.engine.requests.entries import Add, Delete, Range
 from headgate.engine.requests.groups import CreateConsumer
@@ -62,9 +62,8 @@ async def test_what_is_idle_by_the_policy_or_by_the_read_is_dead(
     assert isinstance(made, StreamCreated)
     assert isinstance(added, EntriesAdded)
     assert acked == EntriesAcked(S, G, [entry_id(1)], are_dead_letters=True)
-    values = (S, b"1-0", G, b"1", b"max_deliveries")
-    origin = tuple(part for pair in zip(ORIGIN, values, strict=True) for part in pair)
-    assert added.entries[0].fields == (b"n", b"1", *origin)
+    origin = Origin(S, b"1-0", G, b"1", b"max_deliveries")
+    assert added.entries[0].fields == origin.behind((b"n", b"1"))
 
 
 @pytest.mark.parametrize("idle_ms", [None, 10**9])
@@ -159,8 +158,7 @@ async def test_what_only_looks_like_a_letter_is_left_where_it_is(
     engine: Driver, written: bytes
 ) -> None:
     await under(engine, GroupPolicy(max_deliveries=1, dead_letter_stream=D), 1)
-    values = (S, written, G, b"1", b"fatal")
-    origin = tuple(part for pair in zip(ORIGIN, values, strict=True) for part in pair)
-    await engine.perform(Add(D, [Draft(EntryId(5, 5), (b"f", b"v", *origin))]))
+    origin = Origin(S, written, G, b"1", b"fatal")
+    await engine.perform(Add(D, [Draft(EntryId(5, 5), origin.behind((b"f", b"v")))]))
     redriven = await engine.perform(Redrive(S, G))
     assert len(redriven) == (written == b"1")

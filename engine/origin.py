@@ -1,0 +1,58 @@
+"""Origin: where a dead letter comes from, and why. It stands behind the fields of the entry."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from headgate.engine.entry import EntryId, Fields
+from headgate.engine.errors import InvalidId
+
+_NAMES = (b"_stream", b"_id", b"_group", b"_deliveries", b"_reason")
+"""The names of the fields of every origin."""
+
+_ERROR = b"_error"
+"""The name of the field behind them, where the last error is known."""
+
+
+class Origin(NamedTuple):
+    """Where a dead letter comes from, as the values of its last fields."""
+
+    stream: bytes
+    id: bytes
+    group: bytes
+    deliveries: bytes  # empty where a consumer has given the entry up
+    reason: bytes
+    error: bytes | None = None
+
+    @property
+    def entry_id(self) -> EntryId | None:
+        """Return the id that the entry had, unless somebody has written something else there."""
+        try:
+            return EntryId.parse(self.id.decode("latin-1"))
+        except InvalidId:
+            return None
+
+    def is_group(self, stream: bytes, group: bytes) -> bool:
+        """Tell whether this group has made the dead letter."""
+        return (self.stream, self.group) == (stream, group)
+
+    def behind(self, fields: Fields) -> Fields:
+        """Return the fields of the dead letter that is made of an entry with these fields."""
+        pairs = zip(_NAMES, self[:-1], strict=True)
+        origin = tuple(part for pair in pairs for part in pair)
+        return fields + origin + (() if self.error is None else (_ERROR, self.error))
+
+
+def parted(fields: Fields) -> tuple[Fields, Origin | None]:
+    """Return the fields that a dead letter had as an entry, and its origin.
+
+    Of what is no dead letter, return all the fields and None.
+    """
+    has_error = fields[-2:-1] == (_ERROR,)
+    end = len(fields) - 2 if has_error else len(fields)
+    start = max(end - 2 * len(_NAMES), 0)
+    if fields[start:end:2] != _NAMES:
+        return fields, None
+    error = fields[-1] if has_error else None
+    stream, entry_id, group, deliveries, reason = fields[start + 1 : end : 2]
+    return fields[:start], Origin(stream, entry_id, group, deliveries, reason, error)
