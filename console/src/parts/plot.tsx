@@ -56,6 +56,7 @@ export function Plot({ title, timesMs, lines, format, together, height = 104, on
     };
     const drawn = new uPlot(options, latest.current, element);
     plot.current = drawn;
+    if (onBrush) brushByTouch(drawn);
     const resizing = new ResizeObserver(() => drawn.setSize({ width: element.clientWidth, height }));
     resizing.observe(element);
     return () => (resizing.disconnect(), drawn.destroy());
@@ -128,6 +129,29 @@ function optionsFor({ lines, format, together, onBrush, width, height }: Options
         }
       : {},
   };
+}
+
+/** Let a finger choose a range across, as a mouse does; up and down it scrolls the page. */
+function brushByTouch(plot: uPlot): void {
+  const { over } = plot;
+  let fromX: number | undefined;
+  const select = (event: PointerEvent, isChosen: boolean) => {
+    if (fromX === undefined) return;
+    const toX = xOf(event);
+    plot.setSelect({ left: Math.min(fromX, toX), width: Math.abs(toX - fromX), top: 0, height: over.clientHeight }, isChosen);
+    if (isChosen) fromX = undefined;
+  };
+  const xOf = ({ clientX }: PointerEvent) => Math.min(Math.max(clientX - over.getBoundingClientRect().left, 0), over.clientWidth);
+  over.style.touchAction = "pan-y";
+  over.addEventListener("pointerdown", (event) => {
+    if (event.pointerType === "touch" && event.isPrimary) fromX = xOf(event);
+  });
+  over.addEventListener("pointermove", (event) => select(event, false));
+  over.addEventListener("pointerup", (event) => select(event, true));
+  over.addEventListener("pointercancel", () => {
+    fromX = undefined;
+    plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+  });
 }
 
 /** Return what stands below the axis: as much of the time as tells the places apart. */

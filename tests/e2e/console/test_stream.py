@@ -1,10 +1,11 @@
 """A stream: its entries, live and by range; appends, trims, settings."""
 
 import re
+from collections.abc import Awaitable, Callable
 
 import httpx
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
 from tests.crash.gateway import Gateway
 from tests.e2e.console.conftest import ORDERS, Console
@@ -93,8 +94,28 @@ async def test_a_stream_is_trimmed_configured_and_deleted(
     assert (await client.get("streams/orders")).status_code == 404
 
 
+async def drag_mouse(page: Page, start: float, end: float, y: float) -> None:
+    await page.mouse.move(start, y)
+    await page.mouse.down()
+    await page.mouse.move(end, y, steps=4)
+    await page.mouse.up()
+
+
+async def drag_finger(page: Page, start: float, end: float, y: float) -> None:
+    session = await page.context.new_cdp_session(page)
+    moves = [(start, "touchStart"), ((start + end) / 2, "touchMove"), (end, "touchMove")]
+    for x, kind in moves:
+        touch = {"type": kind, "touchPoints": [{"x": x, "y": y}]}
+        await session.send("Input.dispatchTouchEvent", touch)
+    await session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+@pytest.mark.parametrize("drag", [drag_mouse, drag_finger])
 async def test_a_range_is_chosen_in_the_histogram(
-    console: Console, gateway: Gateway, client: httpx.AsyncClient
+    console: Console,
+    gateway: Gateway,
+    client: httpx.AsyncClient,
+    drag: Callable[[Page, float, float, float], Awaitable[None]],
 ) -> None:
     hour = [
         {"id": f"{1_700_000_000_000 + 60_000 * n}-0", "fields": {"n": f"{n}"}} for n in range(61)
@@ -103,11 +124,8 @@ async def test_a_range_is_chosen_in_the_histogram(
     await console.open("streams/hour")
     box = await console.page.locator(".plot .u-over").bounding_box()
     assert box is not None
-    middle = box["y"] + box["height"] / 2
-    await console.page.mouse.move(box["x"] + box["width"] / 4, middle)
-    await console.page.mouse.down()
-    await console.page.mouse.move(box["x"] + box["width"] / 2, middle, steps=4)
-    await console.page.mouse.up()
+    left, width = box["x"], box["width"]
+    await drag(console.page, left + width / 4, left + width / 2, box["y"] + box["height"] / 2)
 
     await expect(console.page.get_by_text("not live: a part is shown")).to_be_visible()
     await expect(console.rows("Entries").first).to_contain_text(re.compile("n=(29|30)"))
