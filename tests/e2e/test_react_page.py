@@ -18,7 +18,7 @@ from tests.sdk.workshop import output_of
 
 __all__ = ["browser"]
 
-TABS = int(os.environ.get("HEADGATE_TEST_TABS", "6"))  # by hand: 12
+TABS = int(os.environ.get("HEADGATE_TEST_TABS", "4"))  # by hand: 12
 ENTRIES = 20
 TOKEN_S = 10.0
 SECRET = "a secret of the issuer and the gateway"

@@ -26,8 +26,8 @@ __all__ = ["command"]
 
 KILLS = int(os.environ.get("KILLS", "1"))
 ENTRIES = int(os.environ.get("KILL_ENTRIES", "3000"))
-_BATCHES = 8 * KILLS
-_SLICES = 4 * KILLS
+_BATCHES = 5 * KILLS
+_SLICES = 3 * KILLS
 _CLUSTER = ("--master", "local-cluster[2,1,1024]")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CODE = ["app", "clients", "deploy", "engine", "pipeline"]
+CODE = ["app", "clients", "console", "deploy", "engine", "pipeline"]
 FILES_MAX = 16
 """Beside each other in a folder."""
 
@@ -25,7 +25,7 @@ NO_NOUNS += ["service", "services", "tools", "util", "utils"]
 EMPTY_DOCSTRINGS = ["Keep the name.", "Keep the names.", "Return the wire form."]
 """They repeat the name, which is worse than none."""
 
-NAMED = ["app", "clients", "deploy", "engine", "examples", "pipeline", "tests"]
+NAMED = ["app", "clients", "console", "deploy", "engine", "examples", "pipeline", "tests"]
 """Folders whose names are checked."""
 
 INSTEAD_OF_PART = {

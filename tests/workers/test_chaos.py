@@ -10,7 +10,7 @@ import pytest
 from tests.crash.chaos import Chaos, is_chaos, rng_of_test, work_through
 from tests.crash.gateway import Gateway
 
-ENTRIES = 1500
+ENTRIES = 900
 WITHIN_S = 120.0
 LEAVE_S = 10.0
 

@@ -38,7 +38,7 @@ async def schemathesis(live: Live, config: Path, *options: str) -> tuple[int | N
         "--exclude-tag=Events",  # they do not end; test_events reads them
         "--exclude-operation-id=followGatewayHistory",  # likewise; test_history reads it
         "--exclude-operation-id=stageChunk",  # it cannot make Arrow; test_bulk can
-        "--max-examples=25",
+        "--max-examples=15",
         "--seed=1",
         "--continue-on-failure",
         *options,

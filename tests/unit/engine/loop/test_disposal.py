@@ -28,13 +28,9 @@ PAIR = (b"k", b"v")
 def pending_count() -> Callable[[], int]:
     """Return what tells how many pending entries this test has made, in use or not."""
     gc.collect()
-    others = all_pending()  # of whoever was here before: kept, so that they are not counted
+    gc.freeze()  # what others have made is not looked at
 
-    return lambda: len(all_pending()) - len(others)
-
-
-def all_pending() -> list[PendingEntry]:
-    return [thing for thing in gc.get_objects() if isinstance(thing, PendingEntry)]
+    return lambda: sum(isinstance(thing, PendingEntry) for thing in gc.get_objects())
 
 
 @pytest.fixture
