@@ -13,6 +13,9 @@ from urllib.parse import urlsplit
 from tests.crash.gateway import Gateway
 
 TRIES_MAX = 200
+PAUSE_S = 0.05
+"""Between tries: a worker that was started anew takes connections a few seconds later."""
+
 WITHIN_S = 20.0
 TWO: Mapping[str, object] = {"workers": 2, "open_metrics": True}
 WORKERS = ("worker 1", "worker 2")
@@ -110,6 +113,7 @@ async def client_of(gateway: Gateway, worker: str | None = None) -> AsyncIterato
         while worker is not None and await worker_of(gateway, client) != worker:
             others.append(client)
             assert len(others) < TRIES_MAX, f"{worker} takes no connection"
+            await asyncio.sleep(PAUSE_S)
             client = await Client.open(gateway.url)
         for other in others:
             other.close()
