@@ -1,9 +1,7 @@
 """Events: streams and groups as Server-Sent Events, for `EventSource` and `curl -N`."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request
@@ -23,26 +21,21 @@ from headgate.app.http.dependencies import (
     check_at_most,
     gateway_of,
 )
-from headgate.app.http.operation import Operation, path_of
+from headgate.app.http.operation import Operation
 from headgate.app.http.parameters import pure
 from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream
 from headgate.app.live import followed
 from headgate.app.live.event import delivery_events, entry_events, event
+from headgate.app.live.event_connection import EventConnection
 from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import StreamSubscription, Subscription
-from headgate.app.runtime.connections import OpenConnection
-from headgate.app.transport.proxies import client_address
-from headgate.app.transport.request_ids import request_id_of
-from headgate.app.transport.unsent import unsent_bytes
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
-from headgate.app.wire.problems import GatewayError, problem_of, responses
-from headgate.app.wire.schemas.operations import Draining
+from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.policies import OnDisconnect
 from headgate.app.wire.schemas.reads import Gap
 from headgate.app.wire.schemas.values import IdText
-from headgate.engine import errors
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import COUNT_MAX
@@ -311,7 +304,6 @@ class _Encoder:
         ack: AckMode = "explicit",
     ) -> None:
         self._gateway = gateway = gateway_of(request)
-        self._principal = access.principal
         self._usage = access.usage
         self._subscription = subscription
         self._ready = ready
@@ -319,37 +311,12 @@ class _Encoder:
         self._ack = ack
         self._gap = ready.gap  # the last that was told
         self._delivered_counts = gateway.metrics.delivered_counts
-        self._request = request
-        self._id = f"{gateway.random.getrandbits(64):016x}"
-        self._since_ms = gateway.auth.now_ms()
-        self._ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._sent_entries = 0
-
-    def describe(self, subscriptions_max: int) -> OpenConnection:
-        """Return what an operator sees of the connection. See `ListedConnection`."""
-        shown = [self._subscription.describe()] if subscriptions_max > 0 else []
-        return OpenConnection(
-            self._id,
-            "events",
-            client_address(self._request.scope),
-            self._principal.id,
-            self._since_ms,
-            unsent_bytes(self._request.receive),
-            self._sent_entries,
-            1,
-            shown,
-        )
-
-    def cut_off(self) -> None:
-        """End the connection because an operator says so."""
-        if not self._ended.done():
-            self._ended.set_result(True)
+        self._connection = EventConnection(request, access, subscription)
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         """Yield events until the subscription ends, or has to."""
-        until = partial(self._gateway.wait_connection_end, self._principal, self._ended)
-        with self._gateway.metrics.connection("sse"):
-            self._gateway.connections.add(self._id, self)
+        until = self._connection.wait_end
+        with self._connection.listed():
             try:
                 with self._usage.connections.held(), self._usage.subscriptions.held():
                     yield self._ready_event(self._ready.position, self._ready.gap)
@@ -363,9 +330,7 @@ class _Encoder:
                             if self._ack == "on_reconnect" and what == _FULL:
                                 return  # only a new connection acknowledges
             except (StreamError, GatewayError) as error:
-                yield self._last_event(error)
-            finally:
-                self._gateway.connections.remove(self._id)
+                yield self._connection.last_event(error)
 
     async def _acknowledge(self, batch: followed.GroupBatch) -> None:
         assert isinstance(self._subscription, GroupSubscription)
@@ -390,7 +355,7 @@ class _Encoder:
             case followed.ClaimedAway(ids, by):
                 return event("claimed", ClaimedAway(ids=list(map(str, ids)), by=text_of(by)))
             case followed.Ended(error):
-                return self._last_event(error)
+                return self._connection.last_event(error)
 
     def _entries(self, read: StreamRead) -> bytes:
         """Return the events of a batch; before them what was missed, if that is news."""
@@ -404,7 +369,7 @@ class _Encoder:
         return news + entry_events(read)
 
     def _note_sent(self, entry_count: int) -> None:
-        self._sent_entries += entry_count
+        self._connection.sent_entries += entry_count
         self._delivered_counts["sse"] += entry_count
 
     def _ready_event(self, position: EntryId, gap: EngineGap | None) -> bytes:
@@ -415,12 +380,3 @@ class _Encoder:
         else:
             ready.consumer = text_of(consumer)
         return event("ready", ready, retry_ms=self._gateway.reconnect_after_ms())
-
-    def _last_event(self, error: StreamError | GatewayError) -> bytes:
-        if isinstance(error, errors.Draining):
-            return event(
-                "draining", Draining(reconnect_after_ms=self._gateway.reconnect_after_ms())
-            )
-        problem = problem_of(error, path_of(self._request.scope))
-        problem.request_id = request_id_of(self._request.scope)
-        return event("problem", problem)

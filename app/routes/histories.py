@@ -13,22 +13,21 @@ from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.http.dependencies import AccessDep, GroupDep, StreamDep, gateway_of
 from headgate.app.http.json_arrays import json_answer
-from headgate.app.http.operation import Operation, path_of
+from headgate.app.http.operation import Operation
 from headgate.app.http.parameters import pure
 from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream
 from headgate.app.live.event import event
+from headgate.app.live.event_connection import EventConnection
 from headgate.app.measuring.history import Step
 from headgate.app.measuring.recorder import HistoryPart, HistoryQuestion
-from headgate.app.transport.request_ids import request_id_of
-from headgate.app.wire.problems import GatewayError, problem_of, responses
+from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.histories import (
     GatewayHistory,
     GatewaySample,
     GroupHistory,
     StreamHistory,
 )
-from headgate.app.wire.schemas.operations import Draining
-from headgate.engine.errors import StreamError
+from headgate.engine.errors import Draining, StreamError
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.requests.groups import DescribeGroup
 from headgate.engine.requests.streams import DescribeStream
@@ -145,25 +144,25 @@ def _answer(answer: HistoryPart) -> Response:
 
 async def _samples(request: Request, access: Access) -> AsyncGenerator[bytes, None]:
     """Yield an event for each row of the history that is new, until the connection has to end."""
-    gateway = gateway_of(request)
-    ended = asyncio.ensure_future(gateway.wait_connection_end(access.principal))
-    try:
-        with gateway.metrics.connection("sse"), access.usage.connections.held():
-            after_ms = 0
-            while not ended.done():
-                rows = await gateway.history.read(HistoryQuestion(Step.SECOND, after_ms))
-                if rows.times_ms:
-                    after_ms = rows.times_ms[-1]
-                yield event("sample", _newest(rows)) if rows.times_ms else HEARTBEAT
-                await asyncio.wait([ended], timeout=_SAMPLE_S)
-            await ended
-            yield event("draining", Draining(reconnect_after_ms=gateway.reconnect_after_ms()))
-    except (StreamError, GatewayError) as error:
-        problem = problem_of(error, path_of(request.scope))
-        problem.request_id = request_id_of(request.scope)
-        yield event("problem", problem)
-    finally:
-        ended.cancel()
+    history = gateway_of(request).history
+    connection = EventConnection(request, access)
+    ended = asyncio.ensure_future(connection.wait_end())
+    with connection.listed():
+        try:
+            with access.usage.connections.held():
+                after_ms = 0
+                while not ended.done():
+                    rows = await history.read(HistoryQuestion(Step.SECOND, after_ms))
+                    if rows.times_ms:
+                        after_ms = rows.times_ms[-1]
+                    yield event("sample", _newest(rows)) if rows.times_ms else HEARTBEAT
+                    await asyncio.wait([ended], timeout=_SAMPLE_S)
+                await ended
+                yield connection.last_event(Draining())
+        except (StreamError, GatewayError) as error:
+            yield connection.last_event(error)
+        finally:
+            ended.cancel()
 
 
 def _newest(rows: HistoryPart) -> GatewaySample:

@@ -92,7 +92,7 @@ function optionsFor({ lines, format, together, onBrush, width, height }: Options
   return {
     width: Math.max(60, width),
     height,
-    padding: [6, 4, 0, 0],
+    padding: [6, 22, 0, 0], // the last place on the axis has room for its time
     legend: { show: false },
     cursor: {
       y: false,

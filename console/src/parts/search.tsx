@@ -8,6 +8,7 @@ const PAUSE_MS = 180;
 interface Props {
   label: string;
   value: Signal<string>;
+  /** For whoever lets a key go there: then the key is shown. */
   field?: RefObject<HTMLInputElement | null>;
   /** What Enter does, besides taking the text at once. */
   onEnter?: () => void;
@@ -34,7 +35,7 @@ export function Search({ label, value, field, onEnter }: Props) {
           if (key === "Enter") (take(currentTarget.value), onEnter?.());
         }}
       />
-      <kbd>/</kbd>
+      {field && <kbd>/</kbd>}
     </span>
   );
 }

@@ -66,7 +66,7 @@ function cellsOf(connection: Connection) {
     client,
     transport,
     principal,
-    first ? <Followed subscription={first} others={subscription_count - 1} /> : <span class="soft">nothing</span>,
+    first ? <Followed subscription={first} others={subscription_count - 1} /> : <span class="soft">{transport === "events" ? "the gateway itself" : "nothing"}</span>,
     first && <State name={first.state} />,
     count(total(subscriptions, "credit")),
     count(total(subscriptions, "held")),

@@ -112,6 +112,19 @@ async def test_events_that_are_cut_off_end_with_a_problem(shared: Live) -> None:
     assert await counts_of_next_delivery(shared) == [1, 1, 1]
 
 
+async def test_who_follows_the_history_is_listed_and_cut_off(shared: Live) -> None:
+    async with events_of(shared, "/v1/admin/history/events") as events:
+        await events.next("sample")
+        [listed] = await connections(shared)
+        await cut_off(shared, listed["id"])
+        problem = await events.next("problem")
+        await events.ended()
+
+    assert (listed["transport"], listed["subscriptions"]) == ("events", [])
+    assert problem["code"] == "cut_off"
+    assert await connections(shared) == []
+
+
 async def test_a_redis_client_is_listed_and_cut_off() -> None:
     async with running(Settings(redis_port=0)) as live:
         client = await Talk.open(live.redis_port)

@@ -1,0 +1,90 @@
+"""Event connection: a stream of events, as the list of connections has it and as it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fastapi import Request
+
+from headgate.app.auth.access import Access
+from headgate.app.http.dependencies import gateway_of
+from headgate.app.http.operation import path_of
+from headgate.app.live.event import event
+from headgate.app.live.subscription import Subscription
+from headgate.app.runtime.connections import OpenConnection
+from headgate.app.transport.proxies import client_address
+from headgate.app.transport.request_ids import request_id_of
+from headgate.app.transport.unsent import unsent_bytes
+from headgate.app.wire.problems import GatewayError, problem_of
+from headgate.app.wire.schemas.operations import Draining
+from headgate.engine import errors
+from headgate.engine.errors import StreamError
+
+
+class EventConnection:
+    """A stream of events. An operator sees it, and may cut it off."""
+
+    def __init__(
+        self, request: Request, access: Access, subscription: Subscription | None = None
+    ) -> None:
+        """Begin it.
+
+        Args:
+            request: what asks for the events.
+            access: of whoever asks.
+            subscription: what is followed; None: the history of the gateway.
+        """
+        self._gateway = gateway = gateway_of(request)
+        self._request = request
+        self._principal = access.principal
+        self._subscription = subscription
+        self._id = f"{gateway.random.getrandbits(64):016x}"
+        self._since_ms = gateway.auth.now_ms()
+        self._ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.sent_entries = 0
+
+    @contextmanager
+    def listed(self) -> Iterator[None]:
+        """Count and list the connection for as long as the context lasts."""
+        with self._gateway.metrics.connection("sse"):
+            self._gateway.connections.add(self._id, self)
+            try:
+                yield
+            finally:
+                self._gateway.connections.remove(self._id)
+
+    async def wait_end(self) -> None:
+        """Return when the connection must end. See `Gateway.wait_connection_end`."""
+        await self._gateway.wait_connection_end(self._principal, self._ended)
+
+    def describe(self, subscriptions_max: int) -> OpenConnection:
+        """Return what an operator sees of the connection. See `ListedConnection`."""
+        followed = [] if self._subscription is None else [self._subscription.describe()]
+        return OpenConnection(
+            self._id,
+            "events",
+            client_address(self._request.scope),
+            self._principal.id,
+            self._since_ms,
+            unsent_bytes(self._request.receive),
+            self.sent_entries,
+            len(followed),
+            followed[:subscriptions_max],
+        )
+
+    def cut_off(self) -> None:
+        """End the connection because an operator says so."""
+        if not self._ended.done():
+            self._ended.set_result(True)
+
+    def last_event(self, error: StreamError | GatewayError) -> bytes:
+        """Return the event that says why the connection ends."""
+        if isinstance(error, errors.Draining):
+            return event(
+                "draining", Draining(reconnect_after_ms=self._gateway.reconnect_after_ms())
+            )
+        problem = problem_of(error, path_of(self._request.scope))
+        problem.request_id = request_id_of(self._request.scope)
+        return event("problem", problem)
