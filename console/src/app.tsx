@@ -1,7 +1,7 @@
 /** App: the bar at the top, the view that the address names, and what may open above it. */
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { asked, forgetKey, key } from "./gateway/key.js";
+import { asked } from "./gateway/key.js";
 import { OpenAct } from "./parts/act.js";
 import { Entrance } from "./parts/entrance.js";
 import { Help } from "./parts/help.js";
@@ -10,6 +10,7 @@ import { Notices } from "./parts/notices.js";
 import { Palette } from "./parts/palette.js";
 import { Readiness } from "./parts/readiness.js";
 import { nextTheme, theme } from "./parts/theme.js";
+import { Who } from "./parts/who.js";
 import { go, groupPlace, HOME, type Route, route, streamPlace } from "./route.js";
 import { Connections } from "./views/connections.js";
 import { GroupView } from "./views/group/group.js";
@@ -60,11 +61,7 @@ export function App() {
         <button type="button" class="icon" onClick={() => (over.value = "help")} aria-label="Keys">
           ?
         </button>
-        {key.value !== undefined && (
-          <button type="button" class="small" onClick={() => forgetKey()}>
-            Forget the key
-          </button>
-        )}
+        <Who />
       </header>
       <main>{asked.value === undefined ? <View route={route.value} /> : <Entrance />}</main>
       {over.value === "help" && <Help onClose={close} />}

@@ -125,6 +125,7 @@ READING: list[Case] = [
     request("HEAD /readyz", "HEAD", "/readyz"),
     request("readMetrics", "GET", "/metrics"),
     request("describeLimits", "GET", "/v1/limits"),
+    request("getPrincipal", "GET", "/v1/principal"),
     request("describeJournal", "GET", "/v1/admin/journal"),
     request("readGatewayHistory", "GET", "/v1/admin/history"),
     request("readStreamHistory", "GET", f"{_STREAM}/history"),

@@ -11,6 +11,7 @@ export type Pending = Schemas["PendingEntry"];
 export type Consumer = Schemas["GroupConsumer"];
 export type Policy = Schemas["Policy"];
 export type Connection = Schemas["Connection"];
+export type Principal = Schemas["DescribedPrincipal"];
 export type Subscription = Schemas["FollowedSubscription"];
 
 /** A history of the gateway or a group: a column for each series, a value for each time, null where it is unknown. */

@@ -1,27 +1,22 @@
 /**
  * Act: something that changes streams. Every act is asked for in the same dialog: what it does, which right it
- * takes, the line for a shell that does the same, and a button. An act that was refused for want of a right is
- * disabled from then on, with the reason.
+ * takes, the line for a shell that does the same, and a button. An act that is not allowed is disabled, with the
+ * reason.
  */
 import { signal, useComputed, useSignal } from "@preact/signals";
 import { type Call, curlOf, send } from "../gateway/calls.js";
 import { changes } from "../gateway/polling.js";
-import { Problem, textOf } from "../gateway/problem.js";
-import { key } from "../gateway/key.js";
+import { denialOf, type Need } from "../gateway/principal.js";
+import { textOf } from "../gateway/problem.js";
 import { Shell } from "./copy.js";
 import { Dialog } from "./dialog.js";
 import { type Field, Form, startOf, type Values } from "./form.js";
 import { notice } from "./notices.js";
 
-export type Right = "append" | "consume" | "manage" | "admin";
-
-export interface Act<T = unknown> {
+export interface Act<T = unknown> extends Need {
   title: string;
   /** What stands on the button that does it. */
   verb: string;
-  right: Right;
-  /** The stream that the right is about; none: the gateway. */
-  stream?: string;
   /** What it does, in a sentence or two; with what was filled in. */
   about: string | ((values: Values) => string);
   fields?: Field[];
@@ -39,25 +34,11 @@ export interface Act<T = unknown> {
   after?: (answer: T) => void;
 }
 
-// An act of any answer; what it answers is known to the act itself only.
-type AnyAct = Act<never> | Act;
-
 const open = signal<Act | undefined>();
-const denials = signal<ReadonlyMap<string, string>>(new Map());
-key.subscribe(() => (denials.value = new Map()));
 
 /** Ask whether something is to be done. */
 export function begin<T>(act: Act<T>): void {
   open.value = act as unknown as Act;
-}
-
-/** Return why an act is not allowed, if it is known not to be. */
-function denialOf({ right, stream }: Pick<AnyAct, "right" | "stream">): string | undefined {
-  return denials.value.get(`${right} ${stream ?? ""}`);
-}
-
-function deny({ right, stream }: AnyAct, reason: string): void {
-  denials.value = new Map([...denials.value, [`${right} ${stream ?? ""}`, reason]]);
 }
 
 interface ButtonProps<T> {
@@ -121,7 +102,6 @@ function ActDialog({ act }: { act: Act }) {
       }
       act.after?.(answer);
     } catch (error) {
-      if (error instanceof Problem && error.isForbidden) deny(act, error.message);
       failure.value = textOf(error);
     } finally {
       isBusy.value = false;

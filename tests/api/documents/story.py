@@ -278,7 +278,7 @@ async def _the_end(story: Recorder) -> None:
     await story.ask("DELETE", "/v1/streams/orders.dead")
     ticket = {"stream": "orders", "do": ["read"], "ttl_ms": 60_000}
     await story.ask("POST", "/v1/tickets", json=ticket)
-    for path in ("/healthz", "/readyz", "/v1/limits"):
+    for path in ("/healthz", "/readyz", "/v1/limits", "/v1/principal"):
         await story.ask("GET", path)
     counted = await story.ask("GET", "/metrics")
     about = [line for line in counted.splitlines() if "headgate_entries_appended_total" in line]

@@ -33,7 +33,7 @@ export function redriveAll(place: Place): Act<Schemas["RedrivenLetters"]> {
     title: "Redrive all dead letters",
     verb: "Redrive all",
     right: "manage",
-    stream: place.stream,
+    ...place,
     about: ({ rate }) =>
       `The oldest go first, each with a count of 0, to the next reader of ${place.group}. ${rate ? `This page sends ${rate} in a second until there are none, or you stop it.` : "The line below sends the first ones; this page goes on until there are none."}`,
     fields: [{ name: "rate", label: "How many a second", kind: "text", value: "100", hint: "Empty: as fast as it goes" }],
