@@ -1,6 +1,7 @@
 """What holds for all tests."""
 
 import gc
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -19,6 +20,12 @@ settings.load_profile("headgate")
 def console_bundle() -> None:
     """Build the console, unless it is built."""
     bundle.build()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of `unit` last: they are short, so all processes end at about the same time."""
+    unit = Path(__file__).parent / "unit"
+    items.sort(key=lambda item: unit in item.path.parents)
 
 
 def pytest_collection_finish() -> None:

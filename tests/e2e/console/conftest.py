@@ -19,10 +19,18 @@ expect.set_options(timeout=WITHIN_S * 1000)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def browser() -> AsyncIterator[Browser]:
+async def chromium() -> AsyncIterator[Browser]:
     """One browser for all tests: it takes longer to start than a test."""
     async with opened_browser() as browser:
         yield browser
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def browser(chromium: Browser) -> AsyncIterator[Browser]:
+    """The browser without a tab: those that a test has opened go on drawing until they close."""
+    yield chromium
+    for context in chromium.contexts:
+        await context.close()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -97,7 +105,6 @@ async def console(browser: Browser, gateway: Gateway) -> AsyncIterator[Console]:
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda message: errors.append(message.text))
     yield Console(page, gateway.url)
-    await page.close()
     assert [line for line in errors if "404" not in line and "403" not in line] == []
 
 

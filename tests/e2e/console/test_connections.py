@@ -47,5 +47,4 @@ async def test_it_works_behind_a_root_path(
     await page.reload()
     await expect(page.get_by_text("No group reads this stream.")).to_be_visible()
     assert page.url == f"{gateway.url}/behind/console/streams/orders/groups"
-    await page.close()
     await gateway.stop()
