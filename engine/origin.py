@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from headgate.engine.entry import EntryId, Fields
@@ -43,16 +44,42 @@ class Origin(NamedTuple):
         return fields + origin + (() if self.error is None else (_ERROR, self.error))
 
 
+def origins(fields: Fields) -> Iterator[tuple[int, Origin]]:
+    """Yield the origins behind the fields of an entry, the last first, each with its place.
+
+    There are several where a dead letter died again. A client may write thousands of them, so what
+    is before them is not copied for each.
+    """
+    end = len(fields)
+    while True:
+        error = None
+        if end >= 2 and fields[end - 2] == _ERROR:
+            error, end = fields[end - 1], end - 2
+        start = end - 2 * len(_NAMES)
+        if start < 0 or fields[start:end:2] != _NAMES:
+            return
+        stream, entry_id, group, deliveries, reason = fields[start + 1 : end : 2]
+        yield start, Origin(stream, entry_id, group, deliveries, reason, error)
+        end = start
+
+
 def parted(fields: Fields) -> tuple[Fields, Origin | None]:
     """Return the fields that a dead letter had as an entry, and its origin.
 
     Of what is no dead letter, return all the fields and None.
     """
-    has_error = fields[-2:-1] == (_ERROR,)
-    end = len(fields) - 2 if has_error else len(fields)
-    start = max(end - 2 * len(_NAMES), 0)
-    if fields[start:end:2] != _NAMES:
-        return fields, None
-    error = fields[-1] if has_error else None
-    stream, entry_id, group, deliveries, reason = fields[start + 1 : end : 2]
-    return fields[:start], Origin(stream, entry_id, group, deliveries, reason, error)
+    for start, origin in origins(fields):
+        return fields[:start], origin
+    return fields, None
+
+
+def entry_of(fields: Fields, stream: bytes, group: bytes) -> tuple[EntryId, Fields] | None:
+    """Return the id and the fields that a dead letter of a group had as an entry.
+
+    Of what is no dead letter of the group, return None.
+    """
+    own, origin = parted(fields)
+    if origin is None or not origin.is_group(stream, group) or not own:
+        return None
+    entry_id = origin.entry_id
+    return None if entry_id is None else (entry_id, own)

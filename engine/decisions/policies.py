@@ -27,7 +27,7 @@ from headgate.engine.limits import (
     REDRIVE_SCAN_MAX,
     REDRIVEN_AT_ONCE_MAX,
 )
-from headgate.engine.origin import Origin, parted
+from headgate.engine.origin import Origin, entry_of, origins
 from headgate.engine.replies import Redriven, RedriveOutcome
 from headgate.engine.requests.deliveries import Redrive
 from headgate.engine.requests.entries import Add
@@ -155,16 +155,14 @@ class _Redrive(NamedTuple):
         if source is None or stream is None or self.group not in stream.groups:
             return Decision(before, [])
         entries = self._page(source, looked_at, start)
-        origins: list[tuple[EntryId, EntryId, Fields]] = []
+        sent: list[tuple[EntryId, EntryId, Fields]] = []
         for entry in entries:
-            dead_letter = _own_dead_letter(entry, self.stream, self.group)
-            if dead_letter is not None and len(origins) < limit:
-                origins.append(dead_letter)
-        reply, commands = _send_back(
-            keyspace, stream, self.group, self.dead_letters, origins, now_ms
-        )
+            before_death = entry_of(entry.fields, self.stream, self.group)
+            if before_death is not None and len(sent) < limit:
+                sent.append((entry.id, *before_death))
+        reply, commands = _send_back(keyspace, stream, self.group, self.dead_letters, sent, now_ms)
         looked_at += REDRIVEN_AT_ONCE_MAX
-        limit -= len(origins)
+        limit -= len(sent)
         scan_max = REDRIVE_SCAN_MAX if self.ids is None else len(self.ids)
         is_over = not limit or looked_at >= scan_max
         if self.ids is None:
@@ -185,13 +183,13 @@ def _send_back(
     stream: Stream,
     group: bytes,
     dead_letters: bytes,
-    origins: list[tuple[EntryId, EntryId, Fields]],
+    sent: list[tuple[EntryId, EntryId, Fields]],
     now_ms: int,
 ) -> tuple[list[Redriven], list[Command]]:
     """Return replies and commands: release entries that still exist, append the others."""
-    released = [(origin, 0) for _, origin, _ in origins if stream.log.get(origin) is not None]
+    released = [(origin, 0) for _, origin, _ in sent if stream.log.get(origin) is not None]
     there = {origin for origin, _ in released}
-    gone = [origin for origin in origins if origin[1] not in there]
+    gone = [each for each in sent if each[1] not in there]
     commands: list[Command] = [EntriesReleased(stream.name, group, released)] if released else []
     new_ids: dict[EntryId, EntryId] = {}
     if gone:
@@ -202,13 +200,13 @@ def _send_back(
             letter_id: entry_id
             for (letter_id, _, _), entry_id in zip(gone, appended.reply.ids, strict=True)
         }
-    if origins:
-        commands.append(EntriesDeleted(dead_letters, [letter_id for letter_id, _, _ in origins]))
+    if sent:
+        commands.append(EntriesDeleted(dead_letters, [letter_id for letter_id, _, _ in sent]))
     reply = [
         Redriven(letter_id, RedriveOutcome.APPENDED, new_ids[letter_id])
         if letter_id in new_ids
         else Redriven(letter_id, RedriveOutcome.RELEASED, origin)
-        for letter_id, origin, _ in origins
+        for letter_id, origin, _ in sent
     ]
     return reply, commands
 
@@ -285,12 +283,7 @@ def _was_dead_before(fields: Fields, stream: bytes, group: bytes) -> bool:
 
     This happens if the dead letter stream has a group whose dead letters go to the first stream.
     """
-    own, origin = parted(fields)
-    while origin is not None:
-        if origin.is_group(stream, group):
-            return True
-        own, origin = parted(own)
-    return False
+    return any(origin.is_group(stream, group) for _, origin in origins(fields))
 
 
 def _dead_letter_fields(stream: bytes, group: Group, pending: PendingEntry, entry: Entry) -> Fields:
@@ -300,17 +293,6 @@ def _dead_letter_fields(stream: bytes, group: Group, pending: PendingEntry, entr
     error = group.pel.errors.get(pending.id)
     origin = Origin(stream, str(entry.id).encode(), group.name, deliveries, reason, error)
     return origin.behind(entry.fields)
-
-
-def _own_dead_letter(
-    entry: Entry, stream: bytes, group: bytes
-) -> tuple[EntryId, EntryId, Fields] | None:
-    """Return a dead letter's id, its original id and fields, if it comes from this group."""
-    own, origin = parted(entry.fields)
-    if origin is None or not origin.is_group(stream, group) or not own:
-        return None
-    origin_id = origin.entry_id
-    return None if origin_id is None else (entry.id, origin_id, own)
 
 
 DECISIONS: Decisions = {

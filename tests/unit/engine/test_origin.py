@@ -1,14 +1,17 @@
 """The origin of a dead letter stands behind its fields, and is found there again."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.engine.entry import EntryId
-from headgate.engine.origin import Origin, parted
+from headgate.engine.limits import ENTRY_FIELDS_MAX
+from headgate.engine.origin import Origin, entry_of, origins, parted
 
 some_bytes = st.binary(max_size=4)
-origins = st.builds(
+some_origins = st.builds(
     Origin, some_bytes, some_bytes, some_bytes, some_bytes, some_bytes, st.none() | some_bytes
 )
 entries = st.lists(st.tuples(some_bytes, some_bytes), max_size=3).map(
@@ -16,7 +19,7 @@ entries = st.lists(st.tuples(some_bytes, some_bytes), max_size=3).map(
 )
 
 
-@given(entries, origins, origins)
+@given(entries, some_origins, some_origins)
 def test_what_is_behind_fields_is_found_again(
     fields: tuple[bytes, ...], first: Origin, second: Origin
 ) -> None:
@@ -34,3 +37,24 @@ def test_other_fields_are_left_together(fields: tuple[bytes, ...]) -> None:
 @pytest.mark.parametrize(("text", "entry_id"), [(b"5-6", EntryId(5, 6)), (b"x", None)])
 def test_an_id_is_one_or_is_not(text: bytes, entry_id: EntryId | None) -> None:
     assert Origin(b"s", text, b"g", b"1", b"fatal").entry_id == entry_id
+
+
+def test_the_entry_is_that_of_its_group_only() -> None:
+    dead_letter = Origin(b"s", b"5-6", b"g", b"1", b"fatal").behind((b"n", b"v"))
+    assert entry_of(dead_letter, b"s", b"g") == (EntryId(5, 6), (b"n", b"v"))
+    assert entry_of(dead_letter, b"s", b"other") is None
+
+
+def test_as_many_origins_as_an_entry_has_room_for_are_looked_at_without_a_copy() -> None:
+    origin = Origin(b"s", b"5-6", b"g", b"1", b"fatal")
+    count = ENTRY_FIELDS_MAX // 5
+    fields = origin.behind(()) * count
+    tracemalloc.start()
+    try:
+        assert all(each == origin for _, each in origins(fields))
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert sum(1 for _ in origins(fields)) == count
+    assert peak_bytes < 10_000

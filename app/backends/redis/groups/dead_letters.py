@@ -22,7 +22,7 @@ from headgate.app.backends.redis.performing import Performers
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, Fields
 from headgate.engine.errors import Invalid, StreamError
 from headgate.engine.limits import REDRIVE_SCAN_MAX, REDRIVEN_AT_ONCE_MAX
-from headgate.engine.origin import parted
+from headgate.engine.origin import entry_of
 from headgate.engine.replies import Redriven, RedriveOutcome
 from headgate.engine.requests.deliveries import Redrive
 
@@ -174,12 +174,8 @@ class _Redrive:
 
     def _own(self, entry_id: EntryId, fields: Fields) -> _DeadLetter | None:
         """Return an entry as a dead letter, if it is one of the group."""
-        own, origin = parted(fields)
-        request = self._request
-        if origin is None or not origin.is_group(request.stream, request.group) or not own:
-            return None
-        origin_id = origin.entry_id
-        return None if origin_id is None else _DeadLetter(entry_id, origin_id, own)
+        before_death = entry_of(fields, self._request.stream, self._request.group)
+        return None if before_death is None else _DeadLetter(entry_id, *before_death)
 
 
 def _packed(fields: Fields) -> bytes:

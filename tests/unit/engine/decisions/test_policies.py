@@ -62,8 +62,9 @@ async def test_what_is_idle_by_the_policy_or_by_the_read_is_dead(
     assert isinstance(made, StreamCreated)
     assert isinstance(added, EntriesAdded)
     assert acked == EntriesAcked(S, G, [entry_id(1)], are_dead_letters=True)
-    origin = Origin(S, b"1-0", G, b"1", b"max_deliveries")
-    assert added.entries[0].fields == origin.behind((b"n", b"1"))
+    origin = (b"_stream", S, b"_id", b"1-0", b"_group", G, b"_deliveries", b"1")
+    reason = (b"_reason", b"max_deliveries")
+    assert added.entries[0].fields == (b"n", b"1", *origin, *reason)
 
 
 @pytest.mark.parametrize("idle_ms", [None, 10**9])
