@@ -79,5 +79,9 @@ def test_damage_is_repaired(folder: Path) -> None:
     refused = run(check, folder)
     assert refused.returncode != 0
     assert "--repair saves what is before" in refused.stderr
-    assert "put aside into aside-" in run(repair, folder).stdout
-    assert "records: " in run(check, folder).stdout
+    repaired = run(repair, folder)
+    assert repaired.returncode == 0, repaired.stderr
+    assert "put aside into aside-" in repaired.stdout
+    checked = run(check, folder)
+    assert checked.returncode == 0, checked.stderr
+    assert "records: " in checked.stdout

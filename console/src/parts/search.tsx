@@ -8,7 +8,7 @@ const PAUSE_MS = 180;
 interface Props {
   label: string;
   value: Signal<string>;
-  /** For whoever lets a key go there: then the key is shown. */
+  /** The field, where the key / goes to it; then the key is shown. */
   field?: RefObject<HTMLInputElement | null>;
   /** What Enter does, besides taking the text at once. */
   onEnter?: () => void;
