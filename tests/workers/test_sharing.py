@@ -82,11 +82,15 @@ async def what_one_has_counts_at_the_other(gateway: Gateway, token: str) -> None
 async def what_is_spent_at_one_is_paid_at_the_other(first: Client, second: Client) -> None:
     answer = await first.request("POST", f"{ENTRIES}/batch", [ENTRY] * 10_000)
     assert answer.status == 201
+    retry_after_s = 0
     async with asyncio.timeout(WITHIN_S):
-        while (refused := await second.request("POST", ENTRIES, ENTRY)).status != 429:
-            assert refused.status == 201
-    assert refused.value["code"] == "rate_limited"
-    assert int(refused.headers["retry-after"]) > 100
+        while retry_after_s <= 100:  # less: for its own appends, before it hears of the others
+            answer = await second.request("POST", ENTRIES, ENTRY)
+            if answer.status == 429:
+                assert answer.value["code"] == "rate_limited"
+                retry_after_s = int(answer.headers["retry-after"])
+            else:
+                assert answer.status == 201
 
 
 @pytest.mark.parametrize("directory", ["data", ":memory:"])
