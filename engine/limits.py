@@ -21,6 +21,10 @@ ENTRY_FIELDS_MAX = 65_536
 """Fields of one entry. Redis has no such bound, but checking millions of fields blocks other
 requests."""
 
+CHUNK_PARTS_MIN = 128
+"""Names and values of an entry that count for its chunk even if they are empty. A hundred entries
+with fewer are unpacked in a millisecond."""
+
 TRIM_CHUNKS_DEFAULT = 100
 """Redis's default LIMIT of an approximate trim: one hundred full nodes."""
 
@@ -108,7 +112,10 @@ PACKED_BYTES_MIN = 256 * 1024
 """The same for bytes of names and values, because large entries take as long as many. One turn of
 the loop packs about this much."""
 
-PACKED_PART_MAX = 500
+PACKED_PARTS_MIN = 50_000
+"""The same for names and values, which may all be empty. Each one takes about 100 ns."""
+
+PACKED_AT_ONCE_MAX = 500
 """Entries packed before other requests run. Each one takes about 5 µs."""
 
 COMMIT_STREAMS_MAX = 10_000
@@ -219,7 +226,8 @@ CACHED_CHUNKS_MAX = 64
 With more, a long scan exceeds the processor's cache and becomes a tenth slower."""
 
 CACHED_CHUNK_BYTES_MAX = 16 * 1024
-"""A larger packed chunk is unpacked each time, because it has few, large entries."""
+"""A chunk that is larger when it is no longer compressed is unpacked each time, because it has few,
+large entries."""
 
 COMMAND_NAME_BYTES_MAX = 1024
 """Length of names and keys in commands. Redis allows 512 MB, but waiters and remembered keys keep a

@@ -136,7 +136,7 @@ def _ack_and_delete(
             reply.append(Deletion.NOT_FOUND)
             continue
         acked[entry_id] = None
-        alive = stream.log.get(entry_id) is not None
+        alive = stream.log.has(entry_id)
         is_kept = references is References.ACKED and stream.is_referenced(entry_id, but_by=group)
         if alive and is_kept:
             reply.append(Deletion.REFERENCED)
@@ -173,7 +173,7 @@ def _nack(
     counts: dict[EntryId, int] = {}
     for index, entry_id in enumerate(ids):
         pending = pel.by_id.get(entry_id)
-        if pending is None and request.force and log.get(entry_id) is not None:
+        if pending is None and request.force and log.has(entry_id):
             outcomes[index] = Outcome.RELEASED
         if outcomes[index] is Outcome.RELEASED:  # Redis: an id given twice is given back twice
             before = 0 if pending is None else pending.delivery_count

@@ -387,7 +387,7 @@ def _delete(
         if references is References.ACKED and stream_state.is_referenced(entry_id):
             # Redis checks references first, so an id without a stream entry can be referenced.
             reply.append(Deletion.REFERENCED)
-        elif entry_id in doomed or stream_state.log.get(entry_id) is None:
+        elif entry_id in doomed or not stream_state.log.has(entry_id):
             reply.append(Deletion.NOT_FOUND)
         else:
             doomed[entry_id] = None

@@ -53,7 +53,7 @@ def key_limits(keyspace: Keyspace, config: StreamConfig) -> tuple[int, int]:
 def remember_key(keyspace: Keyspace, request: RememberKey, now_ms: int) -> Decision[None]:
     """Decide to remember a key for an entry that exists (XIDMPRECORD)."""
     stream, entry_id = keyspace.stream(request.stream), request.entry_id
-    if stream.log.get(entry_id) is None:
+    if not stream.log.has(entry_id):
         raise EntryNotFound(request.stream, entry_id)
     made = made_before(keyspace, stream, Idempotent(request.producer, request.key), now_ms)
     if made is not None:

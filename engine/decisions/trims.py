@@ -149,8 +149,7 @@ def _trim_part(
         if cut.length > SETTLED_AT_ONCE_MAX:
             first = stream.log.portion(MIN_ID, cut.through, SETTLED_AT_ONCE_MAX)
             cut = cut if first is None else first._replace(is_whole=False)
-        live = [entry.id for entry in stream.log.range(MIN_ID, cut.through)]
-        commands = purge(stream, live)
+        commands = purge(stream, stream.log.ids(MIN_ID, cut.through))
     commands.append(StreamTrimmed(stream.name, cut.through))
     return _TrimPart(cut.length, commands, None if cut.is_whole else cut.through)
 
@@ -175,40 +174,40 @@ def _unneeded(
     evicted: list[EntryId] = []
     seen_count = 0
     reached: EntryId | None = None
-    for entries in stream.log.nodes(after, appended, limits):
-        if limit is not None and removed + len(evicted) + len(entries) > limit:
+    for ids in stream.log.nodes(after, appended, limits):
+        if limit is not None and removed + len(evicted) + len(ids) > limit:
             break
-        if entries[0].id > last_id:
+        if ids[0] > last_id:
             break
         if seen_count >= SETTLED_AT_ONCE_MAX:
             reached = after
             break
-        is_last = not _goes_whole(request, entries, length)
-        for entry in entries:
-            if _is_reached(request, entry, length) or entry.id > last_id:
+        is_last = not _goes_whole(request, ids, length)
+        for entry_id in ids:
+            if _is_reached(request, entry_id, length) or entry_id > last_id:
                 break
-            if not stream.is_referenced(entry.id):
-                evicted.append(entry.id)
+            if not stream.is_referenced(entry_id):
+                evicted.append(entry_id)
                 length -= 1
         if is_last:
             break
-        seen_count += len(entries)
-        after = entries[-1].id
+        seen_count += len(ids)
+        after = ids[-1]
     return _TrimPart(
         len(evicted), [EntriesEvicted(stream.name, evicted)] if evicted else [], reached
     )
 
 
-def _goes_whole(request: TrimTo, entries: Sequence[Entry], length: int) -> bool:
+def _goes_whole(request: TrimTo, ids: Sequence[EntryId], length: int) -> bool:
     if request.max_length is not None:
-        return length - len(entries) >= request.max_length
-    return request.min_id is not None and entries[-1].id < request.min_id
+        return length - len(ids) >= request.max_length
+    return request.min_id is not None and ids[-1] < request.min_id
 
 
-def _is_reached(request: TrimTo, entry: Entry, length: int) -> bool:
+def _is_reached(request: TrimTo, entry_id: EntryId, length: int) -> bool:
     if request.max_length is not None:
         return length <= request.max_length
-    return request.min_id is not None and entry.id >= request.min_id
+    return request.min_id is not None and entry_id >= request.min_id
 
 
 def purge(stream: Stream, ids: Sequence[EntryId]) -> list[Command]:

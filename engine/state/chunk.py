@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.limits import CACHED_CHUNK_BYTES_MAX, CACHED_CHUNKS_MAX
-from headgate.engine.packing import pack_entries, unpack_entries, unpack_run
+from headgate.engine.packing import pack_entries, unpack_entries, unpack_run, unpacked_bytes
 from headgate.engine.replies import PackedEntries
 from headgate.engine.state.memory import CHUNK_BYTES, ENTRY_BYTES, PART_BYTES
 
@@ -158,21 +158,31 @@ class Chunk:
     def close(self) -> int:
         """Seal, and end with the last live entry: ids of the dead behind it may come again."""
         grown_bytes = self.seal() if self.is_open else 0
-        self.last_id = self.last_live().id
+        self.last_id = self.last_live_id()
         return grown_bytes
 
     def entries(self) -> list[Entry]:
         """Return all entries by position, dead ones included. Not to be changed."""
         if self._entries is not None:
             return self._entries
-        is_small = len(self._packed) <= CACHED_CHUNK_BYTES_MAX
+        is_small = unpacked_bytes(self._packed) <= CACHED_CHUNK_BYTES_MAX
         if self.is_run:
             unpack = _unpack_run_cached if is_small else unpack_run
             return unpack(self._packed, self.first_id)
         return _unpack_cached(self._packed) if is_small else unpack_entries(self._packed)
 
+    @property
+    def _has_one_id(self) -> bool:
+        """Tell whether there is one entry, besides dead ones above it.
+
+        It may be large, so it is not unpacked for those who only want its id.
+        """
+        return self.first_id == self.last_id
+
     def position(self, entry_id: EntryId) -> int | None:
         """Return where the live entry of that id stands, or None."""
+        if self._has_one_id:
+            return 0 if entry_id == self.first_id and not self.tombstones & 1 else None
         entries = self.entries()
         at = bisect_left(entries, entry_id, key=_id_of)
         if at == len(entries) or entries[at].id != entry_id or self.tombstones >> at & 1:
@@ -188,6 +198,12 @@ class Chunk:
             return entries[low:high]
         dead = self.tombstones
         return [entries[at] for at in range(low, high) if not dead >> at & 1]
+
+    def ids_between(self, start: EntryId, end: EntryId) -> list[EntryId]:
+        """Return the ids of the live entries from `start` to `end`, both inclusive, in order."""
+        if self._has_one_id:
+            return [self.first_id] if self.live_count and start <= self.first_id <= end else []
+        return list(map(_id_of, self.between(start, end)))
 
     def packed_within(self, start: EntryId, end: EntryId, limit: int) -> PackedEntries | None:
         """Return all entries as they are packed; None: not all are wanted, or it is not sealed."""
@@ -205,9 +221,20 @@ class Chunk:
     def kill_through(self, entry_id: EntryId) -> int:
         """Set the tombstones of all entries <= `entry_id`; returns how many were alive."""
         before = self.live_count
-        reached = bisect_right(self.entries(), entry_id, key=_id_of)
+        if self._has_one_id:
+            reached = 1 if entry_id >= self.first_id else 0
+        else:
+            reached = bisect_right(self.entries(), entry_id, key=_id_of)
         self.tombstones |= (1 << reached) - 1
         return before - self.live_count
+
+    def first_live_id(self) -> EntryId:
+        """Return the id of the first entry that is not dead; there must be one."""
+        return self.first_id if self._has_one_id else self.first_live().id
+
+    def last_live_id(self) -> EntryId:
+        """Return the id of the last entry that is not dead; there must be one."""
+        return self.first_id if self._has_one_id else self.last_live().id
 
     def first_live(self) -> Entry:
         """Return the first entry that is not dead; there must be one."""

@@ -18,6 +18,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, sizes_of
 from headgate.engine.limits import (
+    CHUNK_PARTS_MIN,
     CUT_CHUNKS_MAX,
     FREED_AT_ONCE_MAX,
     RANGE_CHUNKS_MAX,
@@ -64,10 +65,7 @@ class NodeLimits(NamedTuple):
                 if it takes nothing more. Each other run makes a chunk of its own.
             entries: to be appended.
         """
-        if len(entries) == 1:  # it may be large
-            sizes = [sum(map(len, entries[0].fields))]
-        else:
-            sizes = sizes_of(map(_fields_of, entries))
+        sizes = _sizes_in_chunk(entries)
         held = last if last is not None and last.is_open else None
         if held is not None and self._admit(held, len(entries), sum(sizes)):
             return [Run(entries, sum(sizes))]
@@ -122,7 +120,7 @@ class Log:
         if not self._chunks:
             return MIN_ID
         if self._first_id is None:
-            self._first_id = self._chunks[0].first_live().id
+            self._first_id = self._chunks[0].first_live_id()
         return self._first_id
 
     @property
@@ -133,7 +131,7 @@ class Log:
         chunk = self._chunks[-1]
         # The bounds of a sealed chunk may be those of dead entries that a repack has dropped.
         is_last_live = chunk.is_open and not chunk.tombstones
-        return chunk.last_id if is_last_live else chunk.last_live().id
+        return chunk.last_id if is_last_live else chunk.last_live_id()
 
     def dismantle(self) -> Pieces:
         """Free the chunks."""
@@ -186,12 +184,21 @@ class Log:
 
     def get(self, entry_id: EntryId) -> Entry | None:
         """Return the live entry of that id, or None."""
+        chunk = self._chunk_of(entry_id)
+        position = None if chunk is None else chunk.position(entry_id)
+        return None if chunk is None or position is None else chunk.entries()[position]
+
+    def has(self, entry_id: EntryId) -> bool:
+        """Tell whether an entry of that id is alive. A large one is not unpacked for this."""
+        chunk = self._chunk_of(entry_id)
+        return chunk is not None and chunk.position(entry_id) is not None
+
+    def _chunk_of(self, entry_id: EntryId) -> Chunk | None:
+        """Return the chunk in whose bounds an id is."""
         index = bisect_right(self._firsts, entry_id) - 1
         if index < 0 or entry_id > self._chunks[index].last_id:
             return None
-        chunk = self._chunks[index]
-        position = chunk.position(entry_id)
-        return None if position is None else chunk.entries()[position]
+        return self._chunks[index]
 
     def first(self) -> Entry | None:
         """Return the first live entry, or None."""
@@ -222,6 +229,15 @@ class Log:
             if chunk.first_id > end or not batch.take(chunk.between(start, end)):
                 break
         return batch.entries
+
+    def ids(self, start: EntryId, end: EntryId) -> list[EntryId]:
+        """Return the ids of the entries from `start` to `end`, both inclusive, lowest first."""
+        ids: list[EntryId] = []
+        for chunk in self._chunks_from(start):
+            if chunk.first_id > end:
+                break
+            ids += chunk.ids_between(start, end)
+        return ids
 
     def packed_range(
         self, start: EntryId, end: EntryId, limit: int, size_bytes_max: int
@@ -307,7 +323,7 @@ class Log:
             count: so many, or all there are if they are fewer.
         """
         left = count
-        end: Chunk | Entry | None = None
+        end: Chunk | EntryId | None = None
         for chunk in self._chunks_from(after.next()) if after < through and count > 0 else ():
             if chunk.first_id > through or not left:
                 break
@@ -315,12 +331,12 @@ class Log:
             if is_whole and chunk.live_count <= left:
                 left -= chunk.live_count
                 end = chunk  # which entry is its last is looked up once, when this is over
-            elif entries := chunk.between(after.next(), through)[:left]:
-                left -= len(entries)
-                end = entries[-1]
+            elif ids := chunk.ids_between(after.next(), through)[:left]:
+                left -= len(ids)
+                end = ids[-1]
         if isinstance(end, Chunk):
-            end = end.last_live()
-        return None if end is None else Cut(end.id, count - left)
+            end = end.last_live_id()
+        return None if end is None else Cut(end, count - left)
 
     def delete(self, entry_id: EntryId) -> bool:
         """Remove one entry; tells whether it was there."""
@@ -354,8 +370,8 @@ class Log:
         skipped = 0
         for chunk in islice(self._chunks, CUT_CHUNKS_MAX):
             if skipped + chunk.live_count >= excess:
-                alive = chunk.between(chunk.first_id, chunk.last_id)
-                return Cut(alive[excess - skipped - 1].id, excess)
+                alive = chunk.ids_between(chunk.first_id, chunk.last_id)
+                return Cut(alive[excess - skipped - 1], excess)
             skipped += chunk.live_count
         return self._first_part(skipped)
 
@@ -368,14 +384,14 @@ class Log:
             below = chunk.last_id < min_id
             if index == CUT_CHUNKS_MAX and below:
                 return self._first_part(count)
-            alive = [] if below else chunk.between(MIN_ID, min_id.previous())
-            through = chunk.last_id if below else alive[-1].id if alive else through
+            alive = [] if below else chunk.ids_between(MIN_ID, min_id.previous())
+            through = chunk.last_id if below else alive[-1] if alive else through
             count += chunk.live_count if below else len(alive)
             if not below:
                 break
-        alive = [entry for entry in appended if entry.id < min_id]
+        alive = [entry.id for entry in appended if entry.id < min_id]
         if alive:
-            through = alive[-1].id
+            through = alive[-1]
         return Cut(through, count + len(alive)) if through is not None else None
 
     def cut_chunks(
@@ -434,27 +450,27 @@ class Log:
 
     def nodes(
         self, after: EntryId, appended: Sequence[Entry], limits: NodeLimits
-    ) -> Iterator[Sequence[Entry]]:
-        """Yield the live entries of each chunk, as they will lie once `appended` are added.
+    ) -> Iterator[Sequence[EntryId]]:
+        """Yield the ids of each chunk's live entries, as they will lie once `appended` are added.
 
         Args:
             after: begin behind the chunk that ends with this id, or with the first one.
             appended: entries that will have been added by then.
             limits: how these will be laid into chunks.
         """
-        tail: list[Entry] | None = None
+        tail: list[EntryId] | None = None
         first = max(bisect_right(self._firsts, after) - 1, 0)
         if first < len(self._chunks) and self._chunks[first].last_id <= after:
             first += 1
         for index, span in enumerate(self._spans(appended, limits, first), first):
             if index < len(self._chunks) - 1:
                 chunk = self._chunks[index]
-                yield chunk.between(chunk.first_id, chunk.last_id)
+                yield chunk.ids_between(chunk.first_id, chunk.last_id)
                 continue
             if tail is None:
                 last = self._chunks[-1] if self._chunks else None
-                tail = last.between(last.first_id, last.last_id) if last is not None else []
-                tail += appended
+                tail = last.ids_between(last.first_id, last.last_id) if last is not None else []
+                tail += [entry.id for entry in appended]
             yield tail[: span.length]
             del tail[: span.length]
 
@@ -506,7 +522,20 @@ def _live_between(chunk: Chunk, after: EntryId, through: EntryId) -> int:
         return 0
     if after < chunk.first_id and chunk.last_id <= through:
         return chunk.live_count
-    return len(chunk.between(after.next(), through))
+    return len(chunk.ids_between(after.next(), through))
+
+
+def _sizes_in_chunk(entries: Sequence[E]) -> list[int]:
+    """Return the size of each entry as it counts for its chunk: the bytes of names and values.
+
+    If they are many and empty, two of them count as a byte: unpacking them takes as long.
+    """
+    many = [entry.fields for entry in entries]
+    # To add up the lengths of one entry does not copy it, as it may be large.
+    sizes = [sum(map(len, many[0]))] if len(many) == 1 else sizes_of(many)
+    if max(map(len, many), default=0) <= CHUNK_PARTS_MIN:
+        return sizes
+    return [max(size, len(fields) // 2) for size, fields in zip(sizes, many, strict=True)]
 
 
 class _Batch:

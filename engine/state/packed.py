@@ -15,7 +15,12 @@ from typing import NamedTuple, overload
 
 from headgate.engine.entry import Draft, Entry, EntryId, PartialId, check_fields
 from headgate.engine.errors import IdNotGreater
-from headgate.engine.limits import PACKED_BYTES_MIN, PACKED_COUNT_MIN, PACKED_PART_MAX
+from headgate.engine.limits import (
+    PACKED_AT_ONCE_MAX,
+    PACKED_BYTES_MIN,
+    PACKED_COUNT_MIN,
+    PACKED_PARTS_MIN,
+)
 from headgate.engine.packing import pack_entries, pack_fields
 from headgate.engine.state.log import NodeLimits
 
@@ -63,8 +68,10 @@ def is_worth_packing(drafts: Sequence[Draft]) -> bool:
         return False
     if len(drafts) >= PACKED_COUNT_MIN:
         return True
-    parts = chain.from_iterable(map(_fields_of, drafts))
-    return sum(map(len, parts)) >= PACKED_BYTES_MIN
+    many = [draft.fields for draft in drafts]
+    if sum(map(len, many)) >= PACKED_PARTS_MIN:
+        return True
+    return sum(map(len, chain.from_iterable(many))) >= PACKED_BYTES_MIN
 
 
 def pack(drafts: Sequence[Draft], limits: NodeLimits) -> Iterator[list[Packed]]:
@@ -88,12 +95,14 @@ def pack(drafts: Sequence[Draft], limits: NodeLimits) -> Iterator[list[Packed]]:
 
 def _parts(drafts: Sequence[Draft]) -> Iterator[Sequence[Draft]]:
     """Yield neighbours that can be packed in one turn."""
-    low, size_bytes = 0, 0
+    low, size_bytes, parts = 0, 0, 0
     for at, draft in enumerate(drafts):
         size_bytes += sum(map(len, draft.fields))
-        if at + 1 - low == PACKED_PART_MAX or size_bytes >= PACKED_BYTES_MIN:
+        parts += len(draft.fields)
+        is_large = size_bytes >= PACKED_BYTES_MIN or parts >= PACKED_PARTS_MIN
+        if at + 1 - low == PACKED_AT_ONCE_MAX or is_large:
             yield drafts[low : at + 1]
-            low, size_bytes = at + 1, 0
+            low, size_bytes, parts = at + 1, 0, 0
     if low < len(drafts):
         yield drafts[low:]
 

@@ -1,5 +1,6 @@
 """The log against a plain list, for every small history."""
 
+import tracemalloc
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -129,6 +130,7 @@ class LogMachine(RuleBasedStateMachine):
         between = [entry for entry in self.naive if start <= entry.id <= end]
         assert self.log.range(start, end, limit) == between[:limit]
         assert self.log.reverse_range(end, start, limit) == between[::-1][:limit]
+        assert self.log.ids(start, end) == [entry.id for entry in between]
 
     @rule(start=bounds, end=bounds, limit=st.integers(1, 9), size_max=st.sampled_from([0, 99, 999]))
     def read_packed(self, start: EntryId, end: EntryId, limit: int, size_max: int) -> None:
@@ -150,6 +152,7 @@ class LogMachine(RuleBasedStateMachine):
     def get(self, entry_id: EntryId) -> None:
         matching = [entry for entry in self.naive if entry.id == entry_id]
         assert self.log.get(entry_id) == (matching[0] if matching else None)
+        assert self.log.has(entry_id) == bool(matching)
 
     @invariant()
     def edges_are_those_of_the_live_entries(self) -> None:
@@ -213,6 +216,31 @@ def test_a_chunk_is_full_when_the_next_entry_would_reach_the_byte_limit() -> Non
     for number in range(1, 5):
         log.extend([Entry(EntryId(number, 0), (b"", b"x" * 20))], NodeLimits(0, 60))
     assert [chunk.count for chunk in log._chunks] == [2, 2]
+
+
+def test_many_empty_names_and_values_fill_a_chunk_as_short_ones_do() -> None:
+    log = Log()
+    fields = (b"", b"") * 5_000
+    log.extend([Entry(EntryId(number, 0), fields) for number in (1, 2)], NodeLimits(100, 4096))
+    log.extend([Entry(EntryId(3, 0), fields)], NodeLimits(100, 4096))
+    assert [chunk.count for chunk in log._chunks] == [1, 1, 1]
+
+
+def test_who_wants_the_ids_of_large_entries_does_not_unpack_them() -> None:
+    log = Log()
+    ids = [EntryId(number, 0) for number in (1, 2, 3)]
+    log.extend([Entry(each, (b"f", b"v") * 60_000) for each in ids], NodeLimits(100, 4096))
+    tracemalloc.start()
+    try:
+        assert log.has(ids[0])
+        assert log.ids(MIN_ID, MAX_ID) == ids
+        assert log.portion(MIN_ID, MAX_ID, 2) == log.cut_to_length(1) == Cut(ids[1], 2)
+        assert log.delete(ids[0])
+        assert (log.first_id, log.trim_through(ids[1])) == (ids[1], 1)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 10_000
 
 
 @given(st.integers(1, 30), st.lists(st.integers(1, 30), unique=True))

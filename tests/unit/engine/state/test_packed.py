@@ -40,7 +40,7 @@ SMALL = Defaults(node_limits=NodeLimits(4, 4096))
 @pytest.fixture(autouse=True)
 def _little_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "PACKED_COUNT_MIN", 3)
-    monkeypatch.setattr(packing, "PACKED_PART_MAX", 6)
+    monkeypatch.setattr(packing, "PACKED_AT_ONCE_MAX", 6)
 
 
 def driver() -> Driver:
@@ -244,6 +244,12 @@ async def test_an_id_in_a_batch_that_is_too_small_is_named_with_its_place() -> N
 
     assert refused.value.location == ("drafts", 2, "id")
     assert refused.value.last_id == entry_id(7)
+
+
+def test_many_empty_names_and_values_are_packed_some_at_a_time() -> None:
+    drafts = [Draft(None, (b"", b"") * 30_000)] * 3
+    assert is_worth_packing(drafts)
+    assert [len(packed) for packed in pack(drafts, NodeLimits(100, 4096))] == [1, 1, 1]
 
 
 def test_few_small_drafts_are_not_packed() -> None:
