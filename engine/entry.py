@@ -147,6 +147,11 @@ def check_fields(fields: Fields, index: int) -> None:
         raise EntryTooLarge(ENTRY_BYTES_MAX, location=("drafts", index, "fields"))
 
 
+def is_storable(fields: Fields) -> bool:
+    """Tell whether an entry may have these names and values, of which there are pairs."""
+    return len(fields) <= 2 * ENTRY_FIELDS_MAX and sum(map(len, fields)) <= ENTRY_BYTES_MAX
+
+
 class PartialId(msgspec.Struct, frozen=True):
     """`ms-*`: the caller sets the time, the stream the sequence number.
 

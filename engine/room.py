@@ -28,6 +28,11 @@ class ReadRoom:
         """Tell whether nothing is left."""
         return self.bytes_left is not None and (self.bytes_left <= 0 or self.parts_left <= 0)
 
+    @property
+    def is_exceeded(self) -> bool:
+        """Tell whether not even an empty entry has room any more."""
+        return self.bytes_left is not None and (self.bytes_left < 0 or self.parts_left <= 0)
+
     def share(self, count: int) -> ReadRoom:
         """Return a room of its own, as large as the share of one in so many."""
         size_bytes = None if self.bytes_left is None else self.bytes_left // max(count, 1)

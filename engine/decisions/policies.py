@@ -17,9 +17,10 @@ from headgate.engine.commands import (
 from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import Decision, Decisions, Unclaimable
 from headgate.engine.decisions.entries import add
-from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields, is_storable
 from headgate.engine.errors import Invalid, StreamError
 from headgate.engine.limits import (
+    BLOCK_BYTES_MAX,
     CONSUMERS_AT_ONCE_MAX,
     COUNT_MAX,
     DEAD_LETTERS_AT_ONCE_MAX,
@@ -31,6 +32,7 @@ from headgate.engine.origin import Origin, entry_of, origins
 from headgate.engine.replies import Redriven, RedriveOutcome
 from headgate.engine.requests.deliveries import Redrive
 from headgate.engine.requests.entries import Add
+from headgate.engine.room import ReadRoom
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import PendingEntry
@@ -61,7 +63,7 @@ def dead_letter(
     The entries stop being pending and are appended there in one step. One decision moves only so
     many that no read waits long. The reply is how many are moved. An entry that has been a dead
     letter of this group before stays pending, and can be claimed by its id; if it were moved, it
-    would circulate and grow.
+    would circulate and grow. So does an entry that has no room for the fields of its origin.
 
     Args:
         keyspace: all streams.
@@ -85,24 +87,19 @@ def dead_letter(
         COUNT_MAX if claim_idle_ms is None else claim_idle_ms,
     )
     steady_ms = keyspace.steady_ms(now_ms)
-    unclaimable: list[Unclaimable] = []
     if nacked is None:
-        dead, others = _dead(stream_state, group_state, idle_ms, steady_ms)
-        if others:
-            unclaimable.append(Unclaimable(stream, group, others))
+        dead = _idle_too_long(stream_state, group_state, idle_ms, steady_ms)
     else:
-        dead = _dead_of(stream_state, group_state, nacked, steady_ms)
-    if not dead:
+        dead = _given_back(stream_state, group_state, nacked, steady_ms)
+    unclaimable = [Unclaimable(stream, group, dead.others)] if dead.others else []
+    if not dead.drafts:
         return Decision(0, [], None, unclaimable)
-    drafts = [Draft(None, _dead_letter_fields(stream, group_state, *facts)) for facts in dead]
     try:
-        appended = add(keyspace, Add(policy.dead_letter_stream, drafts), now_ms)
-    # The ids are exhausted, an entry is too large, or a limit is reached: all stay pending.
-    except StreamError:
+        appended = add(keyspace, Add(policy.dead_letter_stream, dead.drafts), now_ms)
+    except StreamError:  # the ids are exhausted, or a limit is reached: all stay pending
         return Decision(0, [], None, unclaimable)
-    ids = [pending.id for pending, _ in dead]
-    settled = EntriesAcked(stream, group, ids, are_dead_letters=True)
-    return Decision(len(dead), [*appended.commands, settled], None, unclaimable)
+    settled = EntriesAcked(stream, group, dead.ids, are_dead_letters=True)
+    return Decision(len(dead.ids), [*appended.commands, settled], None, unclaimable)
 
 
 def redrive(keyspace: Keyspace, request: Redrive, now_ms: int) -> Decision[list[Redriven]]:
@@ -154,28 +151,39 @@ class _Redrive(NamedTuple):
         source, stream = keyspace.find(self.dead_letters), keyspace.find(self.stream)
         if source is None or stream is None or self.group not in stream.groups:
             return Decision(before, [])
-        entries = self._page(source, looked_at, start)
+        entries, count = self._page(source, looked_at, start)
         sent: list[tuple[EntryId, EntryId, Fields]] = []
         for entry in entries:
             before_death = entry_of(entry.fields, self.stream, self.group)
             if before_death is not None and len(sent) < limit:
                 sent.append((entry.id, *before_death))
         reply, commands = _send_back(keyspace, stream, self.group, self.dead_letters, sent, now_ms)
-        looked_at += REDRIVEN_AT_ONCE_MAX
+        looked_at += count
         limit -= len(sent)
         scan_max = REDRIVE_SCAN_MAX if self.ids is None else len(self.ids)
         is_over = not limit or looked_at >= scan_max
         if self.ids is None:
-            is_over = is_over or len(entries) < REDRIVEN_AT_ONCE_MAX
+            is_over = is_over or not entries
             start = entries[-1].id.next() if entries else start
         next_part = None if is_over else partial(self.part, before + reply, looked_at, start, limit)
         return Decision(before + reply, commands, next_part)
 
-    def _page(self, source: Stream, looked_at: int, start: EntryId) -> list[Entry]:
+    def _page(self, source: Stream, looked_at: int, start: EntryId) -> tuple[list[Entry], int]:
+        """Return dead letters that one part looks at, and how many ids it has done with them."""
+        room = ReadRoom(BLOCK_BYTES_MAX)
         if self.ids is None:
-            return source.log.range(start, MAX_ID, REDRIVEN_AT_ONCE_MAX)
+            entries = source.log.range(start, MAX_ID, REDRIVEN_AT_ONCE_MAX, room)
+            return entries, len(entries)
+        entries = []
         ids = self.ids[looked_at : looked_at + REDRIVEN_AT_ONCE_MAX]
-        return [entry for each in ids if (entry := source.log.get(each)) is not None]
+        for at, entry_id in enumerate(ids):
+            entry = source.log.get(entry_id)
+            if entry is None:
+                continue
+            if not room.take(entry.fields, is_first=not entries):
+                return entries, at
+            entries.append(entry)
+        return entries, len(ids)
 
 
 def _send_back(
@@ -237,44 +245,71 @@ def forget_consumers(
     return Decision(consumers[-1].name if len(consumers) == CONSUMERS_AT_ONCE_MAX else None, gone)
 
 
-def _dead(
-    stream: Stream, group: Group, idle_ms: int, steady_ms: int
-) -> tuple[list[tuple[PendingEntry, Entry]], list[EntryId]]:
-    """Return the entries that become dead letters, and the ids of those that cannot.
+class _DeadLetters:
+    """The dead letters that one decision makes, and the entries that cannot become any."""
 
-    An entry cannot become a dead letter if it is gone from the stream or was one before.
-    """
-    dead: list[tuple[PendingEntry, Entry]] = []
-    others: list[EntryId] = []
+    def __init__(self, stream: Stream, group: Group) -> None:
+        self.drafts: list[Draft] = []
+        self.ids: list[EntryId] = []  # of the entries that they are made of
+        self.others: list[EntryId] = []
+        self._stream = stream
+        self._group = group
+        self._room = ReadRoom(BLOCK_BYTES_MAX)
+
+    @property
+    def looked_at(self) -> int:
+        """Return how many entries were taken in."""
+        return len(self.ids) + len(self.others)
+
+    def take(self, pending: PendingEntry) -> bool:
+        """Take in a pending entry, if there is room to look at it. The first one has room.
+
+        It cannot become a dead letter if it is gone from the stream, was one before, or would have
+        too many fields.
+        """
+        entry = self._stream.log.get(pending.id)
+        fields = () if entry is None else entry.fields
+        if not self._room.take(fields, is_first=not self.looked_at):
+            return False
+        if entry is None or _was_dead_before(fields, self._stream.name, self._group.name):
+            self.others.append(pending.id)
+            return True
+        fields = _dead_letter_fields(self._stream.name, self._group, pending, entry)
+        if is_storable(fields):
+            self.ids.append(pending.id)
+            self.drafts.append(Draft(None, fields))
+        else:
+            self.others.append(pending.id)
+        return True
+
+
+def _idle_too_long(stream: Stream, group: Group, idle_ms: int, steady_ms: int) -> _DeadLetters:
+    """Return the dead letters of entries that are idle for so long, the longest idle first."""
+    dead = _DeadLetters(stream, group)
     for pending in islice(group.pel.longest_idle_first(steady_ms), DEAD_SCAN_MAX):
-        if (
-            not pending.is_claimable(steady_ms, idle_ms)
-            or len(dead) + len(others) == DEAD_LETTERS_AT_ONCE_MAX
-        ):
+        is_over = dead.looked_at == DEAD_LETTERS_AT_ONCE_MAX
+        if is_over or not pending.is_claimable(steady_ms, idle_ms):
             break
-        if group.policy.is_spent(pending.delivery_count):
-            entry = stream.log.get(pending.id)
-            if entry is not None and not _was_dead_before(entry.fields, stream.name, group.name):
-                dead.append((pending, entry))
-            else:
-                others.append(pending.id)
-    return dead, others
+        if group.policy.is_spent(pending.delivery_count) and not dead.take(pending):
+            break
+    return dead
 
 
-def _dead_of(
+def _given_back(
     stream: Stream, group: Group, ids: Sequence[EntryId], steady_ms: int
-) -> list[tuple[PendingEntry, Entry]]:
-    """Return which of the entries that were just given back become dead letters."""
-    dead: list[tuple[PendingEntry, Entry]] = []
+) -> _DeadLetters:
+    """Return the dead letters of entries that were just given back.
+
+    Those that have no room are found when the longest idle are looked at.
+    """
+    dead = _DeadLetters(stream, group)
     for entry_id in dict.fromkeys(ids):
-        pending, entry = group.pel.by_id.get(entry_id), stream.log.get(entry_id)
-        if pending is None or entry is None or pending.owner is not None:
+        pending = group.pel.by_id.get(entry_id)
+        if pending is None or pending.owner is not None:
             continue
         is_spent = group.policy.is_spent(pending.delivery_count)
-        if not is_spent or not pending.is_claimable(steady_ms, 0):
-            continue
-        if not _was_dead_before(entry.fields, stream.name, group.name):
-            dead.append((pending, entry))
+        if is_spent and pending.is_claimable(steady_ms, 0) and not dead.take(pending):
+            break
     return dead
 
 

@@ -154,7 +154,7 @@ class Housekeeping:
         while not is_over:
             decision = policies.dead_letter(self._keyspace(), stream, group, None, self._now_ms())
             self._carry_out(decision)
-            is_over = not decision.reply
+            is_over = not decision.reply and not decision.unclaimable
             await pace.go_on()
 
     async def _forget_consumers(self, stream: bytes, group: bytes, pace: _Pace) -> None:

@@ -564,4 +564,6 @@ class _Batch:
                     if not room.take(entry.fields, is_first=not self.entries):
                         return False
                     self.entries.append(entry)
+            if room.is_exceeded:
+                return False
         return self._limit is None or len(self.entries) < self._limit

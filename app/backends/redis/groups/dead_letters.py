@@ -11,20 +11,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from redis.exceptions import ResponseError
 
 from headgate.app.backends.redis.client import Client
-from headgate.app.backends.redis.faults import Fault, Lost, NotSent, read_id
+from headgate.app.backends.redis.faults import Fault, Lost, NotSent, as_stream_errors, read_id
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
-from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, Fields
-from headgate.engine.errors import Invalid, StreamError
-from headgate.engine.limits import REDRIVE_SCAN_MAX, REDRIVEN_AT_ONCE_MAX
+from headgate.app.backends.redis.performing.ranges import range_
+from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId, Fields
+from headgate.engine.errors import Invalid, StreamError, StreamNotFound
+from headgate.engine.limits import BLOCK_BYTES_MAX, REDRIVE_SCAN_MAX, REDRIVEN_AT_ONCE_MAX
 from headgate.engine.origin import entry_of
 from headgate.engine.replies import Redriven, RedriveOutcome
 from headgate.engine.requests.deliveries import Redrive
+from headgate.engine.requests.entries import Range
 
 _RELAYED_AT_ONCE_MAX = 50
 """Dead letters that are relayed together."""
@@ -118,21 +120,26 @@ class _Redrive:
         for _ in range(0, REDRIVE_SCAN_MAX, REDRIVEN_AT_ONCE_MAX):
             entries = await self._page(start)
             redriven += await self._send_back(entries, len(redriven))
-            is_over = len(entries) < REDRIVEN_AT_ONCE_MAX
+            is_over = not entries or entries[-1].id == MAX_ID
             if is_over or len(redriven) >= self._request.limit:
                 break
-            last_id = read_id(entries[-1][0])
-            if last_id == MAX_ID:
-                break
-            start = last_id.next()
+            start = entries[-1].id.next()
         return redriven
 
-    async def _page(self, start: EntryId) -> list[Any]:
-        words = (b"XRANGE", self._key, str(start), b"+", b"COUNT", REDRIVEN_AT_ONCE_MAX)
-        page: list[Any] = await self._client.execute(self._dead_letters, *words, changes=False)
-        return page
+    async def _page(self, start: EntryId) -> list[Entry]:
+        page = Range(
+            self._dead_letters,
+            start,
+            limit=REDRIVEN_AT_ONCE_MAX,
+            size_bytes_max=BLOCK_BYTES_MAX,
+        )
+        try:
+            with as_stream_errors(self._dead_letters):
+                return await range_(self._client, page)
+        except StreamNotFound:
+            return []
 
-    async def _entries(self, ids: Sequence[EntryId]) -> list[Any]:
+    async def _entries(self, ids: Sequence[EntryId]) -> list[Entry]:
         replies = await self._client.execute_together(
             self._client.names.of(self._dead_letters).slot,
             [[b"XRANGE", self._key, str(each), str(each)] for each in ids],
@@ -141,17 +148,21 @@ class _Redrive:
         for reply in replies:
             if isinstance(reply, Exception):
                 raise reply
-        return [entry for reply in replies for entry in reply]
+        return [
+            Entry(read_id(entry_id), tuple(fields))
+            for reply in replies
+            for entry_id, fields in reply
+        ]
 
-    async def _send_back(self, entries: Sequence[Any], before: int) -> list[Redriven]:
+    async def _send_back(self, entries: Sequence[Entry], before: int) -> list[Redriven]:
         """Send back those of the entries that are dead letters of the group.
 
         Args:
-            entries: ids and fields.
+            entries: of the dead letter stream.
             before: how many dead letters the request has sent back before.
         """
         request = self._request
-        own = (self._own(read_id(entry_id), tuple(fields)) for entry_id, fields in entries)
+        own = (self._own(*entry) for entry in entries)
         sent = [each for each in own if each is not None][: max(request.limit - before, 0)]
         if not sent:
             return []

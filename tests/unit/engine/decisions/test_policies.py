@@ -15,12 +15,13 @@ from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import policies
 from headgate.engine.decisions.deliveries import nack
 from headgate.engine.entry import Draft, EntryId
+from headgate.engine.limits import ENTRY_FIELDS_MAX
 from headgate.engine.origin import Origin
 from headgate.engine.requests.deliveries import Nack, NackMode, Redrive
 from headgate.engine.requests.entries import Add, Delete, Range
 from headgate.engine.requests.groups import CreateConsumer
 from tests.changes import acting_by
-from tests.unit.driver import Driver, G, S, entry_id
+from tests.unit.driver import Driver, G, S, entry_id, numbers
 
 D = b"d"
 
@@ -100,6 +101,46 @@ async def test_of_what_was_given_back_only_what_is_nobodys_and_spent_is_dead(
         await engine.perform(Nack(S, G, [entry_id(number)], mode, by_policy=False))
     decision = policies.dead_letter(engine.keyspace, S, G, None, engine.clock.now_ms, nacked=ids)
     assert decision.commands[-1] == EntriesAcked(S, G, [entry_id(4)], are_dead_letters=True)
+
+
+async def spent(engine: Driver, *entries: tuple[bytes, ...]) -> None:
+    """Append entries that a consumer has and will not get again."""
+    drafts = [Draft(entry_id(at), fields) for at, fields in enumerate(entries, 1)]
+    await engine.perform(Add(S, drafts))
+    await under(engine, GroupPolicy(0, 1, D))
+    await engine.take()
+
+
+@pytest.mark.parametrize("large", [(b"f", b"v") * 40_000, (b"f", b"v" * 3_000_000)])
+async def test_large_dead_letters_are_made_some_at_a_time(
+    engine: Driver, large: tuple[bytes, ...]
+) -> None:
+    await spent(engine, *[large] * 3)
+    for left in ([2, 3], [3], []):  # a read makes those that it must not claim
+        assert numbers(await engine.take(claim=0)) == []
+        assert await engine.held_numbers() == left
+
+
+async def test_an_entry_with_no_room_for_its_origin_holds_up_no_other(engine: Driver) -> None:
+    await spent(engine, (b"f", b"v") * ENTRY_FIELDS_MAX, (b"n", b"2"), (b"n", b"3"))
+    for _ in range(2):
+        assert numbers(await engine.take(claim=0)) == []
+    assert await engine.held_numbers() == [1]
+
+
+async def test_large_dead_letters_come_back_some_at_a_time(engine: Driver) -> None:
+    await under(engine, GroupPolicy(max_deliveries=1, dead_letter_stream=D))
+    fields = Origin(S, b"7-0", G, b"1", b"fatal").behind((b"f", b"v") * 40_000)
+    letters = [entry_id(number) for number in (1, 2, 3)]
+    await engine.perform(Add(D, [Draft(each, fields) for each in letters]))
+    for request in (Redrive(S, G), Redrive(S, G, [*letters, entry_id(9)])):
+        part = policies.redrive(engine.keyspace, request, engine.clock.now_ms)
+        counts = [len(part.reply)]
+        while part.next_part is not None:
+            part = part.next_part(engine.keyspace, engine.clock.now_ms)
+            counts.append(len(part.reply))
+        assert [redriven.id for redriven in part.reply] == letters
+        assert counts[:3] == [1, 2, 3]
 
 
 async def test_a_redrive_is_one_step(engine: Driver) -> None:
