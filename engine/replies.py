@@ -127,7 +127,7 @@ class Delivery(NamedTuple):
     """An entry handed to a consumer. The numbers describe the state before this delivery."""
 
     id: EntryId
-    fields: Fields | None  # None: of a history read, pending but no longer in the stream
+    fields: Fields | None  # None: no longer in the stream (a history read), or only ids are wanted
     idle_ms: int  # 0 for a new entry
     delivered_before: int  # 0 for a new entry
     claimed_from: bytes | None  # whom it was taken from; None: new, one's own, or nobody's

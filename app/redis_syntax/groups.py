@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import NULL_ARRAY, KeyedArrays, Reply
@@ -422,13 +423,13 @@ def _summary_reply(summary: PendingSummary) -> Reply:
     return [summary.total, low, high, holders]
 
 
-def xclaim(words: Sequence[bytes]) -> AnyPlan:
+def xclaim(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """XCLAIM key group consumer min-idle id [id ...] [options]."""
     key, group, consumer = words[1:4]
     check_names(consumer)
 
     try:
-        claim = _claim_words(words)
+        claim = replace(_claim_words(words), size_bytes_max=bounds.size_bytes_max)
     except StreamError as error:  # Redis checks the group first
         return failing(error, RequireGroups([key], group))
     return Plan(claim, lambda claimed: _claimed_reply(claimed, just_id=claim.just_id))
@@ -502,7 +503,15 @@ def xautoclaim(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
         return [cursor, _claimed_reply(claimed, just_id=just_id), deleted]
 
     request = Autoclaim(
-        key, group, consumer, min_idle_ms, start, limit, just_id=just_id, by_policy=False
+        key,
+        group,
+        consumer,
+        min_idle_ms,
+        start,
+        limit,
+        just_id=just_id,
+        by_policy=False,
+        size_bytes_max=bounds.size_bytes_max,
     )
     return Plan(request, shape)
 
@@ -519,7 +528,7 @@ COMMANDS: CommandTable = {
     b"XACKDEL": SmallReply(-6, {Verb.CONSUME}, xackdel),
     b"XNACK": SmallReply(-7, {Verb.CONSUME}, xnack),
     b"XPENDING": LargeReply(-3, {Verb.CONSUME}, xpending, only_reads=True),
-    b"XCLAIM": SmallReply(-6, {Verb.CONSUME}, xclaim),
+    b"XCLAIM": LargeReply(-6, {Verb.CONSUME}, xclaim),
     b"XAUTOCLAIM": LargeReply(-6, {Verb.CONSUME}, xautoclaim),
 }
 

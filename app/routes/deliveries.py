@@ -270,7 +270,10 @@ async def claim_entries(
     consumer: ConsumerDep,
     claim: Claim,
 ) -> Response:
-    """Take over pending entries by id (XCLAIM). Those idle for less are left out."""
+    """Take over pending entries by id (XCLAIM). Those idle for less are left out.
+
+    It ends before the first entry that exceeds `read_bytes_max`: claim the others again.
+    """
     claiming = ClaimRequest(
         stream,
         group,
@@ -282,6 +285,7 @@ async def claim_entries(
         retry_count=claim.retry_count,
         force=claim.force,
         just_id=claim.just_id,
+        size_bytes_max=limits.read_bytes_max,
     )
     claimed = await access.perform(claiming)
     return json_answer(await _wire_claimed(claimed, just_id=claim.just_id))
@@ -302,7 +306,10 @@ async def autoclaim_entries(
     consumer: ConsumerDep,
     wanted: Autoclaim,
 ) -> Response:
-    """Take over idle entries in id order (XAUTOCLAIM), a page at a time until `next` is `0-0`."""
+    """Take over idle entries in id order (XAUTOCLAIM), a page at a time until `next` is `0-0`.
+
+    A page has about `read_bytes_max` of names and values.
+    """
     check_at_most(wanted.limit, limits.ids_max, pointer="/body/limit")
     start = parse_bound(wanted.start, field="/body/start")
     claimed = await access.perform(
@@ -314,6 +321,7 @@ async def autoclaim_entries(
             start=start,
             limit=wanted.limit,
             just_id=wanted.just_id,
+            size_bytes_max=limits.read_bytes_max,
         )
     )
     page = await _wire_claimed(claimed, just_id=wanted.just_id)

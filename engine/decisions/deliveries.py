@@ -19,7 +19,7 @@ from headgate.engine.commands import (
 from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import Decision, Decisions, in_parts
 from headgate.engine.decisions.group_reads import taken_over
-from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.entry import MIN_ID, EntryId, Fields
 from headgate.engine.limits import (
     AUTOCLAIM_MAX,
     AUTOCLAIM_SCAN_FACTOR,
@@ -41,7 +41,9 @@ from headgate.engine.requests.deliveries import (
     NackMode,
 )
 from headgate.engine.requests.entries import References
+from headgate.engine.room import ReadRoom
 from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.log import Log
 from headgate.engine.state.pending import PendingEntry
 
 
@@ -258,12 +260,27 @@ def _extend(
 
 def claim(keyspace: Keyspace, request: Claim, now_ms: int) -> Decision[Claimed]:
     """Decide to take over pending entries by id (XCLAIM)."""
-    part = partial(_claim, request)
+    part = partial(_claim, request, _ClaimRoom(request.size_bytes_max))
     return in_parts(keyspace, now_ms, request.ids, LOOKUPS_AT_ONCE_MAX, part, _claimed_too)
 
 
+class _ClaimRoom:
+    """What the entries may still take that a claim gets, over all its parts."""
+
+    def __init__(self, size_bytes_max: int | None) -> None:
+        self._room = ReadRoom(size_bytes_max)
+        self._is_untouched = True
+        self.is_over = False
+
+    def take(self, fields: Fields) -> bool:
+        """Take in the fields of the next entry; if there is no room, there is none from now on."""
+        self.is_over = self.is_over or not self._room.take(fields, is_first=self._is_untouched)
+        self._is_untouched = False
+        return not self.is_over
+
+
 def _claim(
-    request: Claim, keyspace: Keyspace, ids: Sequence[EntryId], now_ms: int
+    request: Claim, room: _ClaimRoom, keyspace: Keyspace, ids: Sequence[EntryId], now_ms: int
 ) -> Decision[Claimed]:
     stream, consumer = request.stream, request.consumer
     group = keyspace.group(stream, request.group)
@@ -275,30 +292,34 @@ def _claim(
     purged: dict[EntryId, None] = {}
     deliveries: list[Delivery] = []
     for entry_id in ids:
-        pending, entry = group.pel.by_id.get(entry_id), log.get(entry_id)
-        if entry is None:
+        if room.is_over:
+            break
+        pending = group.pel.by_id.get(entry_id)
+        is_again = entry_id in counts  # an id given twice: this command has just claimed it
+        if not log.has(entry_id):
             if pending is not None:
                 purged[entry_id] = None
-        elif entry_id in counts:  # an id given twice: this command has just claimed it
-            if now_ms - at_ms >= request.min_idle_ms:
-                count = counts.pop(entry_id)  # moves to the end of the order again
-                counts[entry_id] = count_set = _count_after_claim(
-                    count, request.retry_count, just_id=request.just_id
-                )
-                idle_ms = now_ms - at_ms
-                deliveries.append(Delivery(entry_id, entry.fields, idle_ms, count, None, count_set))
+            continue
+        if is_again:
+            is_claimable = now_ms - at_ms >= request.min_idle_ms
+        else:
+            is_claimable = _is_claimable(request, pending, steady_ms)
+        if not is_claimable:
+            continue
+        fields = None if request.just_id else _fields_of(log, entry_id)
+        if fields is not None and not room.take(fields):
+            break
+        if is_again:
+            idle_ms, before = now_ms - at_ms, counts.pop(entry_id)  # to the end of the order again
+            delivery = Delivery(entry_id, fields, idle_ms, before, None)
         elif pending is None:
-            if request.force:
-                counts[entry_id] = _count_after_claim(
-                    1, request.retry_count, just_id=request.just_id
-                )
-                deliveries.append(Delivery(entry_id, entry.fields, 0, 0, None, counts[entry_id]))
-        elif pending.is_claimable(steady_ms, request.min_idle_ms):
-            counts[entry_id] = count_set = _count_after_claim(
-                pending.delivery_count, request.retry_count, just_id=request.just_id
-            )
-            delivery = taken_over(group.pel, pending, entry.fields, consumer, steady_ms)
-            deliveries.append(delivery._replace(count_set=count_set))
+            before, delivery = 1, Delivery(entry_id, fields, 0, 0, None)
+        else:
+            before = pending.delivery_count
+            delivery = taken_over(group.pel, pending, fields, consumer, steady_ms)
+        count = _count_after_claim(before, request.retry_count, just_id=request.just_id)
+        counts[entry_id] = count
+        deliveries.append(delivery._replace(count_set=count))
     last_id = max(request.last_id, group.last_id)
     command = EntriesClaimed(
         stream, group.name, consumer, now_ms, at_ms, list(counts.items()), list(purged), last_id
@@ -306,11 +327,17 @@ def _claim(
     return Decision(Claimed(deliveries, list(purged), MIN_ID), [command])
 
 
+def _is_claimable(request: Claim, pending: PendingEntry | None, steady_ms: int) -> bool:
+    if pending is None:
+        return request.force
+    return pending.is_claimable(steady_ms, request.min_idle_ms)
+
+
 def autoclaim(keyspace: Keyspace, request: Autoclaim, now_ms: int) -> Decision[Claimed]:
     """Decide to take over idle entries in id order, a page at a time (XAUTOCLAIM).
 
-    A page has at most `AUTOCLAIM_MAX` entries, even if the request asks for more. The cursor in the
-    reply tells where to go on.
+    A page has at most `AUTOCLAIM_MAX` entries, even if the request asks for more, and ends before
+    one that exceeds its bytes. The cursor in the reply tells where to go on.
     """
     stream, consumer = request.stream, request.consumer
     group = keyspace.group(stream, request.group)
@@ -320,26 +347,37 @@ def autoclaim(keyspace: Keyspace, request: Autoclaim, now_ms: int) -> Decision[C
     counts: list[tuple[EntryId, int]] = []
     purged: list[EntryId] = []
     deliveries: list[Delivery] = []
+    room = _ClaimRoom(request.size_bytes_max)
     scan = group.pel.walk(request.start)
     limit = min(request.limit, AUTOCLAIM_MAX)
-    for _ in range(min(limit * AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX)):
+    scan_max = min(limit * AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX)
+    following: PendingEntry | None = None
+    for looked_at, pending in enumerate(scan):
+        following = pending
         # Redis: ids without a stream entry count towards the page as well.
-        if len(deliveries) + len(purged) == limit or (pending := next(scan, None)) is None:
+        if looked_at == scan_max or len(deliveries) + len(purged) == limit:
             break
-        entry = log.get(pending.id)
-        if entry is None:
+        if not log.has(pending.id):
             purged.append(pending.id)
         elif pending.is_claimable(steady_ms, request.min_idle_ms):
+            fields = None if request.just_id else _fields_of(log, pending.id)
+            if fields is not None and not room.take(fields):
+                break
             count = _count_after_claim(pending.delivery_count, None, just_id=request.just_id)
             counts.append((pending.id, count))
-            delivery = taken_over(group.pel, pending, entry.fields, consumer, steady_ms)
+            delivery = taken_over(group.pel, pending, fields, consumer, steady_ms)
             deliveries.append(delivery._replace(count_set=count))
-    following = next(scan, None)
+        following = None
     command = EntriesClaimed(
         stream, group.name, consumer, now_ms, now_ms, counts, purged, group.last_id
     )
     next_start = MIN_ID if following is None else following.id
     return Decision(Claimed(deliveries, purged, next_start), [command])
+
+
+def _fields_of(log: Log, entry_id: EntryId) -> Fields | None:
+    entry = log.get(entry_id)
+    return None if entry is None else entry.fields
 
 
 def _fence(

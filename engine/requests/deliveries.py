@@ -167,7 +167,8 @@ class Extend(Request[list[Outcome]], frozen=True):
 class Claim(Request[Claimed], frozen=True):
     """Take over pending entries by id (XCLAIM).
 
-    Entries that are not idle for long enough are left out.
+    Entries that are not idle for long enough are left out. The claim ends before the first entry
+    that exceeds `size_bytes_max`: it and all after it stay as they are.
 
     Raises:
         LimitReached: the group would get one consumer too many.
@@ -184,13 +185,14 @@ class Claim(Request[Claimed], frozen=True):
     force: bool = False  # also take entries of the stream that are not pending
     just_id: bool = False  # do not count this as a delivery
     last_id: EntryId = MIN_ID  # raise the group's position to this
+    size_bytes_max: int | None = None  # names and values; the first entry always fits
 
 
 class Autoclaim(Request[Claimed], frozen=True):
     """Take over idle entries in id order, a page at a time (XAUTOCLAIM).
 
     Entries that were delivered too often for the policy become dead letters instead, unless
-    `by_policy` is false.
+    `by_policy` is false. A page ends before the first entry that exceeds `size_bytes_max`.
 
     Raises:
         LimitReached: the group would get one consumer too many.
@@ -204,6 +206,7 @@ class Autoclaim(Request[Claimed], frozen=True):
     limit: int = 100
     just_id: bool = False
     by_policy: bool = True
+    size_bytes_max: int | None = None  # names and values; the first entry always fits
 
 
 class ListPending(Request[list[PendingItem]], frozen=True):

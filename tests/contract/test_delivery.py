@@ -121,6 +121,27 @@ async def test_idle_entries_are_claimed_a_page_at_a_time(backend: Backend) -> No
     assert ([delivery.id.ms for delivery in second.deliveries], second.next_start) == ([3], MIN_ID)
 
 
+async def test_a_claim_ends_before_what_is_too_much(backend: Backend) -> None:
+    await filled(backend, 1, 2, 3)  # of two bytes each
+    await backend.perform(take(ANA))
+    for size_bytes_max, claimed in [(0, [1]), (3, [1]), (4, [1, 2]), (6, [1, 2, 3])]:
+        request = Claim(S, G, BEN, ids(1, 2, 3), 0, size_bytes_max=size_bytes_max)
+        deliveries = (await backend.perform(request)).deliveries
+        assert [delivery.id.ms for delivery in deliveries] == claimed
+        assert await held(backend, BEN) == dict.fromkeys(claimed, BEN)
+    request = Claim(S, G, ANA, ids(1, 2, 3), 0, just_id=True, size_bytes_max=0)
+    assert len((await backend.perform(request)).deliveries) == 3
+
+
+async def test_a_page_of_claims_ends_before_what_is_too_much(backend: Backend) -> None:
+    await filled(backend, 1, 2, 3)
+    await backend.perform(take(ANA))
+    page = await backend.perform(Autoclaim(S, G, BEN, 0, size_bytes_max=3))
+    assert ([each.id.ms for each in page.deliveries], page.next_start) == ([1], entry_id(2))
+    page = await backend.perform(Autoclaim(S, G, BEN, 0, page.next_start, size_bytes_max=4))
+    assert ([each.id.ms for each in page.deliveries], page.next_start) == ([2, 3], MIN_ID)
+
+
 async def test_what_is_gone_from_the_stream_leaves_the_pending_ones_when_claimed(
     backend: Backend,
 ) -> None:

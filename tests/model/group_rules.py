@@ -348,6 +348,7 @@ class GroupRules(Machine):
             force=st.booleans(),
             just_id=st.booleans(),
             last_id=st.just(MIN_ID),
+            size_bytes_max=sizes,
         ),
         last_id=st.one_of(st.none(), st.none(), picks),
     )
@@ -370,6 +371,7 @@ class GroupRules(Machine):
         start=st.one_of(st.just(MIN_ID), picks),
         limit=st.sampled_from([1, 2, 100]),
         just_id=st.booleans(),
+        size_bytes_max=sizes,
     )
     def autoclaim(
         self,
@@ -380,6 +382,7 @@ class GroupRules(Machine):
         start: Pick | EntryId,
         limit: int,
         just_id: bool,
+        size_bytes_max: int | None,
     ) -> None:
         begin = self.pick(stream, start)
         self.both(
@@ -392,6 +395,7 @@ class GroupRules(Machine):
                     start=begin,
                     limit=limit,
                     just_id=just_id,
+                    size_bytes_max=size_bytes_max,
                 )
             ),
             lambda: self.reference.autoclaim(
@@ -402,6 +406,7 @@ class GroupRules(Machine):
                 start=begin,
                 limit=limit,
                 just_id=just_id,
+                size_bytes_max=size_bytes_max,
                 now_ms=self.clock.now_ms,
             ),
         )

@@ -253,7 +253,7 @@ class Reference(RefKeyspace):
                 continue
             if pending.turn > group.turns_before:  # this very read has delivered it
                 continue
-            if len(taken) == room or is_too_much(request, taken, entry.fields):
+            if len(taken) == room or is_too_much(request.size_bytes_max, taken, entry.fields):
                 break
             taken.append(before(pending, entry.fields, request.consumer, now_ms))
             group.stamp(pending, request.consumer, now_ms, min(pending.count + 1, COUNT_MAX))
@@ -276,7 +276,7 @@ class Reference(RefKeyspace):
         for held_entry in [entry for entry in mine if entry.id > after][:room]:
             entry = stream.get(held_entry.id)
             fields = None if entry is None else entry.fields
-            if is_too_much(request, deliveries, fields):
+            if is_too_much(request.size_bytes_max, deliveries, fields):
                 break
             deliveries.append(before(held_entry, fields, request.consumer, now_ms))
             if entry is not None:
@@ -512,13 +512,17 @@ class Reference(RefKeyspace):
             if entry is None:
                 purged += [entry_id] if ref_group.drop(entry_id) else []
                 continue
+            fields = None if request.just_id else entry.fields
             if item is None and request.force:
-                deliveries.append(Delivery(entry_id, entry.fields, 0, 0, None))
+                delivery = Delivery(entry_id, fields, 0, 0, None)
                 item = Pending(entry_id, count=1)
             elif item is not None and is_idle(item, request.min_idle_ms, now_ms):
-                deliveries.append(before(item, entry.fields, consumer, now_ms))
+                delivery = before(item, fields, consumer, now_ms)
             else:
                 continue
+            if is_too_much(request.size_bytes_max, deliveries, fields):
+                break
+            deliveries.append(delivery)
             count = request.retry_count
             if count is None:
                 count = claim_count(item, just_id=request.just_id)
@@ -538,6 +542,7 @@ class Reference(RefKeyspace):
         start: EntryId,
         limit: int,
         just_id: bool,
+        size_bytes_max: int | None,
         now_ms: int,
     ) -> Claimed:
         self._group(name, group)
@@ -556,7 +561,10 @@ class Reference(RefKeyspace):
                 ref_group.drop(delivery.id)
                 purged.append(delivery.id)
             elif is_idle(delivery, min_idle_ms, now_ms):
-                deliveries.append(before(delivery, entry.fields, consumer, now_ms))
+                fields = None if just_id else entry.fields
+                if is_too_much(size_bytes_max, deliveries, fields):
+                    return Claimed(deliveries, purged, delivery.id)
+                deliveries.append(before(delivery, fields, consumer, now_ms))
                 count = claim_count(delivery, just_id=just_id)
                 deliveries[-1] = deliveries[-1]._replace(count_set=count)
                 ref_group.stamp(delivery, consumer, now_ms, count)
@@ -675,11 +683,13 @@ def size_of(deliveries: Sequence[Delivery]) -> int:
     return sum(len(text) for delivery in deliveries for text in delivery.fields or ())
 
 
-def is_too_much(request: ReadGroup, delivered: Sequence[Delivery], fields: Fields | None) -> bool:
+def is_too_much(
+    size_bytes_max: int | None, delivered: Sequence[Delivery], fields: Fields | None
+) -> bool:
     """Tell whether one more entry passes the bound in bytes (ours)."""
-    if request.size_bytes_max is None or not delivered or fields is None:
+    if size_bytes_max is None or not delivered or fields is None:
         return False
-    return size_of(delivered) + sum(map(len, fields)) > request.size_bytes_max
+    return size_of(delivered) + sum(map(len, fields)) > size_bytes_max
 
 
 def within(new: list[Entry], request: ReadGroup, taken: Sequence[Delivery]) -> list[Entry]:

@@ -304,6 +304,7 @@ class History:
             force=self._random.random() < 0.2,
             just_id=self._random.random() < 0.2,
             last_id=choice([MIN_ID, MIN_ID, MIN_ID, EntryId(4, 0)]),
+            size_bytes_max=choice([None, None, 1, 20, 60]),
         )
 
     async def _autoclaim(self) -> Request[Any]:
@@ -315,6 +316,7 @@ class History:
             limit=self._random.choice([1, 2, 100]),
             just_id=self._random.random() < 0.2,
             by_policy=self._random.random() < 0.8,
+            size_bytes_max=self._random.choice([None, None, 1, 20, 60]),
         )
 
     async def _list(self) -> Request[Any]:

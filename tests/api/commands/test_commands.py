@@ -213,6 +213,19 @@ async def test_a_pipeline_ends_once_its_replies_are_too_large() -> None:
     assert "too large together" in results[2]["error"]
 
 
+async def test_claims_keep_within_the_bounds_of_a_reply() -> None:
+    async with running(Settings(read_bytes_max=1024)) as live:
+        ids = await live.append("s", *["x" * 600] * 3)
+        await run(live, "XGROUP", "CREATE", "s", "g", "0")
+        for _ in ids:
+            await run(live, "XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">")
+        claimed = await run(live, "XCLAIM", "s", "g", "b", "0", *ids)
+        cursor, page, _ = await run(live, "XAUTOCLAIM", "s", "g", "b", "0", "0")
+        held = await run(live, "XPENDING", "s", "g", "-", "+", "9", "b")
+    assert [entry_id for entry_id, _ in claimed] == [entry_id for entry_id, _ in page] == ids[:1]
+    assert (cursor, [entry_id for entry_id, *_ in held]) == (ids[1], ids[:1])
+
+
 async def test_the_commands_of_a_transaction_share_its_bounds() -> None:
     async with running(Settings(read_entries_max=100)) as live:
         await live.append("s", *("x" * 60))

@@ -1,11 +1,13 @@
 """Deliveries: read as a group, acknowledge, give back, claim, and see what is pending."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.api.conftest import Live, refusal_of
+from headgate.app.settings import Settings
+from tests.api.conftest import Live, refusal_of, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -395,6 +397,20 @@ async def test_a_claim_clears_away_what_is_gone_from_the_stream(shared: Live) ->
     assert (claimed["ids"], claimed["deleted_ids"]) == (["2-0"], ["1-0"])
     assert [entry["id"] for entry in claimed["entries"]] == ["2-0"]
     assert [entry[0] for entry in await pending(shared)] == ["2-0"]
+
+
+async def test_a_claim_has_no_more_than_an_answer_may_have(tmp_path: Path) -> None:
+    async with running(Settings(data_dir=tmp_path, read_bytes_max=65_536)) as live:
+        await live.create_group("orders", "billing")
+        ids = await live.append("orders", *["v" * 30_000] * 3)
+        for _ in ids:
+            await read(live, "crashed")
+        claimed = await claim(live, "rescuer", ids)
+        page = await autoclaim(live, "rescuer")
+        held = await pending(live, consumer="rescuer")
+
+    assert claimed["ids"] == page["ids"] == [entry_id for entry_id, *_ in held] == ids[:2]
+    assert page["next"] == ids[2]
 
 
 # Autoclaim

@@ -228,14 +228,37 @@ do
     return row.idle >= idle_ms
   end
 
+  -- What the entries may take that a claim gets: a function that takes their fields in, and tells
+  -- whether they have room.
+  -- bytes, parts: of names and values, and how many of them; '' is without bound.
+  -- is_first: whether the next fields are the first, which have room whatever their size is.
+  local function room_of(bytes, parts, is_first)
+    bytes, parts = tonumber(bytes), tonumber(parts)
+    return function(fields)
+      if not bytes then
+        return true
+      end
+      local size = 0
+      for _, part in ipairs(fields) do
+        size = size + #part
+      end
+      if not is_first and (size > bytes or #fields > parts) then
+        return false
+      end
+      is_first, bytes, parts = false, bytes - size, parts - #fields
+      return true
+    end
+  end
+
   -- Take entries over by id. Arguments: the group, the consumer, how many consumers there may be,
   -- the least idle time, the delivery time to set ('IDLE' or 'TIME' and ms, or '' and ''), the
   -- delivery count to set ('' is one more), whether entries that are not pending are taken, whether
-  -- this is no delivery, the id to which the group is raised, ids.
-  -- Reply: deliveries, and ids that are gone from the stream.
+  -- this is no delivery, the id to which the group is raised, the bytes of names and values and how
+  -- many of them ('' and '' are without bound), whether the first entry has room in any case, ids.
+  -- Reply: deliveries, ids that are gone from the stream, and whether an entry had no room.
   operations.claim = function(call)
-    local group, consumer, consumers_max, idle_ms, clock, ms, count, forces, just_id, last_id =
-      unpack(call.args)
+    local group, consumer, consumers_max, idle_ms, clock, ms, count, forces, just_id, last_id,
+      bytes, parts, is_first = unpack(call.args)
     local info = groups.info(call, group)
     if not info then
       return fault('GroupNotFound', redis.call('EXISTS', call.key))
@@ -247,6 +270,7 @@ do
     idle_ms = tonumber(idle_ms)
     local at = clock ~= '' and { clock, ms } or nil
     local taken, deliveries, gone = claims.by(consumer), {}, {}
+    local has_room, is_over = room_of(bytes, parts, is_first == '1'), 0
 
     local function count_after(before)
       if count ~= '' then
@@ -255,10 +279,24 @@ do
       return just_id == '1' and before or pending.one_more(before)
     end
 
-    for index = 11, #call.args do
+    -- Take an entry over. Reply: whether it has room.
+    local function take(row, fields, before)
+      if just_id ~= '1' and not has_room(fields) then
+        return false
+      end
+      local after = count_after(before)
+      pending.assign(call, group, consumer, row, after, at)
+      claims.note(taken, row)
+      deliveries[#deliveries + 1] =
+        pending.delivery(call, group, row, just_id ~= '1' and fields, consumer, after)
+      return true
+    end
+
+    for index = 14, #call.args do
       local id = call.args[index]
       local row = pending.row(call, group, id)
       local entry = redis.call('XRANGE', call.key, id, id)[1]
+      local had_room = true
       if not entry then
         if row then
           pending.settle(call, group, { id })
@@ -266,18 +304,14 @@ do
         end
       elseif not row then
         if forces == '1' then
-          local new = { id = id, idle = 0, count = '0' }
-          local after = count_after('1')
-          pending.assign(call, group, consumer, new, after, at)
-          deliveries[#deliveries + 1] =
-          pending.delivery(call, group, new, entry[2], consumer, after)
+          had_room = take({ id = id, idle = 0, count = '0' }, entry[2], '1')
         end
       elseif is_claimable(call, group, row, idle_ms) then
-        local after = count_after(row.count)
-        pending.assign(call, group, consumer, row, after, at)
-        claims.note(taken, row)
-        deliveries[#deliveries + 1] =
-          pending.delivery(call, group, row, entry[2], consumer, after)
+        had_room = take(row, entry[2], row.count)
+      end
+      if not had_room then
+        is_over = 1
+        break
       end
     end
     claims.write(call, group, taken)
@@ -290,17 +324,18 @@ do
       -- An id that is never pending: this only raises the position.
       redis.call('XCLAIM', call.key, group, consumer, 0, MIN_ID, 'JUSTID', 'LASTID', last_id)
     end
-    return { deliveries, gone }
+    return { deliveries, gone, is_over }
   end
 
   -- Take over idle entries in order of their ids. Arguments: the names of stream and group, the
   -- consumer, how many consumers there may be, the least idle time, the id to start from, how many
-  -- entries to take and to look at, whether this is no delivery, whether the policy is followed.
+  -- entries to take and to look at, whether this is no delivery, whether the policy is followed,
+  -- the bytes of names and values and how many of them ('' and '' are without bound).
   -- Reply: deliveries, ids that are gone from the stream, the id to go on from, how many dead
   -- letters wait to be relayed.
   operations.autoclaim = function(call)
     local stream, group, consumer, consumers_max, idle_ms, start, limit, looked_at_max, just_id,
-      by_policy = unpack(call.args)
+      by_policy, bytes, parts = unpack(call.args)
     local info = groups.info(call, group)
     if not info then
       return fault('GroupNotFound', redis.call('EXISTS', call.key))
@@ -316,6 +351,7 @@ do
     end
     redis.call('XGROUP', 'CREATECONSUMER', call.key, group, consumer)
     local taken, deliveries, gone = claims.by(consumer), {}, {}
+    local has_room = room_of(bytes, parts, true)
     local rows = pending.rows(call, group, start, '+', looked_at_max + 1)
     local next_start = MIN_ID
     for at, row in ipairs(rows) do
@@ -327,11 +363,15 @@ do
       if not entry then
         gone[#gone + 1] = row.id
       elseif is_claimable(call, group, row, idle_ms) then
+        if just_id ~= '1' and not has_room(entry[2]) then
+          next_start = row.id
+          break
+        end
         local after = just_id == '1' and row.count or pending.one_more(row.count)
         pending.assign(call, group, consumer, row, after)
         claims.note(taken, row)
         deliveries[#deliveries + 1] =
-          pending.delivery(call, group, row, entry[2], consumer, after)
+          pending.delivery(call, group, row, just_id ~= '1' and entry[2], consumer, after)
       end
     end
     pending.settle(call, group, gone)

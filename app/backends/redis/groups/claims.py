@@ -12,6 +12,7 @@ from headgate.engine.entry import MIN_ID
 from headgate.engine.limits import AUTOCLAIM_MAX, AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX
 from headgate.engine.replies import Claimed
 from headgate.engine.requests.deliveries import Autoclaim, Claim
+from headgate.engine.room import ReadRoom
 
 _CLAIMED_AT_ONCE_MAX = 200
 """Entries that one call claims. Each one takes about 10 µs."""
@@ -26,21 +27,32 @@ async def claim(client: Client, request: Claim) -> Claimed:
     elif request.idle_ms is not None:
         clock = "IDLE", request.idle_ms
     count = "" if request.retry_count is None else request.retry_count
-    claimed = Claimed([], [], MIN_ID)
+    claimed, room = Claimed([], [], MIN_ID), ReadRoom(request.size_bytes_max)
     ids = [str(each) for each in request.ids]
     for at in range(0, max(len(ids), 1), _CLAIMED_AT_ONCE_MAX):
-        deliveries, gone = await client.call(
+        rows, gone, is_over = await client.call(
             Effect.FREE,
             b"claim",
             stream,
             *(group, request.consumer, client.options.keyspace.consumers_max),
             *(request.min_idle_ms, *clock, count),
             *(int(request.force), int(request.just_id), str(request.last_id)),
+            *(*_words(room), int(not claimed.deliveries)),
             *ids[at : at + _CLAIMED_AT_ONCE_MAX],
         )
-        claimed.deliveries.extend(read_deliveries(deliveries, by_id=True))
+        deliveries = read_deliveries(rows, by_id=True)
+        for delivery in deliveries:
+            room.take(delivery.fields or (), is_first=True)
+        claimed.deliveries.extend(deliveries)
         claimed.deleted_ids.extend(map(read_id, gone))
+        if is_over:
+            break
     return claimed
+
+
+def _words(room: ReadRoom) -> tuple[int | str, int | str]:
+    """Return what is left as a function takes it: bytes, and names and values."""
+    return ("", "") if room.bytes_left is None else (room.bytes_left, room.parts_left)
 
 
 async def autoclaim(client: Client, request: Autoclaim) -> Claimed:
@@ -54,7 +66,7 @@ async def autoclaim(client: Client, request: Autoclaim) -> Claimed:
         *(stream, group, request.consumer, client.options.keyspace.consumers_max),
         *(request.min_idle_ms, str(request.start), limit),
         min(limit * AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX),
-        *(int(request.just_id), int(request.by_policy)),
+        *(int(request.just_id), int(request.by_policy), *_words(ReadRoom(request.size_bytes_max))),
     )
     if dead_letter_count:
         await relay_now(client, stream)
