@@ -131,15 +131,15 @@ async def test_an_entry_with_no_room_for_its_origin_holds_up_no_other(engine: Dr
 async def test_large_dead_letters_come_back_some_at_a_time(engine: Driver) -> None:
     await under(engine, GroupPolicy(max_deliveries=1, dead_letter_stream=D))
     fields = Origin(S, b"7-0", G, b"1", b"fatal").behind((b"f", b"v") * 40_000)
-    letters = [entry_id(number) for number in (1, 2, 3)]
-    await engine.perform(Add(D, [Draft(each, fields) for each in letters]))
-    for request in (Redrive(S, G), Redrive(S, G, [*letters, entry_id(9)])):
+    dead_letters = [entry_id(number) for number in (1, 2, 3)]
+    await engine.perform(Add(D, [Draft(each, fields) for each in dead_letters]))
+    for request in (Redrive(S, G), Redrive(S, G, [*dead_letters, entry_id(9)])):
         part = policies.redrive(engine.keyspace, request, engine.clock.now_ms)
         counts = [len(part.reply)]
         while part.next_part is not None:
             part = part.next_part(engine.keyspace, engine.clock.now_ms)
             counts.append(len(part.reply))
-        assert [redriven.id for redriven in part.reply] == letters
+        assert [redriven.id for redriven in part.reply] == dead_letters
         assert counts[:3] == [1, 2, 3]
 
 
