@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headgate.engine.entry import Entry, EntryId, Fields
+from headgate.engine.entry import Entry, EntryId, Fields, size_of
 from headgate.engine.limits import READ_PARTS_MAX
 from headgate.engine.replies import Delivery
 from headgate.engine.requests.entries import Budget
@@ -43,7 +43,7 @@ class ReadRoom:
 
         Tells whether it was taken in.
         """
-        return self.take_all(sum(map(len, fields)), len(fields), is_first=is_first)
+        return self.take_all(size_of(fields), len(fields), is_first=is_first)
 
     def take_all(self, size_bytes: int, count: int, *, is_first: bool = False) -> bool:
         """Take in so many names and values, of that size together, if there is room for them."""
@@ -111,7 +111,7 @@ class ReplyRoom:
                     numbers = (entry.idle_ms, entry.delivered_before)
                 self._bytes_left -= _reply_bytes(entry.id, entry.fields, numbers)
             else:
-                self._bytes_left -= sum(map(len, fields))
+                self._bytes_left -= size_of(fields)
             left = 0 if self._bytes_left <= 0 or self._parts_left <= 0 else left - 1
             taken += 1
         self._is_first = self._is_first and not taken

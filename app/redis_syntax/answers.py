@@ -91,7 +91,8 @@ class Answers:
 
 
 def _is_array(reply: Reply) -> TypeGuard[Sequence[Reply]]:
-    return isinstance(reply, Sequence) and not isinstance(reply, bytes | str)
+    # Most items are strings, and it takes longer to tell that something is a sequence.
+    return not isinstance(reply, bytes | str) and isinstance(reply, Sequence)
 
 
 def _is_small(reply: Sequence[Reply]) -> bool:
@@ -100,7 +101,7 @@ def _is_small(reply: Sequence[Reply]) -> bool:
     for item in reply if items <= _ITEMS_AT_ONCE else ():
         if _is_array(item):
             items += len(item)
-            if any(map(_is_array, item)):
+            if items > _ITEMS_AT_ONCE or any(map(_is_array, item)):
                 return False
     return items <= _ITEMS_AT_ONCE
 

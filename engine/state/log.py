@@ -16,7 +16,7 @@ from itertools import accumulate, chain, islice
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
-from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, sizes_of
+from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, size_of, sizes_of
 from headgate.engine.limits import (
     CHUNK_PARTS_MIN,
     CUT_CHUNKS_MAX,
@@ -532,7 +532,7 @@ def _sizes_in_chunk(entries: Sequence[E]) -> list[int]:
     """
     many = [entry.fields for entry in entries]
     # To add up the lengths of one entry does not copy it, as it may be large.
-    sizes = [sum(map(len, many[0]))] if len(many) == 1 else sizes_of(many)
+    sizes = [size_of(many[0])] if len(many) == 1 else sizes_of(many)
     if max(map(len, many), default=0) <= CHUNK_PARTS_MIN:
         return sizes
     return [max(size, len(fields) // 2) for size, fields in zip(sizes, many, strict=True)]

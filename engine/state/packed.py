@@ -13,7 +13,7 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import NamedTuple, overload
 
-from headgate.engine.entry import Draft, Entry, EntryId, PartialId, check_fields
+from headgate.engine.entry import Draft, Entry, EntryId, PartialId, check_fields, size_of
 from headgate.engine.errors import IdNotGreater
 from headgate.engine.limits import (
     PACKED_AT_ONCE_MAX,
@@ -97,7 +97,7 @@ def _parts(drafts: Sequence[Draft]) -> Iterator[Sequence[Draft]]:
     """Yield neighbours that can be packed in one turn."""
     low, size_bytes, parts = 0, 0, 0
     for at, draft in enumerate(drafts):
-        size_bytes += sum(map(len, draft.fields))
+        size_bytes += size_of(draft.fields)
         parts += len(draft.fields)
         is_large = size_bytes >= PACKED_BYTES_MIN or parts >= PACKED_PARTS_MIN
         if at + 1 - low == PACKED_AT_ONCE_MAX or is_large:

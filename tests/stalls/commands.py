@@ -13,6 +13,8 @@ from tests.stalls.keyspace import (
     HALF,
     HOLDER,
     WIDE,
+    WIDEST,
+    WIDEST_COUNT,
     Size,
     entry_id,
     stream_name,
@@ -101,6 +103,8 @@ READING: list[Case] = [
     command(f"XRANGE {WIDE} - + COUNT 400"),
     command(f"XREAD STREAMS {BIG} 0"),
     command(f"XREAD STREAMS {WIDE} 0"),
+    command(f"XREAD STREAMS {WIDEST} 0"),
+    command(f"XRANGE {WIDEST} - + COUNT 1"),
     long_command(
         "XREAD of many streams",
         lambda size: ["XREAD", *_keys_and("0", size)],
@@ -167,6 +171,12 @@ CHANGING: list[Case] = [
     command(f"XAUTOCLAIM {BIG} {GROUP} {HOLDER} 1000000000 0 COUNT 1000000"),
     command(f"XAUTOCLAIM {BIG} {GROUP} {HOLDER} 0 0 COUNT 1000000 JUSTID"),
     command(f"XAUTOCLAIM {BIG} {GROUP} other 0 0 COUNT 1000000"),
+    long_command(
+        "XCLAIM of the widest",
+        lambda _: ["XCLAIM", WIDEST, WIDEST, "other", "0", *map(entry_id, range(WIDEST_COUNT))],
+    ),
+    command(f"XAUTOCLAIM {WIDEST} {WIDEST} other 0 0"),
+    command(f"XREADGROUP GROUP {WIDEST} {HOLDER} STREAMS {WIDEST} 0"),
     command(f"XREADGROUP GROUP {GROUP} {HOLDER} STREAMS {BIG} 0"),
     command(f"XREADGROUP GROUP {GROUP} {HOLDER} COUNT 10 CLAIM 1000000000 STREAMS {BIG} >"),
 ]
@@ -192,5 +202,11 @@ DESTRUCTIVE: list[Case] = [
         _raise_last_id,
         is_destructive=True,
     ),
+    long_command(
+        "XDEL of the widest",
+        lambda _: ["XDEL", WIDEST, *map(entry_id, range(WIDEST_COUNT))],
+        is_destructive=True,
+    ),
+    command(f"XTRIM {WIDEST} MAXLEN = 1 DELREF", is_destructive=True),
     long_command("DEL of many keys", lambda size: ["DEL", *_names(size)], is_destructive=True),
 ]

@@ -1,8 +1,9 @@
 """Keyspace: what the largest requests are sent to, written as a snapshot that gateways start from.
 
 A stream with all entries, half of them pending with one consumer; a group with many consumers, each
-with an entry pending; a stream with many groups; one whose entries have many fields; and many
-streams with one entry each. Run as a program, as its memory is not needed any more then.
+with an entry pending; a stream with many groups; one whose entries have many fields, and one whose
+entries have as many as there may be; and many streams with one entry each. Run as a program, as its
+memory is not needed any more then.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.limits import ENTRY_FIELDS_MAX
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
@@ -37,9 +39,15 @@ GROUPED = "grouped"
 WIDE = "wide"
 """A stream whose entries have many fields, with a group of the same name that has read nothing."""
 
+WIDEST = "widest"
+"""A stream whose entries have as many fields as one may have, and still become a dead letter. All
+names and values are empty. They are pending with the holder, in a group of the same name."""
+
 FIRST_MS = 1_700_000_000_000
 _BATCH = 10_000
 _WIDE_FIELDS = 125
+_WIDEST_FIELDS = ENTRY_FIELDS_MAX - 6
+WIDEST_COUNT = 50
 
 
 class Size(NamedTuple):
@@ -106,6 +114,13 @@ async def fill(engine: Engine, size: Size) -> None:
         count = min(_BATCH // 10, size.many - start)
         await engine.perform(Add(WIDE.encode(), [Draft(None, fields)] * count))
     await engine.perform(CreateGroup(WIDE.encode(), WIDE.encode(), GroupStart(MIN_ID)))
+    for number in range(WIDEST_COUNT):
+        widest = Draft(EntryId(FIRST_MS + number, 0), (b"", b"") * _WIDEST_FIELDS)
+        await engine.perform(Add(WIDEST.encode(), [widest]))
+    await engine.perform(CreateGroup(WIDEST.encode(), WIDEST.encode(), GroupStart(MIN_ID)))
+    await engine.perform(
+        ReadGroup(WIDEST.encode(), HOLDER.encode(), [GroupCursor(WIDEST.encode())])
+    )
     for number in range(size.streams):
         await engine.perform(Add(stream_name(number).encode(), [_draft(FIRST_MS)]))
 

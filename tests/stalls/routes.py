@@ -20,6 +20,8 @@ from tests.stalls.keyspace import (
     GROUPED,
     HOLDER,
     WIDE,
+    WIDEST,
+    WIDEST_COUNT,
     Size,
     entry_id,
     stream_name,
@@ -32,6 +34,7 @@ BODY_BYTES = 15 * 10**6
 _CHUNK_ROWS = 100_000
 _STREAM = f"/v1/streams/{BIG}"
 _GROUP = f"{_STREAM}/groups/{GROUP}"
+_WIDEST = f"/v1/streams/{WIDEST}/groups/{WIDEST}"
 _BATCH = "/v1/streams/batches/entries/batch"
 _WRITER = "/v1/bulk/writers/writer"
 
@@ -99,6 +102,22 @@ async def _make_dead_letters(target: Target) -> None:
     await target.client.ask("POST", f"{_GROUP}/nack", json.dumps({"ids": ids}).encode())
 
 
+async def _govern_the_widest(target: Target) -> None:
+    policy = {"max_deliveries": 1, "dead_letter_stream": "dead"}
+    body = json.dumps({"policy": policy}).encode()
+    answer = await target.client.ask("PATCH", _WIDEST, body)
+    assert answer.status == 200, answer
+
+
+async def _make_the_widest_dead_letters(target: Target) -> None:
+    await _govern_the_widest(target)
+    await target.client.ask("POST", f"{_WIDEST}/nack", json.dumps(_fail_the_widest()).encode())
+
+
+def _fail_the_widest() -> dict[str, Any]:
+    return {"ids": [entry_id(number) for number in range(WIDEST_COUNT)], "mode": "fatal"}
+
+
 async def _stage(target: Target) -> None:
     """Stage a batch of many rows."""
     body = _rows([{"fields": {"v": "1"}}] * min(_CHUNK_ROWS, target.size.staged))
@@ -152,6 +171,7 @@ READING: list[Case] = [
         headers={"Accept": NDJSON},
     ),
     request("readEntries", "GET", f"/v1/streams/{WIDE}/entries?limit=10000", name="wide"),
+    request("readEntries", "GET", f"/v1/streams/{WIDEST}/entries?limit=10000", name="widest"),
     request(
         "readEntries",
         "GET",
@@ -345,6 +365,24 @@ DESTRUCTIVE: list[Case] = [
         f"{_GROUP}/dead-letters/redrive",
         lambda _: {"limit": 10_000},
         prepare=_make_dead_letters,
+        is_destructive=True,
+    ),
+    request(
+        "nackEntries",
+        "POST",
+        f"{_WIDEST}/nack",
+        lambda _: _fail_the_widest(),
+        name="the widest become dead letters",
+        prepare=_govern_the_widest,
+        is_destructive=True,
+    ),
+    request(
+        "redriveDeadLetters",
+        "POST",
+        f"{_WIDEST}/dead-letters/redrive",
+        lambda _: {"limit": 10_000},
+        name="the widest",
+        prepare=_make_the_widest_dead_letters,
         is_destructive=True,
     ),
     request(

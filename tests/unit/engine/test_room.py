@@ -20,14 +20,14 @@ from headgate.engine.room import ReplyRoom
 from tests.unit.driver import Driver, G, S, deliveries, entry_id
 
 COUNT = 10
-AT_ONCE = 2
+AT_ONCE = 5
 WIDE = (b"f", b"") * (READ_PARTS_MAX // AT_ONCE // 2)
 LARGE = 2**24
 
 
 @pytest.fixture
 async def engine() -> Driver:
-    """Return an engine with entries of which two have as many names and values as one read."""
+    """Return an engine with entries of which five have as many names and values as one read."""
     engine = Driver()
     for number in range(1, COUNT + 1):
         await engine.perform(Add(S, [Draft(entry_id(number), WIDE)]))
@@ -40,8 +40,8 @@ async def test_a_range_has_so_many_names_and_values(engine: Driver) -> None:
     down = await engine.perform(Range(S, reverse=True, size_bytes_max=LARGE))
     everything = await engine.perform(Range(S))
 
-    assert [entry.id.ms for entry in up] == [1, 2]
-    assert [entry.id.ms for entry in down] == [10, 9]
+    assert [entry.id.ms for entry in up] == [1, 2, 3, 4, 5]
+    assert [entry.id.ms for entry in down] == [10, 9, 8, 7, 6]
     assert len(everything) == COUNT
 
 
@@ -52,19 +52,18 @@ async def test_a_group_read_has_so_many_names_and_values(engine: Driver) -> None
     history = await engine.perform(replace(request, cursors=[GroupCursor(S, MIN_ID)]))
     claimed = await engine.perform(replace(request, consumer=b"b", claim_idle_ms=0))
 
-    assert [[entry.id.ms for entry in entries] for entries in new] == [[1, 2], [3, 4]]
-    assert [delivery.id.ms for delivery in deliveries(history)] == [1, 2]
-    assert [delivery.id.ms for delivery in deliveries(claimed)] == [
-        3,
-        4,
-    ]  # they were idle for longer
+    first, second = [1, 2, 3, 4, 5], [6, 7, 8, 9, 10]
+    assert [[entry.id.ms for entry in entries] for entries in new] == [first, second]
+    assert [delivery.id.ms for delivery in deliveries(history)] == first
+    # The others were idle for longer.
+    assert [delivery.id.ms for delivery in deliveries(claimed)] == second
 
 
 async def test_commands_have_replies_of_so_many_names_and_values(engine: Driver) -> None:
     runner = CommandRunner(engine, Bounds(10_000, LARGE))
 
     reply: Any = await runner.run(b"XREAD STREAMS s 0".split())
-    ranged: Any = await runner.run(b"XRANGE s - + COUNT 2".split())
+    ranged: Any = await runner.run(b"XRANGE s - + COUNT 5".split())
 
     assert [len(entries) for _, entries in reply] == [AT_ONCE] == [len(ranged)]
     with pytest.raises(StreamError, match=f"{READ_PARTS_MAX} names and values"):
@@ -90,8 +89,8 @@ async def test_each_stream_of_a_read_has_its_share_and_the_first_entry_of_all_co
 
 
 async def test_each_stream_of_a_read_has_its_share_of_names_and_values(engine: Driver) -> None:
-    assert await counts(engine, LARGE, S, S) == [1, 1]
-    assert await counts(engine, LARGE, S, S, S) == [1, 1, 0]  # a share has no room for any
+    assert await counts(engine, LARGE, S, S) == [2, 2]
+    assert await counts(engine, LARGE, *[S] * 6) == [1, 1, 1, 1, 1, 0]  # a share has room for none
 
 
 async def test_a_summary_tells_of_some_holders_and_counts_all() -> None:

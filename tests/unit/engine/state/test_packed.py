@@ -247,9 +247,9 @@ async def test_an_id_in_a_batch_that_is_too_small_is_named_with_its_place() -> N
 
 
 def test_many_empty_names_and_values_are_packed_some_at_a_time() -> None:
-    drafts = [Draft(None, (b"", b"") * 30_000)] * 3
+    drafts = [Draft(None, (b"", b"") * 9_000)] * 7
     assert is_worth_packing(drafts)
-    assert [len(packed) for packed in pack(drafts, NodeLimits(100, 4096))] == [1, 1, 1]
+    assert [len(packed) for packed in pack(drafts, NodeLimits(100, 4096))] == [3, 3, 1]
 
 
 def test_few_small_drafts_are_not_packed() -> None:
