@@ -15,8 +15,7 @@ import click
 import httpx
 from click.shell_completion import CompletionItem
 
-from headgate.app.cli.credential import Credential
-from headgate.app.cli.gateway_place import GatewayPlace
+from headgate.app.cli.gateway_place import GatewayPlace, chosen_credential
 from headgate.app.wire.name_rule import fault_of
 from headgate.client.address import is_loopback
 from headgate.client.blocking import Client
@@ -83,10 +82,10 @@ def _names(ctx: click.Context, names: Callable[[Client], Iterator[str]]) -> list
     """Return names that complete a word, if the gateway says them at once."""
     given = ctx.params
     try:
+        url, insecure = given.get("url") or _URL, bool(given.get("insecure"))
         place = GatewayPlace(
-            given.get("url") or _URL,
-            Credential.chosen(given.get("token_file")),
-            insecure=bool(given.get("insecure")),
+            url,
+            chosen_credential(url, given.get("token_file"), insecure=insecure),
             ca=given.get("ca"),
             answer_s=_COMPLETION_S,
         )
@@ -191,10 +190,8 @@ def _gateway_options(command: Callable[..., Any], *, retry_s: float) -> Callable
     def with_gateway(
         *, url: str, ca: Path | None, token_file: Path | None, insecure: bool, **words: Any
     ) -> None:
-        credential = Credential.chosen(token_file)
-        _run(
-            GatewayPlace(url, credential, insecure=insecure, ca=ca, retry_s=retry_s), command, words
-        )
+        credential = chosen_credential(url, token_file, insecure=insecure)
+        _run(GatewayPlace(url, credential, ca=ca, retry_s=retry_s), command, words)
 
     return _with(with_gateway, [*_where(_URL), *_WHO])
 

@@ -7,17 +7,35 @@ from pathlib import Path
 
 import click
 
-from headgate.app.cli.credential import Credential, check_way
 from headgate.app.cli.words import one_line
 from headgate.client.blocking import Client
 from headgate.client.client import AsyncClient
-from headgate.client.credential import TOKEN_VARIABLE
+from headgate.client.credential import TOKEN_VARIABLE, Credential, CredentialError, TokenFile
 from headgate.client.live import Refused
 from headgate.client.problems import HeadgateError, Problem, UnexpectedAnswer, Unreachable
 from headgate.client.tables import PackageMissing
 
 _ANSWER_S = 60.0
 _UNAUTHENTICATED = 4401
+
+
+def chosen_credential(url: str, token_file: Path | None, *, insecure: bool) -> Credential:
+    """Return the token of a file, or without one that of the variable, which may be empty.
+
+    Args:
+        url: where it is sent.
+        token_file: it is read again when the gateway refuses the token.
+        insecure: send the token over plain http to another machine, too.
+
+    Raises:
+        click.ClickException: the file cannot be read, no header can hold the token, or others on
+            the network could read it.
+    """
+    try:
+        token = None if token_file is None else TokenFile(token_file)
+        return Credential(url, token, insecure=insecure)
+    except CredentialError as error:
+        raise click.ClickException(str(error)) from None
 
 
 class GatewayPlace:
@@ -28,7 +46,6 @@ class GatewayPlace:
         url: str,
         credential: Credential | None = None,
         *,
-        insecure: bool = False,
         ca: Path | None = None,
         verifies: bool = True,
         answer_s: float = _ANSWER_S,
@@ -39,17 +56,14 @@ class GatewayPlace:
         Args:
             url: where it is.
             credential: who calls; None: nobody in particular.
-            insecure: send the token over plain http to another machine, too.
             ca: file of certificates to trust instead of the usual ones.
             verifies: whether its certificate must be good, if it has one.
             answer_s: how long an answer may take, in seconds.
             retry_s: how long requests are tried again, if the gateway is not there.
 
         Raises:
-            click.ClickException: the token must not be sent there, or `ca` has no certificates.
+            click.ClickException: `ca` has no certificates.
         """
-        if credential is not None and not insecure:
-            check_way(url)
         self.url = url
         self._credential = credential
         self._tls = _tls(ca, verifies=verifies) if url.startswith("https:") else None
@@ -119,7 +133,7 @@ class GatewayPlace:
         is_closed = isinstance(error, Refused) and error.close_code == _UNAUTHENTICATED
         if code not in ("unauthenticated", "forbidden") and not is_closed:
             return ""
-        if self._credential is None:
+        if self._credential is None or self._credential.origin is None:
             return f". No token was sent: {TOKEN_VARIABLE} or --token-file gives one."
         if self._credential.origin == TOKEN_VARIABLE:
             return f". The token was that of {TOKEN_VARIABLE}."

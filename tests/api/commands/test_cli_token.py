@@ -202,7 +202,7 @@ async def test_a_token_does_not_cross_a_network_in_plain_text(url: str) -> None:
 
         assert is_one_line(ended), command
         assert "plain http" in ended.error
-        assert "--insecure" in ended.error
+        assert "HEADGATE_INSECURE=1" in ended.error
 
 
 async def test_a_token_crosses_it_all_the_same_if_the_user_says_so() -> None:
