@@ -182,7 +182,8 @@ var init_rest = __esm({
         url.search = new URLSearchParams(words.map(([name, value]) => [name, String(value)])).toString();
         const headers = new Headers(request.headers);
         if (token !== void 0) headers.set("authorization", `Bearer ${token}`);
-        const init = { method, headers, signal: signal ?? null };
+        const late = new AbortController();
+        const init = { method, headers, signal: AbortSignal.any([signal ?? late.signal, late.signal]) };
         if (body !== void 0) {
           const type = method === "PATCH" ? "application/merge-patch+json" : "application/json";
           headers.set("content-type", type);
@@ -190,10 +191,9 @@ var init_rest = __esm({
         }
         let response;
         const waitMs = Number(query.wait_ms ?? body?.waitMs ?? 0);
-        let timer;
-        const late = new Promise((_, reject) => timer = setTimeout(reject, ANSWER_MS_MAX + waitMs));
+        const timer = setTimeout(() => late.abort(), ANSWER_MS_MAX + waitMs);
         try {
-          response = await Promise.race([this.fetching(url, init), late]);
+          response = await this.fetching(url, init);
         } catch (error) {
           signal?.throwIfAborted();
           throw new Disconnected(`the gateway cannot be reached at ${this.url}`, void 0, { cause: error });

@@ -82,6 +82,14 @@ async def test_every_request_is_answered(live: Live, javascript: Path) -> None:
     }
 
 
+async def test_a_request_that_is_not_answered_is_given_up_and_its_connection_closed(
+    javascript: Path,
+) -> None:
+    quiet = {"NODE_NO_WARNINGS": "1"}  # its clock to be set by hand is new
+    output = await output_of(tool("node"), "late.mjs", folder=javascript, variables=quiet)
+    assert output.splitlines() == ["Disconnected", "closed"]
+
+
 @pytest.mark.parametrize("transport", ["socket", "refused"])
 async def test_nothing_is_missed_and_nothing_done_twice_when_the_gateway_starts_again(
     gateway: Restartable, javascript: Path, transport: str

@@ -94,7 +94,8 @@ export class Rest {
     url.search = new URLSearchParams(words.map(([name, value]) => [name, String(value)])).toString();
     const headers = new Headers(request.headers);
     if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
-    const init: RequestInit = { method, headers, signal: signal ?? null };
+    const late = new AbortController();
+    const init: RequestInit = { method, headers, signal: AbortSignal.any([signal ?? late.signal, late.signal]) };
     if (body !== undefined) {
       const type = method === "PATCH" ? "application/merge-patch+json" : "application/json";
       headers.set("content-type", type);
@@ -102,11 +103,10 @@ export class Rest {
     }
     let response: Response;
     const waitMs = Number(query.wait_ms ?? (body as { waitMs?: number } | undefined)?.waitMs ?? 0);
-    let timer: ReturnType<typeof setTimeout> | undefined;
     // Node 20 may never settle a request whose connection is cut at once, and then ends for want of things to do.
-    const late = new Promise<never>((_, reject) => (timer = setTimeout(reject, ANSWER_MS_MAX + waitMs)));
+    const timer = setTimeout(() => late.abort(), ANSWER_MS_MAX + waitMs);
     try {
-      response = await Promise.race([this.fetching(url, init), late]);
+      response = await this.fetching(url, init);
     } catch (error) {
       signal?.throwIfAborted();
       throw new Disconnected(`the gateway cannot be reached at ${this.url}`, undefined, { cause: error });
