@@ -279,7 +279,7 @@ class Stream:
         try:
             async with await self.batches(start=start, end=end) as arriving:
                 async for batch in arriving:  # which is divided while others come
-                    work = asyncio.to_thread(tables.divided, batch)
+                    work = asyncio.to_thread(tables.divided, batch, schema)
                     dividing.append(asyncio.create_task(work))
         finally:
             parts = await asyncio.gather(*dividing)

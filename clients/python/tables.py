@@ -59,12 +59,20 @@ def encoded(batch: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue())
 
 
+class Column(NamedTuple):
+    """The values of one field in a part of the entries."""
+
+    raw: pa.Array  # bytes, null where an entry does not have the field
+    typed: pa.Array  # in the first type that fits them all, or in that of the schema
+    is_exact: bool  # each value is written so again; a number may have been written otherwise
+
+
 class Divided(NamedTuple):
-    """Entries of one batch, with a column for each field."""
+    """A part of the entries, with a column for each field."""
 
     ids: pa.Array
     times: pa.Array
-    fields: dict[str, pa.Array]
+    fields: dict[str, Column]
 
 
 def columns_of(batches: Iterable[pa.RecordBatch], schema: Schema | None) -> pa.Table:
@@ -77,14 +85,23 @@ def columns_of(batches: Iterable[pa.RecordBatch], schema: Schema | None) -> pa.T
     Raises:
         ValueError: a value does not fit the type that the schema gives its field.
     """
-    return joined([divided(batch) for batch in batches], schema)
+    return joined([divided(batch, schema) for batch in batches], schema)
 
 
-def divided(batch: pa.RecordBatch) -> Divided:
-    """Return the fields of entries as columns of bytes."""
+def divided(batch: pa.RecordBatch, schema: Schema | None) -> Divided:
+    """Return the fields of a part of the entries as columns; see `columns_of`."""
     pa = arrow()
     times = batch.column("ms").cast(pa.timestamp("ms")).cast(pa.timestamp("ms", "UTC"))
-    return Divided(batch.column("id"), times, _raw_columns(batch.column("fields")))
+    raw = _raw_columns(batch.column("fields"))
+    if schema is None:
+        fields = {name: Column(values, *_inferred(values)) for name, values in raw.items()}
+    else:
+        wanted = {name: values for name, values in raw.items() if name in schema}
+        fields = {
+            name: Column(values, _cast(name, values, schema[name]), is_exact=True)
+            for name, values in wanted.items()
+        }
+    return Divided(batch.column("id"), times, fields)
 
 
 def joined(parts: Sequence[Divided], schema: Schema | None) -> pa.Table:
@@ -95,13 +112,35 @@ def joined(parts: Sequence[Divided], schema: Schema | None) -> pa.Table:
         TIME: pa.chunked_array([part.times for part in parts], pa.timestamp("ms", "UTC")),
     }
     for name in schema or dict.fromkeys(name for part in parts for name in part.fields):
-        chunks = [
-            part.fields[name] if name in part.fields else pa.nulls(len(part.ids), pa.binary())
-            for part in parts
-        ]
-        raw = pa.chunked_array(chunks, pa.binary())
-        columns[name] = _inferred(raw) if schema is None else _cast(name, raw, schema[name])
+        kind = None if schema is None else _kind(schema[name])
+        columns[name] = _joined([(len(part.ids), part.fields.get(name)) for part in parts], kind)
     return pa.table(columns)
+
+
+def _joined(parts: Sequence[tuple[int, Column | None]], kind: Any) -> pa.ChunkedArray:
+    """Return the parts of one field as one column.
+
+    Args:
+        parts: how many entries each has, and their values; None: no entry has the field.
+        kind: the type; None: that of all parts, or what is inferred from all values if they differ.
+    """
+    pa = arrow()
+    if kind is None:
+        columns = [column for _, column in parts if column is not None]
+        kinds = {
+            (column.typed.type, column.is_exact)
+            for column in columns
+            if column.raw.null_count < len(column.raw)
+        }
+        if len(kinds) != 1:
+            raw = [column.raw if column else pa.nulls(n, pa.binary()) for n, column in parts]
+            return _inferred(pa.chunked_array(raw, pa.binary()))[0]
+        [(kind, _)] = kinds
+    chunks = [
+        pa.nulls(count, kind) if column is None or column.typed.type != kind else column.typed
+        for count, column in parts
+    ]
+    return pa.chunked_array(chunks, kind)
 
 
 def frame_of(table: pa.Table) -> pd.DataFrame:
@@ -155,36 +194,47 @@ def _raw_columns(fields: pa.MapArray) -> dict[str, pa.Array]:
     return columns
 
 
-def _inferred(raw: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return values in the first type that writes each of them as it was written."""
+def _inferred(raw: pa.Array | pa.ChunkedArray) -> tuple[Any, bool]:
+    """Return values in the first type that writes each of them as it was written.
+
+    Also tell whether it does so. Of numbers with a point it need not: `1.50` is one.
+    """
     pa = arrow()
     try:
         texts = raw.cast(pa.string())
     except pa.ArrowInvalid:
-        return raw
+        return raw, True
     if texts.null_count == len(texts):
-        return texts
+        return texts, True
+    first = texts.drop_null()[:1]
     for kind in (pa.int64(), pa.float64(), pa.bool_()):
         try:
+            first.cast(kind)  # Arrow describes each value that does not fit: ten times the work
             values = texts.cast(kind)
         except pa.ArrowInvalid:
             continue
-        is_number = kind == pa.float64() and not _has_odd_numbers(texts)
-        if is_number or values.cast(pa.string()).equals(texts):
-            return values
-    return texts
+        if kind == pa.float64() and not _has_odd_numbers(texts):
+            return values, False
+        if values.cast(pa.string()).equals(texts):
+            return values, True
+    return texts, True
 
 
-def _has_odd_numbers(texts: pa.ChunkedArray) -> bool:
+def _has_odd_numbers(texts: pa.Array | pa.ChunkedArray) -> bool:
     """Tell whether a text is a number that people mean as a text: `007`, `nan`, `+4`, `1e5`."""
     pc = arrow().compute
     plain = pc.match_substring_regex(texts, r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$")
     return not pc.all(plain).as_py()
 
 
-def _cast(name: str, raw: pa.ChunkedArray, kind: Any) -> pa.ChunkedArray:
+def _kind(kind: Any) -> Any:
+    """Return a type of Arrow, which may be named."""
+    return arrow().type_for_alias(kind) if isinstance(kind, str) else kind
+
+
+def _cast(name: str, raw: pa.Array, kind: Any) -> pa.Array:
     pa = arrow()
-    wanted = pa.type_for_alias(kind) if isinstance(kind, str) else kind
+    wanted = _kind(kind)
     if wanted == pa.binary():
         return raw
     try:
