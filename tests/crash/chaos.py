@@ -341,10 +341,10 @@ def report(chaos: Chaos, left: Left, seconds: float) -> None:
 
 
 def is_chaos(chaos: Chaos) -> bool:
-    """Tell whether there was something to survive."""
+    """Tell whether there was something to survive. Chance makes about seven times as much of it."""
     happened = sum((consumer.happened for consumer in chaos.consumers), Counter[str]())
+    ways = ("killed", "killed_in_ack", "killed_waiting", "stalled")
     return (
         len(chaos.ledger.appended) == chaos.entry_count
-        and happened["killed"] + happened["killed_in_ack"] + happened["killed_waiting"] > 10
-        and happened["stalled"] > 0
+        and sum(happened[way] for way in ways) > chaos.entry_count / 500
     )
