@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from headgate.engine.errors import EntryTooLarge, Invalid, InvalidId
-from headgate.engine.limits import ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, U64_MAX
+from headgate.engine.limits import CHUNK_PARTS_MIN, ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, U64_MAX
 
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*\+?([0-9]+)")
 _TEXT_MAX = 127
@@ -121,6 +121,15 @@ def size_of(fields: Fields) -> int:
     To join them takes half as long as to add their lengths, if they are not large.
     """
     return sum(map(len, fields)) if len(fields) < 200 else len(b"".join(fields))
+
+
+def size_in_chunk(fields: Fields) -> int:
+    """Return the size of an entry as it counts for its chunk: the bytes of names and values.
+
+    If they are many and empty, two of them count as a byte: unpacking them takes as long.
+    """
+    size_bytes = size_of(fields)
+    return size_bytes if len(fields) < CHUNK_PARTS_MIN else max(size_bytes, len(fields) // 2)
 
 
 def sizes_of(many: Iterable[Fields]) -> list[int]:

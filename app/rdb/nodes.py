@@ -17,7 +17,7 @@ from itertools import chain
 
 from headgate.app.rdb import listpack
 from headgate.app.rdb.listpack import BadListpack, Listpack, as_bytes
-from headgate.engine.entry import Entry, EntryId, Fields
+from headgate.engine.entry import Entry, EntryId, Fields, size_in_chunk
 from headgate.engine.limits import U64_MAX
 
 _DELETED = 1
@@ -90,10 +90,11 @@ def portions(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
     """Yield the entries of each node that entries make, none if there are none."""
     start, size_bytes = 0, 0
     for at, entry in enumerate(entries):
-        size_bytes += entry.size_bytes
+        entry_bytes = size_in_chunk(entry.fields)
+        size_bytes += entry_bytes
         if at > start and (at - start == _ENTRIES_MAX or size_bytes > _BYTES_MAX):
             yield entries[start:at]
-            start, size_bytes = at, entry.size_bytes
+            start, size_bytes = at, entry_bytes
     if start < len(entries):
         yield entries[start:]
 

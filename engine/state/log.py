@@ -16,7 +16,7 @@ from itertools import accumulate, chain, islice
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
-from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, size_of, sizes_of
+from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, size_in_chunk, sizes_of
 from headgate.engine.limits import (
     CHUNK_PARTS_MIN,
     CUT_CHUNKS_MAX,
@@ -526,16 +526,11 @@ def _live_between(chunk: Chunk, after: EntryId, through: EntryId) -> int:
 
 
 def _sizes_in_chunk(entries: Sequence[E]) -> list[int]:
-    """Return the size of each entry as it counts for its chunk: the bytes of names and values.
-
-    If they are many and empty, two of them count as a byte: unpacking them takes as long.
-    """
+    """Return the size of each entry as it counts for its chunk."""
     many = [entry.fields for entry in entries]
-    # To add up the lengths of one entry does not copy it, as it may be large.
-    sizes = [size_of(many[0])] if len(many) == 1 else sizes_of(many)
-    if max(map(len, many), default=0) <= CHUNK_PARTS_MIN:
-        return sizes
-    return [max(size, len(fields) // 2) for size, fields in zip(sizes, many, strict=True)]
+    if len(many) == 1 or max(map(len, many), default=0) >= CHUNK_PARTS_MIN:
+        return list(map(size_in_chunk, many))
+    return sizes_of(many)
 
 
 class _Batch:
