@@ -297,7 +297,10 @@ class Group:
     async def claim(
         self, ids: Iterable[str], *, consumer: str, min_idle_ms: int = 0
     ) -> list[Delivery]:
-        """Take over pending entries that are idle for so long (XCLAIM)."""
+        """Take over pending entries that are idle for so long (XCLAIM).
+
+        What has no room in one answer stays as it is, and can be claimed again.
+        """
         body = {"ids": list(ids), "min_idle_ms": min_idle_ms}
         path, query = f"{self._path}/claim", {"consumer": consumer}
         answer = await self._calls.call("POST", path, body=body, query=query)

@@ -749,7 +749,10 @@ class BlockingGroup(Working):
         return self._portal.call(self._inner.extend(ids, consumer=consumer))
 
     def claim(self, ids: Iterable[str], *, consumer: str, min_idle_ms: int = 0) -> list[Delivery]:
-        """Take over pending entries that are idle for so long (XCLAIM)."""
+        """Take over pending entries that are idle for so long (XCLAIM).
+
+        What has no room in one answer stays as it is, and can be claimed again.
+        """
         return self._portal.call(self._inner.claim(ids, consumer=consumer, min_idle_ms=min_idle_ms))
 
     def autoclaim(
