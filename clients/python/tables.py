@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 ID = "_id"
 TIME = "_time"
 
+_TRIED = 64
+"""Values of a column, spread over it, of which a type is tried first."""
+
 Schema = Mapping[str, Any]
 """Types of columns by the names of fields: Arrow's types, or their names such as `int64`."""
 
@@ -206,10 +209,10 @@ def _inferred(raw: pa.Array | pa.ChunkedArray) -> tuple[Any, bool]:
         return raw, True
     if texts.null_count == len(texts):
         return texts, True
-    first = texts.drop_null()[:1]
+    some = texts.take(pa.array(range(0, len(texts), len(texts) // _TRIED + 1)))
     for kind in (pa.int64(), pa.float64(), pa.bool_()):
         try:
-            first.cast(kind)  # Arrow describes each value that does not fit: ten times the work
+            some.cast(kind)  # Arrow describes each value that does not fit: ten times the work
             values = texts.cast(kind)
         except pa.ArrowInvalid:
             continue
