@@ -209,10 +209,10 @@ def _inferred(raw: pa.Array | pa.ChunkedArray) -> tuple[Any, bool]:
         return raw, True
     if texts.null_count == len(texts):
         return texts, True
-    some = texts.take(pa.array(range(0, len(texts), len(texts) // _TRIED + 1)))
+    sample = texts.take(pa.array(range(0, len(texts), len(texts) // _TRIED + 1)))
     for kind in (pa.int64(), pa.float64(), pa.bool_()):
         try:
-            some.cast(kind)  # Arrow describes each value that does not fit: ten times the work
+            sample.cast(kind)  # Arrow describes each value that does not fit: ten times the work
             values = texts.cast(kind)
         except pa.ArrowInvalid:
             continue
