@@ -238,10 +238,7 @@ do
       if not bytes then
         return true
       end
-      local size = 0
-      for _, part in ipairs(fields) do
-        size = size + #part
-      end
+      local size = size_of(fields)
       if not is_first and (size > bytes or #fields > parts) then
         return false
       end

@@ -61,14 +61,6 @@ do
     return size
   end
 
-  local function size_of(fields)
-    local size = 0
-    for _, part in ipairs(fields) do
-      size = size + #part
-    end
-    return size
-  end
-
   -- Take an entry into the reply. Reply: whether there is room for it. The first entry has room
   -- whatever its size is.
   -- numbers: what the reply says of it beside id and fields.

@@ -39,6 +39,15 @@ local function now_us()
   return time[1] .. string.format('%06d', tonumber(time[2]))
 end
 
+-- How many bytes the names and values of an entry have together.
+local function size_of(fields)
+  local size = 0
+  for _, part in ipairs(fields) do
+    size = size + #part
+  end
+  return size
+end
+
 -- Numbers in decimal, as text. Lua's own numbers are exact up to 2^53 only.
 
 -- Compare two numbers: negative, zero or positive as the first is less, equal or greater.

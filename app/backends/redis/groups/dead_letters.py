@@ -116,14 +116,14 @@ class _Redrive:
                 entries = await self._entries(ids[at : at + REDRIVEN_AT_ONCE_MAX])
                 redriven += await self._send_back(entries, len(redriven))
             return redriven
-        start = MIN_ID
-        for _ in range(0, REDRIVE_SCAN_MAX, REDRIVEN_AT_ONCE_MAX):
+        start, looked_at = MIN_ID, 0
+        while looked_at < REDRIVE_SCAN_MAX:
             entries = await self._page(start)
             redriven += await self._send_back(entries, len(redriven))
             is_over = not entries or entries[-1].id == MAX_ID
             if is_over or len(redriven) >= self._request.limit:
                 break
-            start = entries[-1].id.next()
+            start, looked_at = entries[-1].id.next(), looked_at + len(entries)
         return redriven
 
     async def _page(self, start: EntryId) -> list[Entry]:
