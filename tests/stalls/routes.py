@@ -81,14 +81,15 @@ def _cursors(size: Size, count: int) -> list[dict[str, str]]:
     return [{"stream": name, "after": "0"} for name in [BIG, *names]]
 
 
-async def _govern(target: Target, **policy: Any) -> None:
-    answer = await target.client.ask("PATCH", _GROUP, json.dumps({"policy": policy}).encode())
+async def _govern(target: Target, group: str, **policy: Any) -> None:
+    answer = await target.client.ask("PATCH", group, json.dumps({"policy": policy}).encode())
     assert answer.status == 200, answer
 
 
 async def _bound_deliveries(target: Target) -> None:
     await _govern(
         target,
+        _GROUP,
         max_deliveries=1,
         dead_letter_stream="dead",
         claim_idle_ms=0,
@@ -97,16 +98,13 @@ async def _bound_deliveries(target: Target) -> None:
 
 
 async def _make_dead_letters(target: Target) -> None:
-    await _govern(target, max_deliveries=1, dead_letter_stream="dead")
+    await _govern(target, _GROUP, max_deliveries=1, dead_letter_stream="dead")
     ids = target.size.scattered_ids(target.size.pending)
     await target.client.ask("POST", f"{_GROUP}/nack", json.dumps({"ids": ids}).encode())
 
 
 async def _govern_the_widest(target: Target) -> None:
-    policy = {"max_deliveries": 1, "dead_letter_stream": "dead"}
-    body = json.dumps({"policy": policy}).encode()
-    answer = await target.client.ask("PATCH", _WIDEST, body)
-    assert answer.status == 200, answer
+    await _govern(target, _WIDEST, max_deliveries=1, dead_letter_stream="dead")
 
 
 async def _make_the_widest_dead_letters(target: Target) -> None:
