@@ -22,8 +22,8 @@ ENTRY_FIELDS_MAX = 10_000
 is done with an entry is done in one step: to show 10,000 fields that are not text takes 13 ms."""
 
 CHUNK_PARTS_MIN = 128
-"""Names and values of an entry that count for its chunk even if they are empty. A hundred entries
-with fewer are unpacked in a millisecond."""
+"""An entry with so many names and values counts them for its chunk, even if they are empty. A
+hundred entries with fewer are unpacked in about a millisecond."""
 
 TRIM_CHUNKS_DEFAULT = 100
 """Redis's default LIMIT of an approximate trim: one hundred full nodes."""

@@ -282,6 +282,8 @@ class _ClaimRoom:
 def _claim(
     request: Claim, room: _ClaimRoom, keyspace: Keyspace, ids: Sequence[EntryId], now_ms: int
 ) -> Decision[Claimed]:
+    if room.is_over:  # the other ids stay as they are
+        return Decision(Claimed([], [], MIN_ID), [])
     stream, consumer = request.stream, request.consumer
     group = keyspace.group(stream, request.group)
     keyspace.bounds.check_consumer(group, consumer)
@@ -292,8 +294,6 @@ def _claim(
     purged: dict[EntryId, None] = {}
     deliveries: list[Delivery] = []
     for entry_id in ids:
-        if room.is_over:
-            break
         pending = group.pel.by_id.get(entry_id)
         is_again = entry_id in counts  # an id given twice: this command has just claimed it
         if not log.has(entry_id):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
-from operator import itemgetter
 from typing import NamedTuple, overload
 
 from headgate.engine.entry import Draft, Entry, EntryId, PartialId, check_fields, size_of
@@ -23,8 +22,6 @@ from headgate.engine.limits import (
 )
 from headgate.engine.packing import pack_entries, pack_fields
 from headgate.engine.state.log import NodeLimits
-
-_fields_of = itemgetter(1)
 
 
 class Packed(NamedTuple):
