@@ -76,7 +76,8 @@ STREAMS_MAX = 10_000_000
 reached."""
 
 GROUPS_MAX = 10_000
-"""Groups of one stream. Each one takes 5.5 kB, and deleting an entry looks into every group."""
+"""Groups of one stream. Each one takes 1.5 to 5.5 kB, and deleting an entry looks into every
+group."""
 
 CONSUMERS_MAX = 100_000
 """Consumers of one group. Each one takes 750 bytes, and a summary of pending entries visits all."""
@@ -170,6 +171,10 @@ clock in small steps, by half a millisecond per second."""
 TURN_MS_MAX = 5
 """Long work pauses after this time to let other tasks of the loop run."""
 
+GATHERED_AT_ONCE_MAX = 2_000
+"""Requests of a transaction that are gathered, or whose replies are given out, before other
+requests run. Each one takes half a microsecond."""
+
 IN_ORDER_MS_MAX = 4
 """A pipeline of requests is answered after this time, and its next part goes on then."""
 
@@ -236,9 +241,15 @@ copy."""
 COMMAND_WORDS_MAX = 20_000
 """Words of one command. Parsing this many ids takes 15 ms."""
 
-TRANSACTION_COMMANDS_MAX = 1_000
-"""Commands of one transaction. No other request runs in between, and each one takes at least 15
-µs."""
+TRANSACTION_COMMANDS_MAX = 12_500
+"""Commands of one transaction. Each one costs 2 at least of what all may cost together."""
+
+TRANSACTION_WORDS_MAX = 200_000
+"""Words of all commands of a transaction. Each one takes 60 bytes, besides what is in it."""
+
+TRANSACTION_COST_MAX = 25_000
+"""What the requests of a transaction may cost together, in microseconds, about: nothing else runs
+in between. 10,000 short appends are within, and so is any request alone. `decisions/cost.py`."""
 
 QUEUES_MAX = 1_000
 """Streams that one read command names. While it is blocked, it waits in as many queues."""

@@ -7,8 +7,11 @@ from sortedcontainers import SortedDict
 from headgate.engine.config import NO_POLICY
 from headgate.engine.entry import EntryId
 from headgate.engine.state.dismantling import Pieces, free
-from headgate.engine.state.memory import CONSUMER_BYTES, GROUP_BYTES, Memory
+from headgate.engine.state.memory import CONSUMER_BYTES, CONSUMERS_BYTES, GROUP_BYTES, Memory
 from headgate.engine.state.pending import Consumer, Pel
+
+_NO_CONSUMERS: SortedDict[bytes, Consumer] = SortedDict()
+"""Of every group that never had one: an empty one takes more than the rest of the group."""
 
 
 class Activity:
@@ -56,12 +59,15 @@ class Group:
         self.policy = NO_POLICY
         self.activity = Activity()
         self.pel = Pel(self._memory)
-        self.consumers: SortedDict[bytes, Consumer] = SortedDict()
+        self.consumers = _NO_CONSUMERS
 
     def see(self, name: bytes, steady_ms: int) -> Consumer:
         """Return the consumer, made if need be, and note that it was here."""
         consumer = self.consumers.get(name)
         if consumer is None:
+            if self.consumers is _NO_CONSUMERS:
+                self.consumers = SortedDict()
+                self._grow(CONSUMERS_BYTES)
             consumer = self.consumers[name] = Consumer(name, steady_ms)
             self._grow(CONSUMER_BYTES + len(name))
         consumer.seen_at_ms = steady_ms
@@ -87,6 +93,9 @@ class Group:
         """Remove a consumer; what it holds is released to the others, or dropped from the PEL."""
         consumer = self.consumers.pop(name)
         self._grow(-CONSUMER_BYTES - len(name))
+        if not self.consumers:
+            self.consumers = _NO_CONSUMERS
+            self._grow(-CONSUMERS_BYTES)
         for pending in list(consumer.pending.walk()):
             if release:
                 self.pel.release(pending.id, pending.delivery_count)

@@ -5,8 +5,8 @@ late. So each thing is counted at the cost that was measured on a 64-bit CPython
 within a fifth.
 
 When memory is full, appends are refused, and so is every other change that takes memory for good.
-Reads, acknowledgements, trims and deletes go on. New deliveries make entries pending, so they go on
-up to a slack above the bound.
+Reads, acknowledgements, trims and deletes go on. What readers add goes on up to a slack above the
+bound: pending entries, consumers, the errors of nacks.
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ from typing import NamedTuple
 
 import msgspec
 
-DELIVERY_SLACK = 8
-"""An eighth of the bound is kept for what readers make pending."""
-
 STREAM_BYTES = 900
-GROUP_BYTES = 5_500
+GROUP_BYTES = 1_500
+CONSUMERS_BYTES = 4_000  # of a group, once it has a consumer, besides what follows
 CONSUMER_BYTES = 750
 PENDING_BYTES = 340
 ERROR_BYTES = 140  # of a pending entry, besides its length
@@ -29,6 +27,10 @@ ENTRY_BYTES = 150  # in an open chunk, besides its parts
 PART_BYTES = 41  # a name or a value, besides its length
 KEY_BYTES = 300  # an idempotency key, besides its length
 PRODUCER_BYTES = 400
+
+
+SLACK = 8
+"""An eighth of the bound is kept for what readers add."""
 
 
 class WhenFull(StrEnum):
@@ -51,7 +53,7 @@ class MemoryBounds(NamedTuple):
     def is_beyond(self, size_bytes: int) -> bool:
         """Tell whether not even deliveries may become pending."""
         limit_bytes = self.size_bytes_max
-        return limit_bytes is not None and size_bytes > limit_bytes + limit_bytes // DELIVERY_SLACK
+        return limit_bytes is not None and size_bytes > limit_bytes + limit_bytes // SLACK
 
 
 class Memory(msgspec.Struct):

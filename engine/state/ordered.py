@@ -58,6 +58,10 @@ class AscendingKeys:
         return bisect_left(self.minors, minor, low, bisect_right(majors, major, low))
 
 
+_NO_KEYS = AscendingKeys()
+"""Of each view that never had a value: most groups never have a delayed one, for example."""
+
+
 class KeyedRun(AscendingKeys, Generic[V]):
     """Neighbours: ascending keys, and the value of each at the same place. Never empty."""
 
@@ -98,7 +102,7 @@ class OrderedView(Generic[V]):
         self._living = living
         self._block_max = block_max
         self._blocks: list[KeyedRun[V]] = []
-        self._firsts = AscendingKeys()  # first key of each block, dead or alive
+        self._firsts = _NO_KEYS  # first key of each block, dead or alive
         self.top: Key = (0, 0)  # no key is above it
         self._head = 0  # of the first block, everything before it is dead
         self._sweep_next = 0  # the block that is swept next
@@ -267,6 +271,8 @@ class OrderedView(Generic[V]):
 
     def _put(self, low: int, high: int, *blocks: KeyedRun[V]) -> None:
         """Replace the blocks from `low` to before `high`."""
+        if self._firsts is _NO_KEYS:
+            self._firsts = AscendingKeys()
         self._blocks[low:high] = blocks
         self._firsts.majors[low:high] = array("Q", [block.majors[0] for block in blocks])
         self._firsts.minors[low:high] = array("Q", [block.minors[0] for block in blocks])

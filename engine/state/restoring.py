@@ -96,7 +96,8 @@ def copied(source: Stream, name: bytes, epoch: int, memory: Memory) -> Stream:
         group.policy = each.policy
         for consumer in each.consumers.values():
             group.see(consumer.name, consumer.seen_at_ms).active_at_ms = consumer.active_at_ms
-        _copy_pending(each.pel, group)
+        if each.pel:
+            _copy_pending(each.pel, group)
     return stream
 
 
