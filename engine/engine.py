@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from headgate.engine import commands as c
 from headgate.engine.clock import Clock, SystemClock
 from headgate.engine.decisions import Decision
 from headgate.engine.decisions.table import decide
-from headgate.engine.errors import StreamError, StreamsChanged, Unavailable
+from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.journal.storage import Storage
 from headgate.engine.limits import APPENDED_AT_ONCE_MAX, IN_ORDER_MS_MAX, WAITERS_MAX
 from headgate.engine.loop.activity import TotalActivity
@@ -29,6 +28,7 @@ from headgate.engine.loop.housekeeping import Housekeeping
 from headgate.engine.loop.lists import Lists
 from headgate.engine.loop.reads import Reads
 from headgate.engine.loop.takeover_feed import TakeoverFeed
+from headgate.engine.loop.transactions import Transactions
 from headgate.engine.replies import Added
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch, PlanRead, SplitRange
@@ -90,6 +90,7 @@ class Engine:
         self._closed = asyncio.Event()
         self._reads = Reads(executor)
         self._appends = appends = Appends(executor)
+        self._transactions = Transactions(executor, appends)
         self._group_reads = group_reads = GroupReads(executor)
         lists, dumps = Lists(executor), Dumps(executor)
         # Requests that wait, or that need more than one decision. All others need one decision.
@@ -302,16 +303,10 @@ class Engine:
 
         Raises:
             StreamsChanged: the first request is `IfUnchanged`, and does not hold. Nothing is done.
+            TransactionTooLong: all of them would take too long. Nothing is done.
             Unavailable: the storage does not accept the changes.
         """
-        await self._executor.waiters.wait_turn()
-        self._appends.decide_gathered()
-        steps = [partial(_decide, request) for request in requests]
-        try:
-            return await self._executor.run_all(steps)
-        except StreamsChanged:
-            await self._executor.durable(None)
-            raise
+        return await self._transactions.perform(requests)
 
     def claims(self, stream: bytes, group: bytes, consumer: bytes) -> TakeoverFeed:
         """Return a feed of what other consumers take over from this consumer.
@@ -392,7 +387,3 @@ class Engine:
     async def run_housekeeping(self) -> None:
         """Remove what is too old as time passes, until cancelled. See `housekeeping`."""
         await self._housekeeping.run()
-
-
-def _decide(request: Request[T], keyspace: Keyspace, now_ms: int) -> Any:
-    return decide(keyspace, request, now_ms)

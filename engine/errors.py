@@ -18,7 +18,8 @@
     ├── Invalid
     │   ├── InvalidId
     │   ├── EntryTooLarge
-    │   └── CounterTooLow
+    │   ├── CounterTooLow
+    │   └── TransactionTooLong
     ├── LimitExceeded
     │   ├── ReplyTooLarge
     │   └── TooManyWaiters
@@ -325,3 +326,13 @@ class CounterTooLow(Invalid):
 
 def _quoted(name: bytes) -> str:
     return repr(name.decode(errors="replace"))
+
+
+class TransactionTooLong(Invalid):
+    """The requests of a transaction would take too long together. None was carried out."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this is too much for one transaction, as nothing else runs meanwhile: send fewer "
+            "commands at once, and what is about a large stream by itself"
+        )

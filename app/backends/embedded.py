@@ -34,9 +34,6 @@ from headgate.engine.state.memory import MemoryBounds
 
 log = logging.getLogger("headgate")
 
-RECORDS_KEPT = 1000
-"""How many records a memory storage keeps for inspection. Nothing can be recovered from them."""
-
 _ALWAYS = frozenset({Ability.BULK, Ability.POLICIES, Ability.CLAIM_FEED, Ability.COMMANDS})
 
 _DURABLE = {
@@ -179,7 +176,7 @@ def open_embedded(
         Corrupt: a file is damaged or missing, or a newer version wrote it.
         OSError: the directory cannot be used.
     """
-    storage: MemoryStorage | Journal = MemoryStorage(RECORDS_KEPT)
+    storage: MemoryStorage | Journal = MemoryStorage(records_max=0)
     keyspace = None
     if options.data_dir is not None:
         disk, clock = SystemDisk(options.data_dir), SystemClock()

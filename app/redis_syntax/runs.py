@@ -19,8 +19,14 @@ from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Draft
-from headgate.engine.errors import SeveralSlots, StreamError, Unavailable
-from headgate.engine.limits import COMMAND_NAME_BYTES_MAX, COMMAND_WORDS_MAX, QUEUES_MAX
+from headgate.engine.errors import SeveralSlots, StreamError, TransactionTooLong, Unavailable
+from headgate.engine.limits import (
+    COMMAND_NAME_BYTES_MAX,
+    COMMAND_WORDS_MAX,
+    QUEUES_MAX,
+    TRANSACTION_COMMANDS_MAX,
+    TRANSACTION_WORDS_MAX,
+)
 from headgate.engine.requests import Request
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
@@ -260,18 +266,18 @@ class CommandRunner:
             raise _aborted(error) from None
         reads = sum(isinstance(entry, LargeReply) for entry, _ in entries)
         bounds = self._bounds.shared(max(reads, 1))
-        plans = []
+        plans, requests = list[AnyPlan](), list[Request[Any]]()
         try:
             for (entry, _), words in zip(entries, commands, strict=True):
                 plans.append(await self._prepared(_plan(entry, words, bounds)))
+                requests.append(self._admitted(plans[-1].request))
                 await turn.pause()
-            requests = [self._admitted(plan.request) for plan in plans]
             self._charge(requests)
             if condition is None:
                 outcomes = await self._engine.perform_all(requests)
             else:
                 outcomes = (await self._engine.perform_all([condition, *requests]))[1:]
-        except (CommandError, SeveralSlots) as error:
+        except (CommandError, SeveralSlots, TransactionTooLong) as error:
             raise _aborted(error) from None
         if self.caller is not None:
             self.caller.settle(requests, outcomes)
@@ -368,10 +374,21 @@ def _aborted(error: StreamError) -> CommandError:
     return CommandError(f"{text} ({exact_error_text(error)})")
 
 
+def check_length(command_count: int, word_count: int) -> None:
+    """Refuse a transaction of too many commands or words.
+
+    Raises:
+        CommandError: naming the bound.
+    """
+    if command_count > TRANSACTION_COMMANDS_MAX:
+        raise CommandError(f"ERR a transaction has at most {TRANSACTION_COMMANDS_MAX} commands")
+    if word_count > TRANSACTION_WORDS_MAX:
+        raise CommandError(f"ERR a transaction has at most {TRANSACTION_WORDS_MAX} words")
+
+
 def _check_transaction(commands: Sequence[Sequence[bytes]]) -> None:
-    """Refuse a transaction that would take too long, as no other request runs in between."""
-    if sum(map(len, commands)) > COMMAND_WORDS_MAX:
-        raise CommandError(f"ERR a transaction has at most {COMMAND_WORDS_MAX} words")
+    """Refuse a transaction that is too long whatever the streams are."""
+    check_length(len(commands), sum(map(len, commands)))
     if sum(bool(words) and words[0].upper() in _ABOUT_ALL for words in commands) > _ABOUT_ALL_MAX:
         raise CommandError(
             f"ERR a transaction has KEYS, INFO and COMMAND at most {_ABOUT_ALL_MAX} times"

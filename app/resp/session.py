@@ -327,7 +327,7 @@ class RespSession:
                 self.runner.check(words)
             else:
                 own.check(words)
-            transaction.queue(words)
+            transaction.queue(words, is_own=own is not None)
         except StreamError as error:
             transaction.is_broken = True
             if words[0].upper() == b"EXEC":  # with a wrong number of words

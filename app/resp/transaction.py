@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headgate.app.backends.port import NULL_ARRAY, Reply
+from headgate.app.redis_syntax.runs import check_length
 from headgate.app.redis_syntax.words import OK, CommandError
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
+from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamsChanged
-from headgate.engine.limits import QUEUES_MAX, TRANSACTION_COMMANDS_MAX
+from headgate.engine.limits import QUEUES_MAX
 from headgate.engine.requests.keyspace import IfUnchanged
 
 if TYPE_CHECKING:
@@ -25,18 +27,21 @@ class QueuedCommands:
     def __init__(self) -> None:
         """Begin with none."""
         self.commands: list[Words] = []
+        self.about_streams: list[Words] = []  # those of them that are not about the connection
         self.is_broken = False  # a command could not be queued
+        self._word_count = 0
 
-    def queue(self, words: Words) -> None:
+    def queue(self, words: Words, *, is_own: bool) -> None:
         """Add a command that was checked.
 
         Raises:
             CommandError: there are too many.
         """
-        if len(self.commands) >= TRANSACTION_COMMANDS_MAX:
-            text = f"ERR a transaction has at most {TRANSACTION_COMMANDS_MAX} commands"
-            raise CommandError(text)
+        self._word_count += len(words)
+        check_length(len(self.commands) + 1, self._word_count)
         self.commands.append(words)
+        if not is_own:
+            self.about_streams.append(words)
 
 
 async def _multi(session: RespSession, words: Sequence[bytes]) -> Reply:
@@ -70,15 +75,14 @@ async def _exec(session: RespSession, words: Sequence[bytes]) -> Reply:
     session.transaction = session.condition = None
     if transaction.is_broken:
         raise CommandError(ABORTED)
-    about_streams = [words for words in transaction.commands if not session.is_own(words)]
     try:
-        replies = iter(await session.runner.run_all(about_streams, condition))
+        replies = iter(await session.runner.run_all(transaction.about_streams, condition))
     except StreamsChanged:
         return NULL_ARRAY
-    outcomes: list[Any] = [
-        await session.run_own(queued) if session.is_own(queued) else next(replies)
-        for queued in transaction.commands
-    ]
+    outcomes, turn = list[Any](), Turn()
+    for queued in transaction.commands:
+        outcomes.append(await session.run_own(queued) if session.is_own(queued) else next(replies))
+        await turn.pause()
     return outcomes
 
 

@@ -144,8 +144,11 @@ async def run_transaction(
 ) -> Response:
     """Run commands at one moment with nothing in between (MULTI, EXEC); none of them waits.
 
-    There may be 1,000 commands of 20,000 words together, and all their replies share the bounds
-    that one has else. What would take long by itself fails, such as a trim of a million entries.
+    All their replies share the bounds that one has else. There may be 12,500 commands of 200,000
+    words together. What they do together has a bound, too, as nothing else runs meanwhile: 10,000
+    short XADDs are within it, or a copy of a stream with thousands of groups. A transaction beyond
+    it does nothing (`EXECABORT`). What would take long by itself fails, such as a trim of a million
+    entries.
     """
     limit = min(limits.batch_entries_max, TRANSACTION_COMMANDS_MAX)
     check_at_most(len(commands), limit, pointer="/body")

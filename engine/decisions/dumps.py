@@ -15,7 +15,8 @@ from headgate.engine.commands import (
 )
 from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Decisions
-from headgate.engine.errors import Invalid, LimitReached, StreamExists, StreamTooLarge
+from headgate.engine.decisions.cost import things_in
+from headgate.engine.errors import LimitReached, StreamExists, StreamTooLarge
 from headgate.engine.images import (
     ConsumerImage,
     CountersImage,
@@ -41,13 +42,10 @@ from headgate.engine.state.chunk import Chunk, ChunkState
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import Consumer
-from headgate.engine.state.stream import Stream
 
 _row_of = attrgetter("id", "owner", "delivered_at_ms", "delivery_count")
 
-_TOO_MUCH = "this stream is too large for a transaction: dump or restore it by itself"
-
-_THINGS = "chunks, consumers and pending entries"
+_THINGS = "chunks, groups, consumers, pending entries and keys"
 
 
 class Dump:
@@ -61,8 +59,7 @@ class Dump:
             StreamTooLarge: it has too much.
         """
         stream = keyspace.stream(request.stream)
-        count = _things_in(stream)
-        if count > DUMPED_MAX:
+        if things_in(stream) > DUMPED_MAX:
             raise StreamTooLarge(f"{_THINGS} in one dump", DUMPED_MAX)
         self._size_bytes_max = request.size_bytes_max
         self._clock_set_ms = keyspace.clock_set_ms
@@ -145,29 +142,13 @@ def _chunk_image(state: ChunkState) -> EntriesImage:
     return EntriesImage(alive[0].id, alive[-1].id, len(alive), encode_entries(alive))
 
 
-def _things_in(stream: Stream) -> int:
-    groups = stream.groups.values()
-    return stream.log.chunk_count + sum(len(each.pel) + len(each.consumers) for each in groups)
-
-
 def dump_stream(keyspace: Keyspace, request: DumpStream, now_ms: int) -> Decision[StreamImage]:
     """Return a stream as one value, in a transaction (DUMP)."""
     del now_ms
-    if _things_in(keyspace.stream(request.stream)) > RESTORED_AT_ONCE_MAX:
-        raise Invalid(_TOO_MUCH)
     dump = Dump(keyspace, request)
     for _ in dump.steps():
         pass
     return Decision(dump.image, [])
-
-
-def restore_at_once(keyspace: Keyspace, request: RestoreStream, now_ms: int) -> Decision[None]:
-    """Decide to make a stream of a value, in a transaction (RESTORE)."""
-    image = request.image
-    held = sum(len(group.consumers) + len(group.pending) for group in image.groups)
-    if len(image.chunks) + held > RESTORED_AT_ONCE_MAX:
-        raise Invalid(_TOO_MUCH)
-    return restore_stream(keyspace, request, now_ms)
 
 
 def restore_stream(keyspace: Keyspace, request: RestoreStream, now_ms: int) -> Decision[None]:
@@ -231,7 +212,7 @@ def copy_stream(keyspace: Keyspace, request: CopyStream, now_ms: int) -> Decisio
     stream = keyspace.stream(name)
     if to == name or (keyspace.find(to) is not None and not request.replace):
         return Decision(False, [])
-    if _things_in(stream) + len(stream.groups) + len(stream.keys) > COPIED_MAX:
+    if things_in(stream) > COPIED_MAX:
         raise StreamTooLarge(f"{_THINGS} in one copy", COPIED_MAX)
     commands = check_replaced(keyspace, to, replace=True)
     keyspace.bounds.check_another_stream(len(keyspace.streams) - len(commands))
@@ -246,7 +227,7 @@ def measure_stream(keyspace: Keyspace, request: MeasureStream, now_ms: int) -> D
 
 DECISIONS: Decisions = {
     DumpStream: dump_stream,
-    RestoreStream: restore_at_once,
+    RestoreStream: restore_stream,
     CopyStream: copy_stream,
     MeasureStream: measure_stream,
 }

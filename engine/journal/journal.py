@@ -37,7 +37,7 @@ from headgate.engine.errors import Corrupt, Unavailable
 from headgate.engine.journal import blocks, recovery, room
 from headgate.engine.journal.disk import Disk, SyncError, is_full
 from headgate.engine.journal.recovery import UNFINISHED, Torn, journal_name
-from headgate.engine.journal.room import DiskBounds
+from headgate.engine.journal.room import DiskBounds, Shortage
 from headgate.engine.journal.storage import GoBack
 from headgate.engine.limits import BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX, SERVED_AT_ONCE_MAX
 from headgate.engine.replies import JournalStatus
@@ -141,7 +141,7 @@ class Journal:
         # What went wrong: see above. `_refusal` is the first there is of the three.
         self._failure: str | None = None
         self._fault: str | None = None
-        self._shortage: str | None = None
+        self._shortage: Shortage | None = None
         self._refusal: str | None = None
         self._fault_began_s, self._pause_s = 0.0, PAUSE_S_MIN
         self._is_given_up = False  # the engine has not gone back yet
@@ -181,6 +181,11 @@ class Journal:
         return self._refusal
 
     @property
+    def is_scarce(self) -> bool:
+        """Tell whether room is so short that nothing may become pending."""
+        return self._shortage is not None and self._shortage.is_scarce
+
+    @property
     def unsaved_count(self) -> int:
         """Return how many changes no snapshot of this journal has yet; a few more at most."""
         return self.change_count - self._saved_count
@@ -195,7 +200,7 @@ class Journal:
             self._free_bytes,
             self._failure,
             self._fault,
-            self._shortage,
+            None if self._shortage is None else self._shortage.why,
             self._is_rewriting(),
             self._rewrite_count,
             self._rewrite_failure,
@@ -559,8 +564,9 @@ class Journal:
         self._segment_bytes += size_bytes
         self._own_bytes[self._segment] = self._segment_bytes
         self._size_bytes += size_bytes
-        if self._shortage is None:
-            self._set_shortage(room.shortage_of(self._size_bytes, self._bounds))
+        shortage = room.shortage_of(self._size_bytes, self._bounds)
+        if self._shortage is None or (shortage is not None and shortage.is_scarce):
+            self._set_shortage(shortage)
 
     async def _keep_syncing(self) -> None:
         while self._policy is FsyncPolicy.EVERYSEC:
@@ -632,7 +638,8 @@ class Journal:
             loop.call_soon(_wake_all, waiting, self.durable_position, reason)
 
     def _note_refusal(self) -> None:
-        self._refusal = self.failure or self._fault or self._shortage
+        short = None if self._shortage is None else self._shortage.why
+        self._refusal = self.failure or self._fault or short
 
     async def _bear(self, error: OSError, go_back: GoBack) -> None:
         """Prepare to try again after an error; what failed was undone, or will be.
@@ -641,7 +648,7 @@ class Journal:
             OSError: there is no time left for that.
         """
         if is_full(error) and await self._disk.in_thread(self._disk.give_up_reserve):
-            self._set_shortage(f"the disk is full: {_words(error)}")
+            self._set_shortage(_full(error))
             return
         if error.errno == errno.EFBIG and self._segment_bytes > blocks.HEADER_BYTES:
             self._segment_bytes_max = 0  # no file may be larger: go on in another
@@ -704,16 +711,17 @@ class Journal:
             room_now = await self._disk.in_thread(lambda: room.look(self._disk, self._bounds))
         except OSError as error:
             if is_full(error):
-                self._set_shortage(f"the disk is full: {_words(error)}")
+                self._set_shortage(_full(error))
             return
         self._free_bytes = room_now.free_bytes
         self._set_shortage(room_now.shortage or room.shortage_of(self._size_bytes, self._bounds))
 
-    def _set_shortage(self, shortage: str | None) -> None:
+    def _set_shortage(self, shortage: Shortage | None) -> None:
         before, self._shortage = self._shortage, shortage
         self._note_refusal()
         if before is None and shortage is not None:
-            self._on_event("room is short", {"reason": shortage, "size_bytes": self._size_bytes})
+            facts = {"reason": shortage.why, "size_bytes": self._size_bytes}
+            self._on_event("room is short", facts)
         elif before is not None and shortage is None:
             self._on_event("there is room again", {"size_bytes": self._size_bytes})
 
@@ -727,6 +735,11 @@ def _wake_all(
             durable.succeed(None)
         else:
             durable.fail(Unavailable(reason))
+
+
+def _full(error: OSError) -> Shortage:
+    """Return the shortage of a disk that has no room; the reserve is there still, or just gone."""
+    return Shortage(f"the disk is full: {_words(error)}", is_scarce=False)
 
 
 def _now_s() -> float:

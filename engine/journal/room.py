@@ -1,18 +1,23 @@
 """Room: how much of the disk the journal may take, and what is refused when room is short.
 
-When room is short, only records that take room for good are refused: entries, streams, groups.
-Entries can still be read, delivered, acknowledged, trimmed and deleted, and a rewrite then makes
-room. A file reserves disk space for those records and for the rewrite.
+When room is short, records that take room for good are refused: entries, streams, groups. Entries
+can still be read, delivered, acknowledged, trimmed and deleted, and a rewrite then makes room. When
+room is *scarce*, nothing may become pending either: what is left is for acknowledgements, trims,
+deletes and the rewrite. A file reserves disk space for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from headgate.engine import commands as c
+from headgate.engine.entry import EntryId
 from headgate.engine.journal.disk import Disk
 from headgate.engine.limits import RESERVE_BYTES_MAX
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.memory import SLACK
+from headgate.engine.state.pending import Pel
 
 _GROWING = (
     c.StreamCreated
@@ -24,6 +29,11 @@ _GROWING = (
     | c.StreamRestored
     | c.StreamCopied
 )
+
+
+SCARCE = 4
+"""Where the disk itself is full, a quarter of what is to stay free is kept from them: half of the
+reserve."""
 
 
 class DiskBounds(NamedTuple):
@@ -38,16 +48,75 @@ class DiskBounds(NamedTuple):
         return min(self.free_bytes_min // 2, RESERVE_BYTES_MAX)
 
 
+class Shortage(NamedTuple):
+    """Why there is not enough room."""
+
+    why: str
+    is_scarce: bool  # nothing may become pending either
+
+
 class Room(NamedTuple):
     """How much room the disk has."""
 
     free_bytes: int
-    shortage: str | None  # why there is not enough, None if there is
+    shortage: Shortage | None  # None: there is enough
 
 
 def takes_room(record: Iterable[c.Command]) -> bool:
     """Tell whether a record takes room for good."""
     return any(isinstance(command, _GROWING) for command in record)
+
+
+def holds_more(keyspace: Keyspace, record: Iterable[c.Command]) -> bool:
+    """Tell whether a record adds a pending entry, a consumer or the error of a pending entry."""
+    return any(
+        adds(keyspace, command)
+        for command in record
+        if (adds := _ADDS.get(type(command))) is not None
+    )
+
+
+def _pel(keyspace: Keyspace, command: Any) -> Pel:
+    return keyspace.group(command.stream, command.group).pel
+
+
+def _are_new(keyspace: Keyspace, command: Any, ids: Iterable[EntryId]) -> bool:
+    """Tell whether one of the ids is not pending yet."""
+    by_id = _pel(keyspace, command).by_id
+    return any(entry_id not in by_id for entry_id in ids)
+
+
+def _has_newcomer(keyspace: Keyspace, command: Any) -> bool:
+    """Tell whether a command makes its consumer."""
+    return command.consumer not in keyspace.group(command.stream, command.group).consumers
+
+
+def _delivers(keyspace: Keyspace, command: c.EntriesDelivered) -> bool:
+    return bool(command.delivered) or _has_newcomer(keyspace, command)
+
+
+def _claims(keyspace: Keyspace, command: c.EntriesClaimed) -> bool:
+    ids = (entry_id for entry_id, _ in command.counts)
+    return _has_newcomer(keyspace, command) or _are_new(keyspace, command, ids)
+
+
+def _releases(keyspace: Keyspace, command: c.EntriesReleased) -> bool:
+    return _are_new(keyspace, command, (entry_id for entry_id, _ in command.counts))
+
+
+def _delays(keyspace: Keyspace, command: c.EntriesDelayed) -> bool:
+    return _are_new(keyspace, command, (entry_id for entry_id, _, _ in command.entries))
+
+
+_ADDS: Mapping[type[c.Command], Callable[[Keyspace, Any], bool]] = {
+    c.ConsumerSeen: _has_newcomer,
+    c.EntriesClaimed: _claims,
+    c.EntriesDelayed: _delays,
+    c.EntriesDelivered: _delivers,
+    c.EntriesRedelivered: _has_newcomer,
+    c.EntriesReleased: _releases,
+    c.ErrorNoted: lambda _, command: bool(command.error),
+}
 
 
 def look(disk: Disk, bounds: DiskBounds) -> Room:
@@ -59,14 +128,16 @@ def look(disk: Disk, bounds: DiskBounds) -> Room:
     free_bytes = disk.free_bytes()
     if free_bytes < bounds.free_bytes_min:
         text = f"{free_bytes} bytes are free, and {bounds.free_bytes_min} must stay free"
-        return Room(free_bytes, f"the disk is full: {text}")
+        is_scarce = free_bytes < bounds.free_bytes_min // SCARCE
+        return Room(free_bytes, Shortage(f"the disk is full: {text}", is_scarce))
     disk.reserve(bounds.reserve_bytes)
     return Room(free_bytes, None)
 
 
-def shortage_of(size_bytes: int, bounds: DiskBounds) -> str | None:
+def shortage_of(size_bytes: int, bounds: DiskBounds) -> Shortage | None:
     """Return why the journal may not grow any more, None if it may."""
     limit_bytes = bounds.size_bytes_max
     if limit_bytes is None or size_bytes < limit_bytes:
         return None
-    return f"the journal is full: it has {size_bytes} bytes, and may have {limit_bytes}"
+    text = f"the journal is full: it has {size_bytes} bytes, and may have {limit_bytes}"
+    return Shortage(text, size_bytes >= limit_bytes + limit_bytes // SLACK)

@@ -76,6 +76,11 @@ class Storage(Protocol):
         """Return why some or all records are refused, for now or for ever; None if all is well."""
         ...
 
+    @property
+    def is_scarce(self) -> bool:
+        """Tell whether room is so short that nothing may become pending."""
+        ...
+
     async def wait_durable(self, position: int) -> None:
         """Return as soon as everything up to `position` is durable.
 
@@ -101,10 +106,13 @@ class Storage(Protocol):
 
 
 class MemoryStorage:
-    """Keeps the newest records in memory, and calls that durable: nothing survives the process."""
+    """Calls records durable, and keeps the newest for tests: nothing survives the process."""
 
     def __init__(self, records_max: int | None = None) -> None:
-        """Start empty, keeping up to `records_max` records (None: all of them)."""
+        """Start empty, keeping up to `records_max` records (None: all of them).
+
+        No bound counts what they take, so a gateway keeps none.
+        """
         self.records: deque[bytes] = deque(maxlen=records_max)
         self.position = 0
         self.failure: str | None = None
@@ -152,6 +160,11 @@ class MemoryStorage:
     def refusal(self) -> str | None:
         """Return why no records are accepted any more; None if all is well."""
         return self.failure
+
+    @property
+    def is_scarce(self) -> bool:
+        """Return false: there is no disk."""
+        return False
 
     async def wait_durable(self, position: int) -> None:
         """Return at once."""

@@ -7,8 +7,8 @@ so each command is atomic without a lock.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from headgate.engine import commands as c
@@ -17,7 +17,7 @@ from headgate.engine.decisions import Decision, Step, trims
 from headgate.engine.decisions import keyspace as keyspace_decisions
 from headgate.engine.decisions.group_reads import claimable_at
 from headgate.engine.errors import Invalid, MemoryFull, StreamError, StreamsChanged, Unavailable
-from headgate.engine.journal.room import takes_room
+from headgate.engine.journal.room import holds_more, takes_room
 from headgate.engine.journal.storage import Storage
 from headgate.engine.limits import MAKING_ROOM_MAX
 from headgate.engine.loop import signals
@@ -32,6 +32,7 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import MemoryBounds, WhenFull
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 _TOO_MUCH = "this changes too much for a transaction: run it by itself"
 
@@ -65,6 +66,7 @@ class Executor:
         self._watch = StepWatch(clock)
         self._broken: BaseException | None = None  # why the state does not match the records
         self._is_broken = asyncio.Event()
+        self._staged_at_ms = 0  # the time of the record that is staged
         self.keyspace = keyspace  # for inspection; expired streams may still be in it
         self.adopt(keyspace)
         self.waiters = Waiters(self.steady_ms, self._claimable, waiters_max)
@@ -143,43 +145,57 @@ class Executor:
         return await self.durable(reply)
 
     async def run_all(self, steps: Sequence[Step[T]]) -> list[T | StreamError]:
-        """Carry out steps with nothing in between; serve the waiters at the end (MULTI, EXEC).
+        """Carry out steps as one record with nothing in between, and wait until it is durable.
 
-        A step that fails changes nothing, and its error takes the place of its reply. A step that
-        is so long that it would be done in parts fails. If a step raises an error other than
-        `StreamError`, the steps before it stay in effect.
-
-        1. Decide each step on the state that the steps before it have left.
-        2. Stage its commands as a part of the next record, then apply them.
-        3. Finish the record after the last step. A crash leaves either the whole record or nothing.
-
-        Raises:
-            StreamsChanged: the first step is a condition, and it does not hold. No other is done.
+        A step that fails changes nothing, and its error takes the place of its reply.
         """
-        keyspace, now_ms = self.current(), self.now_ms()
-        replies: list[T | StreamError] = []
+        with self.one_record():
+            replies: list[T | StreamError] = [*map(self.stage, steps)]
+        return await self.durable(replies)
+
+    @contextmanager
+    def one_record(self) -> Iterator[None]:
+        """Let what is staged be one record; the waiters are served at the end (MULTI, EXEC).
+
+        A crash leaves either the whole record or nothing. If a step raises an error other than
+        `StreamError`, the steps before it stay in effect.
+        """
+        self.current()
+        self._staged_at_ms = self.now_ms()
         try:
-            for step in steps:
-                try:
-                    decision = step(keyspace, now_ms)
-                    self.hide(decision)
-                    if decision.next_part is not None:
-                        raise Invalid(_TOO_MUCH)
-                    self._check_memory(decision.commands)
-                    self.storage.stage(decision.commands)
-                except StreamsChanged:  # the condition of all
-                    raise
-                except StreamError as error:
-                    replies.append(error.with_traceback(None))  # or its frames lead back to it
-                else:
-                    self._apply(decision.commands)
-                    look = decision.look
-                    replies.append(decision.reply if look is None else look(keyspace, now_ms))
+            yield
         finally:
             if self._broken is None:
                 self.storage.append_staged()
             self.waiters.serve()
-        return await self.durable(replies)
+
+    def stage(self, step: Step[U]) -> U | StreamError:
+        """Carry out a step of one record; return its reply, or the error with which it failed.
+
+        A step that fails changes nothing. A step that is so long that it would be done in parts
+        fails.
+
+        1. Decide the step on the state that the steps before it have left.
+        2. Stage its commands as a part of the record, then apply them.
+
+        Raises:
+            StreamsChanged: the step is a condition, and it does not hold.
+        """
+        keyspace, now_ms = self.keyspace, self._staged_at_ms
+        try:
+            decision = step(keyspace, now_ms)
+            self.hide(decision)
+            if decision.next_part is not None:
+                raise Invalid(_TOO_MUCH)
+            self._check_room(decision.commands)
+            self.storage.stage(decision.commands)
+        except StreamsChanged:  # the condition of all
+            raise
+        except StreamError as error:
+            return error.with_traceback(None)  # or its frames lead back to it
+        self._apply(decision.commands)
+        look = decision.look
+        return decision.reply if look is None else look(keyspace, now_ms)
 
     def settle(self, decision: Decision[T]) -> T:
         """Carry out a decision that has no further part; return the reply, durable or not."""
@@ -254,28 +270,30 @@ class Executor:
 
     def _record_and_apply(self, commands: list[c.Command]) -> None:
         if commands:
-            self._check_memory(commands)
+            self._check_room(commands)
             self.storage.append(commands)
             self._apply(commands)
 
-    def _check_memory(self, commands: list[c.Command]) -> None:
-        """Refuse commands for which there is no memory.
+    def _check_room(self, commands: list[c.Command]) -> None:
+        """Refuse commands for which there is no memory, or so little that acks need what is left.
 
-        A command that adds to the state is refused when memory is full. A delivery that makes
-        entries pending is refused only when memory is beyond its bound.
+        A command that adds to the streams is refused when memory is full. One that adds what is
+        pending, a consumer or an error is refused only when memory is beyond its bound, or when the
+        disk is nearly full. The storage itself refuses what adds to the streams when it is short.
 
         Raises:
             MemoryFull: the memory is used up.
+            Unavailable: the disk is.
         """
         bounds, size_bytes = self._memory_bounds, self.keyspace.memory.size_bytes
-        if not bounds.is_full(size_bytes):
+        is_full, is_scarce = bounds.is_full(size_bytes), self.storage.is_scarce
+        if not is_full and not is_scarce:
             return
-        if takes_room(commands):
+        if is_full and takes_room(commands):
             raise MemoryFull
-        if bounds.is_beyond(size_bytes) and any(
-            isinstance(command, c.EntriesDelivered) and command.delivered for command in commands
-        ):
-            raise MemoryFull
+        is_beyond = is_full and bounds.is_beyond(size_bytes)
+        if (is_beyond or is_scarce) and holds_more(self.keyspace, commands):
+            raise MemoryFull if is_beyond else Unavailable(self.storage.refusal or "")
 
     def _make_room(self) -> None:
         """Trim the oldest entries while memory is full, at most `MAKING_ROOM_MAX` times."""

@@ -92,6 +92,8 @@ class Waiters:
         # Queues that were ended, each with the error that its waiters get.
         self._ended: deque[tuple[StreamError, dict[bytes, dict[bytes | None, _Queue]]]] = deque()
         self._turns: dict[QueueKey, asyncio.Event] = {}  # see `wait_turn`
+        # Signals to all queues of a stream, or of all, since a queue was last served or made.
+        self._noted_to_all: set[tuple[bytes | None, _Signal]] = set()
         self.is_draining = False  # no read may block any more
 
     def __len__(self) -> int:
@@ -133,6 +135,7 @@ class Waiters:
         if queue is None:
             self._grouped_count += key.group is not None and not _group_count(queues)
             queue = queues[key.group] = _Queue()
+            self._noted_to_all.clear()  # not to this one
         return queue
 
     def check_room(self) -> None:
@@ -183,8 +186,10 @@ class Waiters:
 
     def appended(self, stream: bytes) -> None:
         """Note that a stream has new entries."""
-        for group in self._queues.get(stream, ()):
-            self._note(QueueKey(stream, group), _Signal.APPENDED)
+        queues = self._queues.get(stream)
+        if queues is not None and self._is_news(stream, _Signal.APPENDED):
+            for group in queues:
+                self._note(QueueKey(stream, group), _Signal.APPENDED)
 
     def released(self, stream: bytes, group: bytes) -> None:
         """Note that a pending entry of the group has no owner now; it may be delayed."""
@@ -205,9 +210,21 @@ class Waiters:
 
     def changed(self, stream: bytes, group: bytes | None = None) -> None:
         """Note that all reads blocked on a stream, or on one of its groups, must run again."""
-        for name in self._queues.get(stream, ()):
-            if group is None or name == group:
+        if group is not None:
+            self._note(QueueKey(stream, group), _Signal.CHANGED)
+        elif stream in self._queues and self._is_news(stream, _Signal.CHANGED):
+            for name in self._queues[stream]:
                 self._note(QueueKey(stream, name), _Signal.CHANGED)
+
+    def _is_news(self, stream: bytes | None, signal: _Signal) -> bool:
+        """Tell whether a signal to all queues of a stream, or of all, is not noted already.
+
+        A transaction may give it a thousand times before the first queue is served.
+        """
+        if (stream, signal) in self._noted_to_all:
+            return False
+        self._noted_to_all.add((stream, signal))
+        return True
 
     def _note(self, key: QueueKey, signal: _Signal, consumer: bytes = b"") -> None:
         if self._find(key) is not None:
@@ -217,8 +234,9 @@ class Waiters:
 
     def all_changed(self) -> None:
         """Note that all blocked reads must run again."""
-        for stream in self._queues:
-            self.changed(stream)
+        if self._queues and self._is_news(None, _Signal.CHANGED):
+            for stream in self._queues:
+                self.changed(stream)
 
     def serve(self) -> None:
         """Run the reads again that wait for what was noted, in order of arrival.
@@ -291,6 +309,7 @@ class Waiters:
             if noted and queue is not None:
                 signal, consumer = next(iter(noted))
                 del noted[signal, consumer]
+                self._noted_to_all.clear()
                 yield from self._round(key, queue, signal, consumer)
             if noted and queue is not None:
                 self._noted.move_to_end(key)  # let other queues come first

@@ -172,7 +172,19 @@ class Chunk:
         return _unpack_cached(self._packed) if is_small else unpack_entries(self._packed)
 
     @property
-    def _has_one_id(self) -> bool:
+    def cost(self) -> int:
+        """Return how many microseconds it takes to unpack, about.
+
+        Names and values take the time, and their number is not known. What is larger than a few
+        kilobytes has few large ones in most cases.
+        """
+        if self._entries is not None:
+            return 1
+        size_bytes = unpacked_bytes(self._packed)
+        return 20 + min(size_bytes // 50, 1_000) + size_bytes // 4_000
+
+    @property
+    def has_one_id(self) -> bool:
         """Tell whether there is one entry, besides dead ones above it.
 
         It may be large, so it is not unpacked for those who only want its id.
@@ -181,7 +193,7 @@ class Chunk:
 
     def position(self, entry_id: EntryId) -> int | None:
         """Return where the live entry of that id stands, or None."""
-        if self._has_one_id:
+        if self.has_one_id:
             return 0 if entry_id == self.first_id and not self.tombstones & 1 else None
         entries = self.entries()
         at = bisect_left(entries, entry_id, key=_id_of)
@@ -201,7 +213,7 @@ class Chunk:
 
     def ids_between(self, start: EntryId, end: EntryId) -> list[EntryId]:
         """Return the ids of the live entries from `start` to `end`, both inclusive, in order."""
-        if self._has_one_id:
+        if self.has_one_id:
             return [self.first_id] if self.live_count and start <= self.first_id <= end else []
         return list(map(_id_of, self.between(start, end)))
 
@@ -221,7 +233,7 @@ class Chunk:
     def kill_through(self, entry_id: EntryId) -> int:
         """Set the tombstones of all entries <= `entry_id`; returns how many were alive."""
         before = self.live_count
-        if self._has_one_id:
+        if self.has_one_id:
             reached = 1 if entry_id >= self.first_id else 0
         else:
             reached = bisect_right(self.entries(), entry_id, key=_id_of)
@@ -230,11 +242,11 @@ class Chunk:
 
     def first_live_id(self) -> EntryId:
         """Return the id of the first entry that is not dead; there must be one."""
-        return self.first_id if self._has_one_id else self.first_live().id
+        return self.first_id if self.has_one_id else self.first_live().id
 
     def last_live_id(self) -> EntryId:
         """Return the id of the last entry that is not dead; there must be one."""
-        return self.first_id if self._has_one_id else self.last_live().id
+        return self.first_id if self.has_one_id else self.last_live().id
 
     def first_live(self) -> Entry:
         """Return the first entry that is not dead; there must be one."""

@@ -11,7 +11,7 @@ is not enough, it is the first part of what would go.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain, islice
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
@@ -23,6 +23,7 @@ from headgate.engine.limits import (
     FREED_AT_ONCE_MAX,
     RANGE_CHUNKS_MAX,
     RANGE_REPACKED_MAX,
+    TRANSACTION_COST_MAX,
 )
 from headgate.engine.packing import encode_entries, unpacked_bytes
 from headgate.engine.replies import PackedEntries
@@ -34,6 +35,9 @@ from headgate.engine.state.memory import Memory
 E = TypeVar("E", Entry, Draft)
 
 _fields_of = itemgetter(1)
+
+ENTRY_COST = 3
+"""Microseconds that it takes to return an entry, about."""
 
 
 class Cut(NamedTuple):
@@ -287,11 +291,37 @@ class Log:
     ) -> list[Entry]:
         """Return entries from `end` down to `start`, both inclusive; bounds as for `range`."""
         batch = _Batch(limit, room or ReadRoom(None))
-        for index in range(bisect_right(self._firsts, end) - 1, -1, -1):
-            chunk = self._chunks[index]
+        for chunk in self._chunks_down_from(end):
             if chunk.last_id < start or not batch.take(chunk.between(start, end)[::-1]):
                 break
         return batch.entries
+
+    def cost_of(self, start: EntryId, end: EntryId, limit: int, *, reverse: bool = False) -> int:
+        """Return what it costs to read a range, in microseconds, about; see `decisions/cost.py`.
+
+        Args:
+            start: the lowest id.
+            end: the highest id.
+            limit: entries at most.
+            reverse: the highest ids come first.
+        """
+        cost = 0
+        for chunk in self._chunks_down_from(end) if reverse else self._chunks_from(start):
+            is_behind = chunk.last_id < start if reverse else chunk.first_id > end
+            if is_behind or limit <= 0 or cost > TRANSACTION_COST_MAX:
+                break
+            cost += chunk.cost + ENTRY_COST * min(limit, chunk.live_count)
+            limit -= chunk.live_count
+        return cost
+
+    def cost_of_ids(self, ids: Iterable[EntryId]) -> int:
+        """Return what it costs to look up entries by id, in microseconds, about."""
+        chunks = map(self._chunk_of, ids)
+        return sum(chunk.cost for chunk in chunks if chunk is not None and not chunk.has_one_id)
+
+    def chunks_below(self, entry_id: EntryId) -> int:
+        """Return how many chunks have an id below this one, dead or alive."""
+        return bisect_left(self._firsts, entry_id)
 
     def count(self, after: EntryId, through: EntryId) -> int:
         """Return how many live entries lie above `after`, up to and including `through`."""
@@ -446,6 +476,10 @@ class Log:
         if index < len(self._chunks) and self._chunks[index].last_id < start:
             index += 1  # a page ended with it: not worth unpacking
         for at in range(index, len(self._chunks)):
+            yield self._chunks[at]
+
+    def _chunks_down_from(self, end: EntryId) -> Iterator[Chunk]:
+        for at in range(bisect_right(self._firsts, end) - 1, -1, -1):
             yield self._chunks[at]
 
     def nodes(

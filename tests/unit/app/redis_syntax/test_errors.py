@@ -36,6 +36,7 @@ ERRORS: list[errors.StreamError] = [
     errors.Invalid("limit is 0 or more"),
     errors.InvalidId("x"),
     errors.EntryTooLarge(9, location=()),
+    errors.TransactionTooLong(),
     errors.ReplyTooLarge(errors.ENTRY_BYTES, 100),
     errors.StreamTooLarge("bytes in one dump", 100),
     errors.NotSupported("bulk"),

@@ -1,0 +1,213 @@
+"""Transactions: nothing is between their requests, so what they take together is bounded first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from headgate.engine.config import StreamPatch
+from headgate.engine.decisions.cost import COSTS
+from headgate.engine.decisions.table import DECISIONS
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
+from headgate.engine.errors import IdsExhausted, TransactionTooLong
+from headgate.engine.images import CountersImage, GroupImage, StreamImage
+from headgate.engine.replies import Added
+from headgate.engine.requests import Request
+from headgate.engine.requests.deliveries import (
+    AckAndDelete,
+    Autoclaim,
+    Claim,
+    GroupCursor,
+    ListPending,
+    Nack,
+    NackMode,
+    ReadGroup,
+    SumPending,
+)
+from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream, RestoreStream
+from headgate.engine.requests.entries import (
+    Add,
+    Delete,
+    Range,
+    Read,
+    References,
+    StreamCursor,
+    Trim,
+    TrimTo,
+)
+from headgate.engine.requests.groups import (
+    CreateGroup,
+    DestroyGroup,
+    GroupStart,
+    ListConsumers,
+    ListGroups,
+)
+from headgate.engine.requests.keyspace import InspectStream, RenameStream, SetCounters
+from headgate.engine.requests.streams import DeleteStream, DescribeStream, UpdateStream
+from tests.unit.driver import Driver, G, S, entry_id
+
+T = b"t"
+GROUPS = 2_000
+IDS = [entry_id(number) for number in range(1, 2_001)]
+
+
+def plain(stream: bytes, number: int) -> Add:
+    return Add(stream, [Draft(None, (b"n", b"%d" % number))])
+
+
+def image(group_count: int) -> StreamImage:
+    groups = [GroupImage(b"%d" % at, MIN_ID, 0, [], []) for at in range(group_count)]
+    return StreamImage([], CountersImage(MIN_ID, MIN_ID, 0), groups)
+
+
+async def crowded() -> Driver:
+    """Return an engine with a stream of many groups; one of them has all entries pending."""
+    engine = Driver()
+    await engine.put(*range(1, len(IDS) + 1))
+    for at in range(GROUPS):
+        await engine.perform(CreateGroup(S, b"%d" % at, GroupStart(MIN_ID)))
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
+    await engine.perform(ReadGroup(G, b"c", [GroupCursor(S)]))
+    return engine
+
+
+DEAR: Sequence[Sequence[Request[Any]]] = [
+    [CopyStream(S, T, replace=True)],
+    [CopyStream(S, T, replace=True), CopyStream(T, b"u", replace=True)],
+    [RenameStream(S, T), RenameStream(T, S)],
+    [RestoreStream(T, image(GROUPS), replace=True)],
+    [RestoreStream(T, image(40), replace=True)],
+    [DumpStream(S, 2**30)],
+    [MeasureStream(S)],
+    [InspectStream(S, full=True, count=None, described_max=10_000, size_bytes_max=2**30)],
+    [Delete(S, IDS[:20], References.ACKED)],
+    [Delete(S, IDS[:20])],
+    [AckAndDelete(S, G, IDS[:20], References.DELETE)],
+    [Trim(S, TrimTo(max_length=0, references=References.ACKED))],
+    [Trim(S, TrimTo(min_id=IDS[-1], references=References.DELETE))],
+    [Add(S, [Draft(None, (b"a", b"b"))], trim=TrimTo(max_length=1, references=References.ACKED))],
+    [SetCounters(S, IDS[-1])],
+    [DestroyGroup(S, b"1"), CreateGroup(S, b"1", GroupStart(MIN_ID))],
+    [Range(S, limit=100)],
+    [Range(S, reverse=True)],
+    [Read([StreamCursor(S, MIN_ID)])],
+    [ReadGroup(G, b"c", [GroupCursor(S, MIN_ID)])],
+    [ReadGroup(b"1", b"c", [GroupCursor(S)])],
+    [Claim(S, G, b"d", IDS[:30], 0)],
+    [Autoclaim(S, G, b"d", 0, limit=1_000)],
+    [Nack(S, G, IDS[:30], NackMode.SILENT, force=True)],
+    [ListPending(S, G, limit=1_000)],
+    [ListPending(S, G, limit=1, min_idle_ms=10**9)],
+    [ListGroups(S)],
+    [UpdateStream(S, StreamPatch(max_length=1)), UpdateStream(S, StreamPatch(max_length=2))],
+]
+"""Each of them is cheap enough alone, and a thousand times too dear."""
+
+
+@pytest.mark.parametrize("requests", DEAR, ids=lambda requests: str(requests[0])[:60])
+async def test_what_is_dear_a_thousand_times_is_refused_before_anything_is_done(
+    requests: Sequence[Request[Any]],
+) -> None:
+    engine = await crowded()
+    position = engine.storage.position
+    many = [plain(b"other", 0), *list(requests) * (1_000 // len(requests))]
+
+    with pytest.raises(TransactionTooLong, match="too much for one transaction"):
+        await engine.perform_all(many)
+
+    assert engine.storage.position == position
+    assert engine.keyspace.find(b"other") is None
+
+
+def test_every_request_that_is_decided_has_a_cost() -> None:
+    assert set(COSTS) == set(DECISIONS)
+
+
+GROWING: Sequence[Sequence[Request[Any]]] = [
+    [CreateGroup(S, b"%d" % at, GroupStart(MIN_ID)) for at in range(300)],
+    [RestoreStream(S, image(300))],
+    [RestoreStream(b"r", image(300)), RenameStream(b"r", S)],
+    [RestoreStream(b"r", image(300)), CopyStream(b"r", S)],
+    [
+        CreateGroup(S, G, GroupStart(MIN_ID), create_stream=True),
+        *[ReadGroup(G, b"%d" % at, [GroupCursor(S)]) for at in range(300)],
+    ],
+    [
+        Add(S, [Draft(entry_id(at), (b"a", b"b")) for at in range(1, 301)]),
+        CreateGroup(S, G, GroupStart(MIN_ID)),
+        Claim(S, G, b"c", IDS[:300], 0, force=True),
+    ],
+]
+"""What a stream gets within a transaction."""
+
+
+@pytest.mark.parametrize("first", GROWING, ids=lambda requests: type(requests[-1]).__name__)
+async def test_what_a_stream_gets_within_a_transaction_counts(
+    first: Sequence[Request[Any]],
+) -> None:
+    engine = Driver()
+    if isinstance(first[0], CreateGroup) and not first[0].create_stream:
+        await engine.put(1)
+    copies = [CopyStream(S, b"%d" % at) for at in range(100)]
+
+    with pytest.raises(TransactionTooLong):
+        await engine.perform_all([*first, *copies])
+    await engine.perform_all(first)
+
+
+async def test_ten_thousand_appends_are_one_transaction_and_answer_in_order() -> None:
+    engine = Driver()
+    names = [b"a", b"b", b"a", b"c"]
+    requests = [plain(names[at % 4], at) for at in range(10_000)]
+
+    outcomes: list[Any] = await engine.perform_all(requests)
+
+    for name in set(names):
+        entries = await engine.perform(Range(name, limit=10_000))
+        added = [
+            (outcome.ids[0], request.drafts[0].fields)
+            for request, outcome in zip(requests, outcomes, strict=True)
+            if request.stream == name
+        ]
+        assert [(entry.id, entry.fields) for entry in entries] == added
+    assert engine.storage.position == 1
+
+
+async def test_appends_after_the_last_possible_id_fail_alone() -> None:
+    engine = Driver()
+    await engine.put(1)
+    last_but_six = EntryId(MAX_ID.ms, MAX_ID.seq - 6)
+    await engine.perform(SetCounters(S, last_but_six))
+
+    outcomes = await engine.perform_all([plain(S, at) for at in range(1_000)])
+
+    assert [type(outcome) for outcome in outcomes] == [Added] * 6 + [IdsExhausted] * 994
+    assert (await engine.perform(DescribeStream(S))).length == 7
+
+
+async def test_an_append_sees_what_the_requests_before_it_have_done() -> None:
+    engine = Driver()
+    outcomes = await engine.perform_all(
+        [plain(S, 1), plain(T, 2), DeleteStream(S), plain(S, 3), plain(T, 4), Range(S), Range(T)]
+    )
+    ranges: list[Any] = outcomes[-2:]
+    values = [[entry.fields[1] for entry in entries] for entries in ranges]
+    assert values == [[b"3"], [b"2", b"4"]]
+
+
+async def test_honest_requests_about_a_large_stream_are_within_the_bound() -> None:
+    engine = await crowded()
+    consuming = ReadGroup(G, b"c", [GroupCursor(S)], limit=10)
+    requests = [
+        consuming,
+        Trim(S, TrimTo(max_length=1_900, approximate=True)),
+        *[AckAndDelete(S, G, [each]) for each in IDS[:50]],
+        *[plain(S, number) for number in range(500)],
+        InspectStream(S),
+        SumPending(S, G),
+        ListConsumers(S, G),
+        CopyStream(S, T),
+    ]
+    assert len(await engine.perform_all(requests)) == len(requests)
