@@ -88,6 +88,13 @@ class StreamImage(msgspec.Struct, frozen=True, array_like=True):
         """Return how many entries there are."""
         return sum(chunk.entry_count for chunk in self.chunks)
 
+    @property
+    def thing_count(self) -> int:
+        """Return how many chunks, groups, consumers, pending entries and keys there are."""
+        held = sum(len(group.consumers) + len(group.pending) for group in self.groups)
+        producers = () if self.keys is None else self.keys.producers.values()
+        return len(self.chunks) + len(self.groups) + held + sum(map(len, producers))
+
 
 def unpacked(chunks: Iterable[EntriesImage]) -> Iterator[list[Entry]]:
     """Yield the entries of each chunk. Any thread may do so."""

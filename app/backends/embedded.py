@@ -200,6 +200,7 @@ def open_embedded(
             options.fsync,
             in_process_of_its_own(options.data_dir, disk.spare),
             position=loaded.position,
+            replay_us=loaded.keyspace.replay_us,
             torn=loaded.torn,
             growth=options.growth,
             bounds=options.disk,

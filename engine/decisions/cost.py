@@ -17,7 +17,6 @@ from typing import Any
 
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.errors import TransactionTooLong
-from headgate.engine.images import StreamImage
 from headgate.engine.limits import (
     AUTOCLAIM_MAX,
     AUTOCLAIM_SCAN_FACTOR,
@@ -90,7 +89,7 @@ class _Size:
     def things(self) -> int:
         """Return how many chunks, groups, consumers, pending entries and keys there are."""
         if self._things is None:
-            self._things = 0 if self._stream is None else things_in(self._stream)
+            self._things = 0 if self._stream is None else self._stream.thing_count
         return self._things
 
     def grow(self, things: int, *, groups: int = 0, entries: int = 0) -> None:
@@ -107,20 +106,6 @@ class _Size:
 
 
 _NO_LOG = Log()
-
-
-def things_in(stream: Stream) -> int:
-    """Return how many chunks, groups, consumers, pending entries and keys a stream has."""
-    groups = stream.groups.values()
-    held = sum(len(each.pel) + len(each.consumers) for each in groups)
-    return stream.log.chunk_count + len(stream.groups) + held + len(stream.keys)
-
-
-def things_of(image: StreamImage) -> int:
-    """Return how many of them a stream will have that is made of an image."""
-    held = sum(len(group.consumers) + len(group.pending) for group in image.groups)
-    producers = () if image.keys is None else image.keys.producers.values()
-    return len(image.chunks) + len(image.groups) + held + sum(map(len, producers))
 
 
 class Cost:
@@ -401,7 +386,7 @@ def _dump(cost: Cost, request: u.DumpStream) -> int:
 
 def _restore(cost: Cost, request: u.RestoreStream) -> int:
     size, image = _Size(None), request.image
-    size.grow(things_of(image), groups=len(image.groups), entries=image.length)
+    size.grow(image.thing_count, groups=len(image.groups), entries=image.length)
     packed = sum(len(chunk.packed) for chunk in image.chunks) // 50
     return 2 * _REQUEST + _RESTORED * size.things + packed + cost.put(request.stream, size)
 

@@ -15,7 +15,6 @@ from headgate.engine.commands import (
 )
 from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Decisions
-from headgate.engine.decisions.cost import things_in
 from headgate.engine.errors import LimitReached, StreamExists, StreamTooLarge
 from headgate.engine.images import (
     ConsumerImage,
@@ -59,7 +58,7 @@ class Dump:
             StreamTooLarge: it has too much.
         """
         stream = keyspace.stream(request.stream)
-        if things_in(stream) > DUMPED_MAX:
+        if stream.thing_count > DUMPED_MAX:
             raise StreamTooLarge(f"{_THINGS} in one dump", DUMPED_MAX)
         self._size_bytes_max = request.size_bytes_max
         self._clock_set_ms = keyspace.clock_set_ms
@@ -212,7 +211,7 @@ def copy_stream(keyspace: Keyspace, request: CopyStream, now_ms: int) -> Decisio
     stream = keyspace.stream(name)
     if to == name or (keyspace.find(to) is not None and not request.replace):
         return Decision(False, [])
-    if things_in(stream) > COPIED_MAX:
+    if stream.thing_count > COPIED_MAX:
         raise StreamTooLarge(f"{_THINGS} in one copy", COPIED_MAX)
     commands = check_replaced(keyspace, to, replace=True)
     keyspace.bounds.check_another_stream(len(keyspace.streams) - len(commands))

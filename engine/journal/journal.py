@@ -65,6 +65,13 @@ REWRITE_PAUSE_S_MAX = 300.0
 REWRITE_SHARE = 5
 """While room is short a rewrite is followed by a pause of so many times what it took."""
 
+REPLAY_US_MAX = 5_000_000
+"""A rewrite begins when a start would take so long to apply the records, or as long as it takes to
+load the snapshot, if that is longer."""
+
+LOADED_BYTES = 30
+"""Bytes of a snapshot that are loaded in a microsecond, about."""
+
 _CLOSED = "the journal is closed"
 
 
@@ -103,6 +110,7 @@ class Journal:
         rewriter: Rewriter,
         *,
         position: int = 0,
+        replay_us: int = 0,
         torn: Torn | None = None,
         growth: Growth = REDIS_GROWTH,
         bounds: DiskBounds = DiskBounds(),  # noqa: B008  a value
@@ -116,6 +124,7 @@ class Journal:
             policy: when what is written is forced to disk.
             rewriter: who writes snapshots.
             position: of the last record loaded.
+            replay_us: what it took to apply the records loaded, about.
             torn: the end of the last segment, which is cut off first.
             growth: when a rewrite starts by itself.
             bounds: how much room there is.
@@ -167,6 +176,9 @@ class Journal:
         # Changes appended; those that are written, before the last rotation, and in a snapshot.
         self.change_count = 0
         self._written_count = self._rotated_count = self._saved_count = 0
+        # Likewise what it takes to apply them again; what a start has applied, too.
+        self.replay_us = replay_us
+        self._rotated_us = self._saved_us = 0
         self._rewrite_pause_s = REWRITE_PAUSE_S_MIN
         self._rewrite_not_before_s = 0.0
 
@@ -366,7 +378,7 @@ class Journal:
         self._own_bytes = {name: size for name, size in self._own_bytes.items() if name >= first}
         self._size_bytes = sum((sizes | self._own_bytes).values())
         self._rewritten = through
-        self._saved_count = self._rotated_count
+        self._saved_count, self._saved_us = self._rotated_count, self._rotated_us
         self._rewrite_count += 1
         self._rewritten_s = _now_s()
         self._on_event("rewrite done", {"size_bytes": self._size_bytes, "position": through})
@@ -381,8 +393,16 @@ class Journal:
             self.start_rewrite()
 
     def _has_grown(self) -> bool:
+        """Tell whether the files, or what a start takes to apply them, have grown enough.
+
+        Short records may take long: 60 bytes copy a stream with thousands of groups.
+        """
         growth, base_bytes = self._growth, max(self._base_bytes, 1)
-        if not growth.percentage or self._size_bytes < growth.size_bytes_min:
+        if not growth.percentage:
+            return False
+        if self.replay_us - self._saved_us > max(REPLAY_US_MAX, base_bytes // LOADED_BYTES):
+            return True
+        if self._size_bytes < growth.size_bytes_min:
             return False
         return self._size_bytes * 100 // base_bytes - 100 >= growth.percentage
 
@@ -530,7 +550,7 @@ class Journal:
                 rotation.set_exception(error)
         else:
             self._segment_bytes_max = SEGMENT_BYTES_MAX
-            self._rotated_count = self._written_count
+            self._rotated_count, self._rotated_us = self._written_count, self.replay_us
             if rotation is not None and not rotation.done():
                 rotation.set_result(self.durable_position)
 
@@ -694,6 +714,7 @@ class Journal:
                 await self._pause()
             else:
                 self.position = durable
+                self.replay_us, self._saved_us = loaded.keyspace.replay_us, 0
                 self._is_given_up = False
                 go_back(loaded.keyspace)
 

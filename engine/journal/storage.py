@@ -27,6 +27,9 @@ class Storage(Protocol):
     change_count: int
     """Changes in what was appended, which the engine counts. See `changes`."""
 
+    replay_us: int
+    """What it takes to apply again what was appended, since the start. See `Keyspace`."""
+
     @property
     def unsaved_count(self) -> int:
         """Return how many changes no snapshot has yet, since the start; a few more at most."""
@@ -116,7 +119,7 @@ class MemoryStorage:
         self.records: deque[bytes] = deque(maxlen=records_max)
         self.position = 0
         self.failure: str | None = None
-        self.change_count = 0
+        self.change_count = self.replay_us = 0
         self._staged: list[bytes] = []
 
     @property

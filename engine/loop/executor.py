@@ -317,6 +317,7 @@ class Executor:
                 signals.notify(waiters, command)
                 for names in freed:
                     waiters.freed(*names)
+            self.storage.replay_us = keyspace.replay_us
         except BaseException as error:
             self._break(error)
             raise

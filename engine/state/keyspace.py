@@ -26,6 +26,13 @@ from headgate.engine.state.revisions import Revisions
 from headgate.engine.state.stream import Stream
 from headgate.engine.state.writers import Writers
 
+_THING_US, _LOOKUP_US, _ENTRY_US = 7, 20, 3
+"""Microseconds for a group, consumer, pending entry or chunk that is made; for an entry that is
+looked up; and for one that is pending."""
+
+_LOOKS = 10
+"""Groups that are looked at in a microsecond."""
+
 
 class Keyspace:
     """All streams."""
@@ -49,6 +56,8 @@ class Keyspace:
         self.clock_set_ms = 0  # by how much the wall clock was set, all in all
         self.latest_ms = 0  # the latest steady time that was ever recorded as now
         self.memory = Memory()  # what the streams take
+        # What it takes to apply all commands again, besides reading them (µs, about).
+        self.replay_us = 0
         self.dispose: Callable[[Pieces], None] = free  # of what is no longer part of it
         # Streams that were made of what is about to be restored, by name.
         self.prepared: dict[bytes, Stream] = {}
@@ -183,11 +192,13 @@ class Keyspace:
             stream = Stream(command.stream, command.epoch, command.config, self.memory)
             free(restoring.fill(stream, command.image, self.clock_set_ms))
         stream.epoch, stream.config = command.epoch, command.config
+        self.replay_us += _THING_US * command.image.thing_count
         self._add_stream(stream)
 
     def _copy(self, command: c.StreamCopied) -> None:
         assert command.to not in self.streams
         source = self.streams[command.stream]
+        self.replay_us += _THING_US * source.thing_count
         self._add_stream(restoring.copied(source, command.to, command.epoch, self.memory))
 
     def _add_stream(self, stream: Stream) -> None:
@@ -204,6 +215,7 @@ class Keyspace:
         stream = self.streams.pop(command.stream)
         self._forget(stream)
         self.revisions.note_gone(stream.name)
+        self._note_looks(stream)
         stream.leave()
         self.dispose(stream.dismantle())
 
@@ -215,6 +227,10 @@ class Keyspace:
         self.keyed, self.aging = set(), set()
         self.governed, self.expiring = SortedSet(), SortedSet()
         self.unplanned = {}
+
+    def _note_looks(self, stream: Stream) -> None:
+        """Note that each group of a stream is looked at."""
+        self.replay_us += 2 + len(stream.groups) // _LOOKS
 
     def _note_change(self, stream: bytes) -> None:
         self.streams[stream].revision = self.revisions.next()
@@ -261,12 +277,14 @@ class Keyspace:
 
     def _delete(self, command: c.EntriesDeleted) -> None:
         stream = self.streams[command.stream]
+        self.replay_us += _LOOKUP_US * len(command.ids)
         for entry_id in command.ids:
             stream.delete(entry_id)
         self._note_change(command.stream)
 
     def _create_group(self, command: c.GroupCreated) -> None:
         stream = self.streams[command.stream]
+        self.replay_us += _THING_US
         stream.add_group(command.group, command.last_id, command.entries_read)
 
     def _set_group(self, command: c.GroupMoved) -> None:
@@ -277,11 +295,13 @@ class Keyspace:
         stream = self.streams[command.stream]
         group = stream.groups.pop(command.group)
         group.leave()
+        self._note_looks(stream)
         self.dispose(group.dismantle())
         self.note_policies(stream)
 
     def _see_consumer(self, command: c.ConsumerSeen) -> None:
         at_ms = self._reached(command.at_ms)
+        self.replay_us += _ENTRY_US
         self.group(command.stream, command.group).see(command.consumer, at_ms)
 
     def _delete_consumer(self, command: c.ConsumerDeleted) -> None:
@@ -292,6 +312,7 @@ class Keyspace:
         group = self.group(command.stream, command.group)
         at_ms = self._reached(command.at_ms)
         consumer = group.see(command.consumer, at_ms)
+        self.replay_us += _ENTRY_US * (1 + len(command.claimed)) + len(command.delivered)
         for entry_id in command.claimed:
             count = group.pel.by_id[entry_id].delivery_count
             group.pel.assign(entry_id, consumer, at_ms, min(count + 1, COUNT_MAX))
@@ -304,15 +325,18 @@ class Keyspace:
         group = self.group(command.stream, command.group)
         at_ms = self._reached(command.at_ms)
         consumer = group.see(command.consumer, at_ms)
+        self.replay_us += _ENTRY_US * len(command.ids)
         for entry_id in command.ids:
             count = group.pel.by_id[entry_id].delivery_count
             group.pel.assign(entry_id, consumer, at_ms, min(count + 1, COUNT_MAX))
 
     def _ack(self, command: c.EntriesAcked) -> None:
+        self.replay_us += 2 * len(command.ids)
         self.group(command.stream, command.group).pel.remove_all(command.ids)
 
     def _release(self, command: c.EntriesReleased) -> None:
         pel = self.group(command.stream, command.group).pel
+        self.replay_us += _ENTRY_US * len(command.counts)
         for entry_id, count in command.counts:
             pel.release(entry_id, count)
 
@@ -320,6 +344,7 @@ class Keyspace:
         group = self.group(command.stream, command.group)
         at_ms = self._reached(command.at_ms)
         consumer = group.see(command.consumer, at_ms)
+        self.replay_us += _ENTRY_US * (1 + len(command.counts) + len(command.purged))
         for entry_id in command.purged:
             group.pel.remove(entry_id)
         delivered_at_ms = self.steady_ms(command.delivered_at_ms)
@@ -332,10 +357,12 @@ class Keyspace:
     def _purge(self, command: c.PendingPurged) -> None:
         stream = self.streams[command.stream]
         for entry_id in command.ids:
+            self._note_looks(stream)
             stream.purge(entry_id)
 
     def _evict(self, command: c.EntriesEvicted) -> None:
         stream = self.streams[command.stream]
+        self.replay_us += _LOOKUP_US * len(command.ids)
         for entry_id in command.ids:
             stream.evict(entry_id)
         self._note_change(command.stream)
@@ -362,6 +389,7 @@ class Keyspace:
 
     def _set_stream(self, command: c.CountersSet) -> None:
         stream = self.streams[command.stream]
+        self._note_looks(stream)
         stream.set_last_id(command.last_id)
         stream.entries_added = command.entries_added
         stream.max_deleted_id = command.max_deleted_id
@@ -370,6 +398,7 @@ class Keyspace:
         stream = self.streams.pop(command.stream)
         self._forget(stream)
         self.revisions.note_gone(command.stream)
+        self._note_looks(stream)
         stream.rename(command.name)
         self.adopt(stream)
         self._note_change(command.name)
@@ -389,10 +418,12 @@ class Keyspace:
 
     def _set_policy(self, command: c.PolicySet) -> None:
         self.group(command.stream, command.group).policy = command.policy
+        self._note_looks(self.streams[command.stream])
         self.note_policies(self.streams[command.stream])
 
     def _delay(self, command: c.EntriesDelayed) -> None:
         pel = self.group(command.stream, command.group).pel
+        self.replay_us += _ENTRY_US * len(command.entries)
         for entry_id, count, until_ms in command.entries:
             pel.release(entry_id, count, self.steady_ms(until_ms))
 

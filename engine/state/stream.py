@@ -90,6 +90,13 @@ class Stream:
             + sum(group.memory_bytes + group.pel.memory_bytes for group in groups)
         )
 
+    @property
+    def thing_count(self) -> int:
+        """Return how many chunks, groups, consumers, pending entries and keys there are."""
+        groups = self.groups.values()
+        held = sum(len(group.pel) + len(group.consumers) for group in groups)
+        return self.log.chunk_count + len(groups) + held + len(self.keys)
+
     def rename(self, name: bytes) -> None:
         """Take another name."""
         self._memory.streams_bytes += len(name) - len(self.name)

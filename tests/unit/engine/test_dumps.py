@@ -37,7 +37,7 @@ from headgate.engine.requests.deliveries import Ack, Nack, NackMode
 from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream, RestoreStream
 from headgate.engine.requests.entries import Delete, Read, StreamCursor, Trim, TrimTo
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart
-from headgate.engine.requests.keyspace import ExpireStream, RememberKey
+from headgate.engine.requests.keyspace import ExpireStream, RememberKey, RenameStream
 from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.keyspace import Keyspace
@@ -291,3 +291,20 @@ async def test_chunks_with_holes_are_dumped(engine: Driver) -> None:
 async def test_memory_of_a_stream_is_told(engine: Driver) -> None:
     await engine.perform(RestoreStream(S, image(500, pending=50)))
     assert await engine.perform(MeasureStream(S)) == engine.keyspace.memory.size_bytes
+
+
+async def test_short_records_that_take_long_to_apply_count_for_a_rewrite(engine: Driver) -> None:
+    await engine.perform(RestoreStream(S, image(3)))
+    for at in range(500):
+        await engine.perform(CreateGroup(S, b"%d" % at, GroupStart(MIN_ID)))
+    before = engine.storage.replay_us
+    for request in (CopyStream(S, T), CopyStream(S, T, replace=True), RenameStream(T, b"u")):
+        await engine.perform(request)
+
+    assert engine.storage.replay_us - before > 2 * 500 * 5
+    replayed = Keyspace()
+    assert isinstance(engine.storage, MemoryStorage)
+    for record in engine.storage.records:
+        for command in commands.decode(record):
+            replayed.apply(command)
+    assert replayed.replay_us == engine.storage.replay_us

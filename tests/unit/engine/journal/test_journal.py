@@ -31,6 +31,7 @@ from headgate.engine.journal.journal import (
     PATIENCE_S,
     PAUSE_S_MAX,
     REDIS_GROWTH,
+    REPLAY_US_MAX,
     SYNC_INTERVAL_S,
     SYNC_PATIENCE_S,
     FsyncPolicy,
@@ -430,6 +431,19 @@ async def test_a_rewrite_of_nothing_new_changes_nothing() -> None:
         assert disk.names() == [recovery.journal_name(2), recovery.snapshot_name(1)]
         await run.put(adding(1))
     assert recovery.load(disk).position == 2
+
+
+@in_virtual_time
+async def test_a_rewrite_starts_when_a_start_would_take_long() -> None:
+    async with running(MemoryDisk()) as run:
+        await run.put(CREATE)
+        for number in range(1, 4):
+            run.journal.replay_us += REPLAY_US_MAX + 1  # as the engine does
+            await run.put(adding(2 * number))
+            await rewritten(run)
+            assert run.journal.status.rewrite_count == number
+            await run.put(adding(2 * number + 1))
+            assert run.journal.status.rewrite_count == number
 
 
 @in_virtual_time
