@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 NOTHING_READ: Final = NULL_ARRAY
 """The reply of a read that CLIENT UNBLOCK ends."""
 
+NAME_BYTES_MAX: Final = 1024
+"""What a client may be called, as it is kept for as long as it is connected."""
+
 _PRINTABLE = re.compile(rb"[!-~]*")
 _NO_SUCH_CLIENT: Final = "ERR No such client"
 _PAUSE_MS_MAX: Final = 3_600_000
@@ -64,6 +67,8 @@ def check_printable(text: bytes, what: str) -> None:
     Raises:
         CommandError: naming what is wrong.
     """
+    if len(text) > NAME_BYTES_MAX:
+        raise CommandError(f"ERR {what} cannot have more than {NAME_BYTES_MAX} bytes.")
     if not _PRINTABLE.fullmatch(text):
         text_ = f"{what} cannot contain spaces, newlines or special characters."
         raise CommandError(f"ERR {text_}")

@@ -15,6 +15,7 @@ import msgspec
 from headgate.app.resp.client_filter import ClientFilter
 from headgate.app.resp.client_line import facts_of, line_of
 from headgate.app.runtime.siblings import Siblings
+from headgate.app.runtime.turns import Turn
 
 if TYPE_CHECKING:
     from headgate.app.resp.session import RespSession
@@ -109,7 +110,11 @@ class Clients:
 
     async def lines(self, chosen: ClientFilter) -> list[str]:
         """Describe connections, a line each, the oldest first."""
-        lines = self._lines(chosen)
+        turn, lines = Turn(), list[tuple[int, str]]()
+        for session in self:
+            if session.id in self._sessions and chosen.matches(facts_of(session)):
+                lines.append((session.id, line_of(session)))
+            await turn.pause()
         for body in await self._gather(_LIST, chosen):
             lines += _decode_lines(body)
         return [line for _, line in sorted(lines)]

@@ -26,6 +26,9 @@ _COMMANDS_AT_ONCE: Final = 1_000
 UNREAD_BYTES_MAX: Final = 2**20
 """What has come and is not run, beside a command that is still arriving."""
 
+UNSENT_BYTES_MIN: Final = 64 * 1024
+"""What a transport has of replies before its client counts as one that does not read."""
+
 UNTAKEN_BYTES_MAX: Final = 64 * 2**20
 """Replies that a client has not taken. Many send a whole pipeline before they read."""
 
@@ -53,6 +56,7 @@ class RespConnection(Peer):
         self._has_ended = False  # nothing more will come
         self._is_paused = False  # nothing more is read
         self._arriving_bytes = 0  # of a large command, as it was noted
+        self._kept_bytes = 0  # of queued commands and watched keys, likewise
         self._written_bytes = 0
         self._writable: asyncio.Future[None] | None = None  # who waits for the client to read
         self._timer: asyncio.TimerHandle | None = None
@@ -101,6 +105,7 @@ class RespConnection(Peer):
         self._is_ending = True
         self._forget_timer()
         self._note_arriving(0)
+        self.keep(0)
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         if self._call is not None:
@@ -128,13 +133,15 @@ class RespConnection(Peer):
         """Send bytes."""
         if data and not self.transport.is_closing():
             self._written_bytes += len(data)
+            self._clients.output_bytes += len(data)
             self.transport.write(data)
+            if self.transport.get_write_buffer_size() > UNSENT_BYTES_MIN:
+                self._sockets.stuck(self.transport)
 
     async def until_taken(self) -> None:
         """Wait until the client has taken most of what it was sent."""
         if self.transport.get_write_buffer_size() <= UNTAKEN_BYTES_MAX:
             return
-        self._sockets.stuck(self.transport)
         self._writable = asyncio.get_running_loop().create_future()
         try:
             await self._writable
@@ -198,6 +205,9 @@ class RespConnection(Peer):
             self._refuse(f"ERR {error}")
         except GatewayError as error:
             self._refuse(f"ERR {error}")
+        except Exception:  # a defect: nobody waits for a reply that will not come
+            self.cut_off()
+            raise
 
     def _take(self) -> list[Words]:
         self._has_more = False
@@ -252,6 +262,18 @@ class RespConnection(Peer):
         else:
             self._sockets.arrived(self._arriving_bytes - size_bytes)
         self._arriving_bytes = size_bytes
+
+    def keep(self, size_bytes: int) -> None:
+        """Count what the connection keeps for its client, as bytes that arrive are counted.
+
+        Raises:
+            GatewayError: there is too much of that already.
+        """
+        if size_bytes > self._kept_bytes:
+            self._sockets.arrive(size_bytes - self._kept_bytes)
+        else:
+            self._sockets.arrived(self._kept_bytes - size_bytes)
+        self._kept_bytes = size_bytes
 
     def _forget_timer(self) -> None:
         if self._timer is not None:

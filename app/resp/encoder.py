@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 from headgate.app.backends.port import (
     KeyedArrays,
@@ -15,13 +15,15 @@ from headgate.app.backends.port import (
     Verbatim,
 )
 from headgate.app.redis_syntax.errors import exact_error_text
-from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamError
 
 RESP2, RESP3 = 2, 3
 
 _ITEMS_AT_ONCE = 64
-"""Items of the outermost array that are written before other tasks may run."""
+"""Items of the outermost array that are written at once."""
+
+_PIECE_BYTES = 256 * 1024
+"""Fewer, if they are larger together."""
 
 
 def error_reply(text: str) -> bytes:
@@ -34,7 +36,7 @@ def error_reply(text: str) -> bytes:
 
 
 def encode(reply: Reply | StreamError, protocol: int) -> bytes:
-    """Return a reply as bytes. A reply that may be large is written by `encode_in_turns`."""
+    """Return a reply as bytes. An array that may be large is written by `pieces`."""
     if type(reply) is bytes:
         return b"$%d\r\n%b\r\n" % (len(reply), reply)
     if type(reply) is int:
@@ -44,19 +46,21 @@ def encode(reply: Reply | StreamError, protocol: int) -> bytes:
     return b"".join(parts)
 
 
-async def encode_in_turns(reply: Reply | StreamError, protocol: int) -> bytes:
-    """Return a reply as bytes, and let other tasks run meanwhile."""
-    if not isinstance(reply, list) or len(reply) <= _ITEMS_AT_ONCE:
-        return encode(reply, protocol)
-    turn, parts = Turn(), [_header(reply, protocol)]
+def pieces(reply: list[Any], protocol: int) -> Iterator[bytes]:
+    """Yield an array as bytes, some of its items at a time, or one that is large."""
+    parts, count, size_bytes = [_header(reply, protocol)], 0, 0
     items: Sequence[Any] = reply
     if protocol == RESP3 and isinstance(reply, KeyedArrays):
-        items = [part for pair in reply for part in pair]  # type: ignore[union-attr]  # of two each
-    for begin in range(0, len(items), _ITEMS_AT_ONCE):
-        for item in items[begin : begin + _ITEMS_AT_ONCE]:
-            _write(parts, item, protocol)
-        await turn.pause()
-    return b"".join(parts)
+        items = [part for pair in cast("Any", reply) for part in pair]  # of two each
+    for item in items:
+        before = len(parts)
+        _write(parts, item, protocol)
+        count += 1
+        size_bytes += sum(map(len, parts[before:]))
+        if count == _ITEMS_AT_ONCE or size_bytes > _PIECE_BYTES:
+            yield b"".join(parts)
+            parts, count, size_bytes = [], 0, 0
+    yield b"".join(parts)
 
 
 def _header(reply: Sequence[Reply], protocol: int) -> bytes:

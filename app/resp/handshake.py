@@ -10,7 +10,7 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.principal import Unauthenticated
 from headgate.app.backends.port import Pairs, Reply, Status
 from headgate.app.redis_syntax.server import SPOKEN_VERSION
-from headgate.app.redis_syntax.words import OK, SYNTAX, CommandError, integer
+from headgate.app.redis_syntax.words import OK, SYNTAX, CommandError, beginning, integer
 from headgate.app.resp.client_commands import check_printable
 from headgate.app.resp.encoder import RESP2, RESP3
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
@@ -106,8 +106,7 @@ def _hello_options(
             check_printable(name, "Client names")
             at += 2
         else:
-            shown = words[at].decode("latin-1")
-            raise CommandError(f"ERR Syntax error in HELLO option '{shown}'")
+            raise CommandError(f"ERR Syntax error in HELLO option '{beginning(words[at])}'")
     return access, name
 
 

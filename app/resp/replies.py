@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from headgate.app.backends.port import Reply, Status
-from headgate.app.resp.encoder import RESP2, encode_in_turns
+from headgate.app.resp.encoder import RESP2, encode, pieces
+from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamError
 
 _LARGE_BYTES: Final = 2**20
-"""Replies that are so large together are sent before more commands are run."""
+"""Replies that are so large together are sent before more of them are made."""
 
 
 class Replies:
@@ -19,14 +20,18 @@ class Replies:
     SENT: Final = Status()
     """Instead of a reply that the client does not get."""
 
-    def __init__(self, write: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, write: Callable[[bytes], None], until_taken: Callable[[], Awaitable[None]]
+    ) -> None:
         """Begin with none.
 
         Args:
             write: sends bytes to the client.
+            until_taken: waits until the client has not too much to take.
         """
         self.protocol = RESP2
         self._write = write
+        self._until_taken = until_taken
         self._parts: list[bytes] = []
         self._size_bytes = 0
         self._sends_all = True  # or else replies are left out,
@@ -42,20 +47,26 @@ class Replies:
         return self._size_bytes > _LARGE_BYTES
 
     async def add(self, outcome: Reply | StreamError) -> None:
-        """Add what has become of a command."""
-        if outcome is not self.SENT:
-            self._add(await encode_in_turns(outcome, self.protocol))
+        """Add what has become of a command. A large reply is sent while it is encoded."""
+        if outcome is self.SENT or self._is_left_out():
+            return
+        if not isinstance(outcome, list):
+            self._add(encode(outcome, self.protocol))
+        else:
+            turn = Turn()
+            for piece in pieces(outcome, self.protocol):
+                self._add(piece)
+                if self.are_large:
+                    self.flush()
+                    await self._until_taken()
+                await turn.pause()
 
     def add_texts(self, texts: Sequence[bytes]) -> None:
         """Add bulk strings, as the replies to appends are."""
         encoded = [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
-        if self._sends_all:
-            data = b"".join(encoded)
-            self._parts.append(data)
-            self._size_bytes += len(data)
-        else:
-            for each in encoded:
-                self._add(each)
+        if not self._sends_all:
+            encoded = [each for each in encoded if not self._is_left_out()]
+        self._add(b"".join(encoded))
 
     def change(self, mode: bytes) -> Reply:
         """Send replies, or none, or none to the next command (CLIENT REPLY)."""
@@ -66,18 +77,21 @@ class Replies:
         self._sends_all, self._skips = mode == b"ON", 0
         return Status("OK") if self._sends_all else self.SENT
 
-    def flush(self) -> int:
-        """Send them; returns how many bytes that are."""
-        if not self._parts:
-            return 0
-        data, self._parts, self._size_bytes = b"".join(self._parts), [], 0
-        self._write(data)
-        return len(data)
+    def flush(self) -> None:
+        """Send them."""
+        if self._parts:
+            data, self._parts, self._size_bytes = b"".join(self._parts), [], 0
+            self._write(data)
 
     def _add(self, data: bytes) -> None:
+        self._parts.append(data)
+        self._size_bytes += len(data)
+
+    def _is_left_out(self) -> bool:
+        """Tell whether the client does not want the next reply, and count it."""
         if self._sends_all:
-            self._parts.append(data)
-            self._size_bytes += len(data)
-        elif self._skips:
+            return False
+        if self._skips:
             self._skips -= 1
             self._sends_all = not self._skips
+        return True

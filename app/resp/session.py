@@ -17,6 +17,7 @@ from headgate.app.backends.port import Commands, Reply, Status
 from headgate.app.http.dependencies import Gateway
 from headgate.app.redis_syntax.words import CommandError
 from headgate.app.resp import client_commands, handshake, transaction
+from headgate.app.resp.client_commands import NAME_BYTES_MAX
 from headgate.app.resp.clients import Clients
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
 from headgate.app.resp.parser import Words
@@ -68,6 +69,14 @@ class Wire(Protocol):
         """Wait until the client has not too much to take."""
         ...
 
+    def keep(self, size_bytes: int) -> None:
+        """Count what the connection keeps for its client, as bytes that arrive are counted.
+
+        Raises:
+            GatewayError: there is too much of that already.
+        """
+        ...
+
     @property
     def unread_bytes(self) -> int:
         """Return how many bytes have come and are not run."""
@@ -85,11 +94,12 @@ class RespSession:
         self.id = clients.next_id()
         self.access = self.anonymous()
         self.runner: Commands = self._runner()
-        self.replies = Replies(wire.write)
+        self.replies = Replies(wire.write, wire.until_taken)
         self.name = b""
         self.library: dict[bytes, bytes] = {}
         self.transaction: QueuedCommands | None = None
         self.condition: IfUnchanged | None = None  # what is watched
+        self.watched_bytes = 0  # what that takes
         self.switches: set[str] = set()  # of CLIENT LIST: no-evict, no-touch
         self._is_finishing = False
         self.began_s = self.active_s = asyncio.get_running_loop().time()
@@ -287,7 +297,7 @@ class RespSession:
 
     async def _run_together(self, commands: Sequence[Words]) -> int:
         """Run commands about streams; returns how many of them were run, at least one."""
-        self.last_command = commands[-1][0]
+        self.last_command = commands[-1][0][:NAME_BYTES_MAX]
         if self.is_stranger:
             for _ in commands:
                 await self.replies.add(CommandError(_NO_AUTH))
@@ -309,15 +319,39 @@ class RespSession:
             self.wire.cut_off()
             self._is_finishing = True
             return
-        self.last_command = words[0]
+        self.last_command = words[0][:NAME_BYTES_MAX]
         own = _OWN.get(name)
         is_at_once = own is not None and own.at_once and own.has_arity_of(words)
         if self.transaction is not None and not is_at_once:
             await self.replies.add(self._queued(self.transaction, own, words))
         elif own is not None:
-            await self.replies.add(await self.run_own(words))
+            await self.replies.add(await self._run_own_in_turn(words))
         else:
             await self._block(words)
+
+    async def _run_own_in_turn(self, words: Words) -> Reply | StreamError:
+        """Run a command about the connection, and count what the connection keeps after it."""
+        outcome = await self.run_own(words)
+        try:
+            self._account()
+        except CommandError as error:  # it watches too much
+            self.condition = None
+            self._account()
+            return error
+        return outcome
+
+    def _account(self) -> None:
+        """Count what is queued and watched as bytes that arrive, which have a bound together.
+
+        Raises:
+            CommandError: there is too much of that already.
+        """
+        queued = 0 if self.transaction is None else self.transaction.size_bytes
+        watched = 0 if self.condition is None else self.watched_bytes
+        try:
+            self.wire.keep(queued + watched)
+        except GatewayError as error:
+            raise CommandError(f"ERR {error}") from None
 
     def _queued(
         self, transaction: QueuedCommands, own: OwnCommand | None, words: Words
@@ -328,8 +362,10 @@ class RespSession:
             else:
                 own.check(words)
             transaction.queue(words, is_own=own is not None)
+            self._account()
         except StreamError as error:
-            transaction.is_broken = True
+            transaction.break_off()
+            self._account()
             if words[0].upper() == b"EXEC":  # with a wrong number of words
                 self.transaction = self.condition = None
             return error.with_traceback(None)
@@ -337,7 +373,7 @@ class RespSession:
 
     async def _block(self, words: Words) -> None:
         """Run a read that may wait. Until it ends, nothing else of this client is run."""
-        self._flush()
+        self.replies.flush()
         if self.is_stranger:
             await self.replies.add(CommandError(_NO_AUTH))
             return
@@ -389,11 +425,8 @@ class RespSession:
 
     async def _send(self) -> None:
         """Send what the client gets, and wait if it has much to take."""
-        self._flush()
+        self.replies.flush()
         await self.wire.until_taken()
-
-    def _flush(self) -> None:
-        self.clients.output_bytes += self.replies.flush()
 
     # Who the client is
 

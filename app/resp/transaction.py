@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from headgate.app.resp.parser import Words
     from headgate.app.resp.session import RespSession
 
+WORD_BYTES = 60
+"""What a word takes besides what is in it, about."""
+
+_LISTING = [b"CLIENT", b"LIST"]
+_LISTINGS_MAX = 4  # each has a line of all connections
+
 ABORTED = "EXECABORT Transaction discarded because of previous errors."
 
 
@@ -28,8 +34,8 @@ class QueuedCommands:
         """Begin with none."""
         self.commands: list[Words] = []
         self.about_streams: list[Words] = []  # those of them that are not about the connection
-        self.is_broken = False  # a command could not be queued
-        self._word_count = 0
+        self.is_broken = False  # a command could not be queued: nothing of it will be run
+        self._word_count = self._words_bytes = self._listing_count = 0
 
     def queue(self, words: Words, *, is_own: bool) -> None:
         """Add a command that was checked.
@@ -37,11 +43,28 @@ class QueuedCommands:
         Raises:
             CommandError: there are too many.
         """
+        if self.is_broken:
+            return
+        check_length(len(self.commands) + 1, self._word_count + len(words))
+        self._listing_count += is_own and [each.upper() for each in words[:2]] == _LISTING
+        if self._listing_count > _LISTINGS_MAX:
+            raise CommandError(f"ERR a transaction has CLIENT LIST at most {_LISTINGS_MAX} times")
         self._word_count += len(words)
-        check_length(len(self.commands) + 1, self._word_count)
+        self._words_bytes += sum(map(len, words))
         self.commands.append(words)
         if not is_own:
             self.about_streams.append(words)
+
+    def break_off(self) -> None:
+        """Let go of all commands, as EXEC will run none of them."""
+        self.is_broken = True
+        self.commands, self.about_streams = [], []
+        self._word_count = self._words_bytes = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Return what the commands take, about."""
+        return self._words_bytes + WORD_BYTES * self._word_count
 
 
 async def _multi(session: RespSession, words: Sequence[bytes]) -> Reply:
@@ -106,6 +129,8 @@ async def _watch(session: RespSession, words: Sequence[bytes]) -> Reply:
     if streams:
         condition = await session.runner.watch(streams)
         session.condition = condition if before is None else _joined(before, condition)
+        session.watched_bytes = sum(map(len, session.condition.streams))
+        session.watched_bytes += WORD_BYTES * len(session.condition.streams)
     return OK
 
 

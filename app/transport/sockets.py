@@ -53,7 +53,8 @@ class Sockets:
         Args:
             count_max: connections of any kind.
             count_max_together: likewise, with those of the other processes of the gateway.
-            arriving_bytes_max: parts of bodies that are not here as a whole.
+            arriving_bytes_max: parts of bodies that are not here as a whole, and what Redis clients
+                have queued and watch.
             unsent_bytes_max: answers and frames that clients have not taken.
         """
         self._count_max = count_max
@@ -113,7 +114,7 @@ class Sockets:
             GatewayError: there is too much of that already.
         """
         if self._arriving_bytes + size_bytes > self._arriving_bytes_max:
-            text = "too many large bodies are arriving"
+            text = "too much is arriving or queued at once: send it again later"
             raise GatewayError("overloaded", text)
         self._arriving_bytes += size_bytes
 
@@ -122,11 +123,13 @@ class Sockets:
         self._arriving_bytes -= size_bytes
 
     def stuck(self, transport: asyncio.Transport) -> None:
-        """Note that a client does not read; above the bound the slowest connection is cut off."""
-        self.free(transport)
+        """Note what a client that does not read has to take, at each write.
+
+        Above the bound the connection is cut off that has not been read for the longest time.
+        """
         size_bytes = transport.get_write_buffer_size()
+        self._unsent_bytes += size_bytes - self._unsent.get(transport, 0)
         self._unsent[transport] = size_bytes
-        self._unsent_bytes += size_bytes
         while self._unsent_bytes > self._unsent_bytes_max and len(self._unsent) > 1:
             slowest = next(iter(self._unsent))
             self.free(slowest)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headgate.app.auth.grants import Verb
+from headgate.app.redis_syntax.administration import scripts
+from headgate.app.redis_syntax.administration.scripts import ACL_LOG
 from headgate.app.redis_syntax.catalog.description import CATEGORIES
 from headgate.app.redis_syntax.catalog.table import DescribedCommand
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply, SubcommandTable
@@ -14,6 +16,7 @@ from headgate.engine.requests.keyspace import GetDefaults
 
 _ACL_USAGES = {
     "CAT [<category>]": "Return the categories of commands, or the commands of one.",
+    "LOG [<count> | RESET]": "Return nothing: denials stand in the audit log.",
     "WHOAMI": "Return who the client is.",
 }
 
@@ -51,7 +54,7 @@ COMMANDS: CommandTable = {
 
 
 def subcommands(described: Callable[[], Mapping[str, DescribedCommand]]) -> SubcommandTable:
-    """Return the subcommands of ACL and MODULE.
+    """Return the subcommands of ACL, FUNCTION, MODULE and SCRIPT.
 
     Args:
         described: returns the commands that there are.
@@ -69,8 +72,10 @@ def subcommands(described: Callable[[], Mapping[str, DescribedCommand]]) -> Subc
         return saying(_names_in(category, described().values()))
 
     return {
+        **scripts.SUBCOMMANDS,
         b"ACL": {
             b"CAT": SmallReply(-2, ANY_RIGHT, categories, only_reads=True),
+            b"LOG": ACL_LOG,
             b"WHOAMI": WHO_AM_I,
             b"HELP": help_on("ACL", _ACL_USAGES),
         },

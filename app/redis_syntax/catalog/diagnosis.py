@@ -101,6 +101,11 @@ _OTHERS: Catalog = {
         "6.0.0",
         usage="[categoryname]",
     ),
+    "acl|log": _user(
+        "Return nothing: denials stand in the audit log.",
+        "6.0.0",
+        usage="[operation(count:integer | RESET)]",
+    ),
     "acl|whoami": _user("Return who the client is.", "6.0.0"),
     "acl|help": help_of("ACL", "6.0.0", "server"),
     "module": container("about modules", "4.0.0", "server"),

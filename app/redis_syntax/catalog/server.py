@@ -152,4 +152,39 @@ _CONTENTS: Catalog = {
     ),
 }
 
-CATALOG: Catalog = {**_COMMANDS, **_SETTINGS, **_CONTENTS}
+_script = partial(Description, group="scripting")
+
+_SCRIPTS: Catalog = {
+    "function": container("for functions", "7.0.0", "scripting"),
+    "function|flush": _script(
+        "Do nothing: there are no functions.",
+        "7.0.0",
+        usage="[flush(ASYNC | SYNC)]",
+        flags="write noscript",
+        tips=_EVERYWHERE,
+    ),
+    "function|list": _script(
+        "Return which libraries of functions there are: none.",
+        "7.0.0",
+        usage="[LIBRARYNAME/library-name-pattern] [WITHCODE/withcode]",
+        flags="noscript",
+    ),
+    "function|stats": _script(
+        "Return which function runs: none.", "7.0.0", flags="noscript allow_busy"
+    ),
+    "function|help": help_of("FUNCTION", "7.0.0", "scripting"),
+    "script": container("for scripts", "2.6.0", "scripting"),
+    "script|exists": _script(
+        "Return 0 for each script: none is kept.", "2.6.0", usage="sha1...", flags="noscript"
+    ),
+    "script|flush": _script(
+        "Do nothing: there are no scripts.",
+        "2.6.0",
+        usage="[flush(ASYNC@6.2.0 | SYNC@6.2.0)]",
+        flags="noscript",
+        tips=_EVERYWHERE,
+    ),
+    "script|help": help_of("SCRIPT", "5.0.0", "scripting"),
+}
+
+CATALOG: Catalog = {**_COMMANDS, **_SETTINGS, **_CONTENTS, **_SCRIPTS}

@@ -4,9 +4,11 @@ import asyncio
 import gc
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 
+from headgate.app.resp.session import RespSession
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, until
 from tests.api.resp.talk import Talk, command
@@ -235,3 +237,20 @@ async def test_a_read_that_has_failed_does_not_wait(live: Live) -> None:
     client.end()
     await client.hear(b"-ERR timeout is not an integer or out of range\r\n+PONG\r\n")
     await client.hear_end()
+
+
+async def test_nobody_waits_for_a_reply_that_a_defect_takes(
+    live: Live, talk: Talk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: object) -> None:
+        raise ValueError("a defect")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RespSession, "run", fail)
+        talk.send(command("PING"))
+        with suppress(ConnectionError):
+            await talk.hear_end()
+    assert "a defect" in caplog.text
+    other = await Talk.open(live.redis_port)
+    await other.say(command("PING"), b"+PONG\r\n")
+    await other.close()

@@ -94,8 +94,18 @@ ARITIES = {
     "CONFIG HELP": 2,
     "ACL": -2,
     "ACL CAT": -2,
+    "ACL LOG": -2,
     "ACL WHOAMI": 2,
     "ACL HELP": 2,
+    "FUNCTION": -2,
+    "FUNCTION FLUSH": -2,
+    "FUNCTION LIST": -2,
+    "FUNCTION STATS": -2,
+    "FUNCTION HELP": 2,
+    "SCRIPT": -2,
+    "SCRIPT EXISTS": -3,
+    "SCRIPT FLUSH": -2,
+    "SCRIPT HELP": 2,
     "MODULE": -2,
     "MODULE LIST": 2,
     "MODULE HELP": 2,
@@ -146,6 +156,7 @@ def test_every_command_is_described() -> None:
     for command in described.values():
         for each in command.walk():
             assert each.description.summary.endswith("."), each.name
+            assert bool(each.description.arguments) == bool(each.description.usage), each.name
 
 
 def with_words(name: str, count: int) -> tuple[str, str]:

@@ -12,7 +12,11 @@ class Client:
 
     def __init__(self) -> None:
         self.writes: list[bytes] = []
-        self.replies = Replies(self.writes.append)
+        self.taken_count = 0
+        self.replies = Replies(self.writes.append, self.until_taken)
+
+    async def until_taken(self) -> None:
+        self.taken_count += 1
 
 
 async def test_replies_are_one_write_in_their_order() -> None:
@@ -20,9 +24,10 @@ async def test_replies_are_one_write_in_their_order() -> None:
     await client.replies.add(Status("OK"))
     client.replies.add_texts([b"1-1", b"2-1"])
     await client.replies.add(CommandError("ERR no\nway"))
-    assert client.replies.flush() == len(client.writes[0])
+    client.replies.flush()
     assert client.writes == [b"+OK\r\n$3\r\n1-1\r\n$3\r\n2-1\r\n-ERR no way\r\n"]
-    assert client.replies.flush() == 0
+    client.replies.flush()
+    assert len(client.writes) == 1
 
 
 async def test_large_replies_want_to_be_sent() -> None:
@@ -31,6 +36,16 @@ async def test_large_replies_want_to_be_sent() -> None:
     assert client.replies.are_large
     client.replies.flush()
     assert not client.replies.are_large
+
+
+async def test_an_array_of_large_items_is_sent_while_it_is_encoded() -> None:
+    client = Client()
+    await client.replies.add([b"x" * 2**20, [b"y" * 2**20], 7, b"z" * 2**20])
+    client.replies.flush()
+    assert max(map(len, client.writes)) < 2**20 + 300_000
+    assert client.taken_count == 3
+    xs, ys, zs = (b"$1048576\r\n" + each * 2**20 for each in (b"x", b"y", b"z"))
+    assert b"".join(client.writes) == b"*4\r\n%b\r\n*1\r\n%b\r\n:7\r\n%b\r\n" % (xs, ys, zs)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,153 @@
+"""What a connection keeps for its client: it counts, it has a bound, and it is given back."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from headgate.app.settings import Settings
+from tests.api.conftest import Live, until
+from tests.api.resp.talk import Talk, command
+
+MULTI, QUEUED = command("MULTI"), b"+QUEUED\r\n"
+ECHO = command("ECHO", "e" * 200_000)
+KEYS = [b"w%d" % at + b"w" * 200_000 for at in range(20)]
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(redis_port=0, body_bytes_max=1_000_000, arriving_bytes_max=2**20)
+
+
+@pytest.fixture
+async def talk(live: Live) -> AsyncIterator[Talk]:
+    client = await Talk.open(live.redis_port)
+    yield client
+    await client.close()
+
+
+def kept_bytes(live: Live) -> int:
+    return live.gateway.sockets._arriving_bytes
+
+
+async def queue_one(talk: Talk) -> None:
+    await talk.say(MULTI, b"+OK\r\n")
+    await talk.say(ECHO, QUEUED)
+
+
+async def watch_one(talk: Talk) -> None:
+    await talk.say(command("WATCH", KEYS[0]), b"+OK\r\n")
+
+
+WAYS_OUT: Sequence[tuple[bytes, bytes]] = [
+    (b"EXEC\r\n", b"*1\r\n$200000\r\n%b\r\n" % (b"e" * 200_000)),
+    (b"DISCARD\r\n", b"+OK\r\n"),
+    (b"RESET\r\n", b"+RESET\r\n"),
+    (command("NOSUCH", "x"), b"-ERR unknown command 'NOSUCH', with args beginning with: 'x' \r\n"),
+]
+
+
+@pytest.mark.parametrize(("way", "reply"), WAYS_OUT, ids=["exec", "discard", "reset", "broken"])
+async def test_queued_commands_count_until_they_go(
+    live: Live, talk: Talk, way: bytes, reply: bytes
+) -> None:
+    await queue_one(talk)
+    assert 200_000 < kept_bytes(live) < 210_000
+    await talk.say(way, reply)
+    assert kept_bytes(live) == 0
+
+
+@pytest.mark.parametrize("way", [b"UNWATCH\r\n", b"RESET\r\n", b"MULTI\r\nEXEC\r\n"])
+async def test_watched_keys_count_until_they_go(live: Live, talk: Talk, way: bytes) -> None:
+    await watch_one(talk)
+    assert 200_000 < kept_bytes(live) < 210_000
+    talk.send(way)
+    await talk.line()
+    await until(lambda: kept_bytes(live) == 0)
+
+
+@pytest.mark.parametrize("keep", [queue_one, watch_one])
+async def test_what_is_kept_goes_with_its_connection(live: Live, keep: object) -> None:
+    talk = await Talk.open(live.redis_port)
+    await (queue_one if keep is queue_one else watch_one)(talk)
+    await talk.close()
+    await until(lambda: kept_bytes(live) == 0)
+
+
+async def test_what_is_too_much_breaks_the_transaction_and_nothing_else(
+    live: Live, talk: Talk
+) -> None:
+    await talk.say(MULTI, b"+OK\r\n")
+    for _ in range(5):
+        await talk.say(ECHO, QUEUED)
+    other = await Talk.open(live.redis_port)
+    await other.say(MULTI, b"+OK\r\n")
+    other.send(ECHO)
+    assert (await other.line()).startswith(b"-ERR too much is arriving or queued at once")
+    await other.say(ECHO, QUEUED)
+    await other.say(
+        b"EXEC\r\n", b"-EXECABORT Transaction discarded because of previous errors.\r\n"
+    )
+    await talk.say(b"DISCARD\r\n", b"+OK\r\n")
+    await other.say(ECHO, b"$200000\r\n%b\r\n" % (b"e" * 200_000))
+    assert kept_bytes(live) == 0
+    await other.close()
+
+
+async def test_who_watches_too_much_watches_nothing(live: Live, talk: Talk) -> None:
+    for key in KEYS[:5]:
+        await talk.say(command("WATCH", key), b"+OK\r\n")
+    talk.send(command("WATCH", KEYS[5]))
+    assert (await talk.line()).startswith(b"-ERR too much is arriving or queued at once")
+    assert kept_bytes(live) == 0
+    await talk.say(command("PING"), b"+PONG\r\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("CLIENT", "SETNAME"),
+        ("CLIENT", "SETINFO", "LIB-NAME"),
+        ("CLIENT", "SETINFO", "LIB-VER"),
+        ("HELLO", "2", "SETNAME"),
+    ],
+    ids=" ".join,
+)
+async def test_what_a_client_is_called_has_a_bound(talk: Talk, words: Sequence[str]) -> None:
+    talk.send(command(*words, "n" * 1025))
+    assert b"cannot have more than 1024 bytes" in await talk.line()
+    talk.send(command(*words, "n" * 1024))
+    assert (await talk.line())[:1] in (b"+", b"*")
+
+
+async def test_an_unknown_command_is_kept_by_its_beginning(talk: Talk) -> None:
+    talk.send(command("u" * 300_000))
+    await talk.line()
+    gc.collect()
+    assert not [each for each in gc.get_objects() if isinstance(each, bytes) and len(each) > 2e5]
+
+
+@pytest.mark.parametrize(
+    ("words", "reply"),
+    [
+        ("FUNCTION FLUSH", b"+OK\r\n"),
+        ("FUNCTION FLUSH async", b"+OK\r\n"),
+        ("FUNCTION LIST", b"*0\r\n"),
+        ("SCRIPT FLUSH SYNC", b"+OK\r\n"),
+        ("SCRIPT EXISTS a b", b"*2\r\n:0\r\n:0\r\n"),
+        ("SCRIPT FLUSH NOW", b"-ERR SCRIPT FLUSH only supports SYNC|ASYNC option\r\n"),
+        ("ACL LOG RESET", b"+OK\r\n"),
+        ("ACL LOG", b"*0\r\n"),
+        ("CONFIG RESETSTAT", b"+OK\r\n"),
+        ("LATENCY RESET", b":0\r\n"),
+        ("SLOWLOG RESET", b"+OK\r\n"),
+        ("MEMORY PURGE", b"+OK\r\n"),
+        ("FLUSHALL", b"+OK\r\n"),
+        ("SELECT 0", b"+OK\r\n"),
+        ("SELECT 9", b"-ERR DB index is out of range\r\n"),
+    ],
+)
+async def test_what_test_helpers_begin_with(talk: Talk, words: str, reply: bytes) -> None:
+    await talk.say(command(*words.split()), reply)
