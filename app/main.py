@@ -44,7 +44,8 @@ from headgate.app.measuring.recorder import HistoryReader
 from headgate.app.measuring.sampler import Sampler
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds
-from headgate.app.resp.connection import UNREAD_BYTES_MAX, UNTAKEN_BYTES_MAX
+from headgate.app.resp.connection import UNREAD_BYTES_MAX
+from headgate.app.resp.replies import UNTAKEN_BYTES_MAX
 from headgate.app.routes import (
     admin,
     bulk,

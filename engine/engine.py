@@ -26,6 +26,7 @@ from headgate.engine.loop.executor import Executor
 from headgate.engine.loop.group_reads import GroupReads
 from headgate.engine.loop.housekeeping import Housekeeping
 from headgate.engine.loop.lists import Lists
+from headgate.engine.loop.ranges import Ranges
 from headgate.engine.loop.reads import Reads
 from headgate.engine.loop.takeover_feed import TakeoverFeed
 from headgate.engine.loop.transactions import Transactions
@@ -37,6 +38,7 @@ from headgate.engine.requests.dumps import DumpStream, RestoreStream
 from headgate.engine.requests.entries import Add, Read
 from headgate.engine.requests.groups import ListConsumers, ListGroups
 from headgate.engine.requests.histogram import CountByTime
+from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
 from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.keyspace import Keyspace
@@ -93,6 +95,7 @@ class Engine:
         self._transactions = Transactions(executor, appends)
         self._group_reads = group_reads = GroupReads(executor)
         lists, dumps = Lists(executor), Dumps(executor)
+        self._ranges = ranges = Ranges(executor)
         # Requests that wait, or that need more than one decision. All others need one decision.
         self._performers: dict[type[Request[Any]], Callable[[Any], Coroutine[Any, Any, Any]]] = {
             Add: appends.add,
@@ -109,6 +112,9 @@ class Engine:
             Observe: lists.observe,
             SplitRange: lists.split_range,
             CountByTime: lists.count_by_time,
+            OpenRanges: ranges.open,
+            ReadOn: ranges.read_on,
+            CloseRange: ranges.close,
             DumpStream: dumps.dump,
             RestoreStream: dumps.restore,
         }

@@ -14,6 +14,7 @@
     │   ├── IdempotencyMismatch
     │   ├── StreamsChanged
     │   ├── WrongType
+    │   ├── RangeClosed
     │   └── LimitReached
     ├── Invalid
     │   ├── InvalidId
@@ -277,6 +278,13 @@ class WrongType(Conflict):
     def __init__(self, stream: bytes) -> None:
         super().__init__(f"the server has something under {_quoted(stream)} that is no stream")
         self.stream = stream
+
+
+class RangeClosed(Conflict):
+    """A range that is read page by page is not open any more: somebody else needs the memory."""
+
+    def __init__(self) -> None:
+        super().__init__("this range is not open any more: read it again")
 
 
 class LimitReached(Conflict):

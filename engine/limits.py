@@ -207,8 +207,27 @@ RANGE_REPACKED_MAX = 2_000
 takes about a microsecond."""
 
 XREAD_MAX = 5_000
-"""Entries that one XREAD returns. Each one takes 2.5 µs. A client that wants more sends another
-XREAD."""
+"""Entries that one XREAD returns as a whole. Each one takes 2.5 µs. A client that wants more sends
+another XREAD; or it speaks RESP, and gets them page by page."""
+
+PAGE_ENTRIES = 1_000
+"""Entries of a page of an open range, about: chunks come as a whole. Each one takes 1 µs."""
+
+PAGE_BYTES = 256 * 1024
+"""The same for bytes of names and values."""
+
+OPEN_RANGES_MAX = 10_000
+"""Ranges that are read page by page at the same time."""
+
+OPEN_CHUNKS_MAX = 8_000_000
+"""Chunks in all of these ranges. Each one takes 8 bytes."""
+
+RANGE_IDLE_MS_MAX = 600_000
+"""A range of which nothing was read for so long is closed. A client that takes nothing is cut off
+long before."""
+
+HELD_BYTES_MAX = 256 * 2**20
+"""What open ranges keep of entries that were trimmed or deleted."""
 
 READ_PARTS_MAX = 100_000
 """Names and values in one read that is bounded in bytes. Unpacking one takes about 150 ns, however

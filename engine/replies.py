@@ -52,6 +52,14 @@ class StreamRead(NamedTuple):
     after: EntryId  # the cursor it was read after, as an id
 
 
+class OpenedRange(NamedTuple):
+    """A range as it was at one moment, which is read page by page."""
+
+    entry_count: int  # of all of it
+    entries: list[Entry]  # the first page
+    number: int | None  # to read on; None: that was all
+
+
 class PackedEntries(NamedTuple):
     """Entries beside each other, as sealed chunks keep them. `engine.packing` unpacks them."""
 

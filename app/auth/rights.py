@@ -21,6 +21,7 @@ from headgate.engine.requests import (
     groups,
     histogram,
     keyspace,
+    ranges,
     streams,
 )
 
@@ -222,6 +223,9 @@ _RULES: dict[type[Request[Any]], Rule] = {
     keyspace.RememberKey: _on_stream(Verb.APPEND),
     keyspace.GetDefaults: _on_all(Verb.ADMIN),
     keyspace.ChangeDefaults: _on_all(Verb.ADMIN),
+    ranges.OpenRanges: lambda request: [Need(_READ, span.stream) for span in request.spans],
+    ranges.ReadOn: _on_stream(Verb.READ),
+    ranges.CloseRange: _on_stream(Verb.READ),
     streams.Observe: _on_all(Verb.ADMIN),
     streams.ListStreams: _nothing,  # it has what may be read
     streams.DescribeStream: _on_stream(Verb.READ, Verb.MANAGE),

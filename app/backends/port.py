@@ -262,6 +262,7 @@ class NullArray:
 
 NULL_ARRAY = NullArray()
 
+
 Reply = None | int | bytes | Status | NullArray | Sequence["Reply"]
 """RESP2: null, integer, bulk string, simple string, null array, array. Some know what they are in
 RESP3."""
@@ -322,6 +323,10 @@ class Commands(Protocol):
 
     def by(self, caller: Caller) -> Self:
         """Return the same, which runs commands in the name of a caller."""
+        ...
+
+    def with_long_arrays(self) -> Self:
+        """Return the same, whose replies may be as long as they are, if it can."""
         ...
 
     def attach(

@@ -10,6 +10,7 @@ from headgate.app.backends.port import Caller, Reply
 from headgate.app.redis_syntax.administration.constants import WHO_AM_I, who_is
 from headgate.app.redis_syntax.command import AnyCommand, LargeReply
 from headgate.app.redis_syntax.errors import exact_error_text
+from headgate.app.redis_syntax.long_array import long_ranges_in
 from headgate.app.redis_syntax.performer import Performer
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.streams import id_reply, plain_drafts
@@ -50,6 +51,8 @@ class CommandRunner:
         engine: Performer,
         bounds: Bounds | None = None,
         server: ServerCommands | None = None,
+        *,
+        opens_ranges: bool = True,
     ) -> None:
         """Run commands on an engine, or on what takes its place.
 
@@ -57,13 +60,21 @@ class CommandRunner:
             engine: carries out what commands ask for.
             bounds: of each reply.
             server: counts commands, and answers those about the server; None: about this process.
+            opens_ranges: the engine keeps ranges open that are longer than a reply may be.
         """
         self._engine = engine
         self.caller: Caller | None = None  # None: the process itself, which may do everything
         self._server = server or ServerCommands(engine)
-        self._bounds = bounds or Bounds()
+        self.bounds = bounds or Bounds()
+        self._opens_ranges = opens_ranges
         self._commands = self._server.commands_by_name
         self._subcommands = self._server.subcommands_by_name
+
+    def with_long_arrays(self) -> Self:
+        """Return the same, whose replies may be as long as they are, if the engine can."""
+        runner = copy(self)
+        runner.bounds = self.bounds._replace(are_open=self._opens_ranges)
+        return runner
 
     def by(self, caller: Caller) -> Self:
         """Return the same, which runs commands in the name of a caller."""
@@ -134,8 +145,7 @@ class CommandRunner:
         for (plan, name), words, outcome in zip(plans, commands, outcomes, strict=False):
             self._server.slow_log.note(name, words, each_s)
             try:
-                reply = self._reply(plan, outcome)
-                replies.append(reply if plan.finish is None else await plan.finish(reply))
+                replies.append(await self._whole_reply(plan, outcome))
                 self._server.count(name, each_s)
             except StreamError as error:
                 replies.append(error.with_traceback(None))  # or its frames lead back to it
@@ -187,7 +197,7 @@ class CommandRunner:
                 if not plans:
                     raise
                 break
-            plan = _plan(entry, words, self._bounds)
+            plan = _plan(entry, words, self.bounds)
             if plan.prepare is not None and plans:
                 break  # what is before it need not wait for it
             plans.append((await self._prepared(plan), name))
@@ -213,14 +223,13 @@ class CommandRunner:
 
     async def _run(self, entry: AnyCommand, words: Sequence[bytes]) -> Reply:
         self._check(entry)
-        plan = await self._prepared(entry.read(words, self._bounds))
+        plan = await self._prepared(entry.read(words, self.bounds))
         try:
             try:
                 outcome = await self._perform(plan.request)
             except StreamError as error:
                 outcome = error
-            reply = self._reply(plan, outcome)
-            return reply if plan.finish is None else await plan.finish(reply)
+            return await self._whole_reply(plan, outcome)
         except StreamError as error:
             # The frames that an error keeps must not lead back to it: that would be a cycle.
             outcome = None
@@ -265,7 +274,7 @@ class CommandRunner:
         except StreamError as error:
             raise _aborted(error) from None
         reads = sum(isinstance(entry, LargeReply) for entry, _ in entries)
-        bounds = self._bounds.shared(max(reads, 1))
+        bounds = self.bounds.shared(max(reads, 1))  # no range is read on in a transaction
         plans, requests = list[AnyPlan](), list[Request[Any]]()
         try:
             for (entry, _), words in zip(entries, commands, strict=True):
@@ -295,6 +304,26 @@ class CommandRunner:
                 self._server.count(name, failure=error)
             await turn.pause()
         return replies
+
+    async def _whole_reply(self, plan: AnyPlan, outcome: Any) -> Reply:
+        """Return the reply of a command; one that is too long is opened, to be read page by page.
+
+        Raises:
+            StreamError: the command failed.
+        """
+        is_limited = self.caller is not None and self.caller.is_limited
+        opening = None if plan.open is None or is_limited else plan.open(outcome)
+        if opening is None:
+            reply = self._reply(plan, outcome)
+            return reply if plan.finish is None else await plan.finish(reply)
+        try:
+            outcome = await self._perform(opening.request)
+        except StreamError as error:
+            outcome = error
+        reply = self._reply(opening, outcome)
+        for long in long_ranges_in(reply):
+            long.perform = self._perform
+        return reply
 
     def _reply(self, plan: AnyPlan, outcome: Any) -> Reply:
         """Return the reply of a command, and count the entries in it."""

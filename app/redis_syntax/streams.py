@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from typing import NamedTuple
 
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import NULL_ARRAY, KeyedArrays, Reply
 from headgate.app.redis_syntax.command import CommandTable, LargeReply, SmallReply
+from headgate.app.redis_syntax.long_array import long_range
 from headgate.app.redis_syntax.words import (
     SYNTAX,
     AnyPlan,
@@ -29,7 +31,16 @@ from headgate.app.redis_syntax.words import (
     wrong_arity,
 )
 from headgate.engine.config import StreamPatch
-from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId, make_draft
+from headgate.engine.entry import (
+    MAX_ID,
+    MIN_ID,
+    Draft,
+    Entry,
+    EntryId,
+    IdRequest,
+    PartialId,
+    make_draft,
+)
 from headgate.engine.errors import (
     EntryNotFound,
     IdempotencyMismatch,
@@ -47,7 +58,7 @@ from headgate.engine.limits import (
     U64_MAX,
     XREAD_MAX,
 )
-from headgate.engine.replies import Added, Deletion, StreamRead
+from headgate.engine.replies import Added, Deletion, OpenedRange, StreamRead
 from headgate.engine.requests.entries import (
     Add,
     Budget,
@@ -62,6 +73,7 @@ from headgate.engine.requests.entries import (
 )
 from headgate.engine.requests.idempotency import Idempotent, hash_fields
 from headgate.engine.requests.keyspace import RememberKey, SetCounters
+from headgate.engine.requests.ranges import OpenRanges, Span
 from headgate.engine.requests.streams import DescribeStream, UpdateStream
 
 REFERENCES = {
@@ -274,6 +286,7 @@ def _range(
     words: Sequence[bytes], start: EntryId, end: EntryId, bounds: Bounds, *, reverse: bool = False
 ) -> AnyPlan:
     limit: int | None = None
+    bounds = bounds.of_first_page()
     at = 4
     while at < len(words):
         if words[at].upper() != b"COUNT" or at + 1 >= len(words):
@@ -302,7 +315,15 @@ def _range(
             raise CommandError(f"ERR the reply has more than {text}: give COUNT, or a range")
         return where_missing([])(error)
 
-    return Plan(request, shape, refuse)
+    def open_(outcome: object) -> AnyPlan | None:
+        if not isinstance(outcome, ReplyTooLarge):
+            return None
+        opening = OpenRanges([Span(words[1], start, end)], reverse, limit)
+        return Plan(
+            opening, lambda opened: long_range(words[1], opened[0], entry_reply), where_missing([])
+        )
+
+    return Plan(request, shape, refuse, open=open_ if bounds.are_open else None)
 
 
 def xdel(words: Sequence[bytes]) -> AnyPlan:
@@ -364,6 +385,11 @@ class ReadOptions:
     total_max: int | None = None
     size_bytes_max: int | None = None
     block_ms: int | None = None  # None: do not block; 0: block without limit
+
+    @property
+    def has_budget(self) -> bool:
+        """Tell whether the client bounds what all streams together return."""
+        return self.total_max is not None or self.size_bytes_max is not None
 
     @property
     def wait_ms(self) -> int | None:
@@ -429,6 +455,8 @@ def xread(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     if at >= len(words):
         raise CommandError(SYNTAX)
     check_read_options(options)
+    is_open = bounds.are_open and not options.has_budget
+    bounds = bounds.of_first_page() if is_open else bounds
     bounds = bounds._replace(entries_max=min(bounds.entries_max, XREAD_MAX))
     cursors = [
         StreamCursor(key, _after(word))
@@ -442,7 +470,42 @@ def xread(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
         missing_ok=True,
         budget=options.budget(bounds),
     )
-    return Plan(request, _xread_reply)
+    return Plan(request, _xread_reply, open=partial(_open_reads, request) if is_open else None)
+
+
+def _open_reads(request: Read, reads: Sequence[StreamRead] | StreamError) -> AnyPlan | None:
+    """Return the plan of an XREAD whose reply was cut, or None if it has all there is.
+
+    After `$` there is nothing yet. A read of the last entry (`+`) keeps its bounds.
+    """
+    afters = [after for _, after in request.cursors]
+    if isinstance(reads, StreamError) or From.LAST in afters or not _is_cut(request, reads):
+        return None
+    spans = [
+        Span(stream, after.next() if after < MAX_ID else after)
+        for stream, after in request.cursors
+        if isinstance(after, EntryId)
+    ]
+
+    def shape(opened: Sequence[OpenedRange]) -> Reply:
+        return KeyedArrays(
+            [span.stream, long_range(span.stream, each, entry_reply)]
+            for span, each in zip(spans, opened, strict=True)
+            if each.entry_count
+        )
+
+    return Plan(OpenRanges(spans, limit=request.limit, missing_ok=True), shape)
+
+
+def _is_cut(request: Read, reads: Sequence[StreamRead]) -> bool:
+    """Tell whether there may be more than was read."""
+    if not any(read.entries for read in reads):
+        return False
+    return len(reads) < len(request.cursors) or any(
+        read.next_after < read.last_id
+        and (request.limit is None or len(read.entries) < request.limit)
+        for read in reads
+    )
 
 
 def _xread_reply(reads: Sequence[StreamRead]) -> Reply:

@@ -12,7 +12,13 @@ from headgate.app.wire.ids import plain_ids
 from headgate.app.wire.schemas.limits import DEFAULTS
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupNotFound, StreamError, StreamNotFound
-from headgate.engine.limits import COMMAND_NAME_BYTES_MAX, QUEUES_MAX, U64_MAX
+from headgate.engine.limits import (
+    COMMAND_NAME_BYTES_MAX,
+    PAGE_BYTES,
+    PAGE_ENTRIES,
+    QUEUES_MAX,
+    U64_MAX,
+)
 from headgate.engine.requests import Request
 from headgate.engine.requests.keyspace import TellTime
 
@@ -48,6 +54,14 @@ class Bounds(NamedTuple):
 
     entries_max: int = DEFAULTS.read_entries_max
     size_bytes_max: int = DEFAULTS.read_bytes_max  # names and values, approximately
+    are_open: bool = False  # a longer reply is sent while it is read
+
+    def of_first_page(self) -> Bounds:
+        """Return the bounds of what is read at once of a reply that may go on after it."""
+        if not self.are_open:
+            return self
+        entries_max = min(self.entries_max, PAGE_ENTRIES)
+        return Bounds(entries_max, min(self.size_bytes_max, 4 * PAGE_BYTES), are_open=True)
 
     def shared(self, count: int) -> Bounds:
         """Return the bounds of each of `count` replies that share these bounds."""
@@ -69,6 +83,8 @@ class Plan(Generic[T]):
     # Makes the plan that is carried out in place of this one, where that takes several turns. The
     # request of this one then says only what rights are needed.
     prepare: Callable[[], Awaitable[Plan[Any]]] | None = None
+    # Returns the plan of a reply that does not fit into the bounds, given one that does not.
+    open: Callable[[T | StreamError], Plan[Any] | None] | None = None
 
     def reply(self, outcome: T | StreamError) -> Reply:
         """Return the reply for the outcome of the request.

@@ -8,17 +8,21 @@ the client has not taken: beyond that the connection is read no further.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any, Final
 
 from headgate.app.http.dependencies import Gateway
 from headgate.app.resp.clients import Clients
 from headgate.app.resp.encoder import error_reply
 from headgate.app.resp.parser import CommandParser, ProtocolError, Words
+from headgate.app.resp.replies import BrokenReply
 from headgate.app.resp.session import RespSession
 from headgate.app.runtime.turns import Turn
 from headgate.app.transport.sockets import Peer
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.eager import EagerCall
+
+log = logging.getLogger("headgate")
 
 _COMMANDS_AT_ONCE: Final = 1_000
 """Run before others have their turn."""
@@ -28,9 +32,6 @@ UNREAD_BYTES_MAX: Final = 2**20
 
 UNSENT_BYTES_MIN: Final = 64 * 1024
 """What a transport has of replies before its client counts as one that does not read."""
-
-UNTAKEN_BYTES_MAX: Final = 64 * 2**20
-"""Replies that a client has not taken. Many send a whole pipeline before they read."""
 
 _TOO_MANY: Final = "ERR max number of clients reached"
 
@@ -138,9 +139,9 @@ class RespConnection(Peer):
             if self.transport.get_write_buffer_size() > UNSENT_BYTES_MIN:
                 self._sockets.stuck(self.transport)
 
-    async def until_taken(self) -> None:
-        """Wait until the client has taken most of what it was sent."""
-        if self.transport.get_write_buffer_size() <= UNTAKEN_BYTES_MAX:
+    async def until_taken(self, size_bytes: int) -> None:
+        """Wait until the client has taken most of what it was sent, if it was more than so much."""
+        if self.transport.get_write_buffer_size() <= size_bytes:
             return
         self._writable = asyncio.get_running_loop().create_future()
         try:
@@ -205,6 +206,9 @@ class RespConnection(Peer):
             self._refuse(f"ERR {error}")
         except GatewayError as error:
             self._refuse(f"ERR {error}")
+        except BrokenReply as error:
+            log.warning("a long reply is broken off", extra={"reason": str(error)})
+            self.cut_off()
         except Exception:  # a defect: nobody waits for a reply that will not come
             self.cut_off()
             raise

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, cast
 
-from headgate.app.backends.port import Reply, Status
-from headgate.app.resp.encoder import RESP2, encode, pieces
+from headgate.app.backends.port import KeyedArrays, Reply, Status
+from headgate.app.redis_syntax.long_array import LongRange, long_ranges_in
+from headgate.app.resp.encoder import RESP2, RESP3, encode, pieces
 from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamError
 
 _LARGE_BYTES: Final = 2**20
 """Replies that are so large together are sent before more of them are made."""
+
+
+UNTAKEN_BYTES_MAX: Final = 64 * 2**20
+"""Replies that a client has not taken. Many send a whole pipeline before they read. Of an array
+that is read page by page, it is a page."""
+
+
+class BrokenReply(Exception):
+    """A client has the beginning of a reply, and will not get its end."""
 
 
 class Replies:
@@ -21,13 +31,15 @@ class Replies:
     """Instead of a reply that the client does not get."""
 
     def __init__(
-        self, write: Callable[[bytes], None], until_taken: Callable[[], Awaitable[None]]
+        self,
+        write: Callable[[bytes], None],
+        until_taken: Callable[[int], Awaitable[None]],
     ) -> None:
         """Begin with none.
 
         Args:
             write: sends bytes to the client.
-            until_taken: waits until the client has not too much to take.
+            until_taken: waits until the client has no more than so many bytes to take.
         """
         self.protocol = RESP2
         self._write = write
@@ -50,16 +62,55 @@ class Replies:
         """Add what has become of a command. A large reply is sent while it is encoded."""
         if outcome is self.SENT or self._is_left_out():
             return
-        if not isinstance(outcome, list):
-            self._add(encode(outcome, self.protocol))
+        if isinstance(outcome, LongRange):
+            await self._add_long(outcome)
+        elif long := long_ranges_in(outcome):
+            await self._add_keyed(cast("KeyedArrays", outcome), long)
+        elif isinstance(outcome, list):
+            await self._add_all(pieces(outcome, self.protocol), Turn())
         else:
-            turn = Turn()
-            for piece in pieces(outcome, self.protocol):
-                self._add(piece)
-                if self.are_large:
-                    self.flush()
-                    await self._until_taken()
-                await turn.pause()
+            self._add(encode(outcome, self.protocol))
+
+    async def _add_all(self, encoded: Iterable[bytes], turn: Turn) -> None:
+        for piece in encoded:
+            self._add(piece)
+            if self.are_large:
+                self.flush()
+                await self._until_taken(UNTAKEN_BYTES_MAX)
+            await turn.pause()
+
+    async def _add_long(self, array: LongRange) -> None:
+        """Add an array page by page, as fast as the client takes it.
+
+        Raises:
+            BrokenReply: the rest cannot be read, and the client has the beginning.
+        """
+        turn = Turn()
+        self._add(b"*%d\r\n" % array.count)
+        try:
+            async for page in array.pages():
+                await self._add_all((encode(item, self.protocol) for item in page), turn)
+                self.flush()
+                await self._until_taken(_LARGE_BYTES)
+        except StreamError as error:
+            raise BrokenReply(str(error)) from None
+        finally:
+            await array.close()
+
+    async def _add_keyed(self, reply: KeyedArrays, long: Sequence[LongRange]) -> None:
+        """Add the arrays of several streams, long ones among them."""
+        is_map = self.protocol == RESP3
+        self._add((b"%%%d\r\n" if is_map else b"*%d\r\n") % len(reply))
+        try:
+            for name, entries in cast("list[tuple[bytes, Reply]]", reply):
+                self._add((b"" if is_map else b"*2\r\n") + encode(name, self.protocol))
+                if isinstance(entries, LongRange):
+                    await self._add_long(entries)
+                else:
+                    self._add(encode(entries, self.protocol))
+        finally:
+            for array in long:
+                await array.close()
 
     def add_texts(self, texts: Sequence[bytes]) -> None:
         """Add bulk strings, as the replies to appends are."""

@@ -15,13 +15,14 @@ from headgate.app.auth.limits.usage import Patience
 from headgate.app.auth.principal import Unauthenticated
 from headgate.app.backends.port import Commands, Reply, Status
 from headgate.app.http.dependencies import Gateway
+from headgate.app.redis_syntax.long_array import long_ranges_in
 from headgate.app.redis_syntax.words import CommandError
 from headgate.app.resp import client_commands, handshake, transaction
 from headgate.app.resp.client_commands import NAME_BYTES_MAX
 from headgate.app.resp.clients import Clients
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
 from headgate.app.resp.parser import Words
-from headgate.app.resp.replies import Replies
+from headgate.app.resp.replies import UNTAKEN_BYTES_MAX, Replies
 from headgate.app.resp.transaction import QueuedCommands
 from headgate.app.runtime.connections import OpenConnection
 from headgate.app.runtime.turns import Turn
@@ -65,8 +66,8 @@ class Wire(Protocol):
         """End the connection now."""
         ...
 
-    async def until_taken(self) -> None:
-        """Wait until the client has not too much to take."""
+    async def until_taken(self, size_bytes: int) -> None:
+        """Wait until the client has no more than so many bytes to take."""
         ...
 
     def keep(self, size_bytes: int) -> None:
@@ -309,8 +310,12 @@ class RespSession:
         if len(texts) == len(outcomes):
             self.replies.add_texts(texts)
         else:
-            for outcome in outcomes:
-                await self.replies.add(outcome)
+            try:
+                for outcome in outcomes:
+                    await self.replies.add(outcome)
+            finally:  # the client may have gone, or the beginning of a reply is all that it gets
+                for long in (each for outcome in outcomes for each in long_ranges_in(outcome)):
+                    await long.close()
         return len(outcomes)
 
     async def _run_alone(self, words: Words) -> None:
@@ -411,7 +416,7 @@ class RespSession:
     def _runner(self) -> Commands:
         commands = self.access.commands
         assert commands is not None
-        return commands
+        return commands.with_long_arrays()
 
     async def _wait_for_pause(self, commands: Sequence[Words]) -> None:
         only_reads = all(self._only_reads(words) for words in commands)
@@ -426,7 +431,7 @@ class RespSession:
     async def _send(self) -> None:
         """Send what the client gets, and wait if it has much to take."""
         self.replies.flush()
-        await self.wire.until_taken()
+        await self.wire.until_taken(UNTAKEN_BYTES_MAX)
 
     # Who the client is
 

@@ -26,6 +26,7 @@ from headgate.engine.requests.deliveries import (
     ReadGroup,
 )
 from headgate.engine.requests.entries import Add, Range, RangePacked, Read
+from headgate.engine.requests.ranges import OpenRanges, ReadOn
 
 Attributes = dict[str, str | int]
 
@@ -46,6 +47,10 @@ def _of_stream(request: Any) -> Iterable[bytes]:
 
 def _of_cursors(request: Any) -> Iterable[bytes]:
     return (cursor.stream for cursor in request.cursors)
+
+
+def _of_spans(request: Any) -> Iterable[bytes]:
+    return (span.stream for span in request.spans)
 
 
 def _unknown(request: Any) -> int | None:
@@ -70,6 +75,8 @@ OPERATIONS: Mapping[type[Request[Any]], MessagingOperation] = {
     ),
     Range: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
     RangePacked: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
+    OpenRanges: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_spans, _unknown),
+    ReadOn: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
     Read: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_cursors, _unknown),
     ReadGroup: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_cursors, _unknown),
     Claim: MessagingOperation("claim", "receive", SpanKind.CONSUMER, _of_stream, _unknown),

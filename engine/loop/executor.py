@@ -7,7 +7,7 @@ so each command is atomic without a lock.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from headgate.engine.decisions.group_reads import claimable_at
 from headgate.engine.errors import Invalid, MemoryFull, StreamError, StreamsChanged, Unavailable
 from headgate.engine.journal.room import holds_more, takes_room
 from headgate.engine.journal.storage import Storage
-from headgate.engine.limits import MAKING_ROOM_MAX
+from headgate.engine.limits import HELD_BYTES_MAX, MAKING_ROOM_MAX
 from headgate.engine.loop import signals
 from headgate.engine.loop.activity import TotalActivity
 from headgate.engine.loop.changes import changes_by
@@ -67,6 +67,7 @@ class Executor:
         self._broken: BaseException | None = None  # why the state does not match the records
         self._is_broken = asyncio.Event()
         self._staged_at_ms = 0  # the time of the record that is staged
+        self.on_held: Callable[[], None] = _nothing  # open ranges hold too much that has gone
         self.keyspace = keyspace  # for inspection; expired streams may still be in it
         self.adopt(keyspace)
         self.waiters = Waiters(self.steady_ms, self._claimable, waiters_max)
@@ -318,6 +319,8 @@ class Executor:
                 for names in freed:
                     waiters.freed(*names)
             self.storage.replay_us = keyspace.replay_us
+            if keyspace.memory.held_bytes > HELD_BYTES_MAX:
+                self.on_held()
         except BaseException as error:
             self._break(error)
             raise
@@ -339,3 +342,7 @@ class Executor:
             key.stream, group, waiter.claim_idle_ms, own, self.steady_ms()
         )
         return Claimable(at_ms, is_for_all)
+
+
+def _nothing() -> None:
+    """Hold what is held."""

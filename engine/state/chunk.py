@@ -171,6 +171,19 @@ class Chunk:
             return unpack(self._packed, self.first_id)
         return _unpack_cached(self._packed) if is_small else unpack_entries(self._packed)
 
+    def clone(self) -> Chunk:
+        """Return a chunk with the same entries, to be changed in place of this one."""
+        clone = Chunk()
+        for name in self.__slots__:
+            if hasattr(self, name):
+                setattr(clone, name, getattr(self, name))
+        return clone
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """Return what the entries of a sealed chunk take when they are unpacked."""
+        return unpacked_bytes(self._packed)
+
     @property
     def cost(self) -> int:
         """Return how many microseconds it takes to unpack, about.

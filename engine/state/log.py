@@ -30,6 +30,7 @@ from headgate.engine.replies import PackedEntries
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.chunk import Chunk, ChunkState
 from headgate.engine.state.dismantling import Pieces
+from headgate.engine.state.log_view import LogView
 from headgate.engine.state.memory import Memory
 
 E = TypeVar("E", Entry, Draft)
@@ -102,7 +103,16 @@ class NodeLimits(NamedTuple):
 class Log:
     """Live entries in id order."""
 
-    __slots__ = ("_chunks", "_first_id", "_firsts", "_memory", "length", "memory_bytes")
+    __slots__ = (
+        "_chunks",
+        "_first_id",
+        "_firsts",
+        "_held_bytes",
+        "_memory",
+        "_view_count",
+        "length",
+        "memory_bytes",
+    )
 
     def __init__(self, memory: Memory | None = None) -> None:
         """Start empty; `memory` is told what it takes."""
@@ -112,6 +122,8 @@ class Log:
         self._firsts: list[EntryId] = []  # first id of each chunk, dead or alive
         self._first_id: EntryId | None = None  # of the first live entry; None: to be looked up
         self.length = 0  # live entries
+        self._view_count = 0
+        self._held_bytes = 0  # of chunks that only views hold
 
     @property
     def chunk_count(self) -> int:
@@ -154,6 +166,52 @@ class Log:
         self._firsts.append(chunk.first_id)
         self.length += chunk.live_count
         self._grow(chunk.memory_bytes)
+
+    def view(
+        self, start: EntryId, end: EntryId, limit: int | None = None, *, reverse: bool = False
+    ) -> LogView:
+        """Return a range as it is now, both ends inclusive, to be read page by page.
+
+        Args:
+            start: the lowest id.
+            end: the highest id.
+            limit: entries at most.
+            reverse: the highest ids come first.
+        """
+        low = max(bisect_right(self._firsts, start) - 1, 0)
+        high = bisect_right(self._firsts, end)
+        chunks, newest = self._chunks[low:high], list[Entry]()
+        if chunks and chunks[-1].is_open:
+            newest = chunks.pop().between(start, end)
+        count = self.count(start.previous() if start > MIN_ID else MIN_ID, end)
+        count = count if limit is None else min(count, limit)
+        self._view_count += 1
+        return LogView(chunks, newest, (start, end), count, self._forget_view, reverse=reverse)
+
+    def _forget_view(self) -> None:
+        self._view_count -= 1
+        if not self._view_count:
+            self._memory.held_bytes -= self._held_bytes
+            self._held_bytes = 0
+
+    def _hold(self, size_bytes: int) -> None:
+        """Take account of what is no part of the log any more, and stays for its views."""
+        if self._view_count:
+            self._held_bytes += size_bytes
+            self._memory.held_bytes += size_bytes
+
+    def leave(self) -> None:
+        """Take account of all entries going."""
+        self._hold(self.memory_bytes)
+        self._memory.entries_bytes -= self.memory_bytes
+
+    def _to_change(self, index: int) -> Chunk:
+        """Return a chunk that may be changed: views keep it as it is."""
+        chunk = self._chunks[index]
+        if self._view_count and not chunk.is_open:
+            self._hold(chunk.memory_bytes)
+            chunk = self._chunks[index] = chunk.clone()
+        return chunk
 
     def _grow(self, size_bytes: int) -> None:
         """Take account of what the entries take more, or less."""
@@ -373,10 +431,10 @@ class Log:
         index = bisect_right(self._firsts, entry_id) - 1
         if index < 0:
             return False
-        chunk = self._chunks[index]
-        position = chunk.position(entry_id)
+        position = self._chunks[index].position(entry_id)
         if position is None:
             return False
+        chunk = self._to_change(index)
         self._grow(chunk.kill(position))
         self.length -= 1
         if not chunk.live_count:
@@ -465,7 +523,7 @@ class Log:
         self.length -= sum(chunk.live_count for chunk in self._chunks[:whole])
         self._drop(0, whole)
         if self._chunks and self._chunks[0].first_id <= entry_id:
-            self.length -= self._chunks[0].kill_through(entry_id)
+            self.length -= self._to_change(0).kill_through(entry_id)
             if not self._chunks[0].live_count:
                 self._drop(0, 1)
         self._first_id = None
@@ -545,7 +603,9 @@ class Log:
         return self.length - sum(chunk.live_count for chunk in outside)
 
     def _drop(self, low: int, high: int) -> None:
-        self._grow(-sum(chunk.memory_bytes for chunk in self._chunks[low:high]))
+        dropped_bytes = sum(chunk.memory_bytes for chunk in self._chunks[low:high])
+        self._hold(dropped_bytes)
+        self._grow(-dropped_bytes)
         del self._chunks[low:high]
         del self._firsts[low:high]
 

@@ -64,6 +64,7 @@ class Memory(msgspec.Struct):
     groups_bytes: int = 0  # with their consumers
     pending_bytes: int = 0
     keys_bytes: int = 0
+    held_bytes: int = 0  # of chunks that have gone and are still read: no part of the state
 
     @property
     def size_bytes(self) -> int:

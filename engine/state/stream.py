@@ -73,7 +73,7 @@ class Stream:
         """Take account of all of it going."""
         memory = self._memory
         memory.streams_bytes -= STREAM_BYTES + len(self.name)
-        memory.entries_bytes -= self.log.memory_bytes
+        self.log.leave()
         memory.keys_bytes -= self.keys.memory_bytes
         for group in self.groups.values():
             group.leave()

@@ -19,6 +19,7 @@ from headgate.engine.requests.deliveries import Autoclaim, Claim, ReadGroup
 from headgate.engine.requests.dumps import DumpStream, RestoreStream
 from headgate.engine.requests.entries import Add, Range, RangePacked, Read
 from headgate.engine.requests.keyspace import InspectStream
+from headgate.engine.requests.ranges import OpenRanges, ReadOn
 from headgate.engine.requests.streams import DetailStream
 
 T = TypeVar("T")
@@ -36,6 +37,8 @@ _APPENDED: Mapping[type[Request[Any]], Callable[[Any], int]] = {
 _DELIVERED: Mapping[type[Request[Any]], Callable[[Any], int]] = {
     Read: lambda reads: sum(len(read.entries) for read in reads),
     Range: len,
+    OpenRanges: lambda opened: sum(len(each.entries) for each in opened),
+    ReadOn: len,
     RangePacked: lambda page: sum(run.entry_count for run in page.runs),
     ReadGroup: lambda reads: sum(len(read.deliveries) for read in reads),
     Claim: lambda claimed: len(claimed.deliveries),

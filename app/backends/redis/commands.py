@@ -68,7 +68,8 @@ class Performs(Protocol):
 def commands_of(backend: Performs, bounds: Bounds) -> CommandRunner:
     """Return what runs Redis commands on the servers of a backend."""
     performer = _Performer(backend)
-    return CommandRunner(performer, bounds, _Servers(performer, backend.client, backend.durable))
+    servers = _Servers(performer, backend.client, backend.durable)
+    return CommandRunner(performer, bounds, servers, opens_ranges=False)
 
 
 class _Performer:

@@ -29,12 +29,13 @@ from headgate.engine.requests import (
     groups,
     histogram,
     keyspace,
+    ranges,
     streams,
 )
 
 R = TypeVar("R")
 
-MODULES = (bulk, deliveries, dumps, entries, groups, histogram, keyspace, streams)
+MODULES = (bulk, deliveries, dumps, entries, groups, histogram, keyspace, ranges, streams)
 """Where requests are defined."""
 
 REQUESTS: tuple[type[Request[Any]], ...] = tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import read_id
@@ -12,10 +12,11 @@ from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.app.backends.redis.performing.streams import describe
 from headgate.engine.entry import MIN_ID, Entry
-from headgate.engine.errors import ReplyTooLarge, StreamNotFound
+from headgate.engine.errors import NotSupported, ReplyTooLarge, StreamNotFound
 from headgate.engine.limits import CHUNK_ENTRIES_MAX
 from headgate.engine.packing import encode_entries
 from headgate.engine.replies import PackedEntries, PackedPage, StreamRead, gap_after
+from headgate.engine.requests import Request
 from headgate.engine.requests.entries import (
     Budget,
     From,
@@ -24,6 +25,7 @@ from headgate.engine.requests.entries import (
     Read,
     StreamCursor,
 )
+from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
 from headgate.engine.room import ReadRoom, ReplyRoom
 
 _ENTRIES_AT_ONCE, _BYTES_AT_ONCE, _PARTS_AT_ONCE = 2_000, 2**20, 20_000
@@ -241,7 +243,16 @@ async def _read_stream(
     return _stream_read(read, run.entries)
 
 
+async def _not_kept(client: Client, request: Request[Any]) -> NoReturn:
+    """Refuse: a server keeps no range as it was at one moment."""
+    del client, request
+    raise NotSupported("ranges that are kept open")
+
+
 PERFORMERS: Performers = {
+    OpenRanges: _not_kept,
+    ReadOn: _not_kept,
+    CloseRange: _not_kept,
     Range: range_,
     RangePacked: range_packed,
     Read: read_once,

@@ -15,8 +15,8 @@ class Client:
         self.taken_count = 0
         self.replies = Replies(self.writes.append, self.until_taken)
 
-    async def until_taken(self) -> None:
-        self.taken_count += 1
+    async def until_taken(self, size_bytes: int) -> None:
+        self.taken_count += size_bytes > 0
 
 
 async def test_replies_are_one_write_in_their_order() -> None:

@@ -62,7 +62,7 @@ def test_the_engine_has_the_same_defaults() -> None:
 
 
 def test_replies_to_commands_have_the_same_defaults() -> None:
-    assert Bounds() == (Settings().read_entries_max, Settings().read_bytes_max)
+    assert Bounds() == Bounds(Settings().read_entries_max, Settings().read_bytes_max)
 
 
 @pytest.mark.parametrize("model", [Limits, frames.ConnectionLimits])
