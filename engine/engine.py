@@ -29,7 +29,6 @@ from headgate.engine.loop.lists import Lists
 from headgate.engine.loop.ranges import Ranges
 from headgate.engine.loop.reads import Reads
 from headgate.engine.loop.takeover_feed import TakeoverFeed
-from headgate.engine.loop.transactions import Transactions
 from headgate.engine.replies import Added
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch, PlanRead, SplitRange
@@ -43,6 +42,7 @@ from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory, MemoryBounds
+from headgate.engine.transactions.transactions import Transactions
 
 T = TypeVar("T")
 

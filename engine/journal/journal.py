@@ -158,11 +158,9 @@ class Journal:
         self._random = chance or SystemRandom()
         self._header = blocks.Header(blocks.Kind.JOURNAL, 0)
         self._segment, self._segment_bytes = "", 0  # none yet
-        self._segment_bytes_max = SEGMENT_BYTES_MAX  # then another is to follow
-        self._is_segment_torn = False  # there may be more in it than that
+        self._segment_bytes_max, self._is_segment_torn = SEGMENT_BYTES_MAX, False
         self._own_bytes: dict[str, int] = {}  # by segment that this journal has begun
-        self._size_bytes = 0  # of all that is in use, and as it was after the last rewrite:
-        self._base_bytes = 0
+        self._size_bytes = self._base_bytes = 0  # in use now, and after the last rewrite
         self._rotation: asyncio.Future[int] | None = None  # asked for, with what it will close
         self._sync_began_s: float | None = None
         self._sync_ended = asyncio.Event()
@@ -176,11 +174,9 @@ class Journal:
         # Changes appended; those that are written, before the last rotation, and in a snapshot.
         self.change_count = 0
         self._written_count = self._rotated_count = self._saved_count = 0
-        # Likewise what it takes to apply them again; what a start has applied, too.
-        self.replay_us = replay_us
+        self.replay_us = replay_us  # likewise to apply them again; what a start has applied, too
         self._rotated_us = self._saved_us = 0
-        self._rewrite_pause_s = REWRITE_PAUSE_S_MIN
-        self._rewrite_not_before_s = 0.0
+        self._rewrite_pause_s, self._rewrite_not_before_s = REWRITE_PAUSE_S_MIN, 0.0
 
     @property
     def failure(self) -> str | None:

@@ -20,7 +20,7 @@ from headgate.engine.limits import (
 from headgate.engine.loop.executor import Executor
 from headgate.engine.replies import OpenedRange
 from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn, Span
-from headgate.engine.state.log_view import LogView
+from headgate.engine.state.log import LogView
 
 
 class _Open(NamedTuple):

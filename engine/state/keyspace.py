@@ -56,14 +56,12 @@ class Keyspace:
         self.clock_set_ms = 0  # by how much the wall clock was set, all in all
         self.latest_ms = 0  # the latest steady time that was ever recorded as now
         self.memory = Memory()  # what the streams take
-        # What it takes to apply all commands again, besides reading them (µs, about).
-        self.replay_us = 0
+        self.replay_us = 0  # to apply all commands again, besides reading them, about
         self.dispose: Callable[[Pieces], None] = free  # of what is no longer part of it
         # Streams that were made of what is about to be restored, by name.
         self.prepared: dict[bytes, Stream] = {}
-        self.bounds = (
-            KeyspaceBounds()
-        )  # asked when something new is decided, not when it is applied
+        # Asked when something new is decided, not when it is applied.
+        self.bounds = KeyspaceBounds()
         self._apply: dict[type, Callable[[Any], None]] = {
             c.StreamCreated: self._create_stream,
             c.StreamConfigured: self._configure_stream,

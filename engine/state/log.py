@@ -11,7 +11,7 @@ is not enough, it is the first part of what would go.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, chain, islice
 from operator import itemgetter
 from typing import Generic, NamedTuple, TypeVar
@@ -21,6 +21,8 @@ from headgate.engine.limits import (
     CHUNK_PARTS_MIN,
     CUT_CHUNKS_MAX,
     FREED_AT_ONCE_MAX,
+    PAGE_BYTES,
+    PAGE_ENTRIES,
     RANGE_CHUNKS_MAX,
     RANGE_REPACKED_MAX,
     TRANSACTION_COST_MAX,
@@ -30,8 +32,7 @@ from headgate.engine.replies import PackedEntries
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.chunk import Chunk, ChunkState
 from headgate.engine.state.dismantling import Pieces
-from headgate.engine.state.log_view import LogView
-from headgate.engine.state.memory import Memory
+from headgate.engine.state.memory import PART_BYTES, Memory
 
 E = TypeVar("E", Entry, Draft)
 
@@ -355,7 +356,7 @@ class Log:
         return batch.entries
 
     def cost_of(self, start: EntryId, end: EntryId, limit: int, *, reverse: bool = False) -> int:
-        """Return what it costs to read a range, in microseconds, about; see `decisions/cost.py`.
+        """Return what it costs to read a range, in microseconds, about; see `transactions/cost.py`.
 
         Args:
             start: the lowest id.
@@ -625,6 +626,78 @@ def _sizes_in_chunk(entries: Sequence[E]) -> list[int]:
     if len(many) == 1 or max(map(len, many), default=0) >= CHUNK_PARTS_MIN:
         return list(map(size_in_chunk, many))
     return sizes_of(many)
+
+
+class LogView:
+    """Entries from one id to another as they are at one moment, read page by page.
+
+    It shares the chunks. While there is a view, the log replaces a sealed chunk before it changes
+    it, and what it drops stays here. Of an open chunk, which grows, a view has a copy.
+    """
+
+    def __init__(
+        self,
+        chunks: Sequence[Chunk],
+        newest: Sequence[Entry],
+        bounds: tuple[EntryId, EntryId],
+        count: int,
+        on_close: Callable[[], None],
+        *,
+        reverse: bool,
+    ) -> None:
+        """Begin at the first page.
+
+        Args:
+            chunks: sealed ones, in order of their ids.
+            newest: entries behind them.
+            bounds: the lowest and the highest id.
+            count: how many entries there are between them, or as many as are wanted.
+            on_close: is called once, when nobody reads any more.
+            reverse: the highest ids come first.
+        """
+        self.count = count
+        self.chunk_count = len(chunks)
+        self._chunks = chunks
+        self._newest = newest
+        self._bounds = bounds
+        self._on_close: Callable[[], None] | None = on_close
+        self._reverse = reverse
+        self._at = 0  # the next chunk; the newest entries count as one
+        self._left = count
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether all pages were read."""
+        return self._left == 0
+
+    def page(self) -> list[Entry]:
+        """Return the next page: some chunks as a whole."""
+        page: list[Entry] = []
+        size_bytes = 0
+        while self._left > len(page) and len(page) < PAGE_ENTRIES and size_bytes < PAGE_BYTES:
+            size_bytes += self._take(page)
+        del page[self._left :]
+        self._left -= len(page)
+        return page
+
+    def close(self) -> None:
+        """Let go of the chunks."""
+        if self._on_close is not None:
+            self._on_close()
+        self._on_close, self._chunks, self._newest, self._left = None, (), (), 0
+
+    def _take(self, page: list[Entry]) -> int:
+        """Add the entries of the next chunk; returns what they take unpacked, about."""
+        count, at = len(self._chunks), self._at
+        self._at += 1
+        place = count - at if self._reverse else at  # the newest are the last
+        if place == count:
+            entries, size_bytes = list(self._newest), PAGE_BYTES // 8
+        else:
+            chunk = self._chunks[place]
+            entries, size_bytes = chunk.between(*self._bounds), chunk.unpacked_bytes
+        page += reversed(entries) if self._reverse else entries
+        return max(size_bytes, PART_BYTES * sum(map(len, map(_fields_of, entries))))
 
 
 class _Batch:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from headgate.engine.config import StreamPatch
-from headgate.engine.decisions.cost import COSTS
 from headgate.engine.decisions.table import DECISIONS
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.errors import IdsExhausted, TransactionTooLong
@@ -46,6 +45,7 @@ from headgate.engine.requests.groups import (
 )
 from headgate.engine.requests.keyspace import InspectStream, RenameStream, SetCounters
 from headgate.engine.requests.streams import DeleteStream, DescribeStream, UpdateStream
+from headgate.engine.transactions.cost import COSTS
 from tests.unit.driver import Driver, G, S, entry_id
 
 T = b"t"

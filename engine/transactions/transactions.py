@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 from headgate.engine.decisions import Decision
-from headgate.engine.decisions.cost import Cost
 from headgate.engine.decisions.table import decide
 from headgate.engine.entry import Draft
 from headgate.engine.errors import Invalid, StreamError, StreamsChanged
@@ -24,6 +23,7 @@ from headgate.engine.replies import Added
 from headgate.engine.requests import Request
 from headgate.engine.requests.entries import Add
 from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.transactions.cost import Cost
 
 Outcome = Any | StreamError
 """The reply to a request, or its error."""
@@ -49,7 +49,7 @@ class Transactions:
 
         1. Gather appends that stand beside each other, in turns.
         2. Let reads that came before be served.
-        3. Refuse all of it if it would take too long (`decisions/cost.py`).
+        3. Refuse all of it if it would take too long (`transactions/cost.py`).
         4. Carry out each step, as parts of one record.
         5. Give each append its reply, in turns, once the record is durable.
 

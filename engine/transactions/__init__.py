@@ -1,0 +1,1 @@
+"""Transactions: requests at one moment, and what they may cost together."""
