@@ -14,6 +14,7 @@
     │   ├── IdempotencyMismatch
     │   ├── StreamsChanged
     │   ├── WrongType
+    │   ├── OutOfReach
     │   └── LimitReached
     ├── Invalid
     │   ├── InvalidId
@@ -275,6 +276,14 @@ class WrongType(Conflict):
 
     def __init__(self, stream: bytes) -> None:
         super().__init__(f"the server has something under {_quoted(stream)} that is no stream")
+        self.stream = stream
+
+
+class OutOfReach(Conflict):
+    """A group of the stream has a policy that names another stream than the request allows."""
+
+    def __init__(self, stream: bytes) -> None:
+        super().__init__(f"a policy of a group names {_quoted(stream)}, which is out of reach")
         self.stream = stream
 
 
