@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi_offline import FastAPIOffline
 from pydantic import SecretStr
 from starlette.middleware import Middleware
 
@@ -51,6 +50,7 @@ from headgate.app.routes import (
     commands,
     console,
     deliveries,
+    docs,
     entries,
     events,
     groups,
@@ -139,6 +139,7 @@ _ROUTERS = (
     guide.router,
     problem_pages.router,
     stylesheet.router,
+    docs.router,
     histories.admin,
     histories.router,
 )
@@ -194,10 +195,11 @@ def create_app(
     )
     measuring = Measuring(sampler, metrics, SystemClock(), siblings)
     gateway = _gateway(settings, backend, credentials, metrics, measuring.history, siblings)
-    app = FastAPIOffline(
+    app = FastAPI(
         title="Headgate",
         version=version("headgate"),
         description=_DESCRIPTION,
+        docs_url=None,
         redoc_url=None,
         contact={"name": "The developers of Headgate"},
         license_info={"name": "Apache 2.0", "identifier": "Apache-2.0"},

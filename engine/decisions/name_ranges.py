@@ -71,7 +71,10 @@ def shown_by(only: NameFilter | None) -> list[NameRange]:
 def shows(ranges: Sequence[NameRange], name: bytes) -> bool:
     """Tell whether a name is in one of the ranges, which are in order and apart."""
     at = bisect_right(ranges, name, key=attrgetter("start")) - 1
-    return at >= 0 and (ranges[at].end is None or name < ranges[at].end)
+    if at < 0:
+        return False
+    end = ranges[at].end
+    return end is None or name < end
 
 
 def _holds(outer: NameRange, later: NameRange) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -17,6 +17,7 @@ def test_every_field_that_names_a_stream_is_known_to(
     naming = {name for name, hint in hints.items() if "bytes" in str(hint)}
     assert naming == {name for name, hint in hints.items() if bytes in get_args(hint)}  # not inside
 
-    policy = kind(**{name: name.encode() for name in naming})
+    named: dict[str, Any] = {name: name.encode() for name in naming}
+    policy = kind(**named)
     assert policy.other_streams == [name.encode() for name in hints if name in naming]
     assert kind().other_streams == []
