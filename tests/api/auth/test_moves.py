@@ -37,7 +37,7 @@ async def test_who_may_not_read_a_stream_cannot_have_its_dead_letters(tmp_path: 
     assert (refused.status_code, allowed.status_code) == (403, 201)
 
 
-_LETTERS = {"start": "0", "policy": {"max_deliveries": 1, "dead_letter_stream": "secret"}}
+_DEAD_LETTERS = {"start": "0", "policy": {"max_deliveries": 1, "dead_letter_stream": "secret"}}
 _OWN = Grant(streams=["a*", "b*"], do=list(Verb)[:4])
 
 
@@ -48,7 +48,7 @@ async def test_a_move_takes_no_policy_along_that_its_maker_could_not_set(
 ) -> None:
     async with secured(tmp_path) as gateway:
         await gateway.live.append("a", "1")
-        await gateway.admin.put("/v1/streams/a/groups/g", json=_LETTERS)
+        await gateway.admin.put("/v1/streams/a/groups/g", json=_DEAD_LETTERS)
         own, appending, blind = [
             await gateway.key(_OWN),
             await gateway.key(_OWN, Grant(streams=["sec*"], do=[Verb.APPEND])),
@@ -75,7 +75,7 @@ async def test_a_refused_move_changes_nothing_and_is_in_the_audit_log(
     caplog.set_level("INFO", "headgate.audit")
     async with secured(tmp_path) as gateway:
         await gateway.live.append("a", "1")
-        await gateway.admin.put("/v1/streams/a/groups/g", json=_LETTERS)
+        await gateway.admin.put("/v1/streams/a/groups/g", json=_DEAD_LETTERS)
         await gateway.live.append("b", "1", "2")
         key = await gateway.key(_OWN)
         before = position(gateway)

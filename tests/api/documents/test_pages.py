@@ -38,19 +38,19 @@ async def routes() -> list[Route]:
 async def test_each_page_says_what_it_may_load(live: Live, routes: list[Route]) -> None:
     names = {"task": "work", "code": "draining", "path": "streams"}
     paths = {re.sub(r"{(\w+)[^}]*}", lambda name: names.get(name[1], "x"), r.path) for r in routes}
-    found = set()
+    pages = set()
     for path in sorted(paths | {"/nothing", "/static-offline-docs/", "/docs/oauth2-redirect"}):
         async with live.http.stream("GET", path, headers={"Accept": "text/html"}) as page:
             is_page = "html" in page.headers.get("content-type", "")
             if is_page:
-                found.add(path)
+                pages.add(path)
                 policy = page.headers["content-security-policy"]
                 assert policy.startswith("default-src 'none'; script-src "), path
                 assert "unsafe" not in policy
                 assert "frame-ancestors 'none'" in policy
                 assert page.headers["referrer-policy"] == "no-referrer"
                 assert page.headers["x-content-type-options"] == "nosniff"
-    assert found - {"/console", "/console/streams"} == {
+    assert pages - {"/console", "/console/streams"} == {
         *("/", "/docs", "/guide", "/guide/work", "/problems", "/problems/draining")
     }
 

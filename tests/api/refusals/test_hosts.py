@@ -8,14 +8,14 @@ from tests.api.conftest import Live
 
 
 async def answer_to(live: Live, head: str) -> tuple[int, bytes]:
-    """Send the head of a request as it is; returns the status and the rest of the answer."""
+    """Send the head of a request as it is; returns the status and the beginning of its answer."""
     host, port = live.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(head.encode("latin-1") + b"\r\n\r\n")
     answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
-    rest = await asyncio.wait_for(reader.read(64), 10)
+    remaining = await asyncio.wait_for(reader.read(64), 10)
     writer.close()
-    return int(answer.split()[1]), answer + rest
+    return int(answer.split()[1]), answer + remaining
 
 
 GET = "GET /v1/streams HTTP/1.1\r\n"

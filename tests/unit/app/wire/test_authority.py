@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.app.http.authority import authority_of, origin_of
+from headgate.app.wire.authority import authority_of, origin_of
 
 HOSTS = {
     "localhost": ("localhost", None),
@@ -65,7 +65,7 @@ def test_what_is_no_host(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "other"),
     [
         ("http://localhost", "http://LOCALHOST:80"),
         ("https://localhost", "HTTPS://localhost:443"),
@@ -73,12 +73,12 @@ def test_what_is_no_host(text: str) -> None:
         ("app://localhost", "app://localhost"),
     ],
 )
-def test_one_origin_has_several_spellings(one: str, other: str) -> None:
-    assert origin_of(one) == origin_of(other) is not None
+def test_one_origin_has_several_spellings(first: str, other: str) -> None:
+    assert origin_of(first) == origin_of(other) is not None
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "other"),
     [
         ("http://localhost", "https://localhost"),
         ("http://localhost:443", "https://localhost"),
@@ -89,8 +89,8 @@ def test_one_origin_has_several_spellings(one: str, other: str) -> None:
         ("http://localhost", "http://localhost.example"),
     ],
 )
-def test_origins_that_differ(one: str, other: str) -> None:
-    assert origin_of(one) != origin_of(other)
+def test_origins_that_differ(first: str, other: str) -> None:
+    assert origin_of(first) != origin_of(other)
 
 
 @pytest.mark.parametrize(

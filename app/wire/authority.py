@@ -27,7 +27,7 @@ class Authority(NamedTuple):
     port: int | None
 
 
-class Origin(NamedTuple):
+class PageOrigin(NamedTuple):
     """Where a page comes from. Two of them are the same if a browser takes them for the same."""
 
     scheme: str
@@ -58,7 +58,7 @@ def host_of(text: str) -> str | None:
     return text.lower().removesuffix(".")
 
 
-def origin_of(text: str) -> Origin | None:
+def origin_of(text: str) -> PageOrigin | None:
     """Return the origin of a page as its browser has sent it; None: it has none, as `null`."""
     match = _ORIGIN.fullmatch(text)
     authority = None if match is None else authority_of(match[2])
@@ -67,7 +67,7 @@ def origin_of(text: str) -> Origin | None:
     return own_origin(match[1].lower(), authority)
 
 
-def own_origin(scheme: str, authority: Authority) -> Origin:
+def own_origin(scheme: str, authority: Authority) -> PageOrigin:
     """Return the origin of pages that are served under a host with a scheme."""
     port = authority.port
-    return Origin(scheme, authority.host, _DEFAULT_PORTS.get(scheme) if port is None else port)
+    return PageOrigin(scheme, authority.host, _DEFAULT_PORTS.get(scheme) if port is None else port)
