@@ -6,16 +6,20 @@ cursor of a terminal, or end a line.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
+
+from headgate.engine.clock import SystemClock
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
@@ -27,6 +31,10 @@ _OWN_ATTRIBUTES: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message"
 """What each record has. Everything else is a field of its line."""
 
 log = logging.getLogger("headgate")
+
+_SOON_S = 0.05
+_READY_MAX = 100
+"""Lines that are written together."""
 
 
 class JsonLines(logging.Formatter):
@@ -58,6 +66,50 @@ class JsonLines(logging.Formatter):
         return _json_of(line)
 
 
+class Lines(logging.StreamHandler[TextIO]):
+    """Writes records at once, and lines about requests soon: several in one call of the system.
+
+    The call takes longer than all else that a line takes.
+    """
+
+    def __init__(self, process: str | None = None) -> None:
+        """Write to standard error; `process` is as in `JsonLines`."""
+        super().__init__(sys.stderr)
+        self.setFormatter(JsonLines(process))
+        self._ready: list[str] = []
+        named = "" if process is None else f', "process": {json.dumps(process)}'
+        self._head = f'Z", "level": "INFO", "logger": "{REQUESTS}", "event": "request"{named}, '
+        self._clock = SystemClock()
+        self._second, self._time = -1, ""  # of the last line
+
+    def write_soon(self, facts: Mapping[str, object]) -> None:
+        """Write a line about a request, soon and with others. Call it in the event loop."""
+        second, part_ms = divmod(self._clock.wall_ms(), 1000)
+        if second != self._second:
+            self._second, self._time = second, _rfc_3339(second).removesuffix("000Z")
+        if not self._ready:
+            asyncio.get_running_loop().call_later(_SOON_S, self._write_ready)
+        elif len(self._ready) == _READY_MAX:
+            self._write_ready()
+        self._ready.append(
+            f'{{"time": "{self._time}{part_ms:03d}{self._head}{_json_of(facts)[1:]}\n'
+        )
+
+    def close(self) -> None:
+        """Write what is ready: the process ends."""
+        self._write_ready()
+        super().close()
+
+    def _write_ready(self) -> None:
+        ready, self._ready = self._ready, []
+        with self.lock or nullcontext(), suppress(ValueError, OSError):  # nobody reads it any more
+            self.stream.write("".join(ready))
+            self.stream.flush()
+
+
+_lines: Lines | None = None  # of this process; None: it writes its log in its own way
+
+
 def _rfc_3339(unix_s: float) -> str:
     text = datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")
@@ -85,8 +137,8 @@ def set_up_logging(level: str, process: str | None = None, *, log_requests: bool
         process: which process of the gateway writes, if there are several.
         log_requests: write a line for each request, whatever the level is.
     """
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines(process))
+    global _lines  # noqa: PLW0603  there is one log in a process
+    _lines = handler = Lines(process)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger(REQUESTS).setLevel(logging.INFO if log_requests else logging.NOTSET)
     # One line per frame is for debugging only.
@@ -95,6 +147,14 @@ def set_up_logging(level: str, process: str | None = None, *, log_requests: bool
         logging.getLogger(name).setLevel(quiet)
     for name in ("httpcore", "httpx"):  # they write whole URLs, and a query may have a secret
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def note_request(facts: Mapping[str, object]) -> None:
+    """Write a line about a request, as the process writes its log."""
+    if _lines is None:
+        logging.getLogger(REQUESTS).info("request", extra=facts)
+    else:
+        _lines.write_soon(facts)
 
 
 def log_what_is_printed() -> None:
