@@ -255,6 +255,7 @@ def open_credentials(
             anonymous=anonymous,
             opened=["open_metrics"] if settings.open_metrics else [],
             limits=_usage_limits(settings),
+            bad_credentials_per_s_max=settings.bad_credentials_per_s_max,
             siblings=siblings,
         ),
         clock,
