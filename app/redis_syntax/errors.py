@@ -55,7 +55,6 @@ _TEXTS: dict[type[errors.StreamError], Callable[[Any], str]] = {
     ),
     errors.InvalidId: lambda _: INVALID_ID,
     errors.EntryTooLarge: lambda _: "ERR Elements are too large to be stored",
-    errors.OutOfReach: lambda error: f"NOPERM {error}",
     errors.WrongType: lambda _: "WRONGTYPE Operation against a key holding the wrong kind of value",
     errors.SeveralSlots: lambda _: "CROSSSLOT Keys in request don't hash to the same slot",
     errors.CounterTooLow: lambda error: _COUNTERS[error.than],
