@@ -25,12 +25,13 @@ from headgate.app.auth.rights import POLICY_TARGET, is_act, policy_needs, rule_o
 from headgate.app.backends.port import Backend, ClaimFeed, Commands
 from headgate.app.wire.name_rule import NAME_BYTES_MAX
 from headgate.app.wire.problems import GatewayError
+from headgate.engine.config import GroupPolicy, PolicyPatch
 from headgate.engine.errors import OutOfReach, StreamError, StreamNotFound
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.dumps import CopyStream
 from headgate.engine.requests.entries import Add
-from headgate.engine.requests.groups import CreateGroup
+from headgate.engine.requests.groups import CreateGroup, UpdateGroup
 from headgate.engine.requests.keyspace import (
     CountStreams,
     ListNames,
@@ -43,6 +44,7 @@ from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import ListStreams
 
 T = TypeVar("T")
+PolicyRequest = TypeVar("PolicyRequest", CreateGroup, UpdateGroup)
 Move = TypeVar("Move", RenameStream, CopyStream)
 ListRequest = TypeVar("ListRequest", ListStreams, ListNames, ScanNames, CountStreams, PickName)
 
@@ -224,7 +226,9 @@ class Access:
         if isinstance(error, OutOfReach) and isinstance(request, RenameStream | CopyStream):
             needs = policy_needs(request.to, [error.stream])
             refusal = Forbidden(next(need for need in needs if not self.principal.may(need)))
-        elif isinstance(error, StreamNotFound) and _creates(request) != _creates(admitted):
+        elif isinstance(error, StreamNotFound) and (
+            _creates(request) != _creates(admitted) or _is_target(request, error.stream)
+        ):
             refusal = Forbidden(_CREATE)
         else:
             return None
@@ -291,6 +295,11 @@ def _creates(request: Request[Any]) -> bool:
     return False
 
 
+def _is_target(request: Request[Any], stream: bytes) -> bool:
+    """Tell whether a stream is one to which the policy in the request writes."""
+    return isinstance(request, CreateGroup | UpdateGroup) and stream != request.stream
+
+
 _APPEND_EVERYWHERE = Need((Verb.APPEND,))
 
 
@@ -330,8 +339,15 @@ def _narrow_commit(request: CommitBatch, principal: Principal) -> CommitBatch:
 
 def _narrow_group(request: CreateGroup, principal: Principal) -> CreateGroup:
     if request.create_stream and not principal.may(Need((Verb.MANAGE,), request.stream)):
-        return replace(request, create_stream=False)
-    return request
+        request = replace(request, create_stream=False)
+    return _narrow_policy(request, principal)
+
+
+def _narrow_policy(request: PolicyRequest, principal: Principal) -> PolicyRequest:
+    policy: GroupPolicy | PolicyPatch | None = request.policy
+    if policy is None or all(map(principal.may_create, policy.other_streams)):
+        return request
+    return replace(request, targets_exist=True)
 
 
 def _narrow_move(request: Move, principal: Principal) -> Move:
@@ -351,6 +367,7 @@ _NARROW: dict[type[Request[Any]], Callable[[Any, Principal], Any]] = {
     RememberKey: _narrow_key,
     CommitBatch: _narrow_commit,
     CreateGroup: _narrow_group,
+    UpdateGroup: _narrow_policy,
     RenameStream: _narrow_move,
     CopyStream: _narrow_move,
     ListStreams: _narrow_list,

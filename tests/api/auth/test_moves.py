@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import httpx
 import pytest
 
 from headgate.app.auth.grants import Grant, Verb
@@ -99,3 +100,28 @@ async def test_a_policy_about_a_stream_of_ones_own_moves_along(tmp_path: Path) -
             for move in (["COPY", "a", "b"], ["RENAME", "a", "b.dead"], ["RENAME", "b.dead", "b"]):
                 answer = await http.post("/v1/commands", json=move)
                 assert answer.status_code == 200, answer.text
+
+
+async def test_a_policy_names_no_stream_into_being_that_its_maker_could_not(
+    tmp_path: Path,
+) -> None:
+    async with secured(tmp_path) as gateway:
+        await gateway.live.append("secret", "1")
+        key = await gateway.key(_OWN, Grant(streams=["sec*", "none*"], do=[Verb.APPEND]))
+        creating = await gateway.key(_OWN, Grant(streams=["none*"], do=[Verb.APPEND], create=True))
+        made = {"create_stream": True}
+        absent = {"policy": {"max_deliveries": 1, "dead_letter_stream": "none"}}
+        answers: list[httpx.Response] = []
+        for token in (key, creating):
+            async with gateway.client(token) as http:
+                group = f"/v1/streams/a/groups/{len(answers)}"
+                answers += [
+                    await http.put(group, json=made | absent),
+                    await http.put(group, json=made),
+                    await http.patch(group, json=absent),
+                ]
+        async with gateway.client(key) as http:
+            answers.append(await http.put("/v1/streams/a/groups/g", json=_DEAD_LETTERS))
+            answers.append(await http.put("/v1/streams/b/groups/g", json=_DEAD_LETTERS))
+    assert [answer.status_code for answer in answers] == [403, 201, 403, 201, 200, 200, 201, 404]
+    assert "append by a grant with `create`" in answers[0].json()["detail"]
