@@ -23,13 +23,13 @@ def note_request(scope: Scope, status: int, began_s: float) -> None:
         status: of its answer; 0: nobody was there to be answered.
         began_s: when it began, by `time.perf_counter`.
     """
-    access, route = scope.get("access"), scope.get("route")
-    facts = {
-        "method": scope.get("method", "GET"),
-        "route": getattr(route, "path", None),
-        "status": status,
-        "ms": round((time.perf_counter() - began_s) * 1000, 3),
-        "principal": None if access is None else access.principal.id[:_PRINCIPAL_LENGTH_MAX],
-        "request_id": request_id_of(scope),
-    }
+    access = scope.get("access")
+    facts = lines.RequestFacts(
+        scope.get("method", "GET"),
+        getattr(scope.get("route"), "path", None),
+        status,
+        (time.perf_counter() - began_s) * 1000,
+        None if access is None else access.principal.id[:_PRINCIPAL_LENGTH_MAX],
+        request_id_of(scope),
+    )
     lines.note_request(facts)

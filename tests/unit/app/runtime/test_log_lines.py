@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headgate.app.runtime.logs.lines import JsonLines, Lines
+from headgate.app.runtime.logs.lines import JsonLines, Lines, RequestFacts
 from tests.api.conftest import until
 
 
@@ -61,7 +61,7 @@ async def test_lines_about_requests_are_those_of_records(
     written = StringIO()
     monkeypatch.setattr("sys.stderr", written)
     lines = Lines("worker 1")
-    facts = {"route": None, "principal": 'a"é\x1b', "ms": 0.25, "status": 201}
+    facts = RequestFacts("POST", None, 201, 0.25, 'a"é\x1b', "mine-1")
     for _ in range(250):
         lines.write_soon(facts)
     assert written.getvalue().count("\n") == 200  # the others come soon
@@ -69,7 +69,9 @@ async def test_lines_about_requests_are_those_of_records(
     lines.write_soon(facts)
     lines.close()
 
-    record = logging.makeLogRecord({"name": "headgate.requests", "msg": "request", **facts})
+    record = logging.makeLogRecord(
+        {"name": "headgate.requests", "msg": "request"} | facts._asdict()
+    )
     record.levelname = "INFO"
     expected = json.loads(JsonLines("worker 1").format(record))
     texts = written.getvalue().splitlines()
