@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi_offline import FastAPIOffline
 from pydantic import SecretStr
 from starlette.middleware import Middleware
 
@@ -52,6 +51,7 @@ from headgate.app.routes import (
     commands,
     console,
     deliveries,
+    docs,
     entries,
     events,
     groups,
@@ -140,6 +140,7 @@ _ROUTERS = (
     guide.router,
     problem_pages.router,
     stylesheet.router,
+    docs.router,
     histories.admin,
     histories.router,
 )
@@ -195,10 +196,11 @@ def create_app(
     )
     measuring = Measuring(sampler, metrics, SystemClock(), siblings)
     gateway = _gateway(settings, backend, credentials, metrics, measuring.history, siblings)
-    app = FastAPIOffline(
+    app = FastAPI(
         title="Headgate",
         version=version("headgate"),
         description=_DESCRIPTION,
+        docs_url=None,
         redoc_url=None,
         contact={"name": "The developers of Headgate"},
         license_info={"name": "Apache 2.0", "identifier": "Apache-2.0"},
@@ -254,6 +256,7 @@ def open_credentials(
             anonymous=anonymous,
             opened=["open_metrics"] if settings.open_metrics else [],
             limits=_usage_limits(settings),
+            bad_credentials_per_s_max=settings.bad_credentials_per_s_max,
             siblings=siblings,
         ),
         clock,

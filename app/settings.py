@@ -30,6 +30,7 @@ from pydantic_settings import (
 )
 
 from headgate.app.auth.grants import Grants, Limit
+from headgate.app.auth.limits.bad_credentials import BAD_PER_S_MAX
 from headgate.app.auth.tokens.algorithms import Algorithm
 from headgate.app.backends.redis.address import read_url
 from headgate.app.backends.redis.durability import DurabilityLevel
@@ -303,6 +304,11 @@ class CredentialChoices(BaseModel):
         "deliveries link to it, such as `traceparent`. Empty: in none.",
     )
     open_metrics: bool = Field(False, description="Answer `/metrics` without a credential.")
+    bad_credentials_per_s_max: Limit = Field(
+        BAD_PER_S_MAX,
+        description="Bad credentials from one address (of IPv6 the first 64 bits) in a second. "
+        "Beyond that, credentials that are not known to be good are refused unseen.",
+    )
     requests_per_s_max: Limit | None = Field(
         None, description="Requests, frames and commands of one principal in a second."
     )

@@ -48,6 +48,11 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
     consumer_ttl_ms: int | None = None  # a consumer idle for so long, with nothing pending, goes
 
     @property
+    def other_streams(self) -> list[bytes]:
+        """Return the streams that the policy writes to: each field of bytes names one."""
+        return _names_in(self)
+
+    @property
     def acts_by_time(self) -> bool:
         """Tell whether something is to be done when nobody asks."""
         return self.max_deliveries is not None or self.consumer_ttl_ms is not None
@@ -86,6 +91,15 @@ class PolicyPatch(msgspec.Struct, frozen=True, kw_only=True):
     max_pending: int | UnsetType | None = UNSET
     keeps: bool | UnsetType = UNSET
     consumer_ttl_ms: int | UnsetType | None = UNSET
+
+    @property
+    def other_streams(self) -> list[bytes]:
+        """Return the streams that it makes the policy write to."""
+        return _names_in(self)
+
+
+def _names_in(policy: GroupPolicy | PolicyPatch) -> list[bytes]:
+    return [value for value in msgspec.structs.astuple(policy) if isinstance(value, bytes)]
 
 
 def patched(value: S, patch: StreamPatch | PolicyPatch) -> S:

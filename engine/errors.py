@@ -15,6 +15,7 @@
     │   ├── StreamsChanged
     │   ├── WrongType
     │   ├── RangeClosed
+    │   ├── OutOfReach
     │   └── LimitReached
     ├── Invalid
     │   ├── InvalidId
@@ -285,6 +286,14 @@ class RangeClosed(Conflict):
 
     def __init__(self) -> None:
         super().__init__("this range is not open any more: read it again")
+
+
+class OutOfReach(Conflict):
+    """A group of the stream has a policy that names another stream than the request allows."""
+
+    def __init__(self, stream: bytes) -> None:
+        super().__init__(f"a policy of a group names {_quoted(stream)}, which is out of reach")
+        self.stream = stream
 
 
 class LimitReached(Conflict):

@@ -21,25 +21,31 @@ from headgate.app.auth.grants import Verb
 from headgate.app.auth.limits import metering
 from headgate.app.auth.limits.usage import UNLIMITED, Usage
 from headgate.app.auth.principal import Forbidden, Need, Principal, Unauthenticated
-from headgate.app.auth.rights import is_act, rule_of
+from headgate.app.auth.rights import POLICY_TARGET, is_act, policy_needs, rule_of
 from headgate.app.backends.port import Backend, ClaimFeed, Commands
 from headgate.app.wire.name_rule import NAME_BYTES_MAX
 from headgate.app.wire.problems import GatewayError
-from headgate.engine.errors import StreamError, StreamNotFound
+from headgate.engine.config import GroupPolicy, PolicyPatch
+from headgate.engine.errors import OutOfReach, StreamError, StreamNotFound
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch
+from headgate.engine.requests.dumps import CopyStream
 from headgate.engine.requests.entries import Add
-from headgate.engine.requests.groups import CreateGroup
+from headgate.engine.requests.groups import CreateGroup, UpdateGroup
 from headgate.engine.requests.keyspace import (
     CountStreams,
     ListNames,
     PickName,
     RememberKey,
+    RenameStream,
     ScanNames,
 )
+from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import ListStreams
 
 T = TypeVar("T")
+PolicyRequest = TypeVar("PolicyRequest", CreateGroup, UpdateGroup)
+Move = TypeVar("Move", RenameStream, CopyStream)
 ListRequest = TypeVar("ListRequest", ListStreams, ListNames, ScanNames, CountStreams, PickName)
 
 _CREATE = "manage on a stream that is to be created, or append by a grant with `create`"
@@ -165,7 +171,7 @@ class Access:
                 break
         outcomes: list[Any] = await self.backend.perform_in_order(admitted)
         for at, outcome in enumerate(outcomes):
-            if isinstance(outcome, StreamNotFound):
+            if isinstance(outcome, _REFUSALS):
                 outcomes[at] = self.refusal(requests[at], admitted[at], outcome) or outcome
         return outcomes
 
@@ -208,16 +214,24 @@ class Access:
     def refusal(
         self, request: Request[T], admitted: Request[T], error: StreamError
     ) -> Forbidden | None:
-        """Return how a request is refused that would have created a stream; None: it is not.
+        """Return how a request is refused by what its streams are like; None: it is not.
+
+        It would have created a stream, or taken policies along that reach too far.
 
         Args:
             request: as it came.
             admitted: as it was admitted.
             error: what became of that.
         """
-        if not isinstance(error, StreamNotFound) or _creates(request) == _creates(admitted):
+        if isinstance(error, OutOfReach) and isinstance(request, RenameStream | CopyStream):
+            needs = policy_needs(request.to, [error.stream])
+            refusal = Forbidden(next(need for need in needs if not self.principal.may(need)))
+        elif isinstance(error, StreamNotFound) and (
+            _creates(request) != _creates(admitted) or _is_target(request, error.stream)
+        ):
+            refusal = Forbidden(_CREATE)
+        else:
             return None
-        refusal = Forbidden(_CREATE)
         if not self._is_act(request):  # or else there is a line already
             self.audit.denial(refusal, self.principal, request)
         return refusal
@@ -259,12 +273,14 @@ class Access:
                 return await self.backend.perform(admitted)
             perform = metering.slowly_performed if self.is_slowed else metering.performed
             return await perform(admitted, self.backend.perform, self.usage)
-        except StreamNotFound as error:
+        except _REFUSALS as error:
             refusal = self.refusal(request, admitted, error)
             if refusal is not None:
                 raise refusal from None
             raise
 
+
+_REFUSALS = StreamNotFound, OutOfReach
 
 _APPENDABLE_MAX = 1_000
 """Streams to which a principal is known to append."""
@@ -277,6 +293,11 @@ def _creates(request: Request[Any]) -> bool:
         case CommitBatch(create_streams=creates):
             return creates
     return False
+
+
+def _is_target(request: Request[Any], stream: bytes) -> bool:
+    """Tell whether a stream is one to which the policy in the request writes."""
+    return isinstance(request, CreateGroup | UpdateGroup) and stream != request.stream
 
 
 _APPEND_EVERYWHERE = Need((Verb.APPEND,))
@@ -318,12 +339,26 @@ def _narrow_commit(request: CommitBatch, principal: Principal) -> CommitBatch:
 
 def _narrow_group(request: CreateGroup, principal: Principal) -> CreateGroup:
     if request.create_stream and not principal.may(Need((Verb.MANAGE,), request.stream)):
-        return replace(request, create_stream=False)
-    return request
+        request = replace(request, create_stream=False)
+    return _narrow_policy(request, principal)
+
+
+def _narrow_policy(request: PolicyRequest, principal: Principal) -> PolicyRequest:
+    policy: GroupPolicy | PolicyPatch | None = request.policy
+    if policy is None or all(map(principal.may_create, policy.other_streams)):
+        return request
+    return replace(request, targets_exist=True)
+
+
+def _narrow_move(request: Move, principal: Principal) -> Move:
+    if not principal.may(Need((Verb.READ,), request.to)):
+        return replace(request, reach=NameFilter())
+    reach = principal.reach(POLICY_TARGET)
+    return request if reach is None else replace(request, reach=reach)
 
 
 def _narrow_list(request: ListRequest, principal: Principal) -> ListRequest:
-    readable = principal.readable
+    readable = principal.reach((Verb.READ,))
     return request if readable is None else replace(request, only=readable)
 
 
@@ -332,6 +367,9 @@ _NARROW: dict[type[Request[Any]], Callable[[Any, Principal], Any]] = {
     RememberKey: _narrow_key,
     CommitBatch: _narrow_commit,
     CreateGroup: _narrow_group,
+    UpdateGroup: _narrow_policy,
+    RenameStream: _narrow_move,
+    CopyStream: _narrow_move,
     ListStreams: _narrow_list,
     ListNames: _narrow_list,
     ScanNames: _narrow_list,

@@ -53,6 +53,12 @@ serve: Callable[[Scope], object] = _served.set
 """Notes which request or connection this task serves, so that its lines say from where."""
 
 
+def served_address() -> str | None:
+    """Return the address of the client that this task serves; None: it serves none."""
+    scope = _served.get()
+    return None if scope is None else client_address(scope)
+
+
 class Audit:
     """Writes the lines."""
 

@@ -13,13 +13,15 @@ from weakref import WeakSet
 from starlette.types import Scope
 
 from headgate.app.auth.access import Access
-from headgate.app.auth.audit import Audit
+from headgate.app.auth.audit import Audit, served_address
 from headgate.app.auth.expiry import Expiry
 from headgate.app.auth.grants import Right
+from headgate.app.auth.limits.bad_credentials import BadCredentials, TooManyBadCredentials
 from headgate.app.auth.limits.usage import Usages
 from headgate.app.auth.needs import Needs
 from headgate.app.auth.principal import Principal, Unauthenticated, home
 from headgate.app.auth.tickets import Tickets
+from headgate.app.auth.tokens.compact import SIZE_BYTES_MAX
 from headgate.app.backends.port import Backend
 from headgate.app.transport.proxies import client_address
 from headgate.engine.clock import Clock
@@ -31,8 +33,12 @@ Key = TypeVar("Key", bytes, str)
 
 _KEY_PREFIX = "hg_"
 _SCHEME = "bearer "
+_KEY = re.compile(rb"[Bb]earer hg_")
 _SPELLING = re.compile(rb"[Bb]earer \S+")
 """Of what is remembered; or else one credential would be so many times."""
+
+_LENGTH_MAX = SIZE_BYTES_MAX + 256
+"""Of a credential with its scheme: what is longer is none, and is not even looked for."""
 
 _INVALID = "The credential is not valid."
 _WITHDRAWN = "The key that signed the token has been withdrawn."
@@ -80,6 +86,7 @@ class Authenticator:
         clock: Clock,
         usages: Usages,
         audit: Audit,
+        bad_credentials: BadCredentials | None = None,
         anonymous: Collection[Right] | None = None,
         opened: Collection[str] = (),
     ) -> None:
@@ -93,6 +100,7 @@ class Authenticator:
             clock: tells when credentials end.
             usages: how much each principal uses.
             audit: where acts and denials are written.
+            bad_credentials: counts them; None: as many may come as by default.
             anonymous: rights of requests without a credential; None: these may do nothing, or
                 everything where there are no credentials.
             opened: settings that open operations to everybody.
@@ -104,6 +112,9 @@ class Authenticator:
         self._clock = clock
         self._usages = usages
         self._audit = audit
+        if bad_credentials is None:
+            bad_credentials = BadCredentials(lambda: clock.monotonic_ms() / 1000)
+        self._bad = bad_credentials
         self._opened = frozenset(opened)
         self._home: Access | None = None
         self._is_allowed = anonymous is not None
@@ -145,12 +156,13 @@ class Authenticator:
 
         Raises:
             Unauthenticated: the credential is not valid. It is never taken for none.
+            TooManyBadCredentials: too many that are not valid come from the same network.
         """
         if self._home is not None:
             return self._home
-        access = self._by_header.get(value)
+        access = self._by_header.get(value) if len(value) <= _LENGTH_MAX else None
         if access is None or not self._is_good(access):
-            access = self._access(self._verify_header, value)
+            access = self._access(self._verify_header, value, is_key=_KEY.match(value) is not None)
             if _SPELLING.fullmatch(value):
                 _remember(self._by_header, value, access)
         return access
@@ -159,7 +171,7 @@ class Authenticator:
         """Return the access of who has this ticket; raises as `by_header`."""
         if self._home is not None:
             return self._home
-        access = self._by_ticket.get(ticket)
+        access = self._by_ticket.get(ticket) if len(ticket) <= _LENGTH_MAX else None
         if access is None or not self._is_good(access):
             access = self._access(self._verify_ticket, ticket)
             _remember(self._by_ticket, ticket, access)
@@ -229,6 +241,8 @@ class Authenticator:
         return forget_both
 
     def _verify_header(self, value: bytes) -> Principal:
+        if len(value) > _LENGTH_MAX:
+            raise Unauthenticated(_INVALID)
         text = value.decode("latin-1")
         if text[: len(_SCHEME)].lower() != _SCHEME:
             raise Unauthenticated("Send `Authorization: Bearer` and a key or a token.")
@@ -242,10 +256,20 @@ class Authenticator:
             self._of_tokens.add(principal)
         return principal
 
-    def _access(self, verify: Callable[[Key], Principal], credential: Key) -> Access:
+    def _access(
+        self, verify: Callable[[Key], Principal], credential: Key, *, is_key: bool = False
+    ) -> Access:
+        address = served_address()
+        wait_s = 0.0 if address is None else self._bad.wait_s(address)
+        if wait_s and not (is_key or self._bad.takes_look()):
+            raise TooManyBadCredentials(wait_s)
         try:
             principal = verify(credential)
         except Unauthenticated as error:
+            if wait_s:
+                raise TooManyBadCredentials(wait_s) from None
+            if address is not None:
+                self._bad.note(address)
             self._audit.denial(error, None, None)
             raise
         usage = self._usages.of(principal.id, principal.limits)

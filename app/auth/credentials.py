@@ -13,6 +13,7 @@ from headgate.app.auth.grants import Grant, Right, UsageLimits
 from headgate.app.auth.keys.key_file import KeyFileFault
 from headgate.app.auth.keys.ring import KeyRing
 from headgate.app.auth.keys.watch import KeyWatch
+from headgate.app.auth.limits.bad_credentials import BAD_PER_S_MAX, BadCredentials
 from headgate.app.auth.limits.shared_usage import SharedUsage
 from headgate.app.auth.limits.usage import Usages
 from headgate.app.auth.private_file import write_private
@@ -37,6 +38,7 @@ class CredentialOptions(NamedTuple):
     anonymous: Sequence[Grant] | None = None  # None: not allowed
     opened: Sequence[str] = ()  # settings that open operations to everybody
     limits: UsageLimits = UsageLimits()  # of use, where a principal has none of its own
+    bad_credentials_per_s_max: int = BAD_PER_S_MAX  # of one network
     siblings: Siblings | None = None  # other processes of the gateway
 
 
@@ -98,6 +100,9 @@ class Credentials:
             clock=self._clock,
             usages=usages,
             audit=Audit(self._monotonic_s),
+            bad_credentials=BadCredentials(
+                self._monotonic_s, self._options.bad_credentials_per_s_max
+            ),
             anonymous=self._anonymous,
             opened=self._options.opened,
         )

@@ -37,8 +37,6 @@ class Need(NamedTuple):
 
 K = TypeVar("K", Need, bytes)
 
-_READ_EVERYTHING = Need((Verb.READ,))
-
 
 def _shown(name: bytes | None) -> str:
     return "'*'" if name is None else repr(text_of(name))
@@ -171,20 +169,19 @@ class Principal:
         """Tell whether the time of the credential is over."""
         return self.expires_at_ms is not None and clock.wall_ms() >= self.expires_at_ms
 
-    @property
-    def readable(self) -> NameFilter | None:
-        """Return which streams a list may show; None: all."""
-        if self.may(_READ_EVERYTHING):
+    def reach(self, verbs: tuple[Verb, ...]) -> NameFilter | None:
+        """Return the streams on which one of these verbs is allowed; None: all."""
+        if self.may(Need(verbs)):
             return None
         patterns = {
             pattern
             for right in self.rights
-            if Verb.READ in right.verbs and right.groups is None and right.consumer is None
+            if right.groups is None and right.consumer is None and not right.verbs.isdisjoint(verbs)
             for pattern in right.streams
         }
         names = frozenset(pattern.text for pattern in patterns if not pattern.is_prefix)
         if self.parent is not None:  # a ticket has names only
-            names = frozenset(name for name in names if self.may(Need((Verb.READ,), name)))
+            names = frozenset(name for name in names if self.may(Need(verbs, name)))
         return NameFilter(names, tuple(pattern.text for pattern in patterns if pattern.is_prefix))
 
     def may_create(self, stream: bytes) -> bool:

@@ -4,10 +4,8 @@ The table has every request there is; a gateway with a request that is missing h
 A request that several verbs allow lists them in one `Need`. Of several needs all must be met.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
-
-from msgspec import UNSET
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
@@ -33,6 +31,8 @@ _CONSUME = (Verb.CONSUME,)
 _MANAGE = (Verb.MANAGE,)
 _ADMIN = (Verb.ADMIN,)
 _SEE_GROUP = (Verb.READ, Verb.CONSUME, Verb.MANAGE)
+POLICY_TARGET = (Verb.APPEND, Verb.MANAGE)
+"""One of them is needed on a stream to which a policy writes."""
 _ANY = (Verb.READ, Verb.APPEND, Verb.CONSUME, Verb.MANAGE)
 
 
@@ -154,13 +154,19 @@ def _rename(request: keyspace.RenameStream | dumps.CopyStream) -> Collection[Nee
     return *(Need(_MANAGE, name) for name in names), Need(_READ, request.stream)  # to be read there
 
 
+def policy_needs(stream: bytes, targets: Iterable[bytes]) -> Collection[Need]:
+    """Return what it needs that policies of a stream write to others: they read it as well."""
+    others = [target for target in targets if target != stream]
+    if not others:
+        return ()
+    return Need(_READ, stream), *(Need(POLICY_TARGET, target) for target in others)
+
+
 def _with_policy(request: groups.CreateGroup | groups.UpdateGroup) -> Collection[Need]:
     need = Need(_MANAGE, request.stream, request.group)
-    target = None if request.policy is None else request.policy.dead_letter_stream
-    if target is None or target is UNSET or target == request.stream:
+    if request.policy is None:
         return (need,)
-    # The policy writes there what it reads here.
-    return need, Need(_READ, request.stream), Need((Verb.APPEND, Verb.MANAGE), target)
+    return need, *policy_needs(request.stream, request.policy.other_streams)
 
 
 _RULES: dict[type[Request[Any]], Rule] = {
@@ -182,7 +188,7 @@ _RULES: dict[type[Request[Any]], Rule] = {
     deliveries.Redrive: _on_group(Verb.MANAGE),
     dumps.DumpStream: _on_stream(Verb.READ),
     dumps.RestoreStream: _on_stream(Verb.MANAGE),
-    dumps.CopyStream: _rename,  # it takes policies along, which write elsewhere
+    dumps.CopyStream: _rename,
     dumps.MeasureStream: _on_stream(Verb.READ),
     entries.Add: _add,
     entries.Range: _on_stream(Verb.READ),

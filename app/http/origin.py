@@ -1,7 +1,9 @@
 """Origin: which pages may call. A page of another site must not reach a gateway on localhost.
 
 A browser sends where a page came from (`Origin`) and which name it looked up (`Host`). The origin
-must be the gateway's own or on the allow-list. Clients that are not browsers send no origin.
+must be the gateway's own, with its scheme, or on the allow-list. Clients that are not browsers send
+no origin. Each of the two comes once at most, and a host has the form of one: whoever reads two
+takes the one or the other.
 
 An open gateway must know the name as well. Otherwise somebody could point a foreign name at this
 machine (DNS rebinding), and a page of that name would be the gateway's own. A gateway with
@@ -17,19 +19,27 @@ of streams but counts.
 from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.app.http.handlers import problem_response
 from headgate.app.http.operation import path_of
 from headgate.app.runtime.logs.bounded_log import BoundedLog
-from headgate.app.wire.problems import make_problem
+from headgate.app.transport.proxies import scheme_of
+from headgate.app.wire.authority import Authority, authority_of, host_of, origin_of, own_origin
+from headgate.app.wire.problems import Code, make_problem
 
 _ASKED = frozenset({b"host", b"origin", b"sec-fetch-site"})
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _LINES_PER_S_MAX = 10
+
+_ORIGIN_BYTES_MAX = 300
+"""What is longer is no origin: a scheme, the longest host name and a port."""
+
+_TOO_LONG = b"?"
+_SEE_HOSTS = "see allowed_hosts."
+_SPACE = b" \t"  # around a value it is none of it, and not every parser takes it off
 
 
 class OriginGuard:
@@ -55,9 +65,10 @@ class OriginGuard:
                 and `hosts` is empty, every name is answered.
         """
         self._app = app
-        self._hosts = _LOOPBACK | {host.lower() for host in (own_host, *hosts)}
+        self._hosts = _LOOPBACK | {host_of(host) for host in (own_host, *hosts)}
         self._has_hosts = bool(hosts)
-        self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
+        named = [origin.rstrip("/").lower() for origin in origins]
+        self._origins = frozenset(origin_of(origin) or origin for origin in named)
         self._is_open = is_open
         self._verdict = lru_cache(1024)(self._judge)  # the same few ask again and again
         self._log = BoundedLog(_LINES_PER_S_MAX)
@@ -67,16 +78,12 @@ class OriginGuard:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        headers = {name: value for name, value in scope["headers"] if name in _ASKED}
-        origin = headers.get(b"origin")
-        may_be_page = origin is not None or scope["path"] not in _PROBES
-        verdict = self._verdict(
-            headers.get(b"host", b""),
-            origin,
-            headers.get(b"sec-fetch-site"),
-            scope["path"].startswith("/v1/"),
-            may_be_page and (self._has_hosts or self._is_open()),
-        )
+        sent = [header for header in scope["headers"] if header[0] in _ASKED]
+        headers = dict(sent)
+        if len(sent) == len(headers):
+            verdict = self._verdict_on(scope, headers)
+        else:
+            verdict = _Verdict(_REPEATED, "malformed")
         if verdict.drops_cookies:
             scope["headers"] = [each for each in scope["headers"] if each[0] != b"cookie"]
         if verdict.refusal is None:
@@ -87,29 +94,65 @@ class OriginGuard:
             await receive()
             await send({"type": "websocket.close", "code": 4403})  # before accept: HTTP 403
         else:
-            problem = make_problem("origin_refused", verdict.refusal, path_of(scope))
+            problem = make_problem(verdict.code, verdict.refusal, path_of(scope))
             await problem_response(problem, scope)(scope, receive, send)
 
+    def _verdict_on(self, scope: Scope, headers: dict[bytes, bytes]) -> "_Verdict":
+        origin = headers.get(b"origin")
+        may_be_page = origin is not None or scope["path"] not in _PROBES
+        if origin is not None and len(origin) > _ORIGIN_BYTES_MAX:
+            origin = _TOO_LONG
+        host = headers.get(b"host", b"")
+        return self._verdict(
+            host if len(host) <= _ORIGIN_BYTES_MAX else _TOO_LONG,
+            origin,
+            headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site"),
+            scope["path"].startswith("/v1/"),
+            may_be_page and (self._has_hosts or self._is_open()),
+            "" if origin is None else scheme_of(scope),
+        )
+
     def _judge(
-        self, host: bytes, origin: bytes | None, site: bytes | None, is_data: bool, is_checked: bool
+        self,
+        host: bytes,
+        origin: bytes | None,
+        is_embedded: bool,
+        is_data: bool,
+        is_checked: bool,
+        scheme: str,
     ) -> "_Verdict":
-        """Return what becomes of a request; `is_checked`: its host must be known."""
-        named = host.decode("latin-1").lower()
-        name = _hostname(named)
-        if is_checked and not self._answers_to(name):
-            text = f"This gateway does not answer to the host name {name!r}: see allowed_hosts."
-            return _Verdict(text)
+        """Return what becomes of a request.
+
+        Args:
+            host: its `Host`; empty: it has none.
+            origin: its `Origin`, if it has one.
+            is_embedded: a page of another site embeds it, or links to it.
+            is_data: it asks for data, not for a page.
+            is_checked: its host must be known.
+            scheme: by which its client sees the gateway.
+        """
+        sent = host.strip(_SPACE).decode("latin-1")
+        named = authority_of(sent)
+        if is_checked and not self._answers_to(named):
+            name = repr(sent.lower() if named is None else named.host)
+            return _Verdict(f"This gateway does not answer to the host name {name}: {_SEE_HOSTS}")
+        if named is None and sent:
+            return _Verdict("The header `Host` is not a host and a port.", "malformed")
         if origin is None:
             # What a page embeds: a browser sends no origin with an image.
-            if site not in (b"cross-site", b"same-site"):
+            if not is_embedded:
                 return _Verdict()
             text = "Pages of other sites may not embed or link to this: see allowed_origins."
             return self._stranger(text if is_data else None)
-        page = origin.decode("latin-1")
-        is_own = named != "" and page.lower().partition("://")[2] == named
-        if is_own or page.lower() in self._origins:
+        text = origin.decode("latin-1")
+        page = origin_of(text)
+        own = None if named is None else own_origin(scheme, named)
+        if (page is not None and page == own) or (page or text.lower()) in self._origins:
             return _Verdict()
-        return self._stranger(f"Pages of {page} may not call this gateway: see allowed_origins.")
+        refusal = f"Pages of {text} may not call this gateway: see allowed_origins."
+        if page is not None and own is not None and page.scheme == "https" and page[1] == own[1]:
+            refusal += " If a proxy ends TLS in front of it: see trusted_proxies."
+        return self._stranger(refusal)
 
     def _stranger(self, refusal: str | None) -> "_Verdict":
         """Return what becomes of a page that nobody has named, which is refused for a reason."""
@@ -117,19 +160,19 @@ class OriginGuard:
             return _Verdict(drops_cookies=True)
         return _Verdict(refusal)
 
-    def _answers_to(self, name: str) -> bool:
-        return "*" in self._hosts or name in self._hosts or name.endswith(".localhost")
+    def _answers_to(self, named: Authority | None) -> bool:
+        if "*" in self._hosts:
+            return True
+        name = None if named is None else named.host
+        return name is not None and (name in self._hosts or name.endswith(".localhost"))
 
 
 class _Verdict(NamedTuple):
     """What becomes of a request."""
 
     refusal: str | None = None
+    code: Code = "origin_refused"
     drops_cookies: bool = False
 
 
-def _hostname(host: str) -> str:
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
+_REPEATED = "One of the headers `Host`, `Origin` and `Sec-Fetch-Site` comes several times."

@@ -11,9 +11,12 @@ PAGE_HEADERS = {
 }
 """Of what is text for curl and a page for a browser."""
 
-STYLESHEET_HEADERS = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+_SELF = "'self'"
+_NONE = "'none'"
 
-SITE_HEADERS = STYLESHEET_HEADERS | {
+FILE_HEADERS = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+
+SITE_HEADERS = FILE_HEADERS | {
     "Referrer-Policy": "no-referrer",
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -24,21 +27,24 @@ SITE_HEADERS = STYLESHEET_HEADERS | {
 
 
 def page_headers(page: str) -> dict[str, str]:
-    """Return the headers of a page: its own scripts and styles are allowed, and the stylesheet.
+    """Return the headers of a page: its own scripts and styles are allowed, and files of ours.
 
-    `'self'` allows no other text of this gateway, as what is no text/css is not taken for a style.
+    `'self'` allows no other text of this gateway: what is no text/css is not taken for a style, nor
+    what is no script for one. A page that loads no script may load none.
     """
+    scripts = _hashes(page, "script")
+    if "<script src=" in page:
+        scripts = [_SELF, *scripts]
     policy = (
-        f"default-src 'none'; script-src {_hashes(page, 'script')}; "
-        f"style-src 'self' {_hashes(page, 'style')}; img-src data:; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        f"default-src 'none'; script-src {' '.join(scripts) or _NONE}; "
+        f"style-src {' '.join([_SELF, *_hashes(page, 'style')])}; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
     return PAGE_HEADERS | {"Referrer-Policy": "no-referrer", "Content-Security-Policy": policy}
 
 
-def _hashes(page: str, tag: str) -> str:
+def _hashes(page: str, tag: str) -> list[str]:
     """Return what allows the scripts or styles of a page, and no others."""
     contents = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
     digests = [hashlib.sha256(content.encode()).digest() for content in contents]
-    hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
-    return " ".join(hashes) or "'none'"
+    return [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]

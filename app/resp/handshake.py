@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from headgate.app.auth.access import Access
+from headgate.app.auth.audit import serve
 from headgate.app.auth.principal import Unauthenticated
 from headgate.app.backends.port import Pairs, Reply, Status
 from headgate.app.redis_syntax.server import SPOKEN_VERSION
@@ -61,7 +62,8 @@ def _access_of(session: RespSession, user: bytes, password: bytes) -> Access:
         if match is None:  # the secret alone
             token = f"hg_{user.decode('latin-1')}_{token}"
         elif match["id"].encode("latin-1") != user:
-            raise CommandError(_WRONG)
+            token = ""  # it is the key of another user
+    serve(session.scope)
     try:
         return auth.by_token(token)
     except Unauthenticated:

@@ -169,14 +169,19 @@ class RespSession:
         """Tell whether the client may do nothing before it says who it is."""
         return not self.access.principal.verbs
 
-    def anonymous(self) -> Access:
-        """Return the access of a client that has not said who it is."""
+    @property
+    def scope(self) -> dict[str, Any]:
+        """Return from where the client comes, as requests over HTTP say it."""
         client = self.wire.transport.get_extra_info("peername")
-        scope: dict[str, Any] = {
+        return {
+            "type": "redis",
             "client": client if isinstance(client, tuple) else None,
             "headers": [],
         }
-        return self.gateway.auth.anonymous(scope).slowed()
+
+    def anonymous(self) -> Access:
+        """Return the access of a client that has not said who it is."""
+        return self.gateway.auth.anonymous(self.scope).slowed()
 
     def become(self, access: Access) -> None:
         """Go on as another principal (AUTH).
@@ -284,7 +289,7 @@ class RespSession:
         except Unauthenticated:
             return CommandError(_NO_AUTH)
         except GatewayError as error:
-            return CommandError(f"NOPERM {error}")
+            return CommandError(f"{'LIMIT' if error.code == 'rate_limited' else 'NOPERM'} {error}")
 
     def _is_alone(self, words: Sequence[bytes]) -> bool:
         """Tell whether nothing else may be decided together with a command."""

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from fastapi import APIRouter, Response
 
-from headgate.app.http.pages import STYLESHEET_HEADERS
+from headgate.app.http.pages import FILE_HEADERS
 
 router = APIRouter()  # a part of pages, not an operation
 
@@ -15,7 +15,7 @@ router = APIRouter()  # a part of pages, not an operation
 async def show_stylesheet() -> Response:
     """Return the stylesheet."""
     text = await asyncio.to_thread(_stylesheet)
-    return Response(text, media_type="text/css", headers=STYLESHEET_HEADERS)
+    return Response(text, media_type="text/css", headers=FILE_HEADERS)
 
 
 @cache

@@ -18,7 +18,7 @@ _HOPS_MAX = 32
 """Proxies in a row. What is left of them is not looked at."""
 
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
-_SCHEMES = frozenset({"http", "https"})
+_SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 _PORT = re.compile(r"\[(.*)\](:\d*)?|([^:]*):\d*")
 
 _Address = IPv4Address | IPv6Address
@@ -67,19 +67,24 @@ def client_address(scope: Scope) -> str:
     return proxies.client_of(peer, _values(scope, b"x-forwarded-for"))
 
 
+def scheme_of(scope: Scope) -> str:
+    """Return the scheme by which the client sees the gateway, `http` or `https`."""
+    scheme = _SCHEMES.get(scope.get("scheme", ""), "http")
+    if _proxies_of(scope).trusts(_address_of(_peer_of(scope))):
+        return _SCHEMES.get(_last(scope, b"x-forwarded-proto").lower(), scheme)
+    return scheme
+
+
 def base_url(scope: Scope) -> str:
     """Return the URL under which the client sees the gateway, without a slash at its end."""
-    scheme = "https" if scope.get("scheme") in ("https", "wss") else "http"
     host = _last(scope, b"host")
     if _proxies_of(scope).trusts(_address_of(_peer_of(scope))):
-        forwarded_scheme = _last(scope, b"x-forwarded-proto").lower()
-        scheme = forwarded_scheme if forwarded_scheme in _SCHEMES else scheme
         host = _last(scope, b"x-forwarded-host") or host
     if _HOST.fullmatch(host) is None:
         host, port = scope.get("server") or ("localhost", None)
         host = f"[{host}]" if ":" in host else host
         host = host if port is None else f"{host}:{port}"
-    return f"{scheme}://{host}{scope.get('root_path', '')}"
+    return f"{scheme_of(scope)}://{host}{scope.get('root_path', '')}"
 
 
 def _proxies_of(scope: Scope) -> Proxies:

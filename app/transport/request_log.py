@@ -4,16 +4,13 @@ It has the route and not the path, and nothing of the query: a path may name wha
 business, and a query may have a ticket in it.
 """
 
-import logging
 import time
 from typing import Final
 
 from starlette.types import Scope
 
-from headgate.app.runtime.logs.lines import REQUESTS
+from headgate.app.runtime.logs import lines
 from headgate.app.transport.request_ids import request_id_of
-
-log = logging.getLogger(REQUESTS)
 
 _PRINCIPAL_LENGTH_MAX: Final = 256
 
@@ -27,12 +24,12 @@ def note_request(scope: Scope, status: int, began_s: float) -> None:
         began_s: when it began, by `time.perf_counter`.
     """
     access = scope.get("access")
-    facts = {
-        "method": scope.get("method", "GET"),
-        "route": getattr(scope.get("route"), "path", None),
-        "status": status,
-        "ms": round((time.perf_counter() - began_s) * 1000, 3),
-        "principal": None if access is None else access.principal.id[:_PRINCIPAL_LENGTH_MAX],
-        "request_id": request_id_of(scope),
-    }
-    log.info("request", extra=facts)
+    facts = lines.RequestFacts(
+        scope.get("method", "GET"),
+        getattr(scope.get("route"), "path", None),
+        status,
+        (time.perf_counter() - began_s) * 1000,
+        None if access is None else access.principal.id[:_PRINCIPAL_LENGTH_MAX],
+        request_id_of(scope),
+    )
+    lines.note_request(facts)

@@ -19,7 +19,8 @@ All of this is one class, because each layer costs every request.
 
 import asyncio
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import unquote
 
@@ -54,6 +55,8 @@ To close at once would reset the connection, and the answer would be lost.
 
 _TOO_LATE = b"connection: close\r\ncontent-length: 0\r\n\r\n"
 _BAD = "This is no HTTP/1.1."
+_AUTHORITY_END = re.compile(rb"[/?#]")
+_TWO_HOSTS = "The request line and the header `Host` name different hosts."
 _LARGE = f"at most {HEADERS_MAX} headers and {HEADER_BYTES_MAX} bytes, with the request line"
 
 
@@ -74,7 +77,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._unparsed = Unparsed()
         self._header_bytes = 0  # parsed since the last request ended, or the last part of a body
-        self._has_too_much = False
+        self._fault: tuple[Code, str] = "malformed", _BAD  # of what cannot be parsed
         self._is_refused = False
         self._declines_offer = False
         self._is_arriving = False  # a request has begun and is not here as a whole
@@ -135,8 +138,11 @@ class BoundedHttp(Peer, HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin to answer, unless there are too many headers, or they are parsed again."""
         if len(self.headers) > HEADERS_MAX:
-            self._has_too_much = True
+            self._fault = "header_too_large", _LARGE
             raise ValueError(_LARGE)
+        if not self.url.startswith(b"/") and _names_another(self.url, self.headers):
+            self._fault = "malformed", _TWO_HOSTS
+            raise ValueError(_TWO_HOSTS)
         parser = self.parser
         if parser.should_upgrade():
             if self._should_upgrade():
@@ -310,10 +316,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
                 self._upgrade()
         except httptools.HttpParserError as error:
             log.debug("bad request", extra={"reason": str(error)})
-            if self._has_too_much:
-                self.refuse("header_too_large", _LARGE)
-            else:
-                self.refuse("malformed", _BAD)
+            self.refuse(*self._fault)
         else:
             if self._header_bytes > HEADER_BYTES_MAX:
                 self.refuse("header_too_large", _LARGE)
@@ -367,6 +370,14 @@ def _path_and_query(target: bytes) -> tuple[bytes, bytes]:
         return path, query
     url = httptools.parse_url(target)
     return url.path, url.query or b""
+
+
+def _names_another(target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Tell whether a request asks for a URL whose host is not that of its `Host`."""
+    _, mark, behind = target.partition(b"://")
+    named = _AUTHORITY_END.split(behind, 1)[0].lower()
+    hosts = [value.lower() for name, value in headers if name == b"host"]
+    return mark != b"" and any(host != named for host in hosts)
 
 
 class _Trailers(list[tuple[bytes, bytes]]):

@@ -147,6 +147,7 @@ _CODE_OF: dict[type[Exception], Code] = {
     errors.GroupExists: "group_exists",
     errors.IdNotGreater: "id_not_greater",
     errors.IdsExhausted: "id_not_greater",
+    errors.OutOfReach: "forbidden",
     errors.LimitReached: "limit_reached",
     errors.LastIdMismatch: "last_id_mismatch",
     errors.IdempotencyMismatch: "idempotency_mismatch",

@@ -15,6 +15,7 @@ from headgate.engine.commands import (
 )
 from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Decisions
+from headgate.engine.decisions.policies import check_reach
 from headgate.engine.errors import LimitReached, StreamExists, StreamTooLarge
 from headgate.engine.images import (
     ConsumerImage,
@@ -213,6 +214,7 @@ def copy_stream(keyspace: Keyspace, request: CopyStream, now_ms: int) -> Decisio
         return Decision(False, [])
     if stream.thing_count > COPIED_MAX:
         raise StreamTooLarge(f"{_THINGS} in one copy", COPIED_MAX)
+    check_reach(stream, to, request.reach)
     commands = check_replaced(keyspace, to, replace=True)
     keyspace.bounds.check_another_stream(len(keyspace.streams) - len(commands))
     return Decision(True, [*commands, StreamCopied(name, to, keyspace.next_epoch(now_ms))])

@@ -21,7 +21,7 @@ from headgate.engine.commands import (
     PolicySet,
     StreamCreated,
 )
-from headgate.engine.config import NO_POLICY, StreamConfig, patched
+from headgate.engine.config import NO_POLICY, GroupPolicy, PolicyPatch, StreamConfig, patched
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.policies import check_policy
 from headgate.engine.entry import EntryId
@@ -68,6 +68,8 @@ def create_group(
     """Decide to create a group (XGROUP CREATE). A group that exists keeps its position."""
     name, group, policy = request.stream, request.group, request.policy
     check_policy(name, NO_POLICY if policy is None else policy)
+    if request.targets_exist and policy is not None:
+        _check_targets(keyspace, policy)
     stream = keyspace.find(name)
     existing = None if stream is None else stream.groups.get(group)
     commands: list[Command] = []
@@ -118,12 +120,19 @@ def update_group(keyspace: Keyspace, request: UpdateGroup, now_ms: int) -> Decis
     if policy != group.policy:
         check_policy(name, policy)
         commands.append(PolicySet(name, group.name, policy))
+    if request.targets_exist:
+        _check_targets(keyspace, request.policy)
     if request.moves:
         last_id = group.last_id if request.last_id is UNSET else request.last_id
         entries_read = None if request.entries_read is UNSET else request.entries_read
         position = _position(keyspace.stream(name), GroupStart(last_id, entries_read))
         commands.append(GroupMoved(name, group.name, *position))
     return Decision.then(commands, lambda keyspace, _: _described(keyspace, name, request.group))
+
+
+def _check_targets(keyspace: Keyspace, policy: GroupPolicy | PolicyPatch) -> None:
+    for stream in policy.other_streams:
+        keyspace.stream(stream)
 
 
 def destroy_group(keyspace: Keyspace, request: DestroyGroup, now_ms: int) -> Decision[bool]:

@@ -21,6 +21,7 @@ from headgate.engine.decisions import Decision, Decisions, in_parts
 from headgate.engine.decisions.groups import group_info
 from headgate.engine.decisions.keys import key_limits
 from headgate.engine.decisions.name_ranges import NameRange, shown_by
+from headgate.engine.decisions.policies import check_reach
 from headgate.engine.decisions.streams import stream_info
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry
 from headgate.engine.errors import ENTRY_BYTES, CounterTooLow, Invalid, ReplyTooLarge
@@ -168,6 +169,7 @@ def rename_stream(keyspace: Keyspace, request: RenameStream, now_ms: int) -> Dec
         return Decision(False, [])
     if name == to:
         return Decision(True, [])
+    check_reach(keyspace.stream(name), to, request.reach)
     replaced: list[Command] = [StreamDeleted(to)] if keyspace.find(to) is not None else []
     return Decision(True, [*replaced, StreamRenamed(name, to)])
 

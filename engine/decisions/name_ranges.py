@@ -7,7 +7,9 @@ are apart, or one holds the other. A filter with many of them is used in parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from headgate.engine.limits import NAME_RANGES_AT_ONCE_MAX
@@ -64,6 +66,15 @@ def shown_by(only: NameFilter | None) -> list[NameRange]:
         if not apart or not _holds(apart[-1], names):
             apart.append(names)
     return apart
+
+
+def shows(ranges: Sequence[NameRange], name: bytes) -> bool:
+    """Tell whether a name is in one of the ranges, which are in order and apart."""
+    at = bisect_right(ranges, name, key=attrgetter("start")) - 1
+    if at < 0:
+        return False
+    end = ranges[at].end
+    return end is None or name < end
 
 
 def _holds(outer: NameRange, later: NameRange) -> bool:

@@ -17,8 +17,9 @@ from headgate.engine.commands import (
 from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import Decision, Decisions, Unclaimable
 from headgate.engine.decisions.entries import add
+from headgate.engine.decisions.name_ranges import shown_by, shows
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields, is_storable
-from headgate.engine.errors import Invalid, StreamError
+from headgate.engine.errors import Invalid, OutOfReach, StreamError
 from headgate.engine.limits import (
     BLOCK_BYTES_MAX,
     CONSUMERS_AT_ONCE_MAX,
@@ -32,6 +33,7 @@ from headgate.engine.origin import Origin, entry_of, origins
 from headgate.engine.replies import Redriven, RedriveOutcome
 from headgate.engine.requests.deliveries import Redrive
 from headgate.engine.requests.entries import Add
+from headgate.engine.requests.names import NameFilter
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
@@ -47,6 +49,28 @@ def check_policy(stream: bytes, policy: GroupPolicy) -> None:
     if policy.dead_letter_stream == stream:
         text = "a stream cannot be its own dead letter stream"
         raise Invalid(text, location=("policy", "dead_letter_stream"))
+
+
+def check_reach(stream: Stream, to: bytes, reach: NameFilter | None) -> None:
+    """Refuse to take policies along that name a stream out of reach.
+
+    Args:
+        stream: whose groups have the policies.
+        to: the name under which they will be in force.
+        reach: which streams they may name; None: all.
+
+    Raises:
+        OutOfReach: one of them names another.
+    """
+    if reach is None:
+        return
+    policies = {group.policy for group in stream.groups.values()}
+    names = {name for policy in policies for name in policy.on(to).other_streams}
+    if names:
+        ranges = shown_by(reach)
+        for name in sorted(names):
+            if not shows(ranges, name):
+                raise OutOfReach(name)
 
 
 def dead_letter(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headgate.engine.images import StreamImage
 from headgate.engine.requests import Request
+from headgate.engine.requests.names import NameFilter
 
 
 class DumpStream(Request[StreamImage], frozen=True):
@@ -39,10 +40,12 @@ class RestoreStream(Request[None], frozen=True):
 class CopyStream(Request[bool], frozen=True):
     """Copy a stream with everything in it (COPY); the reply is false if `to` exists.
 
-    With `replace`, a stream `to` that exists is deleted.
+    With `replace`, a stream `to` that exists is deleted. Policies of its groups that are copied may
+    name the streams of `reach`.
 
     Raises:
         StreamNotFound: the stream does not exist.
+        OutOfReach: a policy names another stream.
         StreamTooLarge: it has too much to be copied at one moment.
         LimitReached: there are as many streams as there may be.
     """
@@ -50,6 +53,7 @@ class CopyStream(Request[bool], frozen=True):
     stream: bytes
     to: bytes
     replace: bool = False
+    reach: NameFilter | None = None  # None: all
 
 
 class MeasureStream(Request[int], frozen=True):

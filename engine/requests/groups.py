@@ -43,9 +43,13 @@ class DescribeGroup(Request[GroupInfo], frozen=True):
 class CreateGroup(Request[Created[GroupInfo]], frozen=True):
     """Create a group with a policy (XGROUP CREATE). A group that exists stays as it is.
 
+    With `targets_exist`, the streams that the policy names have to be there: or else its first dead
+    letter creates them.
+
     Raises:
         Invalid: the fields of the policy contradict each other.
-        StreamNotFound: the stream does not exist and `create_stream` is false.
+        StreamNotFound: the stream does not exist and `create_stream` is false; or one that the
+            policy names does not.
         GroupExists: the group exists, and `exist_ok` is false or its policy differs from `policy`.
             If `policy` is None, any policy is accepted.
         LimitReached: the stream or the group would be one too many.
@@ -57,16 +61,18 @@ class CreateGroup(Request[Created[GroupInfo]], frozen=True):
     create_stream: bool = False
     policy: GroupPolicy | None = None
     exist_ok: bool = True
+    targets_exist: bool = False
 
 
 class UpdateGroup(Request[GroupInfo], frozen=True):
     """Set a group's position (XGROUP SETID), change its policy, or both; all or nothing.
 
     The position can move forward or back. Pending entries stay pending, and blocked readers are not
-    run again. The policy takes effect with the next read.
+    run again. The policy takes effect with the next read. `targets_exist` is as in `CreateGroup`.
 
     Raises:
         Invalid: the fields of the new policy would contradict each other.
+        StreamNotFound: one that the patch names does not exist.
     """
 
     stream: bytes
@@ -74,6 +80,7 @@ class UpdateGroup(Request[GroupInfo], frozen=True):
     last_id: EntryId | UnsetType | None = UNSET  # None: the stream's last id (`$`)
     entries_read: int | UnsetType = UNSET  # unknown if only `last_id` is given
     policy: PolicyPatch = PolicyPatch()
+    targets_exist: bool = False
 
     @property
     def moves(self) -> bool:

@@ -116,15 +116,18 @@ class DeleteAll(Request[None], frozen=True):
 class RenameStream(Request[bool], frozen=True):
     """Rename a stream (RENAME, RENAMENX); the reply is false if the new name is taken.
 
-    With `replace`, a stream that already has the new name is deleted.
+    With `replace`, a stream that already has the new name is deleted. Policies of its groups may
+    name the streams of `reach`.
 
     Raises:
         StreamNotFound: there is no stream of the old name.
+        OutOfReach: a policy names another stream.
     """
 
     stream: bytes
     to: bytes
     replace: bool = True
+    reach: NameFilter | None = None  # None: all
 
 
 class ExpireStream(Request[bool], frozen=True):

@@ -1,4 +1,4 @@
-"""Names: which of the streams a reply may name."""
+"""Names: which streams a reply may name, or the policies that a request takes along."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class NameFilter(msgspec.Struct, frozen=True):
-    """Names that a reply may show: these, and all that begin with one of the prefixes.
+    """Names that may be shown: these, and all that begin with one of the prefixes.
 
     The prefix `b""` shows all names. A filter with neither names nor prefixes shows none.
     """

@@ -10,7 +10,7 @@ import pytest
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry
-from headgate.engine.errors import StreamExists, StreamNotFound, StreamTooLarge
+from headgate.engine.errors import OutOfReach, StreamExists, StreamNotFound, StreamTooLarge
 from headgate.engine.images import StreamImage, unpacked
 from headgate.engine.replies import PendingInspection
 from headgate.engine.requests.deliveries import (
@@ -31,6 +31,7 @@ from headgate.engine.requests.keyspace import (
     TellTime,
     TimeToLive,
 )
+from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import CreateStream, DescribeStream
 from tests.contract.backends import SURVIVES, Kind
 from tests.contract.calls import ANA, BEN, G, drafts, ids
@@ -202,6 +203,33 @@ async def test_a_name_that_is_taken_is_given_up_only_on_demand(backend: Backend)
     assert await backend.perform(CountStreams([S, T, b"{acme}new"])) == 2
     assert await backend.perform(RenameStream(b"{acme}new", T))
     assert await backend.perform(CountStreams([S, T, b"{acme}new"])) == 1
+
+
+@pytest.mark.parametrize("move", [CopyStream, RenameStream])
+async def test_policies_go_along_within_reach_only(
+    backend: Backend, move: type[CopyStream | RenameStream]
+) -> None:
+    dead = b"{acme}\xff.dead"
+    policy = GroupPolicy(max_deliveries=2, dead_letter_stream=dead)
+    await backend.perform(Add(S, drafts(1)))
+    await backend.perform(CreateGroup(S, b"plain", GroupStart(MIN_ID)))
+    await backend.perform(CreateGroup(S, G, GroupStart(MIN_ID), policy=policy))
+    for reach in (
+        NameFilter(),
+        NameFilter(frozenset({dead[:-1], dead + b"."}), (dead + b"x", b"=", b"^", b"other")),
+        NameFilter(frozenset({b"other", S, T})),
+    ):
+        with pytest.raises(OutOfReach) as raised:
+            await backend.perform(move(S, T, reach=reach))
+        assert raised.value.stream == dead
+    assert await backend.perform(CountStreams([S, T])) == 1
+    for source, to, reach in (
+        (S, T, NameFilter(prefixes=(b"other", dead[:8]))),
+        (T, b"{acme}2", NameFilter(frozenset({dead}))),
+        (b"{acme}2", b"{acme}3", NameFilter(prefixes=(b"",))),
+        (b"{acme}3", dead, NameFilter()),  # it is not its own
+    ):
+        assert await backend.perform(move(source, to, reach=reach))
 
 
 @pytest.mark.needs(SURVIVES)

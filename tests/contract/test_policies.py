@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from headgate.app.backends.port import Ability, Backend
-from headgate.engine.config import GroupPolicy
+from headgate.engine.config import GroupPolicy, PolicyPatch
 from headgate.engine.entry import MIN_ID
-from headgate.engine.errors import Invalid
+from headgate.engine.errors import Invalid, StreamNotFound
 from headgate.engine.requests.deliveries import (
     Ack,
     Autoclaim,
@@ -26,6 +26,7 @@ from headgate.engine.requests.groups import (
     DestroyGroup,
     GroupStart,
     ListGroups,
+    UpdateGroup,
 )
 from tests.contract.calls import (
     ANA,
@@ -168,3 +169,18 @@ async def test_dead_letters_need_a_stream(backend: Backend) -> None:
     await governed(backend, GroupPolicy(), 1)
     with pytest.raises(Invalid):
         await backend.perform(Redrive(S, G))
+
+
+async def test_a_policy_may_have_to_name_a_stream_that_exists(backend: Backend) -> None:
+    await backend.perform(Add(S, drafts(1)))
+    patch = PolicyPatch(max_deliveries=1, dead_letter_stream=DEAD)
+    bound = CreateGroup(S, G, GroupStart(MIN_ID), policy=ONCE, targets_exist=True)
+    with pytest.raises(StreamNotFound) as missing:
+        await backend.perform(bound)
+    assert missing.value.stream == DEAD
+    await backend.perform(CreateGroup(S, b"other", GroupStart(MIN_ID), targets_exist=True))
+    with pytest.raises(StreamNotFound):
+        await backend.perform(UpdateGroup(S, b"other", policy=patch, targets_exist=True))
+    await backend.perform(Add(DEAD, drafts(1)))
+    await backend.perform(bound)
+    await backend.perform(UpdateGroup(S, b"other", policy=patch, targets_exist=True))

@@ -17,11 +17,23 @@ class Malformed(ValueError):
 
 
 class Compact(NamedTuple):
-    """The parts of a token. Members of the header that bring or name a key are not looked at."""
+    """A token whose header is read. Members that bring or name a key are not looked at.
+
+    The rest is decoded when a key is there that may have signed it, and read when one has.
+    """
 
     algorithm: str
     kid: str | None
-    claims: dict[str, Any]
+    parts: tuple[str, str]  # claims and signature, encoded
+
+    def payload(self) -> bytes:
+        """Return the claims, decoded.
+
+        Raises:
+            Malformed: they or the signature are no base64url.
+        """
+        claims, _ = map(_decoded, self.parts)
+        return claims
 
 
 def parse_token(token: str) -> Compact:
@@ -32,23 +44,31 @@ def parse_token(token: str) -> Compact:
     """
     if len(token) > SIZE_BYTES_MAX or not token.isascii():
         raise Malformed
-    parts = token.split(".")
+    parts = token.split(".", 3)
     if len(parts) != 3:
         raise Malformed
+    members = members_of(_decoded(parts[0]))
+    algorithm, kid = members.get("alg"), members.get("kid")
+    is_good = (
+        isinstance(algorithm, str)
+        and "crit" not in members  # we know no extension
+        and "b64" not in members
+        and ("kid" not in members or isinstance(kid, str))
+        and len(kid or "") <= KID_CHARACTERS_MAX
+    )
+    if not is_good:
+        raise Malformed
+    return Compact(str(algorithm), kid, (parts[1], parts[2]))
+
+
+def members_of(part: bytes) -> dict[str, Any]:
+    """Return the members of a part.
+
+    Raises:
+        Malformed: it is no JSON object, or not a sound one.
+    """
     try:
-        header, claims, _ = (_decoded(part) for part in parts)
-        members = object_of(header)
-        algorithm, kid = members.get("alg"), members.get("kid")
-        is_good = (
-            isinstance(algorithm, str)
-            and "crit" not in members  # we know no extension
-            and "b64" not in members
-            and ("kid" not in members or isinstance(kid, str))
-            and len(kid or "") <= KID_CHARACTERS_MAX
-        )
-        if not is_good:
-            raise Malformed
-        return Compact(str(algorithm), kid, object_of(claims))
+        return object_of(part)
     except ValueError:
         raise Malformed from None
 

@@ -1,7 +1,14 @@
-"""Fetching: gets the key set of a URL, within bounds."""
+"""Fetching: gets the key set of a URL, within bounds.
+
+The URL is an operator's, but a name leads where its server of names says, and a redirect where the
+issuer says. So each connection is looked at before anything is sent on it, and a redirect stays at
+its host.
+"""
 
 import asyncio
-from ipaddress import ip_address
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -10,6 +17,10 @@ from headgate.app.auth.tokens.key_set import SIZE_BYTES_MAX, KeySetFault
 
 FETCH_S_MAX = 10.0
 _REDIRECTS_MAX = 3
+_CONNECTED = "connection.connect_tcp.complete"  # an event of httpcore; see `_check_peer`
+_METADATA = frozenset({ip_address("fd00:ec2::254"), ip_address("100.100.100.200")})
+"""Where clouds tell a machine its secrets, besides link-local addresses."""
+
 _HEADERS = {
     "Accept": "application/jwk-set+json, application/json",
     "Accept-Encoding": "identity",  # what is compressed may become as large as it likes
@@ -48,31 +59,56 @@ class Fetcher:
         )
         try:
             async with client, asyncio.timeout(FETCH_S_MAX):
-                return await _body_of(client, self._url)
+                return await self._body_of(client)
         except TimeoutError:
             raise KeySetFault(f"no answer within {FETCH_S_MAX:.0f} s") from None
         except httpx.HTTPError as error:
             raise KeySetFault(str(error) or type(error).__name__) from None
 
     async def _check_request(self, request: httpx.Request) -> None:
-        """Refuse a redirect that leads where the URL itself could not, or to another scheme."""
+        """Refuse a redirect that leads to another host, port or scheme."""
         _check_url(str(request.url))
-        if request.url.scheme != urlsplit(self._url).scheme:
-            raise KeySetFault(f"a redirect leads to {request.url.scheme}://")
+        own, to = httpx.URL(self._url), request.url
+        if (to.scheme, to.host, to.port) != (own.scheme, own.host, own.port):
+            raise KeySetFault(f"a redirect leads to {to.scheme}://{to.host}: give that URL")
+
+    async def _look(self, event: str, facts: Mapping[str, Any]) -> None:
+        if event == _CONNECTED:
+            try:
+                self._check_peer(facts["return_value"])
+            except KeySetFault:
+                await facts["return_value"].aclose()
+                raise
+
+    def _check_peer(self, stream: Any) -> None:
+        """Refuse a connection by the address that it has led to.
+
+        Raises:
+            KeySetFault: it is an address that no issuer has.
+        """
+        address = _plain(str(stream.get_extra_info("server_addr")[0]))
+        if _is_inward(address):
+            raise KeySetFault(f"the host leads to {address}, where no issuer is")
+        if self._url.lower().startswith("http:") and not address.is_loopback:
+            raise KeySetFault(f"the host leads to {address}: a key set needs https://")
+
+    async def _body_of(self, client: httpx.AsyncClient) -> bytes:
+        async with client.stream("GET", self._url, extensions={"trace": self._look}) as answer:
+            self._check_peer(answer.extensions["network_stream"])  # if it was no such event
+            return await _body_of(answer)
 
 
-async def _body_of(client: httpx.AsyncClient, url: str) -> bytes:
-    async with client.stream("GET", url) as answer:
-        if answer.status_code != httpx.codes.OK:
-            raise KeySetFault(f"the answer has status {answer.status_code}")
-        if answer.headers.get("content-encoding", "identity") != "identity":
-            raise KeySetFault("the answer is compressed")
-        body = bytearray()
-        async for part in answer.aiter_raw():
-            body += part
-            if len(body) > SIZE_BYTES_MAX:
-                raise KeySetFault(f"the key set is larger than {SIZE_BYTES_MAX} bytes")
-        return bytes(body)
+async def _body_of(answer: httpx.Response) -> bytes:
+    if answer.status_code != httpx.codes.OK:
+        raise KeySetFault(f"the answer has status {answer.status_code}")
+    if answer.headers.get("content-encoding", "identity") != "identity":
+        raise KeySetFault("the answer is compressed")
+    body = bytearray()
+    async for part in answer.aiter_raw():
+        body += part
+        if len(body) > SIZE_BYTES_MAX:
+            raise KeySetFault(f"the key set is larger than {SIZE_BYTES_MAX} bytes")
+    return bytes(body)
 
 
 def _check_url(url: str) -> None:
@@ -87,11 +123,37 @@ def _check_url(url: str) -> None:
         raise KeySetFault("the URL of a key set has no name and password")
     if parts.scheme == "http" and not is_loopback(host):
         raise KeySetFault(f"http://{host} is not protected: a key set needs https://")
+    if _names_inward(host):
+        raise KeySetFault(f"{host} is an address where no issuer is")
 
 
 def shown(url: str) -> str:
     """Return a URL as it may stand in a log: without its query, which may have a secret."""
     return urlsplit(url)._replace(query="", fragment="").geturl()
+
+
+def _names_inward(host: str) -> bool:
+    try:
+        return _is_inward(_plain(host))
+    except ValueError:
+        return False
+
+
+def _is_inward(address: IPv4Address | IPv6Address) -> bool:
+    """Tell whether no issuer can have this address: it is of the link, of nobody or of many."""
+    return (
+        address.is_link_local
+        or address.is_multicast
+        or address.is_unspecified
+        or address in _METADATA
+    )
+
+
+def _plain(text: str) -> IPv4Address | IPv6Address:
+    """Return an address without its zone; one of IPv4 in IPv6 is that of IPv4."""
+    address = ip_address(text.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
 
 
 def is_loopback(host: str) -> bool:

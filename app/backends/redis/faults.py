@@ -138,6 +138,7 @@ _COUNTERS = {
 """What a counter must not be below, in words."""
 
 _MADE: dict[str, Callable[..., StreamError]] = {
+    "OutOfReach": errors.OutOfReach,
     "IdsExhausted": errors.IdsExhausted,
     "IdempotencyMismatch": errors.IdempotencyMismatch,
     "CounterTooLow": lambda field, than: errors.CounterTooLow(

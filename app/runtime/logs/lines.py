@@ -6,16 +6,21 @@ cursor of a terminal, or end a line.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
+from json.encoder import encode_basestring_ascii as _quoted
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 import click
+
+from headgate.engine.clock import SystemClock
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
@@ -27,6 +32,22 @@ _OWN_ATTRIBUTES: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message"
 """What each record has. Everything else is a field of its line."""
 
 log = logging.getLogger("headgate")
+
+
+class RequestFacts(NamedTuple):
+    """What a line about a request says."""
+
+    method: str
+    route: str | None
+    status: int
+    ms: float
+    principal: str | None
+    request_id: str
+
+
+_SOON_S = 0.05
+_READY_MAX = 100
+"""Lines that are written together."""
 
 
 class JsonLines(logging.Formatter):
@@ -58,9 +79,68 @@ class JsonLines(logging.Formatter):
         return _json_of(line)
 
 
+class Lines(logging.StreamHandler[TextIO]):
+    """Writes records at once, and lines about requests soon: several together.
+
+    One call of the system takes longer than all else that a line takes, and a line that is made
+    right after another one takes half as long as one that is made between two requests.
+    """
+
+    def __init__(self, process: str | None = None) -> None:
+        """Write to standard error; `process` is as in `JsonLines`."""
+        super().__init__(sys.stderr)
+        self.setFormatter(JsonLines(process))
+        self._ready: list[tuple[int, RequestFacts]] = []
+        named = "" if process is None else f', "process": {json.dumps(process)}'
+        self._head = f'Z", "level": "INFO", "logger": "{REQUESTS}", "event": "request"{named}, '
+        self._clock = SystemClock()
+
+    def write_soon(self, facts: RequestFacts) -> None:
+        """Write a line about a request, soon and with others. Call it in the event loop."""
+        if not self._ready:
+            asyncio.get_running_loop().call_later(_SOON_S, self._write_ready)
+        elif len(self._ready) == _READY_MAX:
+            self._write_ready()
+        self._ready.append((self._clock.wall_ms(), facts))
+
+    def close(self) -> None:
+        """Write what is ready: the process ends."""
+        self._write_ready()
+        super().close()
+
+    def _write_ready(self) -> None:
+        ready, self._ready = self._ready, []
+        text = "".join(self._lines_of(ready))
+        with self.lock or nullcontext(), suppress(ValueError, OSError):  # nobody reads it any more
+            self.stream.write(text)
+            self.stream.flush()
+
+    def _lines_of(self, ready: Iterable[tuple[int, RequestFacts]]) -> Iterator[str]:
+        known_s, text = -1, ""
+        for at_ms, facts in ready:
+            at_s, part_ms = divmod(at_ms, 1000)
+            if at_s != known_s:
+                known_s, text = at_s, _rfc_3339(at_s).removesuffix("000Z")
+            yield f'{{"time": "{text}{part_ms:03d}{self._head}{_members(facts)}}}\n'
+
+
+_lines: Lines | None = None  # of this process; None: it writes its log in its own way
+
+
 def _rfc_3339(unix_s: float) -> str:
     text = datetime.fromtimestamp(unix_s, UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")
+
+
+def _members(facts: RequestFacts) -> str:
+    """Return facts as members of a JSON object, as `_json_of` does in four times the time."""
+    method, route, status, ms, principal, request_id = facts
+    return (
+        f'"method": {_quoted(method)}, "route": {"null" if route is None else _quoted(route)}, '
+        f'"status": {status}, "ms": {ms:.3f}, '
+        f'"principal": {"null" if principal is None else _quoted(principal)}, '
+        f'"request_id": {_quoted(request_id)}'
+    )
 
 
 def _text_of(record: logging.LogRecord) -> str:
@@ -85,8 +165,8 @@ def set_up_logging(level: str, process: str | None = None, *, log_requests: bool
         process: which process of the gateway writes, if there are several.
         log_requests: write a line for each request, whatever the level is.
     """
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines(process))
+    global _lines  # noqa: PLW0603  there is one log in a process
+    _lines = handler = Lines(process)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger(REQUESTS).setLevel(logging.INFO if log_requests else logging.NOTSET)
     # One line per frame is for debugging only.
@@ -95,6 +175,14 @@ def set_up_logging(level: str, process: str | None = None, *, log_requests: bool
         logging.getLogger(name).setLevel(quiet)
     for name in ("httpcore", "httpx"):  # they write whole URLs, and a query may have a secret
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def note_request(facts: RequestFacts) -> None:
+    """Write a line about a request, as the process writes its log."""
+    if _lines is None:
+        logging.getLogger(REQUESTS).info("request", extra=facts._asdict())
+    else:
+        _lines.write_soon(facts)
 
 
 def log_what_is_printed() -> None:

@@ -221,9 +221,47 @@ do
     return target, stream_info(target) ~= nil  -- an error if it is something else
   end
 
+  -- The error if a policy of a group names a stream out of reach; nil if none does. It is looked for
+  -- by the lengths of the beginnings, as there may be many of them.
+  -- first: which argument is the new name of the stream. Those behind it are the streams that
+  --   policies may name there: `=` and a name, or `^` and a beginning of names. Without the argument
+  --   they may name all.
+  local function out_of_reach(call, first)
+    local reach = call.args
+    local to = reach[first]
+    if not to then
+      return nil
+    end
+    local allowed, lengths = { ['=' .. to] = true }, {}
+    for at = first + 1, #reach do
+      allowed[reach[at]] = true
+      if string.sub(reach[at], 1, 1) == '^' then
+        lengths[#reach[at] - 1] = true
+      end
+    end
+    for _, pair in ipairs(side_names(call)) do
+      local kind, group = unpack(pair)
+      local named = kind == 'group'
+        and redis.call('HGET', call.side(kind, group), 'dead_letter_stream')
+      if named and named ~= '' then
+        local name = string.sub(named, 2)
+        local is_allowed = allowed['=' .. name]
+        for length in pairs(lengths) do
+          is_allowed = is_allowed
+            or (length <= #name and allowed['^' .. string.sub(name, 1, length)])
+        end
+        if not is_allowed then
+          return fault('OutOfReach', name)
+        end
+      end
+    end
+    return nil
+  end
+
   -- Rename the stream. Keys: the stream, and its new name. Arguments: the two parts of side keys of
-  -- the new name, whether a stream that has it is deleted (1). If housekeeping may know the old
-  -- name, it finds the new one in `renamed`. Reply: whether the name was free or given up.
+  -- the new name, whether a stream that has it is deleted (1), what policies may reach. If
+  -- housekeeping may know the old name, it finds the new one in `renamed`. Reply: whether the name
+  -- was free or given up.
   operations.rename = function(call)
     if not stream_info(call) then
       return fault('StreamNotFound')
@@ -234,6 +272,10 @@ do
     end
     if target.key == call.key then
       return 1
+    end
+    local refusal = out_of_reach(call, 4)
+    if refusal then
+      return refusal
     end
     streams.drop_side_keys(target)
     local is_governed = redis.call('HGET', call.side('meta'), 'max_age_ms') ~= false
@@ -257,8 +299,8 @@ do
   }
 
   -- Copy the stream. Keys: the stream, and the new one. Arguments: the two parts of side keys of the
-  -- new one, whether a stream that has its name is deleted (1). Reply: whether the name was free or
-  -- given up.
+  -- new one, whether a stream that has its name is deleted (1), what policies may reach. Reply:
+  -- whether the name was free or given up.
   operations.copy = function(call)
     if not stream_info(call) then
       return fault('StreamNotFound')
@@ -266,6 +308,10 @@ do
     local target, is_there = target_of(call)
     if target.key == call.key or (is_there and call.args[3] ~= '1') then
       return 0
+    end
+    local refusal = out_of_reach(call, 4)
+    if refusal then
+      return refusal
     end
     streams.begin(target)
     redis.call('COPY', call.key, target.key, 'REPLACE')

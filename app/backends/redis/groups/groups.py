@@ -10,7 +10,10 @@ from headgate.app.backends.redis.groups.governed import govern
 from headgate.app.backends.redis.groups.policies import policy_words
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing.names import exists
+from headgate.engine.config import GroupPolicy, PolicyPatch
 from headgate.engine.entry import EntryId
+from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import LISTED_AT_ONCE_MAX
 from headgate.engine.replies import ConsumerInfo, Created, GroupInfo
 from headgate.engine.requests.groups import (
@@ -54,6 +57,8 @@ async def create_group(client: Client, request: CreateGroup) -> Created[GroupInf
     """Create a group (XGROUP CREATE), unless it exists."""
     stream, group, start, policy = request.stream, request.group, request.start, request.policy
     words = [] if policy is None else policy_words(policy)
+    if request.targets_exist and policy is not None:
+        await _check_targets(client, policy)
     async with govern(client, stream, is_needed=policy is not None and policy.acts_by_time):
         is_new, description = await client.call(
             Effect.WRITE,
@@ -72,6 +77,8 @@ async def update_group(client: Client, request: UpdateGroup) -> GroupInfo:
     stream, group, patch = request.stream, request.group, request.policy
     last_id = b"=" if request.last_id is UNSET else _position(request.last_id)
     entries_read = None if request.entries_read is UNSET else request.entries_read
+    if request.targets_exist:
+        await _check_targets(client, patch)
     acts = isinstance(patch.max_deliveries, int) or isinstance(patch.consumer_ttl_ms, int)
     async with govern(client, stream, is_needed=acts):
         description = await client.call(
@@ -82,6 +89,12 @@ async def update_group(client: Client, request: UpdateGroup) -> GroupInfo:
             *policy_words(patch),
         )
     return read_group_info(description)
+
+
+async def _check_targets(client: Client, policy: GroupPolicy | PolicyPatch) -> None:
+    for stream in policy.other_streams:
+        if not await exists(client, stream):
+            raise StreamNotFound(stream)
 
 
 async def destroy_group(client: Client, request: DestroyGroup) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from msgspec import UNSET, UnsetType
 
 from headgate.engine.config import NO_POLICY, GroupPolicy, PolicyPatch
+from headgate.engine.requests.dumps import CopyStream
+from headgate.engine.requests.keyspace import RenameStream
 
 _UNCHANGED = b"="
 
@@ -42,6 +44,15 @@ def read_policy(words: Sequence[bytes]) -> GroupPolicy:
         keeps=bool(keeps),
         consumer_ttl_ms=_read_number(ttl_ms),
     )
+
+
+def reach_words(request: RenameStream | CopyStream) -> list[bytes]:
+    """Return the words that say which streams policies may name under the new name."""
+    reach = request.reach
+    if reach is None:
+        return []
+    names = [b"=" + name for name in sorted(reach.names)]
+    return [request.to, *names, *(b"^" + prefix for prefix in reach.prefixes)]
 
 
 def _number(value: int | UnsetType | None) -> bytes:

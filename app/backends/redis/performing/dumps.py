@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.groups.governed import govern
+from headgate.app.backends.redis.groups.policies import reach_words
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.app.rdb.errors import RdbError
@@ -95,7 +96,7 @@ async def copy_stream(client: Client, request: CopyStream) -> bool:
     source, target = client.names.of(request.stream), client.names.of(request.to)
     if client.is_cluster and source.slot != target.slot:
         raise SeveralSlots("copies")
-    words = target.head, target.tail, b"%d" % request.replace
+    words = target.head, target.tail, b"%d" % request.replace, *reach_words(request)
     async with govern(client, request.to, is_needed=True):
         return bool(await client.call_at(Effect.WRITE, b"copy", [source, target], *words))
 

@@ -6,6 +6,7 @@ from redis.exceptions import ResponseError
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
+from headgate.app.backends.redis.groups.policies import reach_words
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
@@ -66,7 +67,7 @@ async def rename_stream(client: Client, request: RenameStream) -> bool:
     source, target = client.names.of(request.stream), client.names.of(request.to)
     if client.is_cluster and source.slot != target.slot:
         raise SeveralSlots("renames")
-    words = target.head, target.tail, b"%d" % request.replace
+    words = target.head, target.tail, b"%d" % request.replace, *reach_words(request)
     return bool(await client.call_at(Effect.FREE, b"rename", [source, target], *words))
 
 

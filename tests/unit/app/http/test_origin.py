@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from headgate.app.http.origin import OriginGuard
+from headgate.app.transport.proxies import Proxies
 from tests.api.conftest import until
 
 APP = "https://app.example"
@@ -28,6 +29,8 @@ async def ask(
     origins: tuple[str, ...] = (),
     is_open: bool = False,
     path: str = "/v1/streams",
+    scheme: str = "http",
+    twice: dict[str, str] = {},  # noqa: B006
     **headers: str,
 ) -> dict[bytes, bytes] | None:
     """Return the headers with which the app was called, None if it was not."""
@@ -36,7 +39,10 @@ async def ask(
         app, own_host="10.0.0.1", hosts=hosts, origins=origins, is_open=lambda: is_open
     )
     sent = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    scope = {"type": "http", "method": "GET", "path": path, "headers": sent}
+    sent += [(name.encode(), value.encode()) for name, value in twice.items()]
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": path, "headers": sent}
+    proxies = Proxies(["10.0.0.9"])
+    scope |= {"scheme": scheme, "client": ("10.0.0.9", 1), "state": {"proxies": proxies}}
     await guard(scope, no_event, ignore)
     return app.headers[0] if app.headers else None
 
@@ -69,6 +75,62 @@ async def test_names_matter_where_it_is_open_or_hosts_are_configured(
     called = await ask(is_open=is_open, hosts=hosts, host=host)
 
     assert (called is not None) == is_answered
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize("host", ["evil@localhost", "localhost/.evil.com", "localhost#.evil.com"])
+async def test_what_is_no_host_is_refused_even_where_every_name_is_answered(
+    host: str, is_open: bool
+) -> None:
+    assert await ask(is_open=is_open, host=host) is None
+    assert await ask(is_open=is_open, host=host, path="/healthz") is None
+
+
+@pytest.mark.parametrize("name", ["host", "origin", "sec-fetch-site"])
+async def test_a_header_that_says_who_calls_comes_once(name: str) -> None:
+    sent = {"host": "localhost", "origin": "http://localhost", "sec_fetch_site": "same-origin"}
+    assert await ask(**sent) is not None  # type: ignore[arg-type]
+    again = {name: sent[name.replace("-", "_")]}
+    assert await ask(**sent, twice=again) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "host", "origin", "forwarded", "is_own"),
+    [
+        ("http", "localhost", "http://localhost", None, True),
+        ("http", "localhost:80", "http://localhost", None, True),
+        ("https", "gw", "https://gw:443", None, True),
+        ("http", "[::1]:8080", "http://[::1]:8080", None, True),
+        ("ws", "localhost:8080", "http://localhost:8080", None, True),
+        ("wss", "gw", "https://gw", None, True),
+        ("http", "gw", "https://gw", "https", True),
+        ("ws", "gw", "https://gw", "wss", True),
+        ("http", "gw", "https://gw", "http, https", True),
+        ("http", "gw", "https://gw", None, False),
+        ("https", "gw", "http://gw", None, False),
+        ("wss", "gw", "http://gw", None, False),
+        ("http", "gw", "http://gw", "https", False),
+        ("http", "gw:443", "https://gw", None, False),
+        ("http", "gw", "http://gw:8080", None, False),
+        ("http", "localhost", "app://localhost", None, False),
+        ("http", "localhost", "null", None, False),
+        ("http", "localhost", "http://localhost http://evil", None, False),
+        ("http", "localhost", "http://" + "a" * 65536, None, False),
+    ],
+)
+async def test_a_page_is_the_gateways_own_by_scheme_host_and_port(
+    scheme: str, host: str, origin: str, forwarded: str | None, is_own: bool
+) -> None:
+    headers = {} if forwarded is None else {"x_forwarded_proto": forwarded}
+    called = await ask(scheme=scheme, host=host, origin=origin, **headers)  # type: ignore[arg-type]
+
+    assert (called is not None) == is_own
+
+
+async def test_an_origin_on_the_list_may_be_written_in_another_way() -> None:
+    listed = ("https://App.example:443/",)
+    assert await ask(origins=listed, host="gw", origin=APP) is not None
+    assert await ask(origins=listed, host="gw", origin="http://app.example") is None
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])

@@ -42,6 +42,7 @@ ERRORS: list[errors.StreamError] = [
     errors.NotSupported("bulk"),
     errors.SeveralSlots("batches"),
     errors.WrongType(b"s"),
+    errors.OutOfReach(b"s"),
     errors.Disconnected("refused"),
     errors.AnswerLost("closed"),
 ]

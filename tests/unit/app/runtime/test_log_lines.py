@@ -3,9 +3,13 @@
 import json
 import logging
 import re
+from io import StringIO
 from typing import Any
 
-from headgate.app.runtime.logs.lines import JsonLines
+import pytest
+
+from headgate.app.runtime.logs.lines import JsonLines, Lines, RequestFacts
+from tests.api.conftest import until
 
 
 def line_of(event: Any, *args: Any, process: str | None = None, **facts: Any) -> dict[str, Any]:
@@ -49,3 +53,32 @@ def test_values_that_json_lacks_are_shown_as_text() -> None:
 
 def test_arguments_that_do_not_fit_lose_no_line() -> None:
     assert line_of("%d of %d", "one")["event"] == "%d of %d"
+
+
+async def test_lines_about_requests_are_those_of_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = StringIO()
+    monkeypatch.setattr("sys.stderr", written)
+    lines = Lines("worker 1")
+    facts = RequestFacts("POST", None, 201, 0.25, 'a"é\x1b', "mine-1")
+    for _ in range(250):
+        lines.write_soon(facts)
+    assert written.getvalue().count("\n") == 200  # the others come soon
+    await until(lambda: written.getvalue().count("\n") == 250)
+    lines.write_soon(facts)
+    lines.close()
+
+    record = logging.makeLogRecord(
+        {"name": "headgate.requests", "msg": "request"} | facts._asdict()
+    )
+    record.levelname = "INFO"
+    expected = json.loads(JsonLines("worker 1").format(record))
+    texts = written.getvalue().splitlines()
+    assert len(texts) == 251
+    assert all(text.isascii() and text.isprintable() for text in texts)
+    for text in texts:
+        line = json.loads(text)
+        assert list(line) == list(expected)
+        assert line | {"time": 0} == expected | {"time": 0}
+        assert len(line["time"]) == len(expected["time"])

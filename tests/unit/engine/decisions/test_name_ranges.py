@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headgate.engine.commands import StreamCreated, StreamDeleted
 from headgate.engine.config import StreamConfig
-from headgate.engine.decisions.name_ranges import parts_of, shown_by
+from headgate.engine.decisions.name_ranges import parts_of, shown_by, shows
 from headgate.engine.decisions.table import decide
 from headgate.engine.errors import Invalid
 from headgate.engine.limits import NAME_RANGES_AT_ONCE_MAX
@@ -51,6 +51,8 @@ def test_all_names_that_are_shown_are_listed_and_counted(
 ) -> None:
     keyspace = keyspace_of(names)
 
+    ranges = shown_by(only)
+    assert [name for name in sorted(names) if shows(ranges, name)] == shown(names, only)
     assert decide(keyspace, ListNames(only), 1).reply == shown(names, only)
     assert decide(keyspace, CountStreams(only=only), 1).reply == len(shown(names, only))
 

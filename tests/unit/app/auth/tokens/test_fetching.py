@@ -6,6 +6,7 @@ import logging
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,10 @@ async def test_a_redirect_on_the_same_way_is_followed() -> None:
     [
         "http://issuer.example/",
         "https://127.0.0.1:1/",
+        "http://localhost/",
+        "http://127.0.0.1:1/",
+        "http://[::1]/",
+        "http://169.254.169.254/latest/meta-data/",
         "file:///etc/passwd",
         "http://a:b@127.0.0.1/",
     ],
@@ -116,6 +121,24 @@ async def test_a_redirect_to_elsewhere_is_refused(location: str) -> None:
 
 async def test_redirects_without_end_are_refused() -> None:
     assert "redirects" in await fault(*[answer(status="302 Found", Location="/")] * 9)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_name_that_leads_inward_gets_nothing(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "_METADATA", {ip_address("127.0.0.1")})
+    sent = asyncio.Queue[bytes]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        sent.put_nowait(await reader.read())
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(KeySetFault, match=r"leads to 127\.0\.0\.1, where no issuer is"):
+            await Fetcher(f"{scheme}://localhost:{port}/keys")()
+        assert await asyncio.wait_for(sent.get(), 10) == b""
 
 
 @pytest.mark.parametrize("status", ["404 Not Found", "500 Oops", "204 No Content", "304 No"])
@@ -166,6 +189,15 @@ async def test_an_issuer_that_is_gone_is_a_failure() -> None:
         "https://user:secret@issuer.example/keys",
         "https://issuer.example:port/keys",
         "https://[::1/keys",
+        "https://169.254.169.254/latest/meta-data/",
+        "http://169.254.169.254/",
+        "https://[fe80::1]/",
+        "https://[::ffff:169.254.169.254]/",
+        "https://[fd00:ec2::254]/",
+        "https://100.100.100.200/",
+        "https://0.0.0.0/",
+        "https://[::]/",
+        "https://224.0.0.1/",
     ],
 )
 def test_a_url_that_is_not_protected_stops_the_start(url: str) -> None:
