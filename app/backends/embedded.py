@@ -15,6 +15,7 @@ from headgate.app.redis_syntax.administration.store import Store
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.words import Bounds
+from headgate.app.runtime import periodic
 from headgate.engine.clock import SystemClock
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
@@ -205,6 +206,7 @@ def open_embedded(
             growth=options.growth,
             bounds=options.disk,
             on_event=_log,
+            watch=periodic.watch,
         )
     engine = Engine(
         storage,
@@ -212,6 +214,7 @@ def open_embedded(
         waiters_max=options.waiters_max,
         memory=options.memory,
         bounds=options.keyspace,
+        watch=periodic.watch,
     )
     return EmbeddedBackend(engine, options.reply, options.durable)
 
