@@ -41,8 +41,13 @@ async def repeat(work: Round, on_outcome: OnOutcome | None) -> Never:
     Raises:
         Exception: a round has failed, and nobody is told.
     """
-    pause_s = PAUSE_S_MIN
-    is_failing = False
+    while True:
+        await complete(work, on_outcome)
+
+
+async def complete(work: Round, on_outcome: OnOutcome | None) -> None:
+    """Do one round of work: again and again, until it does not fail. See `repeat`."""
+    pause_s, is_failing = PAUSE_S_MIN, False
     while True:
         try:
             await work()
@@ -50,13 +55,12 @@ async def repeat(work: Round, on_outcome: OnOutcome | None) -> Never:
             if on_outcome is None or _is_cancelled(error):
                 raise
             on_outcome(_failure_of(error))
-            is_failing = True
         else:
             if is_failing and on_outcome is not None:
                 on_outcome(None)
-            pause_s, is_failing = PAUSE_S_MIN, False
-            continue
+            return
         # Behind the handler, so that the error and all its frames hold are free meanwhile.
+        is_failing = True
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, PAUSE_S_MAX)
 

@@ -25,6 +25,8 @@ log = logging.getLogger("headgate")
 SAME_LINE_S = 60.0
 """How long work that fails in the same way is not logged again."""
 
+_SHORTAGES = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
 _counts: Counter[str] = Counter()  # failures of this process, by work
 
 
@@ -38,9 +40,22 @@ async def repeat(name: str, work: Round) -> Never:
     await periodic.repeat(work, watch(name))
 
 
+async def complete(name: str, work: Round) -> None:
+    """Do one round of work: again and again, until it does not fail. See `repeat`."""
+    await periodic.complete(work, watch(name))
+
+
 def watch(name: str) -> OnOutcome:
     """Return what logs and counts the failures of work that the engine repeats."""
     return _Failures(name).note
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Tell whether an error means that the system gives no thread, descriptor or memory now."""
+    if isinstance(error, OSError):
+        return error.errno in _SHORTAGES
+    is_thread = isinstance(error, RuntimeError) and str(error) == "can't start new thread"
+    return isinstance(error, MemoryError) or is_thread
 
 
 def failure_families() -> Iterator[CounterMetricFamily]:
