@@ -113,7 +113,7 @@ class EngineServer:
         listening.setblocking(False)
         try:
             async with asyncio.TaskGroup() as self.tasks:
-                self.tasks.create_task(periodic.repeat("state told", self._tell_and_wait))
+                self.tasks.create_task(periodic.repeat("state of the engine", self._tell_and_wait))
                 self.tasks.create_task(
                     periodic.complete("stranded consumers", self._remove_stranded)
                 )

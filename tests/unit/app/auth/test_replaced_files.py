@@ -106,7 +106,9 @@ def writing(text: bytes) -> Callable[[Path], None]:
     return write
 
 
-SPOILING = {each.__name__: each for each in (remove, make_folder, make_pipe, make_loop)}
+SPOILING: dict[str, Callable[[Path], None]] = {
+    each.__name__: each for each in (remove, make_folder, make_pipe, make_loop)
+}
 SPOILING |= {each.__name__: each for each in (write_half, write_gigabyte)}
 SPOILING |= {name: writing(text) for name, text in TEXTS.items()}
 

@@ -203,7 +203,7 @@ def options() -> ClientOptions:
 
 
 def leases(_: Path) -> Scene:
-    made = GatewayLeases(Client(options()), nothing)  # type: ignore[arg-type]
+    made = GatewayLeases(Client(options()), nothing)
     return Scene(made.run, made, "_at", value=[[]])
 
 
@@ -223,7 +223,7 @@ def wake_ups(_: Path) -> Scene:
     return Scene(made.run, made, "_listen_once", bears=(OSError,))
 
 
-def state_told(_: Path) -> Scene:
+def state_sent(_: Path) -> Scene:
     server = EngineServer(EmbeddedBackend(engine()))
     listening = socket.socket()
     listening.bind(("127.0.0.1", 0))
@@ -243,7 +243,7 @@ def engine() -> Engine:
 WORKS = [memory, new_objects, keys_file, keys_that_expire, times_of_use, keys_verified_anew]
 WORKS += [changes_announced, usage_shared, counts_shared, streams_observed, history_recorded]
 WORKS += [chunks_swept, jwks_url, certificate, leases, housekeeping_at_the_servers, topology]
-WORKS += [wake_ups, state_told]
+WORKS += [wake_ups, state_sent]
 
 
 class Cause:
@@ -345,7 +345,7 @@ async def test_who_asks_a_server_hears_of_a_failure_and_the_next_one_is_answered
 ) -> None:
     node = Node(lambda: None, Durability(), 1.0)  # type: ignore[arg-type, return-value]
     running = asyncio.create_task(node.run())
-    replies = iter([failure, [b"PONG"]])
+    replies: Iterator[Exception | list[Any]] = iter([failure, [b"PONG"]])
 
     async def exchange(packed: bytes, count: int) -> list[Any]:
         reply = next(replies)

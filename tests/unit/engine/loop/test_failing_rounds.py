@@ -11,9 +11,9 @@ from headgate.engine.clock import Clock
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.decisions import policies, trims
 from headgate.engine.engine import Engine
-from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import Unavailable
-from headgate.engine.journal import journal, room
+from headgate.engine.journal import blocks, room
 from headgate.engine.journal.journal import FsyncPolicy, Growth, Journal
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.journal.storage import MemoryStorage, Storage
@@ -173,7 +173,7 @@ async def test_takeovers_arrive(failure: Exception, times: int) -> None:
         await engine.perform(again)
 
     async with asyncio.timeout(120):
-        taken = set()
+        taken = set[EntryId]()
         while len(taken) < times + 1:
             taken |= (await anext(feed)).counts.keys()
 
@@ -232,7 +232,7 @@ async def test_a_block_for_which_there_is_no_memory_is_written_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cause, disk = Cause(MemoryError(), 0), MemoryDisk()
-    monkeypatch.setattr(journal.blocks, "pack_block", cause.before(journal.blocks.pack_block))
+    monkeypatch.setattr(blocks, "pack_block", cause.before(blocks.pack_block))
 
     async def rewriter(through: int) -> None:
         raise OSError(errno.EMFILE, f"no rewrite through {through}")
