@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -264,4 +264,5 @@ def _contents_of(keyspace: Keyspace) -> dict[str, object]:
 
 def _log(event: str, facts: Mapping[str, object]) -> None:
     is_bad = "reason" in facts
-    log.log(logging.ERROR if is_bad else logging.INFO, event, extra=dict(facts))
+    with suppress(Exception):  # there may be no memory for a line
+        log.log(logging.ERROR if is_bad else logging.INFO, event, extra=dict(facts))

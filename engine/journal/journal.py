@@ -357,6 +357,8 @@ class Journal:
             pause_s = self._rewrite_pause_s
             self._rewrite_pause_s = min(2 * pause_s, REWRITE_PAUSE_S_MAX)
         else:
+            facts = {"size_bytes": self._size_bytes, "position": self._rewritten}
+            self._on_event("rewrite done", facts)
             self._base_bytes = self._size_bytes
             self._rewrite_pause_s = REWRITE_PAUSE_S_MIN
             pause_s = 0.0 if self._shortage is None else REWRITE_SHARE * (_now_s() - began_s)
@@ -388,7 +390,6 @@ class Journal:
         self._saved_count, self._saved_us = self._rotated_count, self._rotated_us
         self._rewrite_count += 1
         self._rewritten_s = _now_s()
-        self._on_event("rewrite done", {"size_bytes": self._size_bytes, "position": through})
 
     def _is_rewriting(self) -> bool:
         return self._rewriting is not None and not self._rewriting.done()
