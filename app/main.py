@@ -5,7 +5,7 @@ import logging
 import mimetypes
 import os
 import random
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -593,12 +593,20 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
             sharing.cancel()
             sweeping.cancel()
             following.cancel()
-            await gateway.credentials.close()
+            await _ended("credentials", gateway.credentials.close())
             keeping.cancel()
             counting.cancel()
-            await staging.close()
-            await arrow.close()
+            await _ended("staged chunks", staging.close())
+            await _ended("Arrow", arrow.close())
             await backend.close()
             if gateway.tracing is not None:
-                await gateway.tracing.close()
+                await _ended("tracing", gateway.tracing.close())
             measuring.cancel()
+
+
+async def _ended(what: str, close: Awaitable[None]) -> None:
+    """Close a part at the end. Whatever is wrong with it, the streams are closed behind it."""
+    try:
+        await close
+    except Exception:
+        log.exception("part of the gateway not closed", extra={"part": what})

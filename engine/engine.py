@@ -29,6 +29,7 @@ from headgate.engine.loop.lists import Lists
 from headgate.engine.loop.ranges import Ranges
 from headgate.engine.loop.reads import Reads
 from headgate.engine.loop.takeover_feed import TakeoverFeed
+from headgate.engine.periodic import Watch, repeat, unwatched
 from headgate.engine.replies import Added
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch, PlanRead, SplitRange
@@ -68,6 +69,7 @@ class Engine:
         waiters_max: int = WAITERS_MAX,
         memory: MemoryBounds = MemoryBounds(),  # noqa: B008 it is a value
         bounds: KeyspaceBounds = KeyspaceBounds(),  # noqa: B008 it is a value
+        watch: Watch = unwatched,
     ) -> None:
         """Start with a recovered state.
 
@@ -78,6 +80,7 @@ class Engine:
             waiters_max: how many reads may be blocked at the same time.
             memory: how much memory the streams may use.
             bounds: how many streams, groups, consumers and producers may exist.
+            watch: returns what is told of the failures of periodic work.
         """
         self._executor = executor = Executor(
             storage,
@@ -88,7 +91,10 @@ class Engine:
             bounds=bounds,
         )
         self._storage = storage
-        self._housekeeping = Housekeeping(executor.current, executor.carry_out, executor.now_ms)
+        self._watch = watch
+        self._housekeeping = Housekeeping(
+            executor.current, executor.carry_out, executor.now_ms, watch
+        )
         self._closed = asyncio.Event()
         self._reads = Reads(executor)
         self._appends = appends = Appends(executor)
@@ -346,14 +352,18 @@ class Engine:
         Raises:
             Exception: an error that the engine cannot recover from. The process has to end.
         """
-        executor = self._executor
+        executor, watch = self._executor, self._watch
+
+        async def feed_takeovers() -> None:
+            await executor.takeovers.feed_next(lambda: executor.durable(None))
+
         try:
             async with asyncio.TaskGroup() as tasks:
                 others = [
                     tasks.create_task(self.run_housekeeping()),
                     tasks.create_task(executor.until_broken()),
-                    tasks.create_task(executor.disposal.run()),
-                    tasks.create_task(executor.takeovers.run(lambda: executor.durable(None))),
+                    tasks.create_task(repeat(executor.disposal.free_next, watch("disposal"))),
+                    tasks.create_task(repeat(feed_takeovers, watch("takeovers"))),
                 ]
                 try:
                     await self._storage.run(self._go_back)

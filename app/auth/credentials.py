@@ -20,6 +20,7 @@ from headgate.app.auth.private_file import write_private
 from headgate.app.auth.tickets import SECRET_BYTES, Tickets, new_secret
 from headgate.app.auth.tokens.issuer import Issuer, IssuerChoices, open_issuer
 from headgate.app.backends.port import Backend
+from headgate.app.runtime import periodic
 from headgate.app.runtime.siblings import Siblings
 from headgate.engine.clock import Clock, SystemClock
 
@@ -131,10 +132,10 @@ class Credentials:
                 tasks.create_task(self._keys.run())
             if self._issuer is not None and self._issuer.jwks is not None:
                 tasks.create_task(self._issuer.jwks.run())
-            tasks.create_task(self._verify_anew())
+            tasks.create_task(periodic.repeat("keys verified anew", self._verify_anew))
             if self._shared_usage is not None:
                 tasks.create_task(self._shared_usage.run())
-                tasks.create_task(self._announce_changes())
+                tasks.create_task(periodic.repeat("changes announced", self._announce_change))
 
     async def close(self) -> None:
         """Save when keys were used."""
@@ -143,8 +144,8 @@ class Credentials:
 
     async def _verify_anew(self) -> None:
         """Let keys be verified anew now and then, so that it is known when they were used."""
-        while self._authenticator is not None:
-            await asyncio.sleep(_FORGET_INTERVAL_S)
+        await asyncio.sleep(_FORGET_INTERVAL_S)
+        if self._authenticator is not None:
             self._authenticator.forget()
 
     def _monotonic_s(self) -> float:
@@ -167,12 +168,16 @@ class Credentials:
         if self._keys is not None:
             self._keys.look()
 
-    async def _announce_changes(self) -> None:
+    async def _announce_change(self) -> None:
         """Let no process go on for long with keys that others do not take any more."""
-        while self._options.siblings is not None:
-            await self._has_changed.wait()
-            self._has_changed.clear()
-            await self._options.siblings.announce(_CHANGED, b"")
+        await self._has_changed.wait()
+        self._has_changed.clear()
+        if self._options.siblings is not None:
+            try:
+                await self._options.siblings.announce(_CHANGED, b"")
+            except BaseException:
+                self._has_changed.set()
+                raise
 
     def ticket_secret(self) -> bytes:
         """Return the secret of tickets: the one chosen, or the one of the data directory.

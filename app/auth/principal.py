@@ -1,5 +1,6 @@
 """Principal: who asks. Every way in makes one of a credential, and asks it what it may do."""
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -11,6 +12,8 @@ from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.clock import Clock
 from headgate.engine.requests.names import NameFilter
+
+log = logging.getLogger("headgate")
 
 _ALLOWED_MAX = 1_000
 """Answers that a principal remembers,"""
@@ -209,7 +212,10 @@ class Principal:
         if self.ending is None:
             self.ending = reason
             for callback in list(self._on_end):
-                callback()
+                try:
+                    callback()
+                except Exception:  # the others end all the same
+                    log.exception("not ended with its credential")
             for ticket in list(self._tickets or ()):
                 ticket.end(reason)
 

@@ -68,11 +68,14 @@ class WatchedFile(Generic[T]):
             return
         try:
             content = await asyncio.to_thread(self._read, self._path)
+            self._take(content)
         except ValueError as error:
             self._warn(str(error))
             return
+        except Exception as error:  # noqa: BLE001  a thread, memory: it is tried again as well
+            self._warn(f"{self._path}: {str(error) or type(error).__name__}")
+            return
         self._warn(None)
-        self._take(content)
         self.is_taken = True
         log.info("file taken", extra={"file": str(self._path)})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from headgate.app.redis_syntax.administration.store import Store
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.words import Bounds
+from headgate.app.runtime import periodic
 from headgate.engine.clock import SystemClock
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
@@ -205,6 +206,7 @@ def open_embedded(
             growth=options.growth,
             bounds=options.disk,
             on_event=_log,
+            watch=periodic.watch,
         )
     engine = Engine(
         storage,
@@ -212,6 +214,7 @@ def open_embedded(
         waiters_max=options.waiters_max,
         memory=options.memory,
         bounds=options.keyspace,
+        watch=periodic.watch,
     )
     return EmbeddedBackend(engine, options.reply, options.durable)
 
@@ -261,4 +264,5 @@ def _contents_of(keyspace: Keyspace) -> dict[str, object]:
 
 def _log(event: str, facts: Mapping[str, object]) -> None:
     is_bad = "reason" in facts
-    log.log(logging.ERROR if is_bad else logging.INFO, event, extra=dict(facts))
+    with suppress(Exception):  # there may be no memory for a line
+        log.log(logging.ERROR if is_bad else logging.INFO, event, extra=dict(facts))

@@ -29,6 +29,7 @@ import msgspec
 
 from headgate.app.bulk import staged
 from headgate.app.bulk.staged import Rows
+from headgate.app.runtime import periodic
 from headgate.app.runtime.siblings import Siblings
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.batches import CHUNKS_MAX
@@ -162,12 +163,11 @@ class Staging:
 
     async def run(self) -> None:
         """Sweep now and from time to time, until cancelled."""
-        while True:
-            try:
-                await self.sweep()
-            except OSError as error:
-                log.warning("staged chunks not swept", extra={"reason": str(error)})
-            await asyncio.sleep(SWEEP_INTERVAL_S)
+        await periodic.repeat("staged chunks swept", self._sweep_and_wait)
+
+    async def _sweep_and_wait(self) -> None:
+        await self.sweep()
+        await asyncio.sleep(SWEEP_INTERVAL_S)
 
     async def close(self) -> None:
         """Let go of the thread, and of a temporary directory."""
@@ -306,8 +306,12 @@ class Staging:
         if self._batches is None:
             self._batches = {}
             scan = _Scan()
-            for folder in _folders(self._directory, scan):
-                self._load(folder, scan)
+            try:
+                for folder in _folders(self._directory, scan):
+                    self._load(folder, scan)
+            except BaseException:  # the next call looks again
+                self._batches, self._size_bytes, self._count = None, 0, 0
+                raise
             if scan.unknown:
                 first = list(map(str, scan.unknown[:_SHOWN_MAX]))
                 facts = {"count": len(scan.unknown), "first": first}

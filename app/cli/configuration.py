@@ -82,7 +82,7 @@ def settings_from(
     except ValidationError as error:
         lines = (_line_of(each, config, given) for each in error.errors())
         raise click.ClickException("\n       ".join(lines)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, OSError) as error:
         raise click.ClickException(f"{config}: {error}") from None
     for variable in unknown_variables(os.environ):
         hint = _hint(variable.upper().removeprefix(PREFIX).lower(), as_variable=True)

@@ -1,6 +1,7 @@
 """Dependencies of routes: the backend, the limits, names from the path, the consumer."""
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ from headgate.engine.errors import NotSupported, Unavailable
 if TYPE_CHECKING:
     from headgate.app.tracing.tracing import Tracing  # its packages are in an extra
 
+log = logging.getLogger("headgate")
+
 _RECONNECT_MS = 1000
 _METRICS_WITHIN_S = 5.0
 _CONNECTIONS, _SOCKETS = "connections", "sockets"  # what is shared of them is how many there are
@@ -46,7 +49,10 @@ class DrainSignal(asyncio.Event):
         """Set it, and call the listeners."""
         super().set()
         for listener in list(self.listeners):
-            listener()
+            try:
+                listener()
+            except Exception:  # the others, and the engine, end all the same
+                log.exception("connection not asked to end")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from headgate.app.http.operation import path_of
+from headgate.app.runtime.periodic import is_shortage
 from headgate.app.transport.request_ids import request_id_of
 from headgate.app.wire.problems import (
     Code,
@@ -26,12 +27,17 @@ from headgate.app.wire.problems import (
     problem_of,
     validation_problem,
 )
-from headgate.engine.errors import StreamError
+from headgate.engine.errors import StreamError, Unavailable
 
 log = logging.getLogger("headgate")
 
 Handlers = dict[Any, Callable[..., Any]]
 """What an app has installed: by the kind of an error, or by a status."""
+
+_SHORT = (
+    "the system gives the gateway no thread, descriptor or memory now; a request that changes "
+    "something may have been carried out"
+)
 
 _CODE_OF_STATUS: dict[int, Code] = {
     400: "malformed",
@@ -90,6 +96,9 @@ async def _nobody_there(request: Request, error: Exception) -> Response:
 
 
 async def _fail(request: Request, error: Exception) -> Response:
+    if is_shortage(error):
+        log.warning("request refused", extra={"reason": str(error) or type(error).__name__})
+        return await _refuse(request, Unavailable(_SHORT))
     incident = uuid.uuid4().hex
     path = path_of(request.scope)
     facts = {"incident": incident, "path": path, "request_id": request_id_of(request.scope)}

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from headgate.app.backends.port import Backend
 from headgate.app.measuring.sample import ObservedStreams
+from headgate.app.runtime import periodic
 from headgate.engine.clock import Clock
 from headgate.engine.errors import StreamError
 from headgate.engine.requests.names import NameFilter
@@ -54,11 +55,14 @@ class Observer:
 
     async def run(self) -> None:
         """Measure until cancelled."""
-        while self._request.limit:
-            await self._is_wanted.wait()
-            with suppress(StreamError):  # the next time is not far
-                await self._observe()
-            await asyncio.sleep(self._every_s)
+        if self._request.limit:
+            await periodic.repeat("streams observed", self._observe_when_wanted)
+
+    async def _observe_when_wanted(self) -> None:
+        await self._is_wanted.wait()
+        with suppress(StreamError):  # the next time is not far
+            await self._observe()
+        await asyncio.sleep(self._every_s)
 
     async def _observe(self) -> None:
         observation = await self._backend.perform(self._request)

@@ -16,6 +16,7 @@ from headgate.app.measuring import series
 from headgate.app.measuring.history import History, Step
 from headgate.app.measuring.sample import NOTHING, ObservedStreams, Sample, SampleGrowth
 from headgate.app.measuring.series import Values
+from headgate.app.runtime import periodic
 from headgate.app.runtime.turns import Turn
 from headgate.engine.clock import Clock
 from headgate.engine.replies import ObservedGroup, ObservedStream
@@ -95,9 +96,11 @@ class Recorder:
 
     async def run(self) -> None:
         """Record until cancelled, a little behind the beginning of each second."""
-        while True:
-            await asyncio.sleep(1 + _BEHIND_S - self._clock.wall_ms() % 1000 / 1000)
-            await self.record()
+        await periodic.repeat("history recorded", self._record_next)
+
+    async def _record_next(self) -> None:
+        await asyncio.sleep(1 + _BEHIND_S - self._clock.wall_ms() % 1000 / 1000)
+        await self.record()
 
     async def record(self) -> None:
         """Record what is now."""

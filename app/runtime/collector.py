@@ -24,19 +24,17 @@ import asyncio
 import ctypes
 import gc
 import logging
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
+
+from headgate.app.runtime import machine, periodic
 
 log = logging.getLogger("headgate")
 
 _LOOK_S = 0.2
-
-_STATM = Path("/proc/self/statm")
 
 GROWTH_SHARE = 0.25
 GROWTH_BYTES_MIN = 32 * 2**20
@@ -155,24 +153,27 @@ async def keep_low(streams_bytes: Callable[[], int]) -> None:
         return
     libc.mallinfo2.restype = _Allocation
     look = partial(_look, libc.mallinfo2, streams_bytes)
-    keeper = Keeper(await asyncio.to_thread(look))
-    while True:
-        await asyncio.sleep(_LOOK_S)
+    keeper: Keeper | None = None
+
+    async def keep_lower() -> None:
+        nonlocal keeper
         usage = await asyncio.to_thread(look)
-        if keeper.must_look_at_all(usage):
+        if keeper is None:
+            keeper = Keeper(usage)
+        elif keeper.must_look_at_all(usage):
             gc.unfreeze()
             _collect("all looked at for garbage")
         elif keeper.must_collect(usage):
             _collect("garbage collected")
         if keeper.must_give_back(usage):
             await asyncio.to_thread(libc.malloc_trim, 0)
+        await asyncio.sleep(_LOOK_S)
+
+    await periodic.repeat("memory given back", keep_lower)
 
 
 def _look(mallinfo: Callable[[], _Allocation], streams_bytes: Callable[[], int]) -> MemoryUse:
-    resident_pages = int(_STATM.read_text().split()[1])
-    return MemoryUse(
-        resident_pages * os.sysconf("SC_PAGESIZE"), mallinfo().fordblks, streams_bytes()
-    )
+    return MemoryUse(machine.resident_bytes(), mallinfo().fordblks, streams_bytes())
 
 
 async def keep_few_new() -> None:
@@ -181,13 +182,17 @@ async def keep_few_new() -> None:
     Where Python has done so itself in the meantime, there is nothing to do.
     """
     collections = _collection_count()
-    while True:
+
+    async def count() -> None:
+        nonlocal collections
         await asyncio.sleep(_COUNT_S)
         before, collections = collections, _collection_count()
         if collections == before and len(gc.get_objects(generation=0)) >= _NEW_MAX:
             _, looked_at_count, _ = gc.get_count()
             gc.collect(min(looked_at_count, 1))
             collections = _collection_count()
+
+    await periodic.repeat("new objects counted", count)
 
 
 def _collection_count() -> int:

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from headgate.app.runtime import machine
+from headgate.app.runtime.periodic import failure_families
 from headgate.engine.buckets import Buckets
 
 BUILD = "headgate_build_info"
@@ -56,3 +57,4 @@ def process_families() -> Iterator[Metric]:
     )
     build.add_metric(versions(), 1)
     yield build
+    yield from failure_families()

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
+from headgate.app.runtime import periodic
 from headgate.app.runtime.stack import Doing, doing
 
 log = logging.getLogger("headgate")
@@ -82,6 +83,8 @@ class LoopDelay:
         self._samples: deque[_Sample] = deque(maxlen=100)  # by the thread
         self._ended: deque[_Hold] = deque(maxlen=10_000)  # by the loop, for the thread
         self._is_over = threading.Event()
+        self._warned_at_s = -WARN_EVERY_S
+        self._warn_held_s = _STILL_HELD_S  # how long a hold lasts when it is warned of next
 
     def longest_s(self) -> float:
         """Return the longest delay of the last minute."""
@@ -97,12 +100,15 @@ class LoopDelay:
 
     async def run(self) -> None:
         """Measure until cancelled."""
+        await periodic.repeat("loop delay", self._measure)
+
+    async def _measure(self) -> None:
         loop = asyncio.get_running_loop()
         seen = threading.get_ident(), loop
         thread = threading.Thread(target=self._watch, args=seen, name="loop delay", daemon=True)
         self._is_over.clear()
-        self._begin(loop)
         thread.start()
+        self._begin(loop)
         gc.callbacks.append(self._note_collection)
         try:
             await loop.create_future()
@@ -110,14 +116,20 @@ class LoopDelay:
             self._timer.cancel()
             gc.callbacks.remove(self._note_collection)
             self._is_over.set()
-            await asyncio.to_thread(thread.join)  # it ends at once
+            with suppress(RuntimeError):  # there is no thread to wait in
+                await asyncio.to_thread(thread.join)  # it ends at once
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         self._beat_at_s, self._cpu_s, self._gc_s = time.perf_counter(), time.thread_time(), 0.0
         self._timer = loop.call_later(self._beat_s, self._beat, loop)
 
     def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
-        now_s = time.perf_counter()
+        try:
+            self._note_delay(time.perf_counter())
+        finally:
+            self._begin(loop)
+
+    def _note_delay(self, now_s: float) -> None:
         delay_s = max(now_s - self._beat_at_s - self._beat_s, 0.0)
         self._delays.observe(delay_s)
         self._note_longest(now_s, delay_s)
@@ -125,7 +137,6 @@ class LoopDelay:
         if delay_s >= self._warn_s:
             cpu_s = time.thread_time() - self._cpu_s
             self._ended.append(_Hold(self._beat_at_s, delay_s, cpu_s, self._gc_s))
-        self._begin(loop)
 
     def _note_longest(self, now_s: float, delay_s: float) -> None:
         while self._longest and self._longest[-1][1] <= delay_s:
@@ -144,26 +155,35 @@ class LoopDelay:
     # The thread.
 
     def _watch(self, thread_id: int, loop: asyncio.AbstractEventLoop) -> None:
-        warned_at_s, warn_held_s = -WARN_EVERY_S, _STILL_HELD_S
+        on_outcome = periodic.watch("loop watched")
         pause_s = self._beat_s + self._warn_s
         while not self._is_over.wait(pause_s):
-            beat_at_s, now_s = self._beat_at_s, time.perf_counter()
-            held_s = now_s - beat_at_s - self._beat_s
-            if held_s < self._warn_s:
-                pause_s, warn_held_s = self._warn_s - held_s, _STILL_HELD_S
-            else:
-                with suppress(Exception):  # the thread that it looks at goes on meanwhile
-                    self._samples.append(_Sample(beat_at_s, doing(thread_id, loop, self._command)))
-                # A long hold is looked at less often, and yet reported soon after its end.
-                pause_s = min(max(self._warn_s, held_s) / 4, WARN_EVERY_S)
-            if held_s >= warn_held_s:
-                self._warn(_Hold(beat_at_s, held_s, 0.0, 0.0), is_over=False)
-                warn_held_s *= 2
-            if self._ended and now_s - warned_at_s >= WARN_EVERY_S:
-                self._warn_of_ended()
-                warned_at_s = now_s
+            try:
+                pause_s = self._look(thread_id, loop)
+            except Exception as error:  # noqa: BLE001  nobody else watches
+                on_outcome(error)
+                pause_s = WARN_EVERY_S
         if self._ended:
             self._warn_of_ended()
+
+    def _look(self, thread_id: int, loop: asyncio.AbstractEventLoop) -> float:
+        """Look whether the loop is held, and warn; returns the seconds until the next look."""
+        beat_at_s, now_s = self._beat_at_s, time.perf_counter()
+        held_s = now_s - beat_at_s - self._beat_s
+        if held_s < self._warn_s:
+            pause_s, self._warn_held_s = self._warn_s - held_s, _STILL_HELD_S
+        else:
+            with suppress(Exception):  # the thread that it looks at goes on meanwhile
+                self._samples.append(_Sample(beat_at_s, doing(thread_id, loop, self._command)))
+            # A long hold is looked at less often, and yet reported soon after its end.
+            pause_s = min(max(self._warn_s, held_s) / 4, WARN_EVERY_S)
+        if held_s >= self._warn_held_s:
+            self._warn_held_s *= 2
+            self._warn(_Hold(beat_at_s, held_s, 0.0, 0.0), is_over=False)
+        if self._ended and now_s - self._warned_at_s >= WARN_EVERY_S:
+            self._warned_at_s = now_s
+            self._warn_of_ended()
+        return pause_s
 
     def _warn_of_ended(self) -> None:
         holds = [self._ended.popleft() for _ in range(len(self._ended))]

@@ -13,6 +13,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from headgate.app.runtime import periodic
+
 SHARE_INTERVAL_S: Final = 0.05
 """How often a process announces what it uses, if that has changed."""
 
@@ -95,12 +97,15 @@ class SharedCounts:
 
     async def run(self) -> None:
         """Announce the counts until cancelled."""
-        while True:
-            counts = self._counts()
-            if counts != self._announced:
-                self._announced = counts
-                await self._siblings.announce(self._topic, _encode(counts))
-            await asyncio.sleep(SHARE_INTERVAL_S)
+        await periodic.repeat(f"{self._topic} shared", self._share)
+
+    async def _share(self) -> None:
+        counts = self._counts()
+        if counts != self._announced:
+            self._announced = None  # until they are on their way
+            await self._siblings.announce(self._topic, _encode(counts))
+            self._announced = counts
+        await asyncio.sleep(SHARE_INTERVAL_S)
 
     def _take(self, sender: int, body: bytes) -> None:
         self._by_sibling[sender] = _decode(body)

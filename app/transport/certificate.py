@@ -13,12 +13,22 @@ from os import stat_result
 from pathlib import Path
 from typing import Never
 
+from headgate.app.runtime import periodic
+from headgate.app.runtime.small_file import read_small
+
 log = logging.getLogger("headgate")
 
 LOOK_EVERY_S = 1.0
 
-_CERTIFICATE = re.compile(r"-----BEGIN (TRUSTED )?CERTIFICATE-----")
-_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+PEM_BYTES_MAX = 2**20
+"""A chain of a hundred certificates takes a fifth of it."""
+
+_CERTIFICATE = re.compile(
+    rb"^-----BEGIN ((?:TRUSTED |X509 )?CERTIFICATE)-----[\sA-Za-z0-9+/=]+-----END \1-----",
+    re.MULTILINE,
+)
+_CERTIFICATE_BEGIN = re.compile(rb"^-----BEGIN (TRUSTED |X509 )?CERTIFICATE-----", re.MULTILINE)
+_KEY_BEGIN = re.compile(rb"^-----BEGIN [A-Z ]*PRIVATE KEY-----", re.MULTILINE)
 
 
 class UnusableCertificate(Exception):
@@ -39,28 +49,40 @@ class Certificate:
             UnusableCertificate: a file cannot be read, or they do not fit.
         """
         self._files = certificate_file, key_file
+        self._fault: str | None = None  # of what is in the files now
         self._seen = self._look_of_files()
         self.context = _context(*self._files)
 
     async def watch(self) -> Never:
         """Take a new pair whenever the files have changed."""
-        while True:
-            await asyncio.sleep(LOOK_EVERY_S)
-            await asyncio.to_thread(self.look)
+        await periodic.repeat("certificate", self._look_later)
+
+    async def _look_later(self) -> None:
+        await asyncio.sleep(LOOK_EVERY_S)
+        await asyncio.to_thread(self.look)
 
     def look(self) -> None:
-        """Take a new pair if the files have changed; one that cannot be used is logged once."""
+        """Take a new pair if the files have changed.
+
+        One that cannot be used is logged once, and tried again with each look: it may have been a
+        descriptor that was missing.
+        """
         seen = self._look_of_files()
         if seen == self._seen:
+            self._fault = None
             return
-        self._seen = seen
         try:
             self.context = _context(*self._files)
-        except UnusableCertificate as error:
-            facts = {"reason": str(error)}
-            log.error("new certificate not used, the last one stays", extra=facts)  # noqa: TRY400
-        else:
-            log.info("new certificate used", extra={"file": str(self._files[0])})
+        except Exception as error:  # noqa: BLE001  whatever it is, the last one is good
+            self._warn(str(error) or type(error).__name__)
+            return
+        self._seen, self._fault = seen, None
+        log.info("new certificate used", extra={"file": str(self._files[0])})
+
+    def _warn(self, fault: str) -> None:
+        if fault != self._fault:
+            self._fault = fault
+            log.error("new certificate not used, the last one stays", extra={"reason": fault})
 
     def _look_of_files(self) -> list[tuple[int, ...] | None]:
         """Return what changes when a file, or the link to it, is replaced."""
@@ -82,12 +104,17 @@ def _context(certificate_file: Path, key_file: Path) -> ssl.SSLContext:
     Raises:
         UnusableCertificate: naming the file and the fault.
     """
-    chain = _text_of(certificate_file, _CERTIFICATE, "certificate")
-    _text_of(key_file, _KEY, "private key")
+    chain = _pem_of(certificate_file, _CERTIFICATE_BEGIN, "certificate")
+    _pem_of(key_file, _KEY_BEGIN, "private key")
+    # Around the certificates stands what people like, in any encoding.
+    blocks = [match.group().decode("ascii") for match in _CERTIFICATE.finditer(chain)]
     try:  # by itself, because the fault of a pair does not say in which file it is
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=chain)
-    except ssl.SSLError:
-        raise UnusableCertificate(f"{certificate_file}: the certificate is damaged") from None
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata="\n".join(blocks))
+        is_whole = len(blocks) == len(_CERTIFICATE_BEGIN.findall(chain))
+    except (ssl.SSLError, ValueError):
+        is_whole = False
+    if not is_whole:
+        raise UnusableCertificate(f"{certificate_file}: the certificate is damaged")
 
     def refuse() -> str:
         raise UnusableCertificate(
@@ -112,11 +139,13 @@ def _context(certificate_file: Path, key_file: Path) -> ssl.SSLContext:
     return context
 
 
-def _text_of(file: Path, begin: re.Pattern[str], what: str) -> str:
+def _pem_of(file: Path, begin: re.Pattern[bytes], what: str) -> bytes:
     try:
-        text = file.read_text("latin-1")
+        data = read_small(file, PEM_BYTES_MAX)
     except OSError as error:
         raise UnusableCertificate(f"{file}: {error.strerror}") from None
-    if begin.search(text) is None:
+    if begin.search(data) is None:
         raise UnusableCertificate(f"{file}: there is no {what} in it; it should be PEM text")
-    return text
+    if b"\0" in data:  # OpenSSL reads no further
+        raise UnusableCertificate(f"{file}: there are zero bytes in it; it should be PEM text")
+    return data

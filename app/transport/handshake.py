@@ -86,12 +86,19 @@ class Handshake(asyncio.Protocol):
         transport goes, and its socket gets another one.
         """
         self._connections.add(self)
-        if self._sockets.has_room(self._sockets.count()):
-            connected = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
-            self._task = self._loop.create_task(self._complete(connected))
-            self._tasks.add(self._task)
-            self._task.add_done_callback(self._tasks.discard)
-        transport.abort()
+        try:
+            if self._sockets.has_room(self._sockets.count()):
+                self._begin(transport.get_extra_info("socket").fileno())
+        except OSError as error:  # there may be no descriptor for it
+            log.debug("no TLS handshake", extra={"reason": str(error)})
+        finally:
+            transport.abort()
+
+    def _begin(self, descriptor: int) -> None:
+        connected = socket.socket(fileno=os.dup(descriptor))
+        self._task = self._loop.create_task(self._complete(connected))
+        self._tasks.add(self._task)
+        self._task.add_done_callback(self._tasks.discard)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End, unless the socket goes on."""

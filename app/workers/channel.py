@@ -64,11 +64,18 @@ class Channel(asyncio.Protocol):
                     break
                 frame = decode(bytes(received[begin + LENGTH.size : end]))
                 begin = end
-                self._take(frame)
+                self._handle(frame)
         except msgspec.MsgspecError as error:
             log.critical("bad frame on the control channel", extra={"reason": str(error)})
             self.close()
         del received[:begin]
+
+    def _handle(self, frame: Frame) -> None:
+        """Take a frame. Where that fails, the channel stays: with it the process would end."""
+        try:
+            self._take(frame)
+        except Exception:
+            log.exception("frame of the control channel not handled")
 
     def connection_lost(self, error: Exception | None) -> None:
         """Note that the other end is closed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -17,6 +18,8 @@ from headgate.app.workers.frames import (
     Frame,
     Question,
 )
+
+log = logging.getLogger("headgate")
 
 WITHIN_S_MAX: Final = 30.0
 """No question waits longer for its answers."""
@@ -105,16 +108,21 @@ class Hub:
 
     async def _answer(self, sender: int, question: Question) -> None:
         within_s = min(question.within_s, WITHIN_S_MAX)
-        own_answer = self._topics.get(question.topic)
-        if own_answer is not None:
-            bodies = [await own_answer(question.body, within_s)]
-        else:
-            others = {number: each for number, each in self._workers.items() if number != sender}
-            answers = await self._ask(others, question.topic, question.body, within_s)
-            bodies = list(answers.values())
+        bodies: list[bytes] = []  # whoever asks gets an answer in any case
+        try:
+            bodies = await self._bodies_for(sender, question, within_s)
+        except Exception:
+            log.exception("question not answered", extra={"topic": question.topic})
         channel = self._workers.get(sender)
         if channel is not None:
             channel.send(AnswersFrame(question.number, bodies))
+
+    async def _bodies_for(self, sender: int, question: Question, within_s: float) -> list[bytes]:
+        own_answer = self._topics.get(question.topic)
+        if own_answer is not None:
+            return [await own_answer(question.body, within_s)]
+        others = {number: each for number, each in self._workers.items() if number != sender}
+        return list((await self._ask(others, question.topic, question.body, within_s)).values())
 
     async def _ask(
         self, members: dict[int, Channel], topic: str, body: bytes, within_s: float

@@ -11,7 +11,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from headgate.app.workers.child import Child, StartFailed
+from headgate.app.runtime.periodic import is_shortage
+from headgate.app.workers.child import Child
 
 log = logging.getLogger("headgate")
 
@@ -97,7 +98,7 @@ class Slot:
             before = self.child
             try:
                 self.child = await self._start()
-            except (StartFailed, OSError) as error:
+            except Exception as error:  # noqa: BLE001  for want of a thread, for instance
                 log.error("reload given up, processes go on", extra={"reason": str(error)})  # noqa: TRY400
                 return False
             self._filled.set()
@@ -125,9 +126,10 @@ class Slot:
                 await asyncio.sleep(min(_PAUSE_S_MIN * 2**pauses, _PAUSE_S_MAX))
             try:
                 await self.fill()
-            except (StartFailed, OSError) as error:
+            except Exception as error:  # noqa: BLE001  for want of a thread, for instance
                 failures += 1
                 log.error("process does not start", extra={"reason": str(error)})  # noqa: TRY400
-                if failures >= STARTS_MAX and self._is_needed():
+                is_passing = is_shortage(error)
+                if failures >= STARTS_MAX and self._is_needed() and not is_passing:
                     raise RestartFailed(str(error)) from None
         self.restart_count += 1

@@ -35,6 +35,7 @@ from headgate.app.measuring.sample import SAMPLE, Sample, decode_sample, encode_
 from headgate.app.measuring.sampler import sample_of_process
 from headgate.app.measuring.shared import decode_question, encode_answer
 from headgate.app.runtime import metric_sums as sums
+from headgate.app.runtime import periodic
 from headgate.app.runtime.families import Collected, process_families, versions
 from headgate.app.runtime.terminal import Terminal
 from headgate.app.workers.child import Child, Role, StartFailed
@@ -177,7 +178,7 @@ class Supervisor:
                 tasks.create_task(self.engine.keep())
             for slot in self.workers:
                 tasks.create_task(slot.keep())
-            tasks.create_task(self._replace_when_asked())
+            tasks.create_task(periodic.repeat("reload", self._replace_when_asked))
             tasks.create_task(self._recorder.run())
 
     async def _start_engine(self) -> None:
@@ -185,15 +186,14 @@ class Supervisor:
         self._has_streams.set()
 
     async def _replace_when_asked(self) -> None:
-        while True:
-            await self._reload.wait()
-            self._reload.clear()
-            log.info("reload: workers are replaced one after the other")
-            for slot in self.workers:
-                if not await slot.replace():
-                    break
-            else:
-                log.info("reload is over")
+        await self._reload.wait()
+        self._reload.clear()
+        log.info("reload: workers are replaced one after the other")
+        for slot in self.workers:
+            if not await slot.replace():
+                break
+        else:
+            log.info("reload is over")
 
     async def _start(self, role: Role, name: str) -> Child:
         """Start a process, and return once it serves; raises as `Slot.fill`."""

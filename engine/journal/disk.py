@@ -215,7 +215,8 @@ class SystemDisk:
 
         A thread does not end with the task that waited for it.
         """
-        await asyncio.to_thread(self._threads.shutdown)
+        with suppress(RuntimeError):  # there is no thread to wait in: `close` waits
+            await asyncio.to_thread(self._threads.shutdown)
 
     def close(self) -> None:
         """Release the directory, after the threads have ended."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -40,6 +41,7 @@ from headgate.engine.journal.recovery import UNFINISHED, Torn, journal_name
 from headgate.engine.journal.room import DiskBounds, Shortage
 from headgate.engine.journal.storage import GoBack
 from headgate.engine.limits import BLOCK_BYTES_MAX, SEGMENT_BYTES_MAX, SERVED_AT_ONCE_MAX
+from headgate.engine.periodic import Watch, repeat, unwatched
 from headgate.engine.replies import JournalStatus
 
 SYNC_INTERVAL_S = 1.0
@@ -116,6 +118,7 @@ class Journal:
         bounds: DiskBounds = DiskBounds(),  # noqa: B008  a value
         chance: Random | None = None,
         on_event: OnEvent = lambda event, facts: None,  # noqa: ARG005
+        watch: Watch = unwatched,
     ) -> None:
         """Go on behind what was loaded.
 
@@ -130,6 +133,7 @@ class Journal:
             bounds: how much room there is.
             chance: where the salts of segments come from; the system's unless given.
             on_event: is called with what happens, for the log.
+            watch: returns what is told of the failures of periodic work.
         """
         self.position = self.durable_position = position
         self._disk = disk
@@ -139,6 +143,7 @@ class Journal:
         self._growth = growth
         self._bounds = bounds
         self._on_event = on_event
+        self._watch = watch
         self._synced = position  # nothing takes this away any more, whatever the policy
         self._records: list[bytes] = []  # appended and not yet written
         self._staged: list[bytes] = []  # parts of the record that comes next
@@ -288,7 +293,9 @@ class Journal:
                 async with asyncio.TaskGroup() as self._tasks:
                     others = [
                         self._tasks.create_task(self._keep_syncing()),
-                        self._tasks.create_task(self._keep_looking()),
+                        self._tasks.create_task(
+                            repeat(self._look_for_room, self._watch("room of the disk"))
+                        ),
                     ]
                     await self._keep_writing(go_back)
                     for task in [*others, self._rewriting]:
@@ -338,14 +345,16 @@ class Journal:
         began_s = _now_s()
         try:
             await self._replace_history()
-        except (OSError, Corrupt) as error:
-            with suppress(OSError):  # the room it took is needed
+        except Exception as error:  # noqa: BLE001  all that was there still is
+            with suppress(Exception):  # the room it took is needed
                 await self._disk.in_thread(lambda: recovery.remove_unfinished(self._disk))
-            self._rewrite_failure = str(error)
+            self._rewrite_failure = str(error) or type(error).__name__
             self._on_event("rewrite failed", {"reason": str(error)})
             pause_s = self._rewrite_pause_s
             self._rewrite_pause_s = min(2 * pause_s, REWRITE_PAUSE_S_MAX)
         else:
+            facts = {"size_bytes": self._size_bytes, "position": self._rewritten}
+            self._on_event("rewrite done", facts)
             self._base_bytes = self._size_bytes
             self._rewrite_pause_s = REWRITE_PAUSE_S_MIN
             pause_s = 0.0 if self._shortage is None else REWRITE_SHARE * (_now_s() - began_s)
@@ -377,7 +386,6 @@ class Journal:
         self._saved_count, self._saved_us = self._rotated_count, self._rotated_us
         self._rewrite_count += 1
         self._rewritten_s = _now_s()
-        self._on_event("rewrite done", {"size_bytes": self._size_bytes, "position": through})
 
     def _is_rewriting(self) -> bool:
         return self._rewriting is not None and not self._rewriting.done()
@@ -463,14 +471,11 @@ class Journal:
         """Write the waiting records as one block; without any, an empty one, to see if it works."""
         if self._sync_lasts_too_long():
             await self._sync_ended.wait()
-        records = self._take()
+        segment, records = self._segment, self._take()
         change_count = self._written_count if self._records else self.change_count
         last = self.durable_position + len(records)
-        payload = commands.join(records)
-        data = blocks.pack_block(self._header, self.durable_position + 1, self._synced, payload)
         # Of an empty block no position tells whether it is safe.
         is_forced = self._policy is FsyncPolicy.ALWAYS or not records
-        segment = self._segment
 
         def put() -> None:
             self._disk.append(segment, data)
@@ -478,6 +483,7 @@ class Journal:
                 self._sync_segment(segment)
 
         try:
+            data = self._block_of(records)
             await (self._force(put) if is_forced else self._disk.in_thread(put))
         except OSError:
             self._is_segment_torn = True
@@ -491,6 +497,13 @@ class Journal:
         if is_forced:
             self._synced = last
         self._settle(last)
+
+    def _block_of(self, records: Sequence[bytes]) -> bytes:
+        try:
+            payload = commands.join(records)
+            return blocks.pack_block(self._header, self.durable_position + 1, self._synced, payload)
+        except MemoryError:  # nothing is written yet, and there may be memory soon
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)) from None
 
     def _take(self) -> Sequence[bytes]:
         """Take the records of one block from those that wait: at least one."""
@@ -516,13 +529,17 @@ class Journal:
         Those who are woken may run on at once (`eager`).
         """
         waiting, woken_count = self._waiting, 0
-        while waiting and waiting[0][0] <= self.durable_position:
-            if woken_count == SERVED_AT_ONCE_MAX:
+        try:
+            while waiting and waiting[0][0] <= self.durable_position:
+                if woken_count == SERVED_AT_ONCE_MAX:
+                    break
+                waiting.popleft()[1].succeed(None)
+                woken_count += 1
+        finally:  # whoever fails keeps nobody else waiting
+            waiting = self._waiting
+            self._is_settling = bool(waiting) and waiting[0][0] <= self.durable_position
+            if self._is_settling:
                 asyncio.get_running_loop().call_soon(self._settle_in_turns)
-                return
-            waiting.popleft()[1].succeed(None)
-            woken_count += 1
-        self._is_settling = False
 
     async def _cut(self) -> None:
         """Undo a write that did not work."""
@@ -716,11 +733,10 @@ class Journal:
 
     # Room
 
-    async def _keep_looking(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_INTERVAL_S)
-            await self._look()
-            self._rewrite_if_worthwhile()
+    async def _look_for_room(self) -> None:
+        await asyncio.sleep(LOOK_INTERVAL_S)
+        await self._look()
+        self._rewrite_if_worthwhile()
 
     async def _look(self) -> None:
         """Look whether there is room."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -48,18 +49,27 @@ class Threads:
         """Call a function in a thread. It is called also if this is cancelled.
 
         Raises:
+            OSError: the system refuses the first thread.
             RuntimeError: `shutdown` was called.
         """
         if self._is_over:
             raise RuntimeError("the threads have ended")
         if not self._are_started:
-            for thread in self._threads:
-                if thread.ident is None:  # the system may have refused the second one
-                    thread.start()
-            self._are_started = True
+            self._start()
         done: Completion[T] = Completion()
         self._acts.put(_Act(act, done, asyncio.get_running_loop()))
         return await done
+
+    def _start(self) -> None:
+        """Start the threads that do not run yet. The first one can do all, if it has to."""
+        try:
+            for thread in self._threads:
+                if thread.ident is None:
+                    thread.start()
+            self._are_started = True
+        except RuntimeError as error:
+            if self._threads[0].ident is None:
+                raise OSError(errno.EAGAIN, str(error)) from None
 
     def shutdown(self) -> None:
         """Return when everything is done. No call may begin from here on."""

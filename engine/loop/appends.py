@@ -168,11 +168,13 @@ class Appends:
 
         Many turns may have waited for one sync.
         """
-        for _ in range(min(len(self._due), SERVED_AT_ONCE_MAX)):
-            gathered, failure = self._due.popleft()
-            gathered.answer(failure)
-        if self._due:
-            asyncio.get_running_loop().call_soon(self._answer_in_turns)
+        try:
+            for _ in range(min(len(self._due), SERVED_AT_ONCE_MAX)):
+                gathered, failure = self._due.popleft()
+                gathered.answer(failure)
+        finally:  # whoever fails at its answer keeps nobody else waiting
+            if self._due:
+                asyncio.get_running_loop().call_soon(self._answer_in_turns)
 
     # Long batches
 

@@ -24,12 +24,10 @@ class Disposal:
         self._left.append(pieces)
         self._has_some.set()
 
-    async def run(self) -> None:
-        """Free the pieces in the queue, until cancelled."""
-        while True:
-            await self._has_some.wait()
+    async def free_next(self) -> None:
+        """Free the next pieces, once there are any. Where that fails, the rest goes at once."""
+        if not self._left:
             self._has_some.clear()
-            while self._left:
-                for _ in self._left[0]:
-                    await asyncio.sleep(0)  # let other requests run
-                self._left.popleft()
+            await self._has_some.wait()
+        for _ in self._left.popleft():
+            await asyncio.sleep(0)  # let other requests run

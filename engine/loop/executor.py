@@ -167,8 +167,16 @@ class Executor:
             yield
         finally:
             if self._broken is None:
-                self.storage.append_staged()
+                self._append_staged()
             self.waiters.serve()
+
+    def _append_staged(self) -> None:
+        """Record what was staged, and applied already."""
+        try:
+            self.storage.append_staged()
+        except BaseException as error:
+            self._break(error)
+            raise
 
     def stage(self, step: Step[U]) -> U | StreamError:
         """Carry out a step of one record; return its reply, or the error with which it failed.

@@ -20,10 +20,14 @@ from typing import Any
 from headgate.engine.decisions import Decision, keys, policies, streams, trims
 from headgate.engine.errors import GroupNotFound, StreamNotFound, Unavailable
 from headgate.engine.limits import HOUSEKEEPING_MS_MAX, HOUSEKEEPING_PIECES_MAX, TURN_MS_MAX
+from headgate.engine.periodic import Watch, repeat
 from headgate.engine.state.keyspace import Keyspace
 
 HOUSEKEEPING_INTERVAL_S = 1.0
 """Pause between two rounds of housekeeping, in seconds."""
+
+_FAILED_LATER_MS = 1_000
+"""When a stream is looked at again whose old entries could not be removed."""
 
 
 class Housekeeping:
@@ -34,6 +38,7 @@ class Housekeeping:
         keyspace: Callable[[], Keyspace],
         carry_out: Callable[[Decision[Any]], None],
         now_ms: Callable[[], int],
+        watch: Watch,
     ) -> None:
         """Get ready to run.
 
@@ -41,10 +46,12 @@ class Housekeeping:
             keyspace: returns the current state, without expired streams.
             carry_out: records and applies a decision.
             now_ms: returns unix time.
+            watch: returns what is told of the failures of some work.
         """
         self._keyspace = keyspace
         self._carry_out = carry_out
         self._now_ms = now_ms
+        self._watch = watch
         self._due: list[tuple[int, bytes]] = []  # a heap; `_due_ms` tells which items are valid
         self._due_ms: dict[bytes, int] = {}  # by stream
         self._clock_set_ms = 0  # `Keyspace.clock_set_ms` at the last planning
@@ -52,13 +59,15 @@ class Housekeeping:
     async def run(self) -> None:
         """Remove what is too old, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._repeat(self._keep_ages))
-            tasks.create_task(self._repeat(self._keep_policies))
+            tasks.create_task(self._repeat("housekeeping of ages", self._keep_ages))
+            tasks.create_task(self._repeat("housekeeping of policies", self._keep_policies))
 
-    async def _repeat(self, work: Callable[[_Pace], Coroutine[Any, Any, None]]) -> None:
-        while True:
+    async def _repeat(self, name: str, work: Callable[[_Pace], Coroutine[Any, Any, None]]) -> None:
+        async def do_round() -> None:
             await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
             await work(_Pace())
+
+        await repeat(do_round, self._watch(name))
 
     # By age
 
@@ -73,8 +82,9 @@ class Housekeeping:
         await self._plan_again(pace)
         keyspace = self._keyspace()
         while keyspace.unplanned:
-            name, _ = keyspace.unplanned.popitem()
+            name = next(reversed(keyspace.unplanned))
             self._plan(keyspace, name)
+            del keyspace.unplanned[name]
             await pace.go_on()
             keyspace = self._keyspace()
         while self._due and self._due[0][0] <= self._now_ms():
@@ -87,6 +97,10 @@ class Housekeeping:
             except Unavailable:  # the storage refuses changes now
                 heappush(self._due, (due_ms, name))
                 return
+            except Exception:  # the others come first when this is tried again
+                self._due_ms[name] = later_ms = self._now_ms() + _FAILED_LATER_MS
+                heappush(self._due, (later_ms, name))
+                raise
             del self._due_ms[name]
             # What could not be removed now is tried again later.
             self._plan(self._keyspace(), name, not_before_ms=self._now_ms() + 1)
@@ -127,14 +141,19 @@ class Housekeeping:
     # By policy
 
     async def _keep_policies(self, pace: _Pace) -> None:
-        after = b""
+        after, failure = b"", None
         while True:
             name = next(self._keyspace().governed.irange(after, inclusive=(not after, True)), None)
             if name is None:
-                return
-            with suppress(GroupNotFound, StreamNotFound, Unavailable):
-                await self._keep_groups(name, pace)
+                break
+            try:
+                with suppress(GroupNotFound, StreamNotFound, Unavailable):
+                    await self._keep_groups(name, pace)
+            except Exception as error:  # noqa: BLE001  raised below: the others are not to wait
+                failure = error
             after = name
+        if failure is not None:
+            raise failure
 
     async def _keep_groups(self, stream: bytes, pace: _Pace) -> None:
         after = b""

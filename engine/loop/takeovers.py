@@ -6,8 +6,8 @@ A takeover is noted when its command is applied, and put into the feeds once it 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import NamedTuple
 
 from headgate.engine import commands as c
@@ -29,7 +29,7 @@ class Takeovers(Feeds):
     def __init__(self) -> None:
         """Start without feeds."""
         super().__init__()
-        self._noted: list[_Noted] = []  # applied, but perhaps not durable yet
+        self._noted: deque[_Noted] = deque()  # applied, but perhaps not durable yet
         self._has_noted = asyncio.Event()
 
     def note(self, keyspace: Keyspace, command: c.Command) -> None:
@@ -55,7 +55,7 @@ class Takeovers(Feeds):
         for consumer, was in lost.items():
             takeover = Takeover(was, command.consumer)
             feeds = self.of((*names, consumer))
-            self._noted += [_Noted(feed, takeover) for feed in feeds]
+            self._noted.extend(_Noted(feed, takeover) for feed in feeds)
         if self._noted:
             self._has_noted.set()
 
@@ -63,18 +63,23 @@ class Takeovers(Feeds):
         """Drop the takeovers that are noted, because the state they belong to was dropped."""
         self._noted.clear()
 
-    async def run(self, wait_durable: Callable[[], Awaitable[object]]) -> None:
-        """Put noted takeovers into their feeds once they are durable, until cancelled.
+    async def feed_next(self, wait_durable: Callable[[], Awaitable[object]]) -> None:
+        """Put the takeovers noted next into their feeds, once there are any and they are durable.
 
         Args:
             wait_durable: returns when everything that was applied is durable; raises `Unavailable`
                 if it is lost.
         """
-        while True:
-            await self._has_noted.wait()
-            self._has_noted.clear()
-            noted, self._noted = self._noted, []
-            with suppress(Unavailable):  # then the takeovers were dropped
-                await wait_durable()
-                for feed, takeover in noted:
-                    feed.put(takeover)
+        await self._has_noted.wait()
+        noted, self._noted = self._noted, deque()
+        try:
+            await wait_durable()
+            while noted:
+                feed, takeover = noted.popleft()
+                feed.put(takeover)
+        except Unavailable:
+            noted.clear()  # the takeovers were dropped
+        finally:
+            self._noted.extendleft(reversed(noted))
+            if not self._noted:
+                self._has_noted.clear()

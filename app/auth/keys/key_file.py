@@ -4,7 +4,6 @@ The file is `{"version": 1, "keys": [...]}`. We write each key on a line of its 
 difference of two versions can be read. A file made by hand may have any layout.
 """
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from headgate.app.auth.faults import CredentialFault
 from headgate.app.auth.keys.json_places import JsonFault, outline_of
 from headgate.app.auth.keys.key import ApiKey
 from headgate.app.auth.private_file import lock_of, write_private
+from headgate.app.runtime.small_file import read_small
 
 VERSION = 1
 SIZE_BYTES_MAX = 16 * 2**20
@@ -79,26 +79,17 @@ def create_keys(path: Path, keys: Keys) -> bool:
 def _write(path: Path, keys: Keys) -> None:
     text = _text_with(keys)
     if len(text) > SIZE_BYTES_MAX:
-        raise KeyFileFault(f"{path}: the file would be larger than {_size()}")
+        raise KeyFileFault(f"{path}: the file would be larger than {SIZE_BYTES_MAX} bytes")
     write_private(path, text)
 
 
 def _text_of(path: Path) -> str:
-    # Without waiting: a pipe of this name would hold the start for ever.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        data = file.read(SIZE_BYTES_MAX + 1)
-    if len(data) > SIZE_BYTES_MAX:
-        raise JsonFault(f"the file is larger than {_size()}", data.count(b"\n") + 1)
+    data = read_small(path, SIZE_BYTES_MAX)
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise JsonFault("the text is not UTF-8", line) from None
-
-
-def _size() -> str:
-    return f"{SIZE_BYTES_MAX // 2**20} MiB"
 
 
 def _keys_of(text: str) -> Keys:

@@ -10,6 +10,7 @@ from headgate.app.auth.keys.key_file import Keys, read_keys
 from headgate.app.auth.keys.ring import KeyRing
 from headgate.app.auth.keys.use import read_use, write_use
 from headgate.app.auth.watched_file import LOOK_INTERVAL_S, WatchedFile
+from headgate.app.runtime import periodic
 
 log = logging.getLogger("headgate")
 
@@ -73,18 +74,25 @@ class KeyWatch:
     async def run(self) -> None:
         """Follow the file, end what has expired, and save times of use, until cancelled."""
         self._is_running = True
-        loop = asyncio.get_running_loop()
-        save_at_s = loop.time() + _SAVE_INTERVAL_S
-        while True:
-            await self._file.look()
-            self.ring.end_expired(self._now_ms())
-            if loop.time() >= save_at_s:
-                await self._save()
-                save_at_s = loop.time() + _SAVE_INTERVAL_S
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_INTERVAL_S):
-                    await self._look_now.wait()
-            self._look_now.clear()
+        async with asyncio.TaskGroup() as tasks:  # so that what has expired ends in any case
+            tasks.create_task(periodic.repeat("keys file", self._follow))
+            tasks.create_task(periodic.repeat("keys that expire", self._end_expired))
+            tasks.create_task(periodic.repeat("times of use of keys", self._save_later))
+
+    async def _follow(self) -> None:
+        await self._file.look()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_INTERVAL_S):
+                await self._look_now.wait()
+        self._look_now.clear()
+
+    async def _end_expired(self) -> None:
+        self.ring.end_expired(self._now_ms())
+        await asyncio.sleep(LOOK_INTERVAL_S)
+
+    async def _save_later(self) -> None:
+        await asyncio.sleep(_SAVE_INTERVAL_S)
+        await self._save()
 
     def look(self) -> None:
         """Look at the file at once, as another process has seen that it has changed."""

@@ -16,6 +16,7 @@ import msgspec
 
 from headgate.app.auth.grants import UsageLimits
 from headgate.app.auth.limits.usage import Amounts, Usages
+from headgate.app.runtime import periodic
 from headgate.app.runtime.siblings import SHARE_INTERVAL_S, Siblings
 
 TOPIC: Final = "usage"
@@ -51,11 +52,13 @@ class SharedUsage:
 
     async def run(self) -> None:
         """Announce what has changed, until cancelled."""
-        while True:
-            while self._changed:
-                await self._siblings.announce(TOPIC, self._reports())
-                await asyncio.sleep(0)  # there may be many more
-            await asyncio.sleep(SHARE_INTERVAL_S)
+        await periodic.repeat("usage shared", self._share)
+
+    async def _share(self) -> None:
+        while self._changed:
+            await self._siblings.announce(TOPIC, self._reports())
+            await asyncio.sleep(0)  # there may be many more
+        await asyncio.sleep(SHARE_INTERVAL_S)
 
     def _reports(self) -> bytes:
         reports: list[_Report] = []

@@ -12,6 +12,8 @@ from pathlib import Path
 from headgate.app.auth.tokens.algorithms import Algorithm
 from headgate.app.auth.tokens.key_set import SIZE_BYTES_MAX, KeySet, KeySetFault, parse_key_set
 from headgate.app.auth.watched_file import LOOK_INTERVAL_S, WatchedFile
+from headgate.app.runtime import periodic
+from headgate.app.runtime.small_file import read_small
 
 log = logging.getLogger("headgate")
 
@@ -41,6 +43,7 @@ class Jwks:
         self.keys = KeySet()
         self._pinned = frozenset(pinned)
         self._on_withdrawn = on_withdrawn
+        self._withdrawn: frozenset[str] = frozenset()  # and perhaps not all ended yet
 
     @property
     def is_empty(self) -> bool:
@@ -60,10 +63,11 @@ class Jwks:
         raise NotImplementedError
 
     def _take(self, keys: KeySet) -> None:
-        withdrawn = self.keys.withdrawn_in(keys)
+        self._withdrawn |= self.keys.withdrawn_in(keys)
         self.keys = keys
-        if withdrawn:
-            self._on_withdrawn(withdrawn)
+        if self._withdrawn:
+            self._on_withdrawn(self._withdrawn)
+            self._withdrawn = frozenset()
 
 
 class JwksFile(Jwks):
@@ -90,15 +94,15 @@ class JwksFile(Jwks):
 
     async def run(self) -> None:
         """Follow the file, until cancelled."""
-        while True:
-            await self._file.look()
-            await asyncio.sleep(LOOK_INTERVAL_S)
+        await periodic.repeat("JWKS file", self._follow)
+
+    async def _follow(self) -> None:
+        await self._file.look()
+        await asyncio.sleep(LOOK_INTERVAL_S)
 
     def _read(self, path: Path) -> KeySet:
         try:
-            with path.open("rb") as file:
-                data = file.read(SIZE_BYTES_MAX + 1)
-            return parse_key_set(data, self._pinned)
+            return parse_key_set(read_small(path, SIZE_BYTES_MAX), self._pinned)
         except OSError as error:
             raise KeySetFault(f"{path}: {error.strerror}") from None
         except KeySetFault as fault:
@@ -132,6 +136,7 @@ class JwksUrl(Jwks):
         self._jitter = jitter
         self._warning: str | None = f"{url}: the keys are not fetched yet"
         self._asked = asyncio.Event()
+        self._failures = 0  # since the last fetch that worked
 
     @property
     def warning(self) -> str | None:
@@ -144,19 +149,22 @@ class JwksUrl(Jwks):
 
     async def run(self) -> None:
         """Fetch now, every five minutes and when asked to; later and later while it fails."""
-        failures = 0
-        while True:
-            is_good = await self._refresh()
-            failures = 0 if is_good else failures + 1
-            await self._pause(self._interval_s(failures))
+        await periodic.repeat("JWKS URL", self._follow)
+
+    async def _follow(self) -> None:
+        self._failures += 1  # until it is known that this is none
+        if await self._refresh():
+            self._failures = 0
+        await self._pause(self._interval_s(self._failures))
 
     async def _refresh(self) -> bool:
         """Fetch the keys; tells whether that worked."""
         self._asked.clear()
         try:
             keys = parse_key_set(await self._fetch(), self._pinned)
-        except KeySetFault as fault:
-            warning = f"{self._url}: {fault}"
+            self._take(keys)
+        except Exception as fault:  # noqa: BLE001  for want of a thread, for instance
+            warning = f"{self._url}: {str(fault) or type(fault).__name__}"
             if warning != self._warning:
                 log.error(  # noqa: TRY400 the fault says all there is
                     "keys of the issuer not fetched", extra={"reason": warning}
@@ -166,7 +174,6 @@ class JwksUrl(Jwks):
         if self._warning is not None:
             log.info("keys of the issuer fetched", extra={"keys": len(keys)})
         self._warning = None
-        self._take(keys)
         return True
 
     def _interval_s(self, failures: int) -> float:

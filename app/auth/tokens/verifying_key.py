@@ -34,6 +34,7 @@ from headgate.app.auth.tokens.algorithms import (
     Algorithm,
 )
 from headgate.app.auth.tokens.compact import KID_CHARACTERS_MAX
+from headgate.app.runtime.small_file import read_small
 
 PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 
@@ -88,9 +89,7 @@ def key_of_file(path: Path, pinned: Collection[Algorithm] = ()) -> VerifyingKey:
         KeyFault: it cannot be read, or is no key for these algorithms.
     """
     try:
-        with path.open("rb") as file:
-            text = file.read(_PEM_BYTES_MAX)
-        return _key_of_pem(text, pinned)
+        return _key_of_pem(read_small(path, _PEM_BYTES_MAX), pinned)
     except OSError as error:
         raise KeyFault(f"{path}: {error.strerror}") from None
     except KeyFault as error:

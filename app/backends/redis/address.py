@@ -183,11 +183,15 @@ def _path(parts: SplitResult, arrangement: Arrangement) -> tuple[str, int]:
     return service, int(words[0]) if words else 0
 
 
+def _refuse_passphrase() -> str:
+    raise ValueError("the key for TLS is encrypted, and nobody is there to type its passphrase")
+
+
 def _context(tls: Tls) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=tls.ca_file)
         if tls.cert_file is not None:
-            context.load_cert_chain(tls.cert_file, tls.key_file)
+            context.load_cert_chain(tls.cert_file, tls.key_file, _refuse_passphrase)
     except OSError as error:
         files = ", ".join(str(file) for file in tls if file is not None)
         raise ValueError(f"cannot use {files} for TLS: {error}") from None

@@ -34,6 +34,7 @@ from headgate.app.backends.redis.keys import KeyNames, StreamKeys
 from headgate.app.backends.redis.library import Effect, Library
 from headgate.app.backends.redis.node import Node, Words
 from headgate.app.backends.redis.topology import Topology, discover
+from headgate.app.runtime import periodic
 from headgate.engine.errors import StreamsChanged
 from headgate.engine.limits import WAITERS_MAX
 from headgate.engine.requests.keyspace import IfUnchanged
@@ -109,6 +110,7 @@ class Client:
         self._is_known = asyncio.Event()  # where the servers are
         self._is_stale = asyncio.Event()  # the topology has to be discovered anew
         self._is_stale.set()
+        self._pause_s = _DISCOVERY_PAUSE_S_MIN  # before it is discovered again
         self._uses_scripts = False  # functions cannot be loaded
         self._loading: dict[Node, asyncio.Future[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -384,25 +386,26 @@ class Client:
         """Connect, and follow the servers wherever they go, until cancelled."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
-                await self._follow_topology()
+                await periodic.repeat("topology of the servers", self._follow_topology)
         finally:
             self._tasks = None
             self._primaries.clear()
 
     async def _follow_topology(self) -> None:
-        pause_s = _DISCOVERY_PAUSE_S_MIN
-        while True:
-            await self._is_stale.wait()
-            self._is_stale.clear()
-            try:
-                await self._discover()
-            except (NotSent, ResponseError) as error:
-                self._is_stale.set()
-                self._refuse(str(error))
-                pause_s = min(2 * pause_s, _DISCOVERY_PAUSE_S_MAX)
-            else:
-                pause_s = _DISCOVERY_PAUSE_S_MIN
-            await asyncio.sleep(pause_s)  # bounds how often the servers are asked
+        await self._is_stale.wait()
+        self._is_stale.clear()
+        try:
+            await self._discover()
+        except (NotSent, ResponseError) as error:
+            self._is_stale.set()
+            self._refuse(str(error))
+            self._pause_s = min(2 * self._pause_s, _DISCOVERY_PAUSE_S_MAX)
+        except BaseException:
+            self._is_stale.set()
+            raise
+        else:
+            self._pause_s = _DISCOVERY_PAUSE_S_MIN
+        await asyncio.sleep(self._pause_s)  # bounds how often the servers are asked
 
     async def _discover(self) -> None:
         options = self.options

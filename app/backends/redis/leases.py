@@ -16,7 +16,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from functools import partial
 from secrets import token_hex
 from typing import Any
 
@@ -34,6 +34,7 @@ from headgate.app.backends.releasing import (
     ignoring_what_is_gone,
     release_pending,
 )
+from headgate.app.runtime import periodic
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import MemoryFull, Unavailable
 
@@ -110,8 +111,8 @@ class GatewayLeases:
         """
         pause_s = self._lease_ms / 1000 / _RENEWALS
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_again(self._renew, pause_s))
-            tasks.create_task(_again(self._release_all, pause_s))
+            for name, work in (("lease", self._renew), ("leases of others", self._release_all)):
+                tasks.create_task(periodic.repeat(name, partial(_do_and_pause, work, pause_s)))
 
     async def close(self) -> None:
         """End the lease: the connections have ended, and hold nothing."""
@@ -242,11 +243,10 @@ class GatewayLeases:
             return replies
 
 
-async def _again(work: Callable[[], Awaitable[None]], pause_s: float) -> None:
-    """Work again and again, until cancelled."""
-    while True:
-        is_done = False
-        with suppress(Unavailable):  # nobody can read or release anything now
-            await work()
-            is_done = True
-        await asyncio.sleep(pause_s if is_done else min(pause_s, _RETRY_S))
+async def _do_and_pause(work: Callable[[], Awaitable[None]], pause_s: float) -> None:
+    """Do one round of work."""
+    try:
+        await work()
+    except Unavailable:  # nobody can read or release anything now
+        pause_s = min(pause_s, _RETRY_S)
+    await asyncio.sleep(pause_s)

@@ -18,6 +18,7 @@ from redis.exceptions import BusyLoadingError, RedisError, ResponseError
 
 from headgate.app.backends.redis.durability import Durability
 from headgate.app.backends.redis.faults import Lost, NotSent
+from headgate.app.runtime import periodic
 
 Words = Sequence[bytes | str | int]
 """A command."""
@@ -96,16 +97,22 @@ class Node:
     async def run(self) -> None:
         """Send what is asked, until cancelled."""
         try:
-            while True:
-                await self._queued.wait()
-                self._queued.clear()
-                while asked := self._take():
-                    await self._send(asked)
+            await periodic.repeat("commands to a server", self._send_queued)
         finally:
             self._is_closed = True
             _fail(self._queue, NotSent("the connection is closed"))
             self._queue.clear()
             await self._disconnect()
+
+    async def _send_queued(self) -> None:
+        await self._queued.wait()
+        while asked := self._take():
+            try:
+                await self._send(asked)
+            except BaseException:
+                _fail(asked, Lost("the connection is closed"))
+                raise
+        self._queued.clear()
 
     def _take(self) -> list[_Asked]:
         """Take what is sent together from the queue: one request at least, if any is there."""
@@ -133,9 +140,6 @@ class Node:
         except (NotSent, Lost) as error:
             _fail(asked, error)
             return
-        except BaseException:
-            _fail(asked, Lost("the connection is closed"))
-            raise
         failure = None if waits is None else self._durability.failure(replies.pop())
         at = 0
         for each in asked:
@@ -162,7 +166,7 @@ class Node:
                 failure = Lost
                 await connection.send_packed_command(packed, check_health=False)
                 return [await _reply(connection) for _ in range(count)]
-        except (OSError, RedisError, TimeoutError) as error:
+        except Exception as error:  # noqa: BLE001  for want of a thread or memory, too
             await self._disconnect()
             raise failure(str(error) or type(error).__name__) from None
         except BaseException:

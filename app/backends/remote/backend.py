@@ -114,6 +114,7 @@ class RemoteBackend:
             ReadGroup: self._group_reads.read,
         }
         self._closed = asyncio.Event()
+        self._mismatch: str | None = None  # why this engine is none for this worker
 
     def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
         """Carry out a request, and return its reply. See `Backend.perform`."""
@@ -194,6 +195,8 @@ class RemoteBackend:
                 tasks.create_task(self._leases.run()),
             ]
             await self._closed.wait()
+            if self._mismatch is not None:
+                raise RuntimeError(self._mismatch)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_END_S):
                     await self._group_reads.close()
@@ -213,7 +216,8 @@ class RemoteBackend:
             welcome.abilities != sorted(self.abilities) or welcome.durable != self.durable
         ):
             text = f"the engine is not as this worker is set: {welcome.durable=}"
-            raise RuntimeError(f"{text}, {welcome.abilities=}")
+            self._mismatch = f"{text}, {welcome.abilities=}"
+            self._closed.set()
         self._claims.follow_all(connection)
 
 

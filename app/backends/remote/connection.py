@@ -32,6 +32,7 @@ from headgate.app.backends.remote.messages import (
     Welcome,
     error_of,
 )
+from headgate.app.runtime import periodic
 from headgate.engine.eager import Completion
 from headgate.engine.errors import Disconnected, Draining, Invalid
 from headgate.engine.replies import Takeover
@@ -275,20 +276,26 @@ class Link:
 
     async def run(self) -> None:
         """Connect again and again, until cancelled."""
-        loop = asyncio.get_running_loop()
-        while True:
-            patience = loop.call_later(_PATIENCE_S, self._note_absent)
+        await periodic.repeat("connection to the engine", self._stay_connected)
+
+    async def _stay_connected(self) -> None:
+        """Connect, and return when the connection has ended."""
+        patience = asyncio.get_running_loop().call_later(_PATIENCE_S, self._note_absent)
+        try:
             connection = await self._connect()
             patience.cancel()
+        except asyncio.CancelledError:  # after another error it goes on: calls are not to wait
+            patience.cancel()
+            raise
+        try:
             self.current, self._is_absent, self.obstacle = connection, False, None
             self._on_connected(connection)
             self._changed.set()
-            try:
-                await connection.ended
-            finally:
-                self.forget(connection)
-                connection.close()
-            log.warning("the connection to the engine has ended")
+            await connection.ended
+        finally:
+            self.forget(connection)
+            connection.close()
+        log.warning("the connection to the engine has ended")
 
     def forget(self, connection: EngineConnection) -> None:
         """Use a connection no more: it has ended."""
@@ -335,5 +342,6 @@ class Link:
             await asyncio.sleep(pause_s)
 
     def _note_absent(self) -> None:
-        self._is_absent = True
-        self._changed.set()
+        if self.current is None:
+            self._is_absent = True
+            self._changed.set()

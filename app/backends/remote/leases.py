@@ -18,8 +18,9 @@ from headgate.app.backends.releasing import give_back
 from headgate.app.backends.remote.calls import Calls
 from headgate.app.backends.remote.connection import ConnectionLost, Link
 from headgate.app.backends.remote.messages import Hold, Unhold
+from headgate.app.runtime import periodic
 from headgate.engine.entry import EntryId
-from headgate.engine.errors import Draining, Unavailable
+from headgate.engine.errors import Draining
 
 _decode = msgspec.msgpack.Decoder(None).decode
 
@@ -89,17 +90,22 @@ class WorkerLeases:
 
     async def run(self) -> None:
         """Release what could not be released at the end of its connection, until cancelled."""
-        while True:
-            await self._has_unreleased.wait()
-            while self._unreleased:
-                try:
-                    await self._link.connection(is_patient=True)
-                except Draining:
-                    return  # the engine releases what this worker holds when the worker has ended
-                with suppress(Unavailable):
-                    await self._release(*self._unreleased[0])
-                    self._unreleased.popleft()
+        await periodic.repeat("holdings released", self._release_next)
+
+    async def _release_next(self) -> None:
+        if not self._unreleased:
             self._has_unreleased.clear()
+            await self._has_unreleased.wait()
+        try:
+            await self._link.connection(is_patient=True)
+        except Draining:  # the engine releases what this worker holds when it has ended
+            await asyncio.Event().wait()
+        try:
+            await self._release(*self._unreleased[0])
+        except BaseException:  # the others are not to wait for it
+            self._unreleased.rotate(-1)
+            raise
+        self._unreleased.popleft()
 
     async def _release(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
         await give_back(self._calls.perform, holding, counts)

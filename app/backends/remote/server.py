@@ -49,6 +49,7 @@ from headgate.app.backends.remote.messages import (
 )
 from headgate.app.backends.remote.portions import put_together
 from headgate.app.live.subscriber import remove_stranded
+from headgate.app.runtime import periodic
 from headgate.engine.eager import EagerCall
 from headgate.engine.errors import Invalid, NotSupported, StreamError, Unavailable
 from headgate.engine.journal.journal import Journal
@@ -109,19 +110,27 @@ class EngineServer:
         Args:
             listening: a Unix socket that listens. It stays open, for whoever serves it next.
         """
-        loop = asyncio.get_running_loop()
         listening.setblocking(False)
         try:
             async with asyncio.TaskGroup() as self.tasks:
-                self.tasks.create_task(self._keep_telling())
-                self.tasks.create_task(self._remove_stranded())
-                while True:
-                    client, _ = await loop.sock_accept(listening)
-                    await loop.connect_accepted_socket(partial(WorkerSession, self), client)
+                self.tasks.create_task(periodic.repeat("state of the engine", self._tell_and_wait))
+                self.tasks.create_task(
+                    periodic.complete("stranded consumers", self._remove_stranded)
+                )
+                await periodic.repeat("workers accepted", partial(self._accept, listening))
         finally:
             self.tasks = None
             for session in list(self.sessions):
                 session.close()
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        client, _ = await loop.sock_accept(listening)
+        try:
+            await loop.connect_accepted_socket(partial(WorkerSession, self), client)
+        except BaseException:
+            client.close()
+            raise
 
     def state(self) -> EngineState:
         """Return what the engine says of itself."""
@@ -140,14 +149,13 @@ class EngineServer:
         """Tell all workers how the engine is, if that has changed."""
         state = self.state()
         if state != self._state:
-            self._state = state
             for session in self.sessions:
                 session.send(Changed(state))
+            self._state = state
 
-    async def _keep_telling(self) -> None:
-        while True:
-            self.tell_state()
-            await asyncio.sleep(_LOOK_S)
+    async def _tell_and_wait(self) -> None:
+        self.tell_state()
+        await asyncio.sleep(_LOOK_S)
 
     async def _remove_stranded(self) -> None:
         await asyncio.sleep(_STRANDED_S)
@@ -478,7 +486,8 @@ class WorkerSession(FrameProtocol):
         if server.tasks is not None and self._name:
             facts = {"worker": self._name, "consumers": len(holdings)}
             log.log(logging.WARNING if holdings else logging.INFO, "a worker has gone", extra=facts)
-            server.tasks.create_task(self._release(self._all_ended, holdings))
+            release = partial(self._release, self._all_ended, holdings)
+            server.tasks.create_task(periodic.complete("holdings of a worker", release))
 
     async def _release(self, all_ended: asyncio.Event, holdings: set[Holding]) -> None:
         await all_ended.wait()

@@ -22,6 +22,7 @@ from headgate.app.backends.redis.faults import Fault, Lost, NotSent
 from headgate.app.backends.redis.groups.dead_letters import relay
 from headgate.app.backends.redis.groups.governed import execute
 from headgate.app.backends.redis.library import Effect
+from headgate.app.runtime import periodic
 
 log = logging.getLogger("headgate")
 
@@ -68,12 +69,14 @@ class Housekeeper:
 
     async def run(self) -> None:
         """Do the work, a round in each interval, until cancelled."""
-        while True:
-            await asyncio.sleep(_INTERVAL_S)
-            try:
-                await self.round()
-            except _FAILURES as error:
-                self._note([f"{type(error).__name__}: {error}"])
+        await periodic.repeat("housekeeping at the servers", self._next_round)
+
+    async def _next_round(self) -> None:
+        await asyncio.sleep(_INTERVAL_S)
+        try:
+            await self.round()
+        except _FAILURES as error:
+            self._note([f"{type(error).__name__}: {error}"])
 
     async def round(self) -> bool:
         """Look once after all streams of the index, if this gateway has the lock.

@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors, read_id
+from headgate.app.runtime import periodic
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import Unavailable
 from headgate.engine.loop.takeover_feed import Feeds, TakeoverFeed
@@ -43,6 +44,7 @@ class Claims:
         self._records: dict[bytes, _Records] = {}  # by stream
         self._streams: dict[bytes, bytes] = {}  # by the key of the records
         self._tasks: asyncio.TaskGroup | None = None
+        self._on_outcome = periodic.watch("takeovers read")
 
     def claims(
         self, stream: bytes, group: bytes, consumer: bytes
@@ -121,6 +123,8 @@ class Claims:
                 records.has_new |= len(rows) == _AT_ONCE
         except Unavailable:
             pass  # all records are looked for again when the server is back
+        except Exception as error:  # noqa: BLE001  likewise when the next record comes
+            self._on_outcome(error)
         finally:
             records.reading = None
 

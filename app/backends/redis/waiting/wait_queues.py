@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 from headgate.app.backends.redis.faults import Lost, NotSent
 from headgate.app.backends.redis.keys import KeyNames
+from headgate.app.runtime import periodic
 from headgate.engine.errors import (
     AnswerLost,
     Draining,
@@ -179,6 +180,7 @@ class WaitQueues:
         self._interest: Counter[bytes] = Counter()  # reads that depend on such a key
         self._by_stream: dict[bytes, set[QueueKey]] = {}
         self._tasks: asyncio.TaskGroup | None = None
+        self._on_outcome = periodic.watch("blocked reads served")
         self.is_draining = False  # no read may block any more
 
     def __len__(self) -> int:
@@ -338,20 +340,19 @@ class WaitQueues:
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 self.signal_all()
-                loop = asyncio.get_running_loop()
-                next_look_s = loop.time() + _ALL_LOOK_S
-                while True:
-                    await asyncio.sleep(_FULL_LOOK_S)
-                    for key, queue in list(self._queues.items()):
-                        if queue.has_full_consumers:
-                            self.signal(key)
-                    if loop.time() >= next_look_s:
-                        next_look_s = loop.time() + _ALL_LOOK_S
-                        await self._look_at_all()
+                self._tasks.create_task(periodic.repeat("all blocked reads", self._look_at_all))
+                await periodic.repeat("blocked reads of full consumers", self._look_at_full)
         finally:
             self._tasks = None
 
+    async def _look_at_full(self) -> None:
+        await asyncio.sleep(_FULL_LOOK_S)
+        for key, queue in list(self._queues.items()):
+            if queue.has_full_consumers:
+                self.signal(key)
+
     async def _look_at_all(self) -> None:
+        await asyncio.sleep(_ALL_LOOK_S)
         for at, key in enumerate(list(self._queues)):
             self.signal(key)
             if at % _TOGETHER_MAX == 0:
@@ -368,6 +369,8 @@ class WaitQueues:
                 else:
                     await self._serve_in_order(queue)
                     await self._serve_in_order(queue, full=True)
+        except Exception as error:  # noqa: BLE001  all are looked at again in a while
+            self._on_outcome(error)
         finally:
             queue.serving = None
 

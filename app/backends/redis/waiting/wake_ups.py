@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from redis.asyncio import Connection
@@ -20,6 +21,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from headgate.app.backends.redis.address import Address
 from headgate.app.backends.redis.client import ClientOptions
+from headgate.app.runtime import periodic
 
 log = logging.getLogger("headgate")
 
@@ -61,6 +63,7 @@ class WakeUps:
         self._tasks: asyncio.TaskGroup | None = None
         self._followed: dict[Address, asyncio.Task[None]] = {}
         self._live: set[Address] = set()
+        self._pauses_s: dict[Address, float] = {}  # before the next attempt
         self._primaries: Sequence[Address] = ()
         self.is_polling = False  # some server cannot tell what was changed
 
@@ -77,9 +80,11 @@ class WakeUps:
         for address in set(self._followed).difference(primaries):
             self._followed.pop(address).cancel()
             self._live.discard(address)
+            self._pauses_s.pop(address, None)
         for address in primaries:
             if address not in self._followed:
-                self._followed[address] = self._tasks.create_task(self._listen(address))
+                listening = periodic.repeat("wake-ups", partial(self._listen, address))
+                self._followed[address] = self._tasks.create_task(listening)
 
     async def run(self) -> None:
         """Listen, until cancelled."""
@@ -93,19 +98,19 @@ class WakeUps:
             self._live.clear()
 
     async def _listen(self, address: Address) -> None:
-        pause_s = _PAUSE_S_MIN
-        while True:
-            try:
-                await self._listen_once(address)
-            except ResponseError as error:
-                await self._poll(address, str(error))
-            except (OSError, RedisError, TimeoutError):
-                self._on_lost()
+        pause_s = self._pauses_s.get(address, _PAUSE_S_MIN)
+        try:
+            await self._listen_once(address)
+        except ResponseError as error:
+            await self._poll(address, str(error))
+        except (OSError, RedisError, TimeoutError):
+            self._on_lost()
+        finally:
             if address in self._live:
                 self._live.discard(address)
                 pause_s = _PAUSE_S_MIN
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+        self._pauses_s[address] = min(2 * pause_s, _PAUSE_S_MAX)
+        await asyncio.sleep(pause_s)
 
     async def _listen_once(self, address: Address) -> None:
         """Connect, and pass on what the server pushes, until the connection ends."""

@@ -1,7 +1,10 @@
 """A certificate is used as soon as its files are good, and says what is wrong with them."""
 
+import errno
 import logging
+import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -106,6 +109,143 @@ def test_a_new_pair_is_used_once_it_is_complete(
     certificate.look()
     assert certificate.context is not first
     assert [line.levelname for line in caplog.records] == ["ERROR", "INFO"]
+
+
+COMMENTS = {
+    "UTF-8": "Stadtwerke Köln — 東京\n".encode(),
+    "Latin-1": "Köln\n".encode("latin-1"),
+    "UTF-8 with a mark": b"\xef\xbb\xbf\n",
+    "of no text": bytes(range(1, 256)) + b"\n",
+    "about PEM": b"# it begins with -----BEGIN CERTIFICATE-----\n",
+}
+
+
+@pytest.mark.parametrize("comment", COMMENTS.values(), ids=COMMENTS)
+@pytest.mark.parametrize("number", [0, 1], ids=["certificate", "key"])
+def test_a_comment_may_be_in_any_encoding(
+    files: tuple[Path, Path],
+    comment: bytes,
+    number: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    file = files[number]
+    file.write_bytes(comment + file.read_bytes() + comment)
+    certificate = Certificate(*files)
+    before = certificate.context
+
+    write(*files)
+    file.write_bytes(comment + file.read_bytes() + comment)
+    certificate.look()
+
+    assert certificate.context is not before
+    assert [line.levelname for line in caplog.records if line.levelname == "ERROR"] == []
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def make_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def make_pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def make_loop(file: Path) -> None:
+    file.unlink()
+    file.symlink_to(file)
+
+
+def write_half(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: len(file.read_bytes()) // 2])
+
+
+def write_gigabyte(file: Path) -> None:
+    with file.open("r+b") as opened:
+        opened.truncate(2**30)
+
+
+def write_binary(file: Path) -> None:
+    file.write_bytes(bytes(range(256)) * 100)
+
+
+def write_nothing(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def write_half_of_a_chain(file: Path) -> None:
+    file.write_bytes(file.read_bytes() + file.read_bytes()[:-40])
+
+
+def write_another_kind(file: Path) -> None:
+    kind = ["-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"]
+    made = subprocess.run(["openssl", "genpkey", *kind], check=True, capture_output=True)
+    file.write_bytes(made.stdout)
+
+
+def write_zeros(file: Path) -> None:
+    file.write_bytes(b"\0" + file.read_bytes())
+
+
+FAULTS = [remove, make_folder, make_pipe, make_loop, write_half, write_gigabyte, write_binary]
+FAULTS += [write_nothing, write_zeros, write_another_kind]
+
+
+@pytest.mark.parametrize(
+    ("number", "spoil"),
+    [(0, write_half_of_a_chain), *((number, spoil) for number in (0, 1) for spoil in FAULTS)],
+)
+def test_whatever_is_wrong_with_a_new_file_the_last_pair_stays(
+    files: tuple[Path, Path],
+    spoil: Callable[[Path], None],
+    number: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    certificate, file = Certificate(*files), files[number]
+    before = certificate.context
+
+    spoil(file)
+    for _ in range(3):
+        certificate.look()
+    assert certificate.context is before
+    [line] = caplog.records
+    assert str(file) in line.reason  # type: ignore[attr-defined]
+
+    if file.is_dir() and not file.is_symlink():
+        file.rmdir()
+    else:
+        file.unlink(missing_ok=True)
+    write(*files)
+    certificate.look()
+    assert certificate.context is not before
+
+
+def test_a_pair_that_could_not_be_read_for_want_of_a_descriptor_is_read_later(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = Certificate(*files)
+    before = certificate.context
+    write(*files)
+
+    with monkeypatch.context() as without_descriptors:
+        failure = OSError(errno.EMFILE, "Too many open files")
+        without_descriptors.setattr(os, "open", raising(failure))
+        certificate.look()
+        assert certificate.context is before
+
+    certificate.look()
+    assert certificate.context is not before
+
+
+def raising(failure: Exception) -> Callable[..., int]:
+    def fail(*_: object, **__: object) -> int:
+        raise failure
+
+    return fail
 
 
 def test_files_that_are_gone_for_a_while_change_nothing(

@@ -122,3 +122,34 @@ async def test_a_member_is_asked_to_end_when_its_supervisor_has_ended() -> None:
     here.close()
     await until(lambda: stops == [False], WITHIN_S)
     assert await member.gather("who", b"", within_s=WITHIN_S) == []
+
+
+def fail_to_hear(sender: int, body: bytes) -> None:
+    raise MemoryError
+
+
+async def test_whoever_cannot_answer_stays_and_the_others_are_heard() -> None:
+    def fail(body: bytes) -> bytes:
+        raise OSError(24, "Too many open files")
+
+    async with hub_with(1, 2, 3) as (_, members):
+        members[1].on_question("sample", fail)
+        members[2].on_question("sample", partial(answer, 3))
+        members[1].on_announcement("news", fail_to_hear)
+        await members[0].announce("news", b"")
+
+        assert await members[0].gather("sample", b"", within_s=0.5) == [b"3"]
+
+        members[1].on_question("sample", partial(answer, 2))
+        answers = await members[0].gather("sample", b"", within_s=WITHIN_S)
+        assert sorted(answers) == [b"2", b"3"]
+
+
+async def test_a_question_that_the_hub_cannot_answer_is_over() -> None:
+    async def fail(body: bytes, within_s: float) -> bytes:
+        raise MemoryError
+
+    async with hub_with(1) as (hub, [member]):
+        hub.on_question("metrics", fail)
+        async with asyncio.timeout(WITHIN_S):
+            assert await member.gather("metrics", b"", within_s=WITHIN_S) == []

@@ -1,0 +1,30 @@
+"""Small file: reads a file that an operator names, or replaces, and that may be anything by now."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+
+def read_small(path: Path, size_bytes_max: int) -> bytes:
+    """Return what is in a file, without waiting and within a bound.
+
+    Args:
+        path: of a file, or of a link to it.
+        size_bytes_max: how large it may be.
+
+    Raises:
+        OSError: it cannot be read, is no file (a folder, a pipe, a device), or is too large.
+    """
+    # Without waiting: a pipe of this name would hold the thread for ever.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    with os.fdopen(descriptor, "rb") as file:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is no file with data, but a pipe or a device")
+        data = file.read(size_bytes_max + 1)
+    if len(data) > size_bytes_max:
+        raise OSError(errno.EFBIG, f"the file is larger than {size_bytes_max} bytes")
+    return data
