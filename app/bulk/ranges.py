@@ -95,6 +95,7 @@ class BulkRange:
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
+            del following  # what it raised knows this frame
 
     def _encoder(self, compression: Compression) -> Encoder:
         from headgate.app.bulk.encoder import Encoder  # noqa: PLC0415 - it needs pyarrow

@@ -45,6 +45,7 @@ async def while_present(
         read.cancel()
         gone.cancel()
         await asyncio.gather(read, gone, return_exceptions=True)
+        del read  # what it raised knows this frame
 
 
 async def _wait_gone(request: Request) -> None:

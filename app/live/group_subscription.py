@@ -269,4 +269,7 @@ async def _whole(work: Coroutine[Any, Any, None]) -> None:
             is_cancelled = True
     if is_cancelled:
         raise asyncio.CancelledError
-    await task
+    try:
+        task.result()
+    finally:
+        del task  # what it raised knows this frame

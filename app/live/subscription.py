@@ -123,7 +123,7 @@ class Subscription(ABC):
                 async for item in coming:
                     yield item
         except (StreamError, GatewayError) as error:
-            yield Ended(error)
+            yield Ended(error.with_traceback(None))  # or its frames lead back to who has it
         finally:
             await self._leave()
 

@@ -124,7 +124,7 @@ async def run_commands(
                 raise CommandError(_TOO_MUCH)
             reply: Reply | StreamError = await _run(request, _encoded(command))
         except StreamError as error:
-            reply = error
+            reply = error.with_traceback(None)  # or its frames lead back to it
         await answers.add(reply)
     return _json(answers.all())
 

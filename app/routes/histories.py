@@ -163,6 +163,7 @@ async def _samples(request: Request, access: Access) -> AsyncGenerator[bytes, No
             yield connection.last_event(error)
         finally:
             ended.cancel()
+            del ended  # what it raised knows this frame
 
 
 def _newest(rows: HistoryPart) -> GatewaySample:

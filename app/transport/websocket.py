@@ -65,7 +65,12 @@ class _Handshake(ServerProtocol):
         """Return the answer to a handshake, if nobody has anything against it."""
         chosen = request.headers.get_all(HEADER)
         self.request_id = sane_or_new(chosen[0].encode(errors="replace") if chosen else b"")
-        return super().accept(request)
+        response = super().accept(request)
+        error: BaseException | None = self.handshake_exc
+        while error is not None:  # its frames know the request, which knows the error
+            error.__traceback__ = None
+            error = error.__cause__ or error.__context__
+        return response
 
     def send_response(self, response: Response) -> None:
         """Answer a handshake."""

@@ -3,12 +3,14 @@
 The collector looks at new objects only, so a connection that was open for longer would stay.
 """
 
+import asyncio
 import gc
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import httpx
 import pytest
+from fastapi import Request
 
 from headgate.app.http.streaming import PatientResponse
 from headgate.app.live.connection import Connection
@@ -21,7 +23,15 @@ from tests.api.conftest import Live, running, until
 from tests.api.live.event_source import events_of
 from tests.api.live.frames import frames_of
 
-KINDS = BoundedHttp, BoundedWebSocket, Connection, PatientResponse, Subscription, Waiter
+KINDS = (
+    BoundedHttp,
+    BoundedWebSocket,
+    Connection,
+    PatientResponse,
+    Request,
+    Subscription,
+    Waiter,
+)
 STREAM = "/v1/streams/orders"
 GROUP = "/v1/streams/orders/groups/billing"
 
@@ -143,6 +153,36 @@ async def a_long_poll_that_is_left(live: Live, what: str) -> None:
             await live.http.get(f"{what}/entries?after=$&wait_ms=60000", timeout=0.2)
 
 
+async def a_long_poll_whose_stream_is_deleted(live: Live, what: str) -> None:
+    if what == GROUP:
+        poll = live.http.post(f"{what}/read?consumer=me", json={"wait_ms": 60_000})
+    else:
+        poll = live.http.get(f"{what}/entries?after=$&wait_ms=60000")
+    polling = asyncio.create_task(poll)
+    await live.until_waiting(1)
+    await _delete_stream(live)
+    assert (await polling).status_code == 404
+
+
+async def a_handshake_that_is_refused(live: Live, what: str) -> None:
+    key = {"Sec-WebSocket-Key": "none", "Sec-WebSocket-Version": "13"}
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", **key}
+    assert (await live.http.get(f"{what}/ws", headers=upgrade)).status_code == 400
+
+
+async def commands_that_fail(live: Live, what: str) -> None:
+    commands = [["NOPE"], ["XADD", "orders", "0-0", "a", "b"], ["XREAD", "STREAMS", what]]
+    for path in ("pipeline", "multi-exec"):
+        await live.http.post(f"/v1/commands/{path}", json=commands)
+
+
+async def samples_that_are_cut_off(live: Live, what: str) -> None:
+    async with events_of(live, "/v1/admin/history/events") as events:
+        await events.next("sample")
+        await _cut_off(live)
+        await events.next("problem")
+
+
 def _left() -> dict[int, object]:
     return {id(thing): thing for thing in gc.get_objects() if issubclass(type(thing), KINDS)}
 
@@ -180,6 +220,10 @@ async def _until_nothing_is_left(live: Live, conversation: Callable[[], Awaitabl
         events_that_are_cut_off,
         events_whose_stream_is_deleted,
         a_long_poll_that_is_left,
+        a_long_poll_whose_stream_is_deleted,
+        a_handshake_that_is_refused,
+        commands_that_fail,
+        samples_that_are_cut_off,
     ],
 )
 async def test_reference_counts_free_it(live: Live, conversation: Conversation, what: str) -> None:
