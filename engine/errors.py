@@ -14,6 +14,7 @@
     │   ├── IdempotencyMismatch
     │   ├── StreamsChanged
     │   ├── WrongType
+    │   │   └── WrongSideKey
     │   └── LimitReached
     ├── Invalid
     │   ├── InvalidId
@@ -277,6 +278,21 @@ class WrongType(Conflict):
     def __init__(self, stream: bytes) -> None:
         super().__init__(f"the server has something under {_quoted(stream)} that is no stream")
         self.stream = stream
+
+
+class WrongSideKey(WrongType):
+    """A server has something else under a key than what the gateway keeps there."""
+
+    def __init__(self, key: bytes, why: str) -> None:
+        """Describe what is wrong.
+
+        Args:
+            key: the key, which belongs to the gateway or to one of its streams.
+            why: what is there.
+        """
+        text = f"the server has something under the key {_quoted(key)} that is not the gateway's"
+        Conflict.__init__(self, f"{text}: {why}")
+        self.key = key
 
 
 class LimitReached(Conflict):
