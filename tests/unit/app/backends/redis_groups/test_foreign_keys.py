@@ -79,6 +79,8 @@ from headgate.engine.requests.streams import (
     DeleteStream,
     DescribeStream,
     DetailStream,
+    ListStreams,
+    Observe,
     UpdateStream,
 )
 from tests.contract.calls import ANA, BEN, G, S, entry_id, filled, ids, take
@@ -321,3 +323,12 @@ async def test_a_key_with_other_contents_is_named(
         keys.restore(good)
         keys.run(key, str(garbage[0]), *garbage[1:])
         await assert_refused_or_done(quiet, keys, key, request)
+
+
+async def test_other_streams_are_listed_and_observed(quiet: RedisBackend, keys: Keys) -> None:
+    await furnished(quiet)
+    await quiet.perform(Add(b"others", ENTRY))
+    keys.run(keys.side("meta"), "HSET", "epoch", "garbage")
+    assert [info.name for info in await quiet.perform(ListStreams())] == [b"others"]
+    observed = (await quiet.perform(Observe(10))).streams
+    assert [stream.name for stream in observed] == [b"others"]
