@@ -14,6 +14,7 @@
     │   ├── IdempotencyMismatch
     │   ├── StreamsChanged
     │   ├── WrongType
+    │   │   └── WrongSideKey
     │   ├── RangeClosed
     │   ├── OutOfReach
     │   └── LimitReached
@@ -294,6 +295,21 @@ class OutOfReach(Conflict):
     def __init__(self, stream: bytes) -> None:
         super().__init__(f"a policy of a group names {_quoted(stream)}, which is out of reach")
         self.stream = stream
+
+
+class WrongSideKey(WrongType):
+    """A server has something else under a key than what the gateway keeps there."""
+
+    def __init__(self, key: bytes, why: str) -> None:
+        """Describe what is wrong.
+
+        Args:
+            key: the key, which belongs to the gateway or to one of its streams.
+            why: what is there.
+        """
+        text = f"the server has something under the key {_quoted(key)} that is not the gateway's"
+        Conflict.__init__(self, f"{text}: {why}")
+        self.key = key
 
 
 class LimitReached(Conflict):

@@ -22,6 +22,7 @@ _EVERYWHERE = responses(
     "unauthenticated",
     "forbidden",
     "origin_refused",
+    "wrong_type",
     "too_large",
     "unsupported_media_type",
     "header_too_large",

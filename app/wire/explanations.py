@@ -116,6 +116,14 @@ EXPLANATIONS: dict[Code, Explanation] = {
         ("Two programs create the same stream with different settings.",),
         "Change the configuration with PATCH.",
     ),
+    "wrong_type": Explanation(
+        "The Redis server has something under a key that the gateway has not put there.",
+        (
+            "Another program uses the name of the stream for a string, a list or a set.",
+            "Another program has written to a key of the gateway (`hg:…`).",
+        ),
+        "Look at the key that `detail` names, and rename or delete it at the server.",
+    ),
     "id_not_greater": Explanation(
         "An entry has an id of its own that is not above the last one of the stream.",
         (

@@ -152,6 +152,12 @@ class StreamExists(Problem):
     code = "stream_exists"
 
 
+class WrongType(Problem):
+    """The Redis server has something under a key that the gateway has not put there."""
+
+    code = "wrong_type"
+
+
 class IdNotGreater(Problem):
     """The id is not greater than the last id of the stream."""
 

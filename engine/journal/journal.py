@@ -140,17 +140,14 @@ class Journal:
         self._policy = policy
         self._rewriter = rewriter
         self._torn = torn
-        self._growth = growth
-        self._bounds = bounds
-        self._on_event = on_event
-        self._watch = watch
+        self._growth, self._bounds = growth, bounds
+        self._on_event, self._watch = on_event, watch
         self._synced = position  # nothing takes this away any more, whatever the policy
         self._records: list[bytes] = []  # appended and not yet written
         self._staged: list[bytes] = []  # parts of the record that comes next
         self._waiting: deque[tuple[int, Completion[None]]] = deque()
         self._is_settling = False  # some of those who wait are woken in the next turn
-        self._wake = asyncio.Event()
-        self._closing = asyncio.Event()
+        self._wake, self._closing = asyncio.Event(), asyncio.Event()
         self._is_closed = asyncio.Event()
         # What went wrong: see above. `_refusal` is the first there is of the three.
         self._failure: str | None = None

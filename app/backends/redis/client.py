@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from copy import copy
-from typing import Any, NamedTuple, Self, TypeGuard
+from typing import Any, NamedTuple, Self, TypeGuard, cast
 
 from redis.asyncio import Connection
 from redis.exceptions import (
@@ -28,14 +28,14 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from headgate.app.backends.redis.address import Address, Arrangement, Servers
 from headgate.app.backends.redis.durability import Durability, DurabilityLevel, durability
-from headgate.app.backends.redis.faults import Lost, NotSent, fault_of
+from headgate.app.backends.redis.faults import Lost, NotSent, fault_of, is_wrong_type
 from headgate.app.backends.redis.features import Feature, facts_of, features_of, obstacle_of
 from headgate.app.backends.redis.keys import KeyNames, StreamKeys
 from headgate.app.backends.redis.library import Effect, Library
 from headgate.app.backends.redis.node import Node, Words
 from headgate.app.backends.redis.topology import Topology, discover
 from headgate.app.runtime import periodic
-from headgate.engine.errors import StreamsChanged
+from headgate.engine.errors import StreamsChanged, WrongSideKey, WrongType
 from headgate.engine.limits import WAITERS_MAX
 from headgate.engine.requests.keyspace import IfUnchanged
 from headgate.engine.state.bounds import KeyspaceBounds
@@ -133,6 +133,7 @@ class Client:
 
         Raises:
             Fault: the operation returned an error.
+            WrongType: another client has put something else under a key.
             ResponseError: the server refused it.
             NotSent: no server could carry it out. Nothing has happened.
             Lost: the reply is lost. The operation may have happened.
@@ -152,15 +153,28 @@ class Client:
             keys[0].slot, lambda: [self._calling(effect, words)], effect is not Effect.READ
         )
         if isinstance(reply[0], ResponseError):
-            raise fault_of(reply[0]) or reply[0]
+            raise self._error_of(reply[0])
         return reply[0]
 
     async def execute(self, stream: bytes, *words: bytes | str | int, changes: bool) -> Any:
         """Send a command to the server that has a stream, and return its reply. See `call`."""
-        [reply] = await self.execute_together(self.names.of(stream).slot, [words], changes=changes)
-        if isinstance(reply, Exception):
-            raise reply
+        [reply] = await self.execute_all(self.names.of(stream).slot, [words], changes=changes)
         return reply
+
+    async def execute_all(
+        self, slot: int, commands: Sequence[Words], *, changes: bool
+    ) -> Sequence[Any]:
+        """Send commands to the server of a slot, with nothing of this gateway in between.
+
+        The second word of each is its key. See `call` for what it raises: the first error.
+        """
+        replies = await self.execute_together(slot, commands, changes=changes)
+        for words, reply in zip(commands, replies, strict=True):
+            if isinstance(reply, ResponseError):
+                raise self._error_of(reply, cast(bytes, words[1]))
+            if isinstance(reply, Exception):
+                raise reply
+        return replies
 
     async def execute_together(
         self, slot: int, commands: Sequence[Words], *, changes: bool
@@ -259,6 +273,23 @@ class Client:
             for each, revision in zip(keys, condition.revisions, strict=True)
         ]
         return [(b"WATCH", *watched), *checks]
+
+    def _error_of(self, error: ResponseError, key: bytes = b"") -> Exception:
+        """Return the error of a command, and which key is not what the gateway keeps there.
+
+        Args:
+            error: the reply.
+            key: that the command is about; b"": the reply of a function names it.
+        """
+        fault = fault_of(error)
+        if fault is not None and fault.name == "WrongType":
+            key, why = fault.facts[0], fault.facts[1].decode(errors="replace")
+        elif key and is_wrong_type(error):
+            why = "it has another type"
+        else:
+            return fault or error
+        is_stream = self.names.is_stream(key)
+        return WrongType(self.names.name(key)) if is_stream else WrongSideKey(key, why)
 
     def _calling(self, effect: Effect, words: Sequence[bytes | str | int]) -> Words:
         if self._uses_scripts:

@@ -49,6 +49,12 @@ def fault_of(error: ResponseError) -> Fault | None:
     return Fault(name, [unquote_to_bytes(fact) for fact in facts])
 
 
+def is_wrong_type(error: ResponseError) -> bool:
+    """Tell whether a key has another type than the command is for."""
+    text = str(error)
+    return "WRONGTYPE" in text or "wrong kind of value" in text
+
+
 def as_stream_errors(stream: bytes, group: bytes = b"") -> AbstractContextManager[None]:
     """Raise the errors of the port for what goes wrong with a stream.
 
@@ -95,7 +101,7 @@ def _of_server(error: ResponseError, stream: bytes, group: bytes) -> StreamError
     text = str(error)
     if isinstance(error, OutOfMemoryError) or text.startswith("OOM"):
         return errors.MemoryFull()
-    if "WRONGTYPE" in text or "wrong kind of value" in text:
+    if is_wrong_type(error):
         return errors.WrongType(stream)
     if text.startswith("NOGROUP"):
         return errors.GroupNotFound(stream, group)

@@ -236,11 +236,7 @@ class GatewayLeases:
 
     async def _at(self, key: bytes, *commands: Words) -> Sequence[Any]:
         with as_stream_errors(b""):
-            replies = await self._client.execute_together(key_slot(key), commands, changes=True)
-            for reply in replies:
-                if isinstance(reply, Exception):
-                    raise reply
-            return replies
+            return await self._client.execute_all(key_slot(key), commands, changes=True)
 
 
 async def _do_and_pause(work: Callable[[], Awaitable[None]], pause_s: float) -> None:

@@ -46,8 +46,12 @@ do
   -- Acknowledge entries. Arguments: the group, the consumer (optional), ids.
   operations.ack = function(call)
     local group, consumer = call.args[1], optional(call.args[2])
-    return groups.missing(call, group)
-      or pending.acknowledge(call, group, consumer, ids_from(call, 3))
+    local missing = groups.missing(call, group)
+    if missing then
+      return missing
+    end
+    groups.check(call, group)
+    return pending.acknowledge(call, group, consumer, ids_from(call, 3))
   end
 
   -- Acknowledge what a consumer received up to an entry. Arguments: the group, the consumer, the id
@@ -60,6 +64,7 @@ do
     if missing then
       return missing
     end
+    groups.check(call, group)
     local last = pending.row(call, group, seen)
     if not last or last.owner ~= consumer then
       return false
@@ -87,6 +92,7 @@ do
     if groups.missing(call, group) then
       return string.rep(NOT_FOUND, #ids)
     end
+    groups.check(call, group)
     local referring = references == 'keep' and {} or trims.groups_of(call)
     local outcomes = {}
     for at, id in ipairs(ids) do
@@ -118,6 +124,7 @@ do
     if missing then
       return missing
     end
+    groups.check(call, group, true)
     local policy = policies.of(call, group, stream)
 
     local function count_after(before)
@@ -175,6 +182,7 @@ do
     if groups.missing(call, group) then
       return 0
     end
+    groups.check(call, group, true)
     local released = {}
     for at = 3, #call.args, 2 do
       local id, count = call.args[at], call.args[at + 1]
@@ -264,6 +272,7 @@ do
     if excess then
       return excess
     end
+    groups.check(call, group)
     idle_ms = tonumber(idle_ms)
     local at = clock ~= '' and { clock, ms } or nil
     local taken, deliveries, gone = claims.by(consumer), {}, {}
@@ -337,6 +346,8 @@ do
     if not info then
       return fault('GroupNotFound', redis.call('EXISTS', call.key))
     end
+    groups.check(call, group)
+    pending.oldest_ms(call, group)  -- which fails now if it is not what it has to be
     idle_ms, limit, looked_at_max = tonumber(idle_ms), tonumber(limit), tonumber(looked_at_max)
     if by_policy == '1' then
       local policy = policies.of(call, group, stream)

@@ -4,7 +4,9 @@ local appends = {}
 
 do
   -- What `meta` may say that appends heed.
-  local SETTINGS = { 'idempotency_window_ms', 'idempotency_max', 'max_length', 'max_age_ms' }
+  local SETTINGS = {
+    'idempotency_window_ms', 'idempotency_max', 'max_length', 'max_age_ms', 'trimmed',
+  }
 
   -- The id that an append gives to an entry.
   --
@@ -104,10 +106,15 @@ do
     end
   end
 
-  -- The same, by what `meta` has.
-  function appends.retain(call, appended)
-    local known = redis.call('HMGET', call.side('meta'), 'max_length', 'max_age_ms')
-    retain(call, known[1], known[2], appended)
+  -- The settings of the stream. They are read before anything is appended: if another client has put
+  -- something else there, nothing is.
+  function appends.settings(call)
+    return meta_of(call, unpack(SETTINGS))
+  end
+
+  -- The same, by the settings of the stream.
+  function appends.retain(call, settings, appended)
+    retain(call, settings[3], settings[4], appended)
   end
 
   -- Why the server refused to append an entry, or nil if it was not because of the id.
@@ -125,6 +132,7 @@ do
   -- `ms-*`, or '*'), names and values. Reply: the id.
   operations.append = function(call)
     local may_create, wanted = call.args[1], call.args[2]
+    local settings = appends.settings(call)
     local id = redis.pcall('XADD', call.key, 'NOMKSTREAM', unpack(call.args, 2))
     if not id then
       if may_create ~= '1' then
@@ -136,7 +144,7 @@ do
     if type(id) == 'table' then
       return refusal_of(call, may_create, wanted) or id
     end
-    appends.retain(call, 1)
+    appends.retain(call, settings, 1)
     return id
   end
 
@@ -161,7 +169,7 @@ do
     end
     local key, settings = nil, {}
     if exists then
-      settings = redis.call('HMGET', call.side('meta'), unpack(SETTINGS))
+      settings = appends.settings(call)
     end
     if is_keyed then
       key = idempotency.key(call, args[10], args[11], settings, { args[13], args[14] })
@@ -193,6 +201,10 @@ do
     if #drafts == 0 then
       return { 0, '', 0 }
     end
+    local to = args[3] == '1' and trims.read(args, 4)
+    if to and to.references == 'delete' then
+      trims.groups_of(call)  -- which fails before anything is done if it has to
+    end
     local ids = appends.append_all(call.key, args, drafts)
     if ids.err then
       return refusal_of(call, args[1], '*') or ids
@@ -200,10 +212,10 @@ do
     if key then
       idempotency.remember(call, key, ids[1], #ids, args[12])
     end
-    if args[3] == '1' then
-      trims.part(call, trims.read(args, 4), 0, MIN_ID, #ids)
+    if to then
+      trims.part(call, to, 0, MIN_ID, #ids)
     end
-    retain(call, settings[3], settings[4], #ids)
+    appends.retain(call, settings, #ids)
     if drafts.ids == '*' then
       return { 0, ids[1], #ids }
     end

@@ -391,10 +391,12 @@ do
     if excess then
       return excess
     end
+    groups.check(call, group)
+    local policy = policies.of(call, group, asked.stream)
     if #asked.acked > 0 then
+      pending.oldest_ms(call, group)  -- which fails now if it is not what it has to be
       pending.acknowledge(call, group, asked.consumer, asked.acked)
     end
-    local policy = policies.of(call, group, asked.stream)
     follow(asked, policy)
     local outbox_count = 0
     if asked.by_policy and policy.max_deliveries and not asked.after then

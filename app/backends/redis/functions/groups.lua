@@ -13,6 +13,14 @@ do
     'consumer_ttl_ms',
   }
 
+  -- What the rules have to be that are numbers.
+  local NUMBERS = { 'claim_idle_ms', 'max_deliveries', 'max_pending', 'consumer_ttl_ms' }
+
+  -- The kinds of side keys that are touched where a group has something pending, and where it is
+  -- marked: those of its stream, and its own.
+  local TOUCHED, ITS_TOUCHED = { 'claims', 'outbox' }, { 'released', 'errors', 'walk' }
+  local MARKED, ITS_MARKED = { 'meta', 'outbox' }, { 'group', 'released', 'errors' }
+
   -- Up to so many consumers, a look whether `RELEASED` is one of them is cheap.
   local CONSUMERS_LOOKED_AT_MAX = 1000
 
@@ -26,6 +34,17 @@ do
       return fault('GroupNotFound', redis.call('EXISTS', call.key))
     end
     return reply
+  end
+
+  -- Raise a fault if another client has put something else under a side key that is touched before
+  -- the operation is over.
+  -- marks: whether the group may be marked.
+  function groups.check(call, group, marks)
+    if marks then
+      check_types(call, MARKED, group, ITS_MARKED)
+    else
+      check_types(call, TOUCHED, group, ITS_TOUCHED)
+    end
   end
 
   -- What XINFO GROUPS says of a group, as a table; nil if there is none.
@@ -99,10 +118,25 @@ do
     return 0
   end
 
+  -- What is in the hash of a group, whatever group it is of.
+  local function found(call, group)
+    local key = call.side('group', group)
+    local kept = by_name(redis.call('HGETALL', key))
+    for _, rule in ipairs(NUMBERS) do
+      if kept[rule] and not is_number(kept[rule]) then
+        error(fault('WrongType', key, rule .. ' is no number'))
+      end
+    end
+    if kept.backoff_ms and string.gsub(kept.backoff_ms .. ',', '%d+,', '') ~= '' then
+      error(fault('WrongType', key, 'backoff_ms is no list of numbers'))
+    end
+    return kept
+  end
+
   -- The hash of a group as a table: empty if it is of an earlier group. For operations that change
   -- the state.
   function groups.kept(call, group)
-    local kept = by_name(redis.call('HGETALL', call.side('group', group)))
+    local kept = found(call, group)
     if not kept[MARK] then
       return kept
     end
@@ -117,7 +151,7 @@ do
   -- What is to be added to XINFO GROUPS: how many entries nobody owns, how many consumers do not
   -- count, and the rules ('' is none).
   local function additions(call, info)
-    local kept = by_name(redis.call('HGETALL', call.side('group', info.name)))
+    local kept = found(call, info.name)
     local released = kept[MARK] and released_count(call, info)
     local described = { released or 0, released and 1 or 0 }
     for _, rule in ipairs(RULES) do
@@ -242,6 +276,7 @@ do
         return wrong
       end
     end
+    groups.check(call, group, true)
     local there = groups.info(call, group)
     if there then
       if #given > 0 then
@@ -281,6 +316,7 @@ do
     if not info then
       return fault('GroupNotFound', redis.call('EXISTS', call.key))
     end
+    groups.check(call, group, true)
     local rules, differs = patched(groups.kept(call, group), { unpack(call.args, 6) })
     if differs then
       local wrong = contradiction(rules, stream)
@@ -304,6 +340,7 @@ do
     if redis.call('EXISTS', call.key) == 0 then
       return fault('StreamNotFound')
     end
+    groups.check(call, group)
     local is_gone = redis.call('XGROUP', 'DESTROY', call.key, group)
     groups.drop(call, group)
     return is_gone
@@ -372,6 +409,7 @@ do
     if missing then
       return missing
     end
+    groups.check(call, group, true)
     local described = operations.describe_consumers({
       key = call.key, side = call.side, args = { group, consumer },
     })[1]

@@ -11,9 +11,16 @@ do
   -- Keys that are too old are forgotten with each new key, so many at a time.
   local FORGOTTEN_AT_ONCE = 8
 
-  -- What was made: when (unix ms), the first id, how many entries, the digest of the request.
+  -- Entries that are appended together, at most.
+  local COUNT_MAX = 1000000
+
+  -- What was made: when (unix ms), the first id, how many entries, the digest of the request; nil
+  -- if another client has put something else there.
   local function read_made(text)
     local at_ms, first_id, count, digest = string.match(text, '^(%d+) (%S+) (%d+) (.*)$')
+    if not digest or not is_id(first_id) or tonumber(count) > COUNT_MAX then
+      return nil
+    end
     return { at_ms = tonumber(at_ms), first_id = first_id, count = count, digest = digest }
   end
 
@@ -24,6 +31,8 @@ do
   function idempotency.key(call, producer, name, settings, defaults)
     local at_ms = now_ms()
     local window_ms = tonumber(settings[1] or defaults[1])
+    check_types(call, { 'producers' }, producer, { 'keys', 'key_times' })
+    meta_of(call, 'keys_added', 'keys_repeated')
     return {
       producer = producer, name = name, at_ms = at_ms, since_ms = at_ms - window_ms,
       window_ms = window_ms, keys_max = tonumber(settings[2] or defaults[2]),
@@ -33,7 +42,7 @@ do
 
   -- The settings of the stream that are about keys; see `idempotency.key`.
   local function own_settings(call)
-    return redis.call('HMGET', call.side('meta'), 'idempotency_window_ms', 'idempotency_max')
+    return meta_of(call, 'idempotency_window_ms', 'idempotency_max')
   end
 
   -- Forget what is more than a producer may have; else what it has used too long ago.
@@ -49,7 +58,8 @@ do
     for _ = 1, FORGOTTEN_AT_ONCE do
       local oldest = redis.call('ZRANGE', key.key_times, 0, 0)[1]
       local text = redis.call('HGET', key.keys, oldest)
-      if text and read_made(text).at_ms >= key.since_ms then
+      local made = text and read_made(text)
+      if made and made.at_ms >= key.since_ms then
         return
       end
       redis.call('ZREM', key.key_times, oldest)
@@ -119,7 +129,7 @@ do
     for _, producer in ipairs(names) do
       count = count + redis.call('HLEN', call.side('keys', producer))
     end
-    local counters = redis.call('HMGET', call.side('meta'), 'keys_added', 'keys_repeated')
+    local counters = meta_of(call, 'keys_added', 'keys_repeated')
     return {
       window_ms, tonumber(own[2] or call.args[2]), #names, count,
       tonumber(counters[1] or 0), tonumber(counters[2] or 0),

@@ -29,6 +29,9 @@ do
   -- searched in parts, one in each call, with a pause between them.
   local SEARCHED_MAX, PART_PAUSE_MS, WALK_KEPT_MS = 20000, 50, 60000
 
+  -- What the fields of `walk` have to be.
+  local WALK = { next = is_id, oldest_ms = is_number, not_before_ms = is_number }
+
   -- The oldest delivery of a group is remembered for so long, once for each part of a search.
   -- Another client that makes an entry look older than it is (XCLAIM IDLE) may have to wait for
   -- this time.
@@ -84,8 +87,11 @@ do
     return previous_number(count) or '0'
   end
 
-  -- The row of an entry; nil if it is not pending.
+  -- The row of an entry; nil if it is not pending, or if this is no id.
   function pending.row(call, group, id)
+    if not is_id(id) then
+      return nil
+    end
     local reply = redis.call('XPENDING', call.key, group, id, id, 1)[1]
     return reply and row_of(reply)
   end
@@ -316,7 +322,7 @@ do
   -- is remembered; else nil.
   function pending.oldest_ms(call, group)
     local known = redis.call('GET', call.side('oldest', group))
-    return known and tonumber(known)
+    return known and is_number(known) and tonumber(known) or nil
   end
 
   -- Search for this time in a part of the pending entries.
@@ -355,8 +361,11 @@ do
     if total <= SEARCHED_MAX or first_ms == last_ms then
       return { first = '-', last = '+', is_last = true, oldest_ms = time_ms }
     end
-    local walk = redis.call('HMGET', call.side('walk', group), 'next', 'oldest_ms', 'not_before_ms')
-    if walk[3] and tonumber(walk[3]) > time_ms then
+    local walk = fields_of(
+      call.side('walk', group), { 'next', 'oldest_ms', 'not_before_ms' }, WALK
+    )
+    local pause_ms = walk[3] and tonumber(walk[3]) - time_ms or 0
+    if pause_ms > 0 and pause_ms <= PART_PAUSE_MS then
       return nil
     end
     local part = { first = walk[1] or first, oldest_ms = tonumber(walk[2] or time_ms) }
@@ -384,7 +393,7 @@ do
   function pending.search(call, group, idle_ms, spared, limit)
     local time_ms = now_ms()
     local oldest_ms = pending.oldest_ms(call, group)
-    if oldest_ms and oldest_ms + idle_ms > time_ms then
+    if oldest_ms and oldest_ms <= time_ms and oldest_ms + idle_ms > time_ms then
       return {}, oldest_ms
     end
     local total, first, last, holders = unpack(redis.call('XPENDING', call.key, group))

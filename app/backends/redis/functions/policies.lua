@@ -165,6 +165,7 @@ do
     if groups.missing(call, group) then
       return { 1, 0 }
     end
+    groups.check(call, group)
     local kept = groups.kept(call, group)
     if not (kept.max_deliveries or kept.consumer_ttl_ms) then
       return { 1, 0 }
@@ -183,16 +184,37 @@ do
     return operations.append({ key = call.key, side = call.side, args = args })
   end
 
+  -- Whether names and values (MessagePack) can be those of an entry.
+  local function is_dead_letter(packed)
+    local is_read, fields = pcall(cmsgpack.unpack, packed)
+    if not is_read or type(fields) ~= 'table' or #fields == 0 or #fields % 2 == 1
+      or #fields > PARTS_MAX then
+      return false
+    end
+    for _, part in ipairs(fields) do
+      if type(part) ~= 'string' then
+        return false
+      end
+    end
+    return true
+  end
+
   -- Append dead letters to this stream. Arguments: the key of the stream that they come from, and
   -- for each dead letter its id in the outbox there, and its fields. Those that were appended
-  -- before are skipped: they come in the order of the outbox.
+  -- before are skipped: they come in the order of the outbox. Reply: how many are none.
   operations.relay = function(call)
     local source, key = call.args[1], call.side('relayed')
     local relayed = redis.call('HGET', key, source) or MIN_ID
+    if not is_id(relayed) then
+      return fault('WrongType', key, 'it has no ids')
+    end
+    local foreign_count = 0
     for at = 2, #call.args, 2 do
-      local id = call.args[at]
-      if compare_ids(id, relayed) > 0 then
-        local appended = append(call, '1', call.args[at + 1])
+      local id, packed = call.args[at], call.args[at + 1]
+      if not is_dead_letter(packed) then
+        foreign_count = foreign_count + 1
+      elseif compare_ids(id, relayed) > 0 then
+        local appended = append(call, '1', packed)
         if type(appended) == 'table' then
           return appended
         end
@@ -201,7 +223,7 @@ do
       end
     end
     redis.call('PEXPIRE', key, REMEMBERED_MS)
-    return relayed
+    return foreign_count
   end
 
   -- Send a dead letter back to this stream. Arguments: the group, the key of the dead letter
@@ -214,6 +236,7 @@ do
     if missing then
       return missing
     end
+    groups.check(call, group, true)
     local reply = {}
     for at = 3, #call.args, 3 do
       local dead_letter, id = call.args[at], call.args[at + 1]

@@ -20,11 +20,56 @@ local function fault(name, ...)
   return { err = table.concat(words, ' ') }
 end
 
+-- What is under each kind of side key.
+local TYPES = {
+  meta = 'hash', writers = 'hash', writer_times = 'zset', producers = 'zset', keys = 'hash',
+  key_times = 'zset', claims = 'stream', outbox = 'stream', relayed = 'hash', redriven = 'string',
+  renamed = 'string', changed = 'string', group = 'hash', released = 'zset', errors = 'hash',
+  oldest = 'string', walk = 'hash',
+}
+
+-- The side keys that this call has named, and the types that they should have.
+local named = {}
+
 -- A function that returns side keys, of the two parts that all side keys of a stream have.
 local function side_of(head, tail)
   return function(kind, name)
     local key = head .. kind .. tail
-    return name and key .. ':' .. name or key
+    key = name and key .. ':' .. name or key
+    named[key] = TYPES[kind]
+    return key
+  end
+end
+
+-- The fault if another client has put something of another type under a key; else nil.
+local function mismatch(key, type_name)
+  local found = redis.call('TYPE', key).ok
+  if found == type_name or found == 'none' then
+    return nil
+  end
+  return fault('WrongType', key, 'it is a ' .. found .. ', and no ' .. type_name)
+end
+
+-- Raise a fault if side keys have other types. What changes the state looks before it begins, as a
+-- step that fails undoes none of those before it.
+-- kinds: of side keys of the stream.
+-- name, its_kinds: of a group or a producer, and the kinds of its side keys.
+local function check_types(call, kinds, name, its_kinds)
+  local keys, types = {}, {}
+  for _, kind in ipairs(kinds) do
+    keys[#keys + 1], types[#keys + 1] = call.side(kind), TYPES[kind]
+  end
+  for _, kind in ipairs(its_kinds or {}) do
+    keys[#keys + 1], types[#keys + 1] = call.side(kind, name), TYPES[kind]
+  end
+  if redis.call('EXISTS', unpack(keys)) == 0 then
+    return
+  end
+  for at, key in ipairs(keys) do
+    local wrong = mismatch(key, types[at])
+    if wrong then
+      error(wrong)
+    end
   end
 end
 
@@ -140,6 +185,42 @@ local function previous_id(id)
   end
   local previous_ms = previous_number(ms)
   return previous_ms and previous_ms .. '-' .. U64_MAX
+end
+
+-- Whether a text is an id.
+local function is_id(text)
+  local ms, seq = split_id(text)
+  return ms ~= nil and compare_numbers(ms, U64_MAX) <= 0 and compare_numbers(seq, U64_MAX) <= 0
+end
+
+-- Whether a text is a number that the gateway would write.
+local function is_number(text)
+  return #text < 20 and string.find(text, '^%d+$') ~= nil
+end
+
+-- Fields of a hash as the gateway has written them. Another client may have put in something else:
+-- then a fault is raised.
+-- checks: for each field what its text has to satisfy.
+local function fields_of(key, fields, checks)
+  local values = redis.call('HMGET', key, unpack(fields))
+  for at, field in ipairs(fields) do
+    if values[at] and not checks[field](values[at]) then
+      error(fault('WrongType', key, field .. ' is not what it has to be'))
+    end
+  end
+  return values
+end
+
+-- What the fields of `meta` have to be.
+local META = {
+  epoch = is_number, trimmed = is_id, max_length = is_number, max_age_ms = is_number,
+  idempotency_window_ms = is_number, idempotency_max = is_number, keys_added = is_number,
+  keys_repeated = is_number,
+}
+
+-- What `meta` has in some fields.
+local function meta_of(call, ...)
+  return fields_of(call.side('meta'), { ... }, META)
 end
 
 -- The reply of a command that answers names and values in turn, as a table.

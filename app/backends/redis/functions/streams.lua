@@ -103,7 +103,7 @@ do
   -- What `meta` has in some fields. If the last id of the stream is below what was trimmed, another
   -- client has deleted the stream and created it again: then nothing is known.
   function streams.known(call, last_id, ...)
-    local known = redis.call('HMGET', call.side('meta'), 'trimmed', ...)
+    local known = meta_of(call, 'trimmed', ...)
     if known[1] and compare_ids(last_id, known[1]) < 0 then
       return {}, true
     end
@@ -173,6 +173,7 @@ do
   -- The retention takes effect with `retain`. Reply: the description.
   operations.configure = function(call)
     local args, meta = call.args, call.side('meta')
+    check_types(call, { 'producers' })
     local present = described(call, true)
     if not present then
       return fault('StreamNotFound')
@@ -210,9 +211,12 @@ do
 
   -- Delete the stream. Reply: whether it existed.
   operations.delete_stream = function(call)
+    local wrong = mismatch(call.key, 'stream')
+    if wrong then
+      return wrong
+    end
     streams.drop_side_keys(call)
-    local is_stream = redis.call('TYPE', call.key).ok == 'stream'
-    return is_stream and redis.call('UNLINK', call.key) or 0
+    return redis.call('UNLINK', call.key)
   end
 
   -- The stream that the second key names. Arguments: the two parts of its side keys.
@@ -277,9 +281,10 @@ do
     if refusal then
       return refusal
     end
+    local names = side_names(call)
     streams.drop_side_keys(target)
     local is_governed = redis.call('HGET', call.side('meta'), 'max_age_ms') ~= false
-    for _, pair in ipairs(side_names(call)) do
+    for _, pair in ipairs(names) do
       local kind, name = unpack(pair)
       if redis.call('EXISTS', call.side(kind, name)) == 1 then
         redis.call('RENAME', call.side(kind, name), target.side(kind, name))
@@ -313,10 +318,11 @@ do
     if refusal then
       return refusal
     end
+    local names = side_names(call)
     streams.begin(target)
     redis.call('COPY', call.key, target.key, 'REPLACE')
     local epoch = redis.call('HGET', target.side('meta'), 'epoch')
-    for _, pair in ipairs(side_names(call)) do
+    for _, pair in ipairs(names) do
       local kind, name = unpack(pair)
       if not NOT_COPIED[kind] then
         redis.call('COPY', call.side(kind, name), target.side(kind, name), 'REPLACE')
@@ -333,6 +339,7 @@ do
     if not stream_info(call) then
       return fault('StreamNotFound')
     end
+    side_names(call)  -- which fails if it cannot be known what expires with the stream
     local is_set = redis.call(call.args[1], call.key, unpack(call.args, 2))
     if is_set == 1 then
       if redis.call('EXISTS', call.key) == 0 then
@@ -349,6 +356,7 @@ do
     if not stream_info(call) then
       return fault('StreamNotFound')
     end
+    side_names(call)
     local is_removed = redis.call('PERSIST', call.key)
     if is_removed == 1 then
       expire_side_keys(call)

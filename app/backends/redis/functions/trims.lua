@@ -129,6 +129,7 @@ do
       groups[at] = {
         name = group.name, last_id = group['last-delivered-id'], has_pending = group.pending > 0,
       }
+      check_types(call, {}, group.name, { 'released', 'errors' })
     end
     return groups
   end
@@ -295,6 +296,7 @@ do
     if redis.call('EXISTS', call.key) == 0 then
       return fault('StreamNotFound')
     end
+    meta_of(call, 'trimmed')
     local to = trims.read(call.args, 3)
     local removed, next_part = trims.part(call, to, tonumber(call.args[1]), call.args[2], 0)
     return { removed, next_part == true and '' or next_part }
@@ -306,7 +308,7 @@ do
     if redis.call('EXISTS', call.key) == 0 then
       return fault('StreamNotFound')
     end
-    local known = redis.call('HMGET', call.side('meta'), 'max_length', 'max_age_ms')
+    local known = meta_of(call, 'max_length', 'max_age_ms', 'trimmed')
     return trims.retain(call, tonumber(known[1]), tonumber(known[2]), 0) and 0 or 1
   end
 

@@ -9,6 +9,7 @@ twice is appended once.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -28,8 +29,13 @@ from headgate.engine.replies import Redriven, RedriveOutcome
 from headgate.engine.requests.deliveries import Redrive
 from headgate.engine.requests.entries import Range
 
+log = logging.getLogger("headgate")
+
 _RELAYED_AT_ONCE_MAX = 50
 """Dead letters that are relayed together."""
+
+_PAGES_MAX = 20
+"""Pages of an outbox that are looked at in a row, where dead letters cannot leave it."""
 
 _RELAY_S_MAX = 0.25
 """How long a request waits for the dead letters that it has made."""
@@ -38,12 +44,22 @@ _RELAY_S_MAX = 0.25
 async def relay(client: Client, stream: bytes) -> None:
     """Relay the dead letters that wait in the outbox of a stream.
 
+    Those that a dead letter stream does not take wait in the outbox, and hold up no others.
+
     Raises:
-        Fault, Lost, NotSent, ResponseError: a dead letter stream cannot be appended to now. What
-            is left waits in the outbox.
+        Fault, Lost, NotSent, ResponseError, StreamError: why some of them wait on.
     """
-    while await _relay_some(client, stream) == _RELAYED_AT_ONCE_MAX:
-        pass
+    low, kept_pages = b"-", 0
+    failure: Exception | None = None
+    while kept_pages < _PAGES_MAX:
+        page = await _page(client, stream, low)
+        gone, refusal = await _relay_some(client, stream, page)
+        failure = failure or refusal
+        if len(page) < _RELAYED_AT_ONCE_MAX:
+            break
+        low, kept_pages = b"(" + page[-1][0], kept_pages + (gone < len(page))
+    if failure is not None:
+        raise failure
 
 
 async def relay_now(client: Client, stream: bytes) -> None:
@@ -56,22 +72,51 @@ async def relay_now(client: Client, stream: bytes) -> None:
             await relay(client, stream)
 
 
-async def _relay_some(client: Client, stream: bytes) -> int:
-    """Relay the oldest dead letters, in order; return how many."""
-    keys = client.names.of(stream)
-    outbox = keys.side(b"outbox")
-    waiting = await client.execute(
-        stream, b"XRANGE", outbox, b"-", b"+", b"COUNT", _RELAYED_AT_ONCE_MAX, changes=False
-    )
+async def _page(client: Client, stream: bytes, low: bytes) -> Sequence[tuple[bytes, list[bytes]]]:
+    """Return records of the outbox of a stream, in order."""
+    words = (b"XRANGE", _outbox(client, stream), low, b"+", b"COUNT", _RELAYED_AT_ONCE_MAX)
+    page: Sequence[tuple[bytes, list[bytes]]]
+    page = await client.execute(stream, *words, changes=False)
+    return page
+
+
+async def _relay_some(
+    client: Client, stream: bytes, page: Sequence[tuple[bytes, list[bytes]]]
+) -> tuple[int, Exception | None]:
+    """Relay dead letters, in order; return how many have left the outbox, and why others have not.
+
+    What is no dead letter, since another client has put it there, is removed.
+    """
     by_target: dict[bytes, list[bytes]] = {}
-    for outbox_id, (_, target, _, fields) in waiting:
-        by_target.setdefault(target, []).extend((outbox_id, fields))
+    gone: list[bytes] = []
+    foreign_count = 0
+    failure: Exception | None = None
+    for outbox_id, words in page:
+        record = dict(zip(words[0::2], words[1::2], strict=True))
+        if {b"to", b"fields"} <= record.keys():
+            by_target.setdefault(record[b"to"], []).extend((outbox_id, record[b"fields"]))
+        else:
+            gone.append(outbox_id)
+            foreign_count += 1
     for target, words in by_target.items():
-        await client.call(Effect.WRITE, b"relay", target, keys.key, *words)
-    if waiting:
-        ids = [outbox_id for outbox_id, _ in waiting]
-        await client.execute(stream, b"XDEL", outbox, *ids, changes=True)
-    return len(waiting)
+        source = client.names.of(stream).key
+        try:
+            foreign_count += await client.call(Effect.WRITE, b"relay", target, source, *words)
+        except (Fault, ResponseError, StreamError) as error:
+            failure = failure or error
+        else:
+            gone += words[0::2]
+    if gone:
+        outbox = _outbox(client, stream)
+        await client.execute(stream, b"XDEL", outbox, *gone, changes=True)
+    if foreign_count:
+        facts = {"stream": stream.decode(errors="replace"), "records": foreign_count}
+        log.warning("what is no dead letter was removed from an outbox", extra=facts)
+    return len(gone), failure
+
+
+def _outbox(client: Client, stream: bytes) -> bytes:
+    return client.names.of(stream).side(b"outbox")
 
 
 class _DeadLetter(NamedTuple):
@@ -140,14 +185,11 @@ class _Redrive:
             return []
 
     async def _entries(self, ids: Sequence[EntryId]) -> list[Entry]:
-        replies = await self._client.execute_together(
+        replies = await self._client.execute_all(
             self._client.names.of(self._dead_letters).slot,
             [[b"XRANGE", self._key, str(each), str(each)] for each in ids],
             changes=False,
         )
-        for reply in replies:
-            if isinstance(reply, Exception):
-                raise reply
         return [
             Entry(read_id(entry_id), tuple(fields))
             for reply in replies

@@ -34,9 +34,7 @@ async def govern(client: Client, stream: bytes, *, is_needed: bool) -> AsyncIter
 async def execute(client: Client, command: bytes, *words: bytes | int) -> Any:
     """Run a command on the index, and return its reply."""
     key = client.names.side_index(b"governed")
-    [reply] = await client.execute_together(
+    [reply] = await client.execute_all(
         key_slot(key), [[command, key, *words]], changes=command in _CHANGES
     )
-    if isinstance(reply, Exception):
-        raise reply
     return reply

@@ -23,10 +23,11 @@ from headgate.app.backends.redis.groups.dead_letters import relay
 from headgate.app.backends.redis.groups.governed import execute
 from headgate.app.backends.redis.library import Effect
 from headgate.app.runtime import periodic
+from headgate.engine.errors import StreamError
 
 log = logging.getLogger("headgate")
 
-_FAILURES = (Fault, Lost, NotSent, ResponseError)
+_FAILURES = (Fault, Lost, NotSent, ResponseError, StreamError)
 
 _INTERVAL_S = 1.0
 """Pause between two rounds."""
@@ -122,14 +123,11 @@ class Housekeeper:
         """Take or renew the lock; tell whether this gateway has it."""
         key = self._client.names.side_index(b"housekeeping")
         slot = key_slot(key)
-        taken, owner = await self._client.execute_together(
+        taken, owner = await self._client.execute_all(
             slot,
             [[b"SET", key, self._token, b"NX", b"PX", _LOCK_MS], [b"GET", key]],
             changes=True,
         )
-        for reply in (taken, owner):
-            if isinstance(reply, Exception):
-                raise reply
         if owner == self._token and taken is None:
             await self._client.execute_together(slot, [[b"PEXPIRE", key, _LOCK_MS]], changes=True)
         return bool(owner == self._token)

@@ -19,7 +19,7 @@ from headgate.app.backends.redis.performing.names import first_names_of, now_ms
 from headgate.app.backends.redis.performing.ranges import range_
 from headgate.app.backends.redis.performing.streams import describe
 from headgate.engine.entry import Entry
-from headgate.engine.errors import ENTRY_BYTES, ReplyTooLarge
+from headgate.engine.errors import ENTRY_BYTES, ReplyTooLarge, WrongType
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import (
     ConsumerInfo,
@@ -196,7 +196,7 @@ async def observe(client: Client, request: Observe) -> Observation:
     for name in names:
         if room <= 0:
             break
-        with suppress(Fault):  # it was deleted meanwhile
+        with suppress(Fault, WrongType):  # it was deleted meanwhile, or something else is beside it
             stream = await _observed_stream(client, name, room - 1)
             observed.append(stream)
             room -= 1 + len(stream.groups)

@@ -11,6 +11,7 @@ from headgate.app.backends.redis.address import Address
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
+from headgate.engine.errors import WrongType
 from headgate.engine.replies import KeyspaceInfo, NamePage
 from headgate.engine.requests.keyspace import (
     CountStreams,
@@ -234,8 +235,15 @@ async def _delete(client: Client, streams: Sequence[bytes]) -> int:
     count = 0
     for at in range(0, len(streams), _NAMES_AT_ONCE):
         names = streams[at : at + _NAMES_AT_ONCE]
-        count += sum(await asyncio.gather(*(delete(client, name) for name in names)))
+        count += sum(await asyncio.gather(*(_delete_if_stream(client, name) for name in names)))
     return count
+
+
+async def _delete_if_stream(client: Client, stream: bytes) -> bool:
+    try:
+        return await delete(client, stream)
+    except WrongType:  # what is not ours stays
+        return False
 
 
 PERFORMERS: Performers = {

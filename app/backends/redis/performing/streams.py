@@ -17,6 +17,7 @@ from headgate.app.backends.redis.performing.entries import retain
 from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
 from headgate.app.backends.redis.performing.names import first_names
 from headgate.engine.config import StreamConfig
+from headgate.engine.errors import WrongType
 from headgate.engine.replies import Created, StreamInfo
 from headgate.engine.requests.streams import (
     CreateStream,
@@ -82,7 +83,7 @@ async def list_streams(client: Client, request: ListStreams) -> list[StreamInfo]
 async def _described(client: Client, stream: bytes) -> StreamInfo | None:
     try:
         return await describe(client, stream)
-    except Fault:  # it was deleted meanwhile
+    except (Fault, WrongType):  # it was deleted meanwhile, or something else is beside it
         return None
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from headgate.app.wire.problems import place_drafts, problem_of
+from headgate.app.wire.problems import code_of, place_drafts, problem_of
+from headgate.engine import errors
 from headgate.engine.errors import (
     GroupExists,
     IdempotencyMismatch,
@@ -13,6 +14,8 @@ from headgate.engine.errors import (
     StreamError,
     TooManyWaiters,
     Unavailable,
+    WrongSideKey,
+    WrongType,
 )
 
 
@@ -31,12 +34,28 @@ def pointer_of(error: StreamError) -> str | None:
         (IdempotencyMismatch(b"k"), "idempotency_mismatch", 422),
         (Invalid("no"), "invalid_request", 422),
         (Unavailable("the disk is gone"), "unavailable", 503),
+        (WrongType(b"orders"), "wrong_type", 409),
+        (WrongSideKey(b"hg:gateways", "it is a list"), "wrong_type", 409),
     ],
 )
 def test_an_error_has_the_code_of_its_own_kind(error: StreamError, code: str, status: int) -> None:
     problem = problem_of(error, "/v1/streams/orders")
 
     assert (problem.code, problem.status) == (code, status)
+
+
+LEAVES = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, StreamError) and not kind.__subclasses__()
+]
+
+
+@pytest.mark.parametrize("kind", LEAVES, ids=lambda kind: kind.__name__)
+def test_every_error_that_a_request_meets_has_a_code(kind: type[StreamError]) -> None:
+    error = kind.__new__(kind)
+    vars(error)["stream_exists"] = True
+    assert (code_of(error) == "internal") == issubclass(kind, errors.Corrupt)
 
 
 @pytest.mark.parametrize(

@@ -540,6 +540,7 @@ export interface Problem {
     | "not_acceptable"
     | "group_exists"
     | "stream_exists"
+    | "wrong_type"
     | "id_not_greater"
     | "staged_missing"
     | "limit_reached"

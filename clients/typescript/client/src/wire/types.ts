@@ -903,6 +903,7 @@ export interface ProblemDetails {
     | "not_acceptable"
     | "group_exists"
     | "stream_exists"
+    | "wrong_type"
     | "id_not_greater"
     | "staged_missing"
     | "limit_reached"

@@ -59,7 +59,8 @@ async def test_a_request_for_it_is_refused(
 
 async def test_it_is_not_deleted(backend: RedisBackend, keys: Keys) -> None:
     keys.run("SET", b"$" + S, "value")
-    assert not await backend.perform(DeleteStream(S))
+    with pytest.raises(WrongType):
+        await backend.perform(DeleteStream(S))
     assert await backend.perform(DeleteStreams([S])) == 0
     await backend.perform(DeleteAll())
     await backend.perform(Add(b"orders", ENTRY))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from redis.exceptions import ResponseError
 
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.groups.dead_letters import relay
@@ -14,6 +13,7 @@ from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.transaction import perform_together
 from headgate.engine.config import GroupPolicy
 from headgate.engine.entry import MIN_ID
+from headgate.engine.errors import WrongType
 from headgate.engine.replies import Outcome, RedriveOutcome
 from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import Nack, NackMode, Redrive
@@ -90,7 +90,7 @@ async def test_a_dead_letter_whose_stream_is_no_stream_waits(redis: RedisBackend
     await waiting(redis, 1)
     key = redis.client.names.of(DEAD).key
     await redis.client.execute(DEAD, b"SET", key, b"text", changes=True)
-    with pytest.raises(ResponseError):
+    with pytest.raises(WrongType):
         await relay(redis.client, S)
     await redis.client.execute(DEAD, b"DEL", key, changes=True)
     await relay(redis.client, S)
