@@ -43,7 +43,6 @@ from headgate.app.measuring.recorder import HistoryReader
 from headgate.app.measuring.sampler import Sampler
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds
-from headgate.app.resp.connection import UNREAD_BYTES_MAX
 from headgate.app.resp.replies import UNTAKEN_BYTES_MAX
 from headgate.app.routes import (
     admin,
@@ -75,7 +74,7 @@ from headgate.app.runtime.telemetry import Metrics, RequestMetrics
 from headgate.app.settings import MEMORY, Settings
 from headgate.app.transport.proxies import Proxies
 from headgate.app.transport.request_ids import HEADER
-from headgate.app.transport.sockets import Sockets, sockets_max_of
+from headgate.app.transport.sockets import UNREAD_BYTES_MAX, Sockets, sockets_max_of
 from headgate.app.wire.schemas.limits import ChosenLimits, Limits
 from headgate.engine.clock import Clock, SystemClock
 from headgate.engine.errors import Unavailable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -50,6 +50,7 @@ class BulkRange:
         high: EntryId,
         limit: int | None,
         threads: ArrowThreads,
+        hold: Callable[[int], None],
     ) -> None:
         """Describe the range.
 
@@ -60,6 +61,7 @@ class BulkRange:
             high: highest id.
             limit: entries at most; None: all.
             threads: where its batches are made.
+            hold: told how many bytes are made that are not sent.
         """
         self._access = access.slowed()
         self._stream = info.name
@@ -69,6 +71,7 @@ class BulkRange:
         self._high = min(high, info.last_id)
         self._left = COUNT_MAX if limit is None else limit
         self._threads = threads
+        self._hold = hold
 
     async def batches(
         self, compression: Compression, metrics: Metrics
@@ -83,6 +86,7 @@ class BulkRange:
         try:
             while (batch := await following).pieces:
                 following = asyncio.create_task(self._batch(encoder))
+                self._hold(2 * sum(map(len, batch.pieces)))  # and the next one, as large about
                 for piece in batch.pieces:
                     yield piece
                 metrics.delivered_counts["arrow"] += batch.entry_count

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from headgate.app.backends.port import Reply
+from headgate.app.backends.port import KeyedArrays, Reply
 from headgate.engine.entry import Entry
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import OpenedRange
@@ -65,6 +65,7 @@ def long_ranges_in(reply: object) -> list[LongRange]:
     """Return the long arrays of a reply."""
     if isinstance(reply, LongRange):
         return [reply]
-    if not isinstance(reply, list):
+    if not isinstance(reply, KeyedArrays):
         return []
-    return [pair[1] for pair in reply if isinstance(pair, list) and isinstance(pair[-1], LongRange)]
+    pairs = cast("list[tuple[bytes, object]]", reply)
+    return [array for _, array in pairs if isinstance(array, LongRange)]

@@ -18,7 +18,7 @@ from headgate.app.resp.parser import CommandParser, ProtocolError, Words
 from headgate.app.resp.replies import BrokenReply
 from headgate.app.resp.session import RespSession
 from headgate.app.runtime.turns import Turn
-from headgate.app.transport.sockets import Peer
+from headgate.app.transport.sockets import UNREAD_BYTES_MAX, Peer
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.eager import EagerCall
 
@@ -26,9 +26,6 @@ log = logging.getLogger("headgate")
 
 _COMMANDS_AT_ONCE: Final = 1_000
 """Run before others have their turn."""
-
-UNREAD_BYTES_MAX: Final = 2**20
-"""What has come and is not run, beside a command that is still arriving."""
 
 UNSENT_BYTES_MIN: Final = 64 * 1024
 """What a transport has of replies before its client counts as one that does not read."""
@@ -56,8 +53,7 @@ class RespConnection(Peer):
         self._is_ending = False  # nothing more is run
         self._has_ended = False  # nothing more will come
         self._is_paused = False  # nothing more is read
-        self._arriving_bytes = 0  # of a large command, as it was noted
-        self._kept_bytes = 0  # of queued commands and watched keys, likewise
+        self._kept_bytes = 0  # of queued commands and watched keys, as they were noted
         self._written_bytes = 0
         self._writable: asyncio.Future[None] | None = None  # who waits for the client to read
         self._timer: asyncio.TimerHandle | None = None
@@ -90,8 +86,8 @@ class RespConnection(Peer):
         self._clients.input_bytes += len(data)
         if self._call is None:
             self._run()
-        if self._call is not None and self._parser.size_bytes > UNREAD_BYTES_MAX:
-            self._pause()
+        if self._call is not None:
+            self._hold_unread()
 
     def eof_received(self) -> bool:
         """Answer all that was asked, up to a read that blocks, then end."""
@@ -105,13 +101,12 @@ class RespConnection(Peer):
         """End what belongs to the connection: blocked reads, a transaction, its name."""
         self._is_ending = True
         self._forget_timer()
-        self._note_arriving(0)
-        self.keep(0)
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         if self._call is not None:
             self._call.cancel()
         self.session.end()
+        self.keep(0)
         self._clients.remove(self.session)
         self._gateway.connections.remove(str(self.session.id))
         del self.session  # it knows this connection: nothing is left to the collector
@@ -200,8 +195,8 @@ class RespConnection(Peer):
                 if self._parser.is_empty:
                     break
                 await turn.pause()
-            if not self._parser.is_empty or self._arriving_bytes:
-                self._note_arriving(self._parser.size_bytes)
+            if not self._parser.is_empty or self._unread_bytes:
+                self.note_arriving(self._parser.size_bytes)
         except ProtocolError as error:
             self._refuse(f"ERR {error}")
         except GatewayError as error:
@@ -244,6 +239,16 @@ class RespConnection(Peer):
         else:
             self.transport.close()
 
+    def _hold_unread(self) -> None:
+        """Count what has to wait for what is being run; read no more if it is too much."""
+        size_bytes = self._parser.size_bytes
+        try:
+            self.note_arriving(size_bytes)
+        except GatewayError:
+            self._pause()
+        if size_bytes > UNREAD_BYTES_MAX:
+            self._pause()
+
     def _pause(self) -> None:
         if not self._is_paused:
             self._is_paused = True
@@ -253,19 +258,6 @@ class RespConnection(Peer):
         if self._is_paused and not self.transport.is_closing():
             self._is_paused = False
             self.transport.resume_reading()
-
-    def _note_arriving(self, size_bytes: int) -> None:
-        """Count a large command that is still arriving; all connections together are bounded.
-
-        Raises:
-            GatewayError: there is too much of that already.
-        """
-        size_bytes = size_bytes if size_bytes > UNREAD_BYTES_MAX else 0
-        if size_bytes > self._arriving_bytes:
-            self._sockets.arrive(size_bytes - self._arriving_bytes)
-        else:
-            self._sockets.arrived(self._arriving_bytes - size_bytes)
-        self._arriving_bytes = size_bytes
 
     def keep(self, size_bytes: int) -> None:
         """Count what the connection keeps for its client, as bytes that arrive are counted.

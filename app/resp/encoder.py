@@ -25,6 +25,9 @@ _ITEMS_AT_ONCE = 64
 _PIECE_BYTES = 256 * 1024
 """Fewer, if they are larger together."""
 
+_COPIED_BYTES_MAX = 64 * 1024
+"""A value up to this size is copied to go with what is around it; a larger one is sent as it is."""
+
 
 def error_reply(text: str) -> bytes:
     """Return the reply of a command that has failed. A text has one line.
@@ -35,19 +38,15 @@ def error_reply(text: str) -> bytes:
     return b"-%b\r\n" % line.encode(errors="surrogateescape")
 
 
-def encode(reply: Reply | StreamError, protocol: int) -> bytes:
-    """Return a reply as bytes. An array that may be large is written by `pieces`."""
-    if type(reply) is bytes:
-        return b"$%d\r\n%b\r\n" % (len(reply), reply)
-    if type(reply) is int:
-        return b":%d\r\n" % reply
+def encode(reply: Reply | StreamError, protocol: int) -> list[bytes]:
+    """Return the parts of a reply. An array that may be large is written by `pieces`."""
     parts: list[bytes] = []
     _write(parts, reply, protocol)
-    return b"".join(parts)
+    return parts
 
 
-def pieces(reply: list[Any], protocol: int) -> Iterator[bytes]:
-    """Yield an array as bytes, some of its items at a time, or one that is large."""
+def pieces(reply: list[Any], protocol: int) -> Iterator[Sequence[bytes]]:
+    """Yield an array in parts, those of some of its items at a time, or of one that is large."""
     parts, count, size_bytes = [_header(reply, protocol)], 0, 0
     items: Sequence[Any] = reply
     if protocol == RESP3 and isinstance(reply, KeyedArrays):
@@ -58,9 +57,22 @@ def pieces(reply: list[Any], protocol: int) -> Iterator[bytes]:
         count += 1
         size_bytes += sum(map(len, parts[before:]))
         if count == _ITEMS_AT_ONCE or size_bytes > _PIECE_BYTES:
-            yield b"".join(parts)
+            yield list(joined(parts))
             parts, count, size_bytes = [], 0, 0
-    yield b"".join(parts)
+    yield list(joined(parts))
+
+
+def joined(parts: Sequence[bytes]) -> Iterator[bytes]:
+    """Yield parts joined to as few as there can be without a copy of what is large."""
+    at = 0
+    for end, part in enumerate(parts):
+        if len(part) > _COPIED_BYTES_MAX:
+            if at < end:
+                yield b"".join(parts[at:end])
+            yield part
+            at = end + 1
+    if at < len(parts):
+        yield b"".join(parts[at:])
 
 
 def _header(reply: Sequence[Reply], protocol: int) -> bytes:
@@ -77,13 +89,13 @@ def _header(reply: Sequence[Reply], protocol: int) -> bytes:
 def _write(parts: list[bytes], reply: Any, protocol: int) -> None:
     kind = type(reply)
     if kind is bytes:
-        parts.append(b"$%d\r\n%b\r\n" % (len(reply), reply))
+        _write_text(parts, reply)
     elif kind is int:
         parts.append(b":%d\r\n" % reply)
     elif kind is list:
         parts.append(b"*%d\r\n" % len(reply))
         for item in reply:
-            if type(item) is bytes:
+            if type(item) is bytes and len(item) <= _COPIED_BYTES_MAX:
                 parts.append(b"$%d\r\n%b\r\n" % (len(item), item))
             else:
                 _write(parts, item, protocol)
@@ -94,6 +106,13 @@ def _write(parts: list[bytes], reply: Any, protocol: int) -> None:
             _write(parts, item, protocol)
     else:
         parts.append(_scalar(reply, protocol))
+
+
+def _write_text(parts: list[bytes], text: bytes) -> None:
+    if len(text) > _COPIED_BYTES_MAX:
+        parts += b"$%d\r\n" % len(text), text, b"\r\n"
+    else:
+        parts.append(b"$%d\r\n%b\r\n" % (len(text), text))
 
 
 def _scalar(  # noqa: PLR0911 a case for each kind
@@ -115,4 +134,5 @@ def _scalar(  # noqa: PLR0911 a case for each kind
         return b":%d\r\n" % reply
     if isinstance(reply, bytes):
         return b"$%d\r\n%b\r\n" % (len(reply), reply)
-    return b"*%d\r\n%b" % (len(reply), b"".join(encode(item, protocol) for item in reply))
+    parts = (part for item in reply for part in encode(item, protocol))
+    return b"*%d\r\n%b" % (len(reply), b"".join(parts))

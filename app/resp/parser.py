@@ -114,6 +114,8 @@ class CommandParser:
             if command is None:
                 break
             commands.append(command)
+        if self._at >= len(self._data):
+            self._data, self._at = b"", 0  # it would stay until the client says more
         if self._error is not None and not commands:
             raise ProtocolError(self._error)
         return commands

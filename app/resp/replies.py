@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from headgate.app.backends.port import KeyedArrays, Reply, Status
 from headgate.app.redis_syntax.long_array import LongRange, long_ranges_in
-from headgate.app.resp.encoder import RESP2, RESP3, encode, pieces
+from headgate.app.resp.encoder import RESP2, RESP3, encode, joined, pieces
 from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamError
 
@@ -60,20 +60,24 @@ class Replies:
 
     async def add(self, outcome: Reply | StreamError) -> None:
         """Add what has become of a command. A large reply is sent while it is encoded."""
-        if outcome is self.SENT or self._is_left_out():
+        if outcome is self.SENT:
             return
-        if isinstance(outcome, LongRange):
+        long = long_ranges_in(outcome)
+        if self._is_left_out():
+            for array in long:
+                await array.close()
+        elif isinstance(outcome, LongRange):
             await self._add_long(outcome)
-        elif long := long_ranges_in(outcome):
+        elif long:
             await self._add_keyed(cast("KeyedArrays", outcome), long)
         elif isinstance(outcome, list):
             await self._add_all(pieces(outcome, self.protocol), Turn())
         else:
             self._add(encode(outcome, self.protocol))
 
-    async def _add_all(self, encoded: Iterable[bytes], turn: Turn) -> None:
-        for piece in encoded:
-            self._add(piece)
+    async def _add_all(self, encoded: Iterable[Sequence[bytes]], turn: Turn) -> None:
+        for parts in encoded:
+            self._add(parts)
             if self.are_large:
                 self.flush()
                 await self._until_taken(UNTAKEN_BYTES_MAX)
@@ -86,7 +90,7 @@ class Replies:
             BrokenReply: the rest cannot be read, and the client has the beginning.
         """
         turn = Turn()
-        self._add(b"*%d\r\n" % array.count)
+        self._add([b"*%d\r\n" % array.count])
         try:
             async for page in array.pages():
                 await self._add_all((encode(item, self.protocol) for item in page), turn)
@@ -100,10 +104,10 @@ class Replies:
     async def _add_keyed(self, reply: KeyedArrays, long: Sequence[LongRange]) -> None:
         """Add the arrays of several streams, long ones among them."""
         is_map = self.protocol == RESP3
-        self._add((b"%%%d\r\n" if is_map else b"*%d\r\n") % len(reply))
+        self._add([(b"%%%d\r\n" if is_map else b"*%d\r\n") % len(reply)])
         try:
             for name, entries in cast("list[tuple[bytes, Reply]]", reply):
-                self._add((b"" if is_map else b"*2\r\n") + encode(name, self.protocol))
+                self._add([b"" if is_map else b"*2\r\n", *encode(name, self.protocol)])
                 if isinstance(entries, LongRange):
                     await self._add_long(entries)
                 else:
@@ -117,7 +121,7 @@ class Replies:
         encoded = [b"$%d\r\n%b\r\n" % (len(text), text) for text in texts]
         if not self._sends_all:
             encoded = [each for each in encoded if not self._is_left_out()]
-        self._add(b"".join(encoded))
+        self._add([b"".join(encoded)])
 
     def change(self, mode: bytes) -> Reply:
         """Send replies, or none, or none to the next command (CLIENT REPLY)."""
@@ -131,12 +135,13 @@ class Replies:
     def flush(self) -> None:
         """Send them."""
         if self._parts:
-            data, self._parts, self._size_bytes = b"".join(self._parts), [], 0
-            self._write(data)
+            parts, self._parts, self._size_bytes = self._parts, [], 0
+            for data in joined(parts):
+                self._write(data)
 
-    def _add(self, data: bytes) -> None:
-        self._parts.append(data)
-        self._size_bytes += len(data)
+    def _add(self, parts: Sequence[bytes]) -> None:
+        self._parts += parts
+        self._size_bytes += sum(map(len, parts))
 
     def _is_left_out(self) -> bool:
         """Tell whether the client does not want the next reply, and count it."""

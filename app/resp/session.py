@@ -23,7 +23,7 @@ from headgate.app.resp.clients import Clients
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
 from headgate.app.resp.parser import Words
 from headgate.app.resp.replies import UNTAKEN_BYTES_MAX, Replies
-from headgate.app.resp.transaction import QueuedCommands
+from headgate.app.resp.transaction import QueuedCommands, size_of
 from headgate.app.runtime.connections import OpenConnection
 from headgate.app.runtime.turns import Turn
 from headgate.app.transport.proxies import client_address
@@ -245,7 +245,7 @@ class RespSession:
             end = len(commands)
         while at < len(commands) and not self._is_finishing:
             if at >= end and self._is_alone(commands[at]):
-                await self._run_alone(commands[at])
+                await self._run_alone(commands, at)
                 at += 1
             else:
                 end = max(end, at + 1)
@@ -310,20 +310,23 @@ class RespSession:
             return len(commands)
         if self.clients.is_paused:
             await self._wait_for_pause(commands)
-        outcomes = await self.runner.run_each(commands)
+        outcomes = list(await self.runner.run_each(commands))
+        count = len(outcomes)
         texts = [outcome for outcome in outcomes if type(outcome) is bytes]
-        if len(texts) == len(outcomes):
+        if len(texts) == count:
             self.replies.add_texts(texts)
         else:
+            outcomes.reverse()
             try:
-                for outcome in outcomes:
-                    await self.replies.add(outcome)
+                while outcomes:  # none is kept while the next one waits to be sent
+                    await self.replies.add(outcomes.pop())
             finally:  # the client may have gone, or the beginning of a reply is all that it gets
                 for long in (each for outcome in outcomes for each in long_ranges_in(outcome)):
                     await long.close()
-        return len(outcomes)
+        return count
 
-    async def _run_alone(self, words: Words) -> None:
+    async def _run_alone(self, commands: Sequence[Words], at: int) -> None:
+        words = commands[at]
         name = words[0].upper()
         if name in _ATTACKS:
             self.wire.cut_off()
@@ -337,7 +340,7 @@ class RespSession:
         elif own is not None:
             await self.replies.add(await self._run_own_in_turn(words))
         else:
-            await self._block(words)
+            await self._block(words, size_of(commands[at:]))
 
     async def _run_own_in_turn(self, words: Words) -> Reply | StreamError:
         """Run a command about the connection, and count what the connection keeps after it."""
@@ -350,16 +353,21 @@ class RespSession:
             return error
         return outcome
 
-    def _account(self) -> None:
-        """Count what is queued and watched as bytes that arrive, which have a bound together.
+    def _account(self, waiting_bytes: int = 0) -> None:
+        """Count what is queued, watched and waits as bytes that arrive: these have a bound.
+
+        Args:
+            waiting_bytes: of a read that blocks, and of what is behind it.
 
         Raises:
             CommandError: there is too much of that already.
         """
         queued = 0 if self.transaction is None else self.transaction.size_bytes
         watched = 0 if self.condition is None else self.watched_bytes
+        if self._is_finishing:  # all of it goes with the connection
+            return
         try:
-            self.wire.keep(queued + watched)
+            self.wire.keep(queued + watched + waiting_bytes)
         except GatewayError as error:
             raise CommandError(f"ERR {error}") from None
 
@@ -381,11 +389,21 @@ class RespSession:
             return error.with_traceback(None)
         return Status("QUEUED")
 
-    async def _block(self, words: Words) -> None:
-        """Run a read that may wait. Until it ends, nothing else of this client is run."""
+    async def _block(self, words: Words, size_bytes: int) -> None:
+        """Run a read that may wait. Until it ends, nothing else of this client is run.
+
+        Args:
+            words: of the read.
+            size_bytes: of the read and of what has come behind it.
+        """
         self.replies.flush()
         if self.is_stranger:
             await self.replies.add(CommandError(_NO_AUTH))
+            return
+        try:
+            self._account(size_bytes)
+        except CommandError as error:
+            await self.replies.add(error)
             return
         if self.clients.is_paused:
             await self._wait_for_pause([words])
@@ -410,6 +428,7 @@ class RespSession:
                 await self.replies.add(client_commands.NOTHING_READ)
         finally:
             self._waiting = None
+            self._account()
 
     def _give_up(self) -> None:
         """End the connection if a read blocks."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headgate.app.backends.port import NULL_ARRAY, Reply
@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     from headgate.app.resp.session import RespSession
 
 WORD_BYTES = 60
-"""What a word takes besides what is in it, about."""
+"""What a word takes besides what is in it, about; a command takes as much as two words."""
 
 _LISTING = [b"CLIENT", b"LIST"]
 _LISTINGS_MAX = 4  # each has a line of all connections
 
 ABORTED = "EXECABORT Transaction discarded because of previous errors."
+
+
+def size_of(commands: Iterable[Sequence[bytes]]) -> int:
+    """Return how many bytes commands take, about."""
+    return sum(sum(map(len, words)) + WORD_BYTES * (len(words) + 2) for words in commands)
 
 
 class QueuedCommands:
@@ -35,7 +40,8 @@ class QueuedCommands:
         self.commands: list[Words] = []
         self.about_streams: list[Words] = []  # those of them that are not about the connection
         self.is_broken = False  # a command could not be queued: nothing of it will be run
-        self._word_count = self._words_bytes = self._listing_count = 0
+        self.size_bytes = 0  # what they take, about
+        self._word_count = self._listing_count = 0
 
     def queue(self, words: Words, *, is_own: bool) -> None:
         """Add a command that was checked.
@@ -50,7 +56,7 @@ class QueuedCommands:
         if self._listing_count > _LISTINGS_MAX:
             raise CommandError(f"ERR a transaction has CLIENT LIST at most {_LISTINGS_MAX} times")
         self._word_count += len(words)
-        self._words_bytes += sum(map(len, words))
+        self.size_bytes += size_of([words])
         self.commands.append(words)
         if not is_own:
             self.about_streams.append(words)
@@ -59,12 +65,7 @@ class QueuedCommands:
         """Let go of all commands, as EXEC will run none of them."""
         self.is_broken = True
         self.commands, self.about_streams = [], []
-        self._word_count = self._words_bytes = 0
-
-    @property
-    def size_bytes(self) -> int:
-        """Return what the commands take, about."""
-        return self._words_bytes + WORD_BYTES * self._word_count
+        self._word_count = self.size_bytes = 0
 
 
 async def _multi(session: RespSession, words: Sequence[bytes]) -> Reply:

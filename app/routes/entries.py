@@ -45,6 +45,7 @@ from headgate.app.http.presence import while_present
 from headgate.app.http.streaming import PatientResponse
 from headgate.app.runtime.turns import Turn
 from headgate.app.transport.request_ids import request_id_of
+from headgate.app.transport.unsent import hold
 from headgate.app.wire.encoding import entry_wire, gap_wire
 from headgate.app.wire.ids import parse_after, parse_bound, parse_id, parse_ids
 from headgate.app.wire.names import check_name, text_of
@@ -473,7 +474,8 @@ async def _arrow(
     gap = gap_after(low.previous(), info.trimmed_through)
     if gap is not None:
         headers["Headgate-Gap-To"] = str(gap.through)
-    entries = BulkRange(access, info, low, high, limit, threads)
+    held = partial(hold, request.receive)
+    entries = BulkRange(access, info, low, high, limit, threads, held)
     parts = _while_valid(request, entries.batches(compression or "none", gateway.metrics))
     patience_ms = gateway.limits.send_ms_max
     return PatientResponse(parts, media_type=ARROW, patience_ms=patience_ms, headers=headers)

@@ -54,6 +54,9 @@ class HttpConnection(Protocol):
     def on_response_complete(self) -> None:
         """Go on with the next request."""
 
+    def waits_to_write(self, size_bytes: int) -> None:
+        """Count a part of an answer that waits until the client has taken what came before it."""
+
 
 class Exchange:
     """A request and its answer."""
@@ -68,6 +71,7 @@ class Exchange:
         "_waits_for_continue",
         "body",
         "disconnected",
+        "held_bytes",
         "keep_alive",
         "more_body",
         "response_complete",
@@ -95,6 +99,7 @@ class Exchange:
         self.response_started = False
         self.response_complete = False
         self.status = 0  # of the answer, once it begins
+        self.held_bytes = 0  # of it, made by the app and not sent
         self._connection: HttpConnection | None = connection  # None: the app has ended
         self._waits_for_continue = expects_continue
         self._has_news = False  # since the app has received something
@@ -193,6 +198,8 @@ class Exchange:
         if connection is None:
             return
         if connection.flow.write_paused and not self.disconnected:
+            size_bytes = max(len(message.get("body", b"")), self.held_bytes)
+            connection.waits_to_write(size_bytes)
             await connection.flow.drain()
         if self.disconnected:
             return
@@ -260,13 +267,18 @@ class Exchange:
             body, self._head = self._head + body, b""
         self._flush()
         if body:
-            connection.transport.write(body)
+            self._write(connection, body)
         if is_last:
             self.response_complete = True
             self.wake()
             if not self.keep_alive:
                 connection.transport.close()
             connection.on_response_complete()
+
+    def _write(self, connection: HttpConnection, data: bytes) -> None:
+        connection.transport.write(data)
+        if connection.flow.write_paused:
+            connection.waits_to_write(self.held_bytes)
 
     def _flush(self) -> None:
         if self._head and self._connection is not None:

@@ -148,11 +148,19 @@ class _Secured(asyncio.Protocol):
         protocol.connection_made(encrypted)
 
 
-class _Encrypted:
-    """The transport of a connection with TLS, which does not wait for its peer when it is closed.
+_RECORDS_BYTES = 256 * 1024
+"""Encrypted and passed on at once."""
 
-    That of asyncio waits until the peer has ended TLS as well, and many clients do that when they
-    need the connection again. Nobody has to wait for that (RFC 8446, 6.1).
+
+class _Encrypted:
+    """The transport of a connection with TLS.
+
+    It does not wait for its peer when it is closed. That of asyncio waits until the peer has ended
+    TLS as well, and many clients do that when they need the connection again. Nobody has to wait
+    for that (RFC 8446, 6.1).
+
+    What is written goes on in portions. That of asyncio passes all of it on to the socket at once,
+    and then says that nothing is left, however little the peer has taken.
     """
 
     def __init__(self, transport: asyncio.Transport, connected: socket.socket) -> None:
@@ -163,6 +171,14 @@ class _Encrypted:
         attribute = getattr(self._transport, name)
         setattr(self, name, attribute)  # looked up once: it is for each write
         return attribute
+
+    def write(self, data: bytes) -> None:
+        if len(data) <= _RECORDS_BYTES:
+            self._transport.write(data)
+            return
+        whole = memoryview(data)
+        for at in range(0, len(whole), _RECORDS_BYTES):
+            self._transport.write(whole[at : at + _RECORDS_BYTES])
 
     def close(self) -> None:
         self._transport.close()

@@ -16,6 +16,7 @@ from headgate.app.runtime.turns import Turn
 from headgate.app.transport.portions import Unparsed
 from headgate.app.transport.sockets import Peer
 from headgate.app.transport.websocket import SocketProtocol
+from headgate.app.wire.problems import GatewayError
 
 PORTION_BYTES = 512
 """Parsed at a time: about eighty of the smallest frames. Deflate makes at most about a thousand
@@ -72,7 +73,11 @@ class BoundedWebSocket(Peer, SocketProtocol):
 
     async def send(self, message: Any) -> None:
         """Send an event of the app; after a close, the peer's answer may be here already."""
+        if not self.writable.is_set():
+            self._sockets.stuck(self.transport, len(message.get("text") or b""))
         await super().send(message)
+        if not self.writable.is_set():
+            self._sockets.stuck(self.transport)
         self._parse()
 
     def resume_writing(self) -> None:
@@ -152,10 +157,30 @@ class BoundedWebSocket(Peer, SocketProtocol):
                 super().data_received(bytes(portion))
         if self.transport.is_closing():
             return
+        self._count_arriving()
         if self._unparsed.data:
             self.transport.pause_reading()
         elif not self.read_paused:
             self.transport.resume_reading()
+
+    def _count_arriving(self) -> None:
+        """Count a frame whose end is not here; beyond the bound the conversation is over."""
+        frame_bytes = len(self.conn.reader.buffer)
+        size_bytes = len(self._unparsed.data) + len(self._message) + frame_bytes
+        try:
+            self.note_arriving(size_bytes)
+        except GatewayError as error:
+            if self.conn.state is State.OPEN and not self.close_sent:
+                self.conn.send_close(CloseCode.TRY_AGAIN_LATER, str(error))
+                self.handle_parser_exception()
+            self._forget_arriving()
+
+    def _forget_arriving(self) -> None:
+        """Drop what has come of a frame, as its end is not awaited."""
+        self._unparsed.clear()
+        self._message = bytearray()
+        self.conn.reader.buffer.clear()
+        self.note_arriving(0)
 
     def _parse_soon(self) -> None:
         if self._next is None:

@@ -119,6 +119,18 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         super().leave(exc)
         self._flow.forget()
 
+    def resume_writing(self) -> None:
+        """Go on with a client that has taken its answer: only now it gets the next one."""
+        super().resume_writing()
+        under_way = self._under_way
+        if self.pipeline and (under_way is None or under_way.response_complete):
+            self._start_asgi_task(*self.pipeline.pop())
+        self._parse_soon()
+
+    def waits_to_write(self, size_bytes: int) -> None:
+        """Count a part of an answer that waits until the client has taken what came before it."""
+        self._sockets.stuck(self.transport, size_bytes)
+
     def data_received(self, data: bytes) -> None:
         """Take what was read."""
         if self._is_refused:
@@ -229,7 +241,8 @@ class BoundedHttp(Peer, HttpToolsProtocol):
             return
         self.flow.resume_reading()
         if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+            if not self.flow.write_paused:
+                self._start_asgi_task(*self.pipeline.pop())
             return
         self._answered_at_s = self.loop.time()
         if self.timeout_keep_alive_task is None:
@@ -278,10 +291,13 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self.transport.close()
 
     def _takes_more(self) -> bool:
-        """Tell whether something can be parsed: no whole request waits, nor too much of a body."""
+        """Tell whether something can be parsed.
+
+        It cannot while a whole request, too much of a body or an answer to take waits.
+        """
         last = self._last
         if last is None or last.response_complete:
-            return True
+            return not self._flow.write_paused
         return last.more_body and len(last.body) <= HIGH_WATER_LIMIT
 
     def _parse_soon(self) -> None:

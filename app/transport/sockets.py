@@ -22,6 +22,12 @@ SOCKETS_MIN = 16
 
 _WARN_EVERY_S = 10.0
 
+UNREAD_BYTES_MIN = 16 * 1024
+"""What any connection may have received that is not used yet; if it has more, all of it counts."""
+
+UNREAD_BYTES_MAX = 2**20
+"""Of these bytes, what counts as unread. What is beyond counts as something large that arrives."""
+
 
 def sockets_max_of(chosen: int | None, process_count: int = 1) -> int:
     """Return how many connections there may be: as many as chosen, and as the system allows.
@@ -54,7 +60,8 @@ class Sockets:
             count_max: connections of any kind.
             count_max_together: likewise, with those of the other processes of the gateway.
             arriving_bytes_max: parts of bodies that are not here as a whole, and what Redis clients
-                have queued and watch.
+                have queued and watch. Half as much of frames and commands may be here besides, so
+                that one client with large ones does not keep out all others.
             unsent_bytes_max: answers and frames that clients have not taken.
         """
         self._count_max = count_max
@@ -65,6 +72,7 @@ class Sockets:
         self._arriving_bytes_max = arriving_bytes_max
         self._unsent_bytes_max = unsent_bytes_max
         self._arriving_bytes = 0
+        self._unread_bytes = 0
         self._unsent: dict[asyncio.Transport, int] = {}  # the slowest one comes first
         self._unsent_bytes = 0
         self._refused_count = 0
@@ -76,6 +84,7 @@ class Sockets:
         """Show it in `/metrics`."""
         gauges = {
             "arriving_bytes": ("Of bodies that are not here.", lambda: self._arriving_bytes),
+            "unread_bytes": ("Of frames and commands.", lambda: self._unread_bytes),
             "unsent_bytes": ("That clients have not taken.", lambda: self._unsent_bytes),
         }
         for name, (text, value) in gauges.items():
@@ -122,12 +131,32 @@ class Sockets:
         """Note that parts are complete, or given up."""
         self._arriving_bytes -= size_bytes
 
-    def stuck(self, transport: asyncio.Transport) -> None:
+    def unread(self, before_bytes: int, size_bytes: int) -> None:
+        """Note what a connection has of frames or commands, each of them small.
+
+        Args:
+            before_bytes: as it was noted before.
+            size_bytes: as it is now.
+
+        Raises:
+            GatewayError: all connections together have too much; nothing is noted.
+        """
+        after_bytes = self._unread_bytes + size_bytes - before_bytes
+        if size_bytes > before_bytes and after_bytes > self._arriving_bytes_max // 2:
+            text = "too much is arriving at once: send it again later"
+            raise GatewayError("overloaded", text)
+        self._unread_bytes = after_bytes
+
+    def stuck(self, transport: asyncio.Transport, waiting_bytes: int = 0) -> None:
         """Note what a client that does not read has to take, at each write.
 
         Above the bound the connection is cut off that has not been read for the longest time.
+
+        Args:
+            transport: the way to the client.
+            waiting_bytes: what is to be written once the client has taken what was written.
         """
-        size_bytes = transport.get_write_buffer_size()
+        size_bytes = transport.get_write_buffer_size() + waiting_bytes
         self._unsent_bytes += size_bytes - self._unsent.get(transport, 0)
         self._unsent[transport] = size_bytes
         while self._unsent_bytes > self._unsent_bytes_max and len(self._unsent) > 1:
@@ -146,6 +175,24 @@ class Peer(asyncio.Protocol):
 
     transport: asyncio.Transport
     _sockets: Sockets
+    _unread_bytes = 0  # as they were noted
+    _arriving_bytes = 0  # likewise, of something large
+
+    def note_arriving(self, size_bytes: int) -> None:
+        """Count what has come and is not used yet, if it is much.
+
+        Raises:
+            GatewayError: all connections together have too much of that already.
+        """
+        unread_bytes = min(size_bytes, UNREAD_BYTES_MAX) if size_bytes > UNREAD_BYTES_MIN else 0
+        self._sockets.unread(self._unread_bytes, unread_bytes)
+        self._unread_bytes = unread_bytes
+        arriving_bytes = max(size_bytes - UNREAD_BYTES_MAX, 0)
+        if arriving_bytes > self._arriving_bytes:
+            self._sockets.arrive(arriving_bytes - self._arriving_bytes)
+        else:
+            self._sockets.arrived(self._arriving_bytes - arriving_bytes)
+        self._arriving_bytes = arriving_bytes
 
     def pause_writing(self) -> None:
         """Wait for a client that does not read."""
@@ -160,6 +207,7 @@ class Peer(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the room back, and end the connection in its turn."""
         self._sockets.free(self.transport)
+        self.note_arriving(0)
         self._sockets.departures.add(partial(self.leave, exc))
 
     def shutdown(self) -> None:

@@ -2,6 +2,8 @@
 
 from starlette.types import Receive
 
+from headgate.app.transport.exchange import Exchange
+
 
 def unsent_bytes(receive: Receive) -> int:
     """Return the bytes that the client of a connection has not taken.
@@ -12,3 +14,15 @@ def unsent_bytes(receive: Receive) -> int:
     connection = getattr(receive, "__self__", None)
     transport = getattr(connection, "transport", None)
     return 0 if transport is None else int(transport.get_write_buffer_size())
+
+
+def hold(receive: Receive, size_bytes: int) -> None:
+    """Let what is made of an answer, and not sent, count with what its client has not taken.
+
+    Args:
+        receive: as above.
+        size_bytes: what is made now.
+    """
+    exchange = getattr(receive, "__self__", None)
+    if isinstance(exchange, Exchange):
+        exchange.held_bytes = size_bytes

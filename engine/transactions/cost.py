@@ -46,6 +46,9 @@ from headgate.engine.state.stream import Stream
 _REQUEST = 15
 """Any request: it is decided, recorded, applied, and answered."""
 
+_CHEAP = 1_000
+"""What all others may cost beside one dear request."""
+
 _ADD = 2
 """One of many appends that are decided together, besides its names and values."""
 
@@ -115,17 +118,21 @@ class Cost:
         """Start with none."""
         self.keyspace = keyspace
         self._sizes: dict[bytes, _Size] = {}
-        self._total = 0
+        self._total = self._dearest = 0
 
     def add(self, request: Request[Any]) -> None:
         """Add a request that comes after those before.
+
+        One request has bounds of its own, so the dearest is let through beside cheap ones.
 
         Raises:
             TransactionTooLong: all together cost too much.
         """
         cost_of = COSTS.get(type(request))
-        self._total += _REQUEST if cost_of is None else cost_of(self, request)
-        if self._total > TRANSACTION_COST_MAX:
+        cost = _REQUEST if cost_of is None else cost_of(self, request)
+        self._total += cost
+        self._dearest = max(self._dearest, cost)
+        if self._total > TRANSACTION_COST_MAX and self._total - self._dearest > _CHEAP:
             raise TransactionTooLong
 
     def size(self, name: bytes) -> _Size:

@@ -271,6 +271,55 @@ async def test_answers_that_are_not_taken_have_a_bound_together() -> None:
         await until(lambda: gauge(live, "unsent_bytes") == 0)
 
 
+async def test_a_request_waits_until_the_answer_before_it_is_taken() -> None:
+    async with running(Settings()) as live, connected(live) as slow:
+        for _ in range(12):
+            await live.append("orders", "x" * 1_000_000)
+        ask = b"GET /v1/streams/orders/entries HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        slow.writer.write(ask + append(1))  # both at once
+        await until(lambda: gauge(live, "unsent_bytes") > 0)
+        slow.writer.write(append(2))
+        await live.append("others", "x")  # what had to be done meanwhile would be done by now
+        assert (await live.http.get("/v1/streams/orders")).json()["length"] == 12
+        status, page = await slow.answer()
+        assert (status, len(page["entries"])) == (200, 12)
+        assert [(await slow.answer())[0] for _ in range(2)] == [201, 201]
+        assert gauge(live, "unsent_bytes") == 0
+
+
+async def test_what_is_made_of_a_bulk_read_counts_before_it_is_sent() -> None:
+    async with running(Settings()) as live, connected(live) as slow:
+        for _ in range(12):
+            await live.append("orders", "x" * 1_000_000)
+        accept = b"accept: application/vnd.apache.arrow.stream\r\n"
+        head = b"GET /v1/streams/orders/entries HTTP/1.1\r\nhost: localhost\r\n"
+        slow.writer.write(head + accept + b"\r\n")
+        await until(lambda: gauge(live, "unsent_bytes") > 6_000_000)
+    await until(lambda: gauge(live, "unsent_bytes") == 0)
+
+
+async def test_frames_that_arrive_slowly_have_a_bound_together() -> None:
+    frame = b"\x81\xff" + (900_000).to_bytes(8, "big") + bytes(4) + b" " * 400_000
+    async with (
+        running(Settings(arriving_bytes_max=2**20)) as live,
+        connected(live) as first,
+        connected(live) as second,
+    ):
+        for wire in (first, second):
+            wire.writer.write(HANDSHAKE)
+            async with asyncio.timeout(10):
+                await wire.reader.readuntil(b"\r\n\r\n")
+        first.writer.write(frame)
+        await until(lambda: gauge(live, "unread_bytes") >= 400_000)
+        second.writer.write(frame)
+        async with asyncio.timeout(10):
+            frames = await second.reader.readuntil(b"send it again later")
+        assert (1013).to_bytes(2, "big") + b"too much is arriving" in frames
+        assert gauge(live, "unread_bytes") < 500_000
+        first.writer.transport.abort()
+        await until(lambda: gauge(live, "unread_bytes") == 0)
+
+
 async def test_there_are_no_more_connections_of_any_kind_than_there_may_be() -> None:
     async with running(Settings(sockets_max=16)) as live, AsyncExitStack() as stack:
         wires = [await stack.enter_async_context(connected(live)) for _ in range(17)]

@@ -44,7 +44,9 @@ class Talk:
     async def line(self) -> bytes:
         """Return what comes next, up to the end of the line."""
         async with asyncio.timeout(10):
-            return (await self._reader.readline()).removesuffix(b"\r\n")
+            line = await self._reader.readline()
+        assert line, "the connection has ended"
+        return line.removesuffix(b"\r\n")
 
     async def take(self, size_bytes: int) -> int:
         """Take at most so many bytes; returns how many there were."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import pytest
 
@@ -30,6 +30,10 @@ async def talk(live: Live) -> AsyncIterator[Talk]:
 
 def kept_bytes(live: Live) -> int:
     return live.gateway.sockets._arriving_bytes
+
+
+def unread_bytes(live: Live) -> int:
+    return live.gateway.sockets._unread_bytes
 
 
 async def queue_one(talk: Talk) -> None:
@@ -74,6 +78,48 @@ async def test_what_is_kept_goes_with_its_connection(live: Live, keep: object) -
     await (queue_one if keep is queue_one else watch_one)(talk)
     await talk.close()
     await until(lambda: kept_bytes(live) == 0)
+
+
+BLOCKED = command("XREAD", "BLOCK", "60000", "STREAMS", "orders", "$")
+
+
+async def wait_with_words(talk: Talk) -> None:
+    talk.send(command("XREAD", *(["BLOCK", "60000"] * 2_000), "STREAMS", "orders", "$"))
+
+
+async def send_behind_a_read(talk: Talk) -> None:
+    talk.send(BLOCKED + command("ECHO", "e" * 300_000))
+
+
+async def send_a_part(talk: Talk) -> None:
+    talk.send(ECHO[:-1_000])
+
+
+@pytest.mark.parametrize("keep", [wait_with_words, send_behind_a_read, send_a_part])
+async def test_what_waits_counts_until_its_connection_ends(
+    live: Live, keep: Callable[[Talk], Awaitable[None]]
+) -> None:
+    talk = await Talk.open(live.redis_port)
+    await keep(talk)
+    await until(lambda: kept_bytes(live) + unread_bytes(live) > 150_000)
+    await talk.close()
+    await until(lambda: kept_bytes(live) + unread_bytes(live) == 0)
+
+
+async def test_what_is_sent_behind_a_read_waits_for_room_and_is_run(live: Live, talk: Talk) -> None:
+    other = await Talk.open(live.redis_port)
+    other.send(BLOCKED + command("ECHO", "e" * 500_000))
+    await until(lambda: unread_bytes(live) > 400_000)
+    talk.send(BLOCKED + command("ECHO", "f" * 500_000))
+    await until(lambda: live.waiter_count == 2)
+    assert unread_bytes(live) <= 2**19
+    await live.append("orders", "v")
+    for each, text in ((other, b"e"), (talk, b"f")):
+        while not (await each.line()).startswith(b"$500000"):
+            pass
+        await each.hear(text * 500_000 + b"\r\n")
+    assert kept_bytes(live) + unread_bytes(live) == 0
+    await other.close()
 
 
 async def test_what_is_too_much_breaks_the_transaction_and_nothing_else(

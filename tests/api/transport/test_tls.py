@@ -80,6 +80,20 @@ async def test_a_large_answer_arrives_as_a_whole(live: Live) -> None:
     assert len(read.json()["entries"]) == 100
 
 
+async def test_a_large_answer_that_is_not_taken_counts(live: Live, authority: Authority) -> None:
+    for _ in range(12):
+        await live.append("orders", "x" * 1_000_000)
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", port_of(live), ssl=authority.trust, limit=2**16
+    )
+    writer.write(b"GET " + ENTRIES.encode() + b" HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    registry = live.gateway.metrics.registry
+    await until(lambda: (registry.get_sample_value("headgate_sockets_unsent_bytes") or 0) > 5e6)
+    assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200 ")
+    writer.transport.abort()
+    await until(lambda: registry.get_sample_value("headgate_sockets_unsent_bytes") == 0)
+
+
 async def test_requests_that_come_together_are_answered_in_order(
     live: Live, authority: Authority
 ) -> None:

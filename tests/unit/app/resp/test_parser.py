@@ -1,6 +1,7 @@
 """Commands from bytes, however these are cut."""
 
 import random
+import sys
 import time
 from collections.abc import Iterable
 
@@ -129,3 +130,11 @@ def test_what_a_client_only_announces_is_not_kept() -> None:
     reader.feed(b"*2\r\n$4\r\nECHO\r\n$5000\r\nabc")
     assert reader.take(1) == []
     assert reader.size_bytes == len(b"ECHO") + len(b"abc")
+
+
+def test_what_was_taken_is_not_kept() -> None:
+    reader, data = parser(), written([b"ECHO", b"x" * 50_000])
+    held = sys.getrefcount(data)
+    reader.feed(data)
+    assert reader.take(10) == [(b"ECHO", b"x" * 50_000)]
+    assert sys.getrefcount(data) == held

@@ -68,3 +68,13 @@ async def test_a_map_is_written_as_the_protocol_has_it() -> None:
     await client.replies.add(None)
     client.replies.flush()
     assert client.writes == [b"*2\r\n$1\r\na\r\n:1\r\n%1\r\n$1\r\na\r\n:1\r\n$-1\r\n"]
+
+
+async def test_a_large_value_is_sent_without_a_copy() -> None:
+    client, value = Client(), b"v" * 2**20
+    await client.replies.add([[b"1-1", [b"f", value]], value])
+    await client.replies.add(value)
+    client.replies.flush()
+    assert sum(each is value for each in client.writes) == 3
+    entry = b"*2\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n"
+    assert b"".join(client.writes) == entry + b"$1048576\r\n%b\r\n" % value * 3
