@@ -190,11 +190,13 @@ class CommandRunner:
     async def _plans(self, commands: Sequence[Sequence[bytes]]) -> list[tuple[AnyPlan, str]]:
         """Return the plans of the first commands, as many as a turn has time for, with their names.
 
+        What may open a range does so after all of them, so no change stands behind it.
+
         Raises:
             StreamError: the first command cannot be run.
         """
         plans: list[tuple[AnyPlan, str]] = []
-        turn = Turn()
+        turn, may_open = Turn(), False
         for words in commands:
             try:
                 entry, name = self._find(words)
@@ -203,10 +205,13 @@ class CommandRunner:
                 if not plans:
                     raise
                 break
+            if may_open and not entry.only_reads:
+                break
             plan = _plan(entry, words, self.bounds)
             if plan.prepare is not None and plans:
                 break  # what is before it need not wait for it
             plans.append((await self._prepared(plan), name))
+            may_open = may_open or plan.open is not None
             if turn.is_over:
                 break
         return plans
