@@ -176,7 +176,7 @@ _SCRIPTS: Catalog = {
         flags="noscript allow_busy",
         tips="nondeterministic_output request_policy:all_shards response_policy:special",
     ),
-    "function|help": help_of("FUNCTION", "7.0.0", "scripting"),
+    "function|help": help_of("FUNCTION", "7.0.0", "scripting", "scripting"),
     "script": container("for scripts", "2.6.0", "scripting"),
     "script|exists": _script(
         "Return 0 for each script: none is kept.",
@@ -192,7 +192,7 @@ _SCRIPTS: Catalog = {
         flags="noscript",
         tips=_EVERYWHERE,
     ),
-    "script|help": help_of("SCRIPT", "5.0.0", "scripting"),
+    "script|help": help_of("SCRIPT", "5.0.0", "scripting", "scripting"),
 }
 
 CATALOG: Catalog = {**_COMMANDS, **_SETTINGS, **_CONTENTS, **_SCRIPTS}
