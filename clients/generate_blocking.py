@@ -126,7 +126,7 @@ def _method(owner: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[st
             "        error: BaseException | None,",
             "        traceback: TracebackType | None,",
             "    ) -> None:",
-            "        self._portal.call(self._inner.__aexit__(kind, error, traceback))",
+            "        self._portal.end(self._inner.__aexit__(kind, error, traceback))",
         ]
         if owner == "AsyncClient":
             lines.append("        self._portal.close()")
@@ -204,8 +204,9 @@ def _body(
     if returns.startswith("AsyncGenerator"):
         return [f"return self._portal.iterate({call})"]
     if isinstance(node, ast.AsyncFunctionDef):
-        if node.name == "aclose" and owner == "AsyncClient":
-            return [f"self._portal.call({call})", "self._portal.close()"]
+        if node.name == "aclose":
+            closing = ["self._portal.close()"] if owner == "AsyncClient" else []
+            return [f"self._portal.end({call})", *closing]
         returned = "" if returns == "None" else "return "
         return [f"{returned}{_wrapped(f'self._portal.call({call})', returns)}"]
     if returns == "None":  # what only notes something, on the loop all the same

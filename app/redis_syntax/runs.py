@@ -20,7 +20,13 @@ from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Draft
-from headgate.engine.errors import SeveralSlots, StreamError, TransactionTooLong, Unavailable
+from headgate.engine.errors import (
+    MemoryFull,
+    SeveralSlots,
+    StreamError,
+    TransactionTooLong,
+    Unavailable,
+)
 from headgate.engine.limits import (
     COMMAND_NAME_BYTES_MAX,
     COMMAND_WORDS_MAX,
@@ -184,11 +190,13 @@ class CommandRunner:
     async def _plans(self, commands: Sequence[Sequence[bytes]]) -> list[tuple[AnyPlan, str]]:
         """Return the plans of the first commands, as many as a turn has time for, with their names.
 
+        What may open a range does so after all of them, so no change stands behind it.
+
         Raises:
             StreamError: the first command cannot be run.
         """
         plans: list[tuple[AnyPlan, str]] = []
-        turn = Turn()
+        turn, may_open = Turn(), False
         for words in commands:
             try:
                 entry, name = self._find(words)
@@ -197,10 +205,13 @@ class CommandRunner:
                 if not plans:
                     raise
                 break
+            if may_open and not entry.only_reads:
+                break
             plan = _plan(entry, words, self.bounds)
             if plan.prepare is not None and plans:
                 break  # what is before it need not wait for it
             plans.append((await self._prepared(plan), name))
+            may_open = may_open or plan.open is not None
             if turn.is_over:
                 break
         return plans
@@ -286,7 +297,7 @@ class CommandRunner:
                 outcomes = await self._engine.perform_all(requests)
             else:
                 outcomes = (await self._engine.perform_all([condition, *requests]))[1:]
-        except (CommandError, SeveralSlots, TransactionTooLong) as error:
+        except (CommandError, SeveralSlots, TransactionTooLong, MemoryFull) as error:
             raise _aborted(error) from None
         if self.caller is not None:
             self.caller.settle(requests, outcomes)
@@ -398,9 +409,14 @@ def _refusal(error: GatewayError) -> CommandError:
     return CommandError(f"{'NOPERM' if error.code == 'forbidden' else 'LIMIT'} {error}")
 
 
+class _AbortedForNow(CommandError, Unavailable):
+    """A transaction for which there is no room; later there may be."""
+
+
 def _aborted(error: StreamError) -> CommandError:
     text = "EXECABORT Transaction discarded because of previous errors."
-    return CommandError(f"{text} ({exact_error_text(error)})")
+    kind = _AbortedForNow if isinstance(error, Unavailable) else CommandError
+    return kind(f"{text} ({exact_error_text(error)})")
 
 
 def check_length(command_count: int, word_count: int) -> None:

@@ -283,6 +283,18 @@ class Executor:
             self.storage.append(commands)
             self._apply(commands)
 
+    def require_room(self) -> None:
+        """Refuse what adds to the streams if there is no room for anything that does.
+
+        Raises:
+            MemoryFull: the memory is used up.
+            Unavailable: the disk is, or it takes nothing.
+        """
+        if self._memory_bounds.is_full(self.keyspace.memory.size_bytes):
+            raise MemoryFull
+        if self.storage.refusal is not None:
+            raise Unavailable(self.storage.refusal)
+
     def _check_room(self, commands: list[c.Command]) -> None:
         """Refuse commands for which there is no memory, or so little that acks need what is left.
 

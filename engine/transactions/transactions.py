@@ -15,18 +15,25 @@ from typing import Any, NamedTuple, cast
 from headgate.engine.decisions import Decision
 from headgate.engine.decisions.table import decide
 from headgate.engine.entry import Draft
-from headgate.engine.errors import Invalid, StreamError, StreamsChanged
+from headgate.engine.errors import Invalid, StreamError, StreamsChanged, Unavailable
 from headgate.engine.limits import GATHERED_AT_ONCE_MAX
 from headgate.engine.loop.appends import Appends, is_plain
 from headgate.engine.loop.executor import Executor
 from headgate.engine.replies import Added
 from headgate.engine.requests import Request
+from headgate.engine.requests.dumps import CopyStream, RestoreStream
 from headgate.engine.requests.entries import Add
+from headgate.engine.requests.groups import CreateGroup
+from headgate.engine.requests.keyspace import RememberKey
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.transactions.cost import Cost
 
 Outcome = Any | StreamError
 """The reply to a request, or its error."""
+
+
+_GROWING = Add | CreateGroup | CopyStream | RestoreStream | RememberKey
+"""What adds to the streams if it succeeds."""
 
 
 class _Step(NamedTuple):
@@ -49,14 +56,16 @@ class Transactions:
 
         1. Gather appends that stand beside each other, in turns.
         2. Let reads that came before be served.
-        3. Refuse all of it if it would take too long (`transactions/cost.py`).
+        3. Refuse all of it if it would take too long (`transactions/cost.py`), or if it adds to the
+           streams and there is no room: Redis refuses such a command when it is queued.
         4. Carry out each step, as parts of one record.
         5. Give each append its reply, in turns, once the record is durable.
 
         Raises:
             StreamsChanged: the first request is `IfUnchanged`, and does not hold. Nothing is done.
             TransactionTooLong: nothing is done.
-            Unavailable: the storage does not accept the changes.
+            MemoryFull: nothing is done.
+            Unavailable: the storage does not accept the changes, or not those that take room.
         """
         executor = self._executor
         steps = await _gathered(requests)
@@ -66,9 +75,11 @@ class Transactions:
             cost = Cost(executor.current())
             for step in steps:
                 cost.add(step.request)
+            if any(isinstance(step.request, _GROWING) for step in steps):
+                executor.require_room()
             with executor.one_record():
                 outcomes = [self._carried_out(step) for step in steps]
-        except (StreamsChanged, Invalid):
+        except (StreamsChanged, Invalid, Unavailable):
             await executor.durable(None)
             raise
         return await _spread(await executor.durable(outcomes), steps, len(requests))

@@ -89,7 +89,7 @@ class BlockingBatches:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+        self._portal.end(self._inner.__aexit__(kind, error, traceback))
 
     def __iter__(self) -> Self:
         return self
@@ -99,7 +99,7 @@ class BlockingBatches:
 
     def close(self) -> None:
         """End it; what has not come yet is not sent."""
-        self._portal.call(self._inner.aclose())
+        self._portal.end(self._inner.aclose())
 
 
 class BlockingWriter:
@@ -255,7 +255,7 @@ class BlockingJob:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+        self._portal.end(self._inner.__aexit__(kind, error, traceback))
 
 
 class BlockingFollowing:
@@ -289,7 +289,7 @@ class BlockingFollowing:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+        self._portal.end(self._inner.__aexit__(kind, error, traceback))
 
     def __iter__(self) -> Self:
         return self
@@ -299,7 +299,7 @@ class BlockingFollowing:
 
     def close(self) -> None:
         """End it."""
-        self._portal.call(self._inner.aclose())
+        self._portal.end(self._inner.aclose())
 
 
 class BlockingStream:
@@ -590,7 +590,7 @@ class BlockingConsuming:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+        self._portal.end(self._inner.__aexit__(kind, error, traceback))
 
     def __iter__(self) -> Self:
         return self
@@ -604,7 +604,7 @@ class BlockingConsuming:
 
     def close(self) -> None:
         """End it, when everything that was settled is answered."""
-        self._portal.call(self._inner.aclose())
+        self._portal.end(self._inner.aclose())
 
 
 class BlockingGroup(Working):
@@ -890,12 +890,12 @@ class Client:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._portal.call(self._inner.__aexit__(kind, error, traceback))
+        self._portal.end(self._inner.__aexit__(kind, error, traceback))
         self._portal.close()
 
     def close(self) -> None:
         """End all connections; whoever follows or consumes gets an error."""
-        self._portal.call(self._inner.aclose())
+        self._portal.end(self._inner.aclose())
         self._portal.close()
 
     def ready(self) -> str:

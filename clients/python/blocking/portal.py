@@ -1,16 +1,32 @@
 """Portal: a loop in a thread of its own, on which the client without asyncio runs.
 
 So idle clocks are restarted and pings are answered also while the program itself works.
+
+A program may end with a client that is open. Python stops threads such as this one before it
+finalizes what is left, iterators of clients among it, and whoever waited for the thread then would
+wait for ever. So all portals are closed as the program ends, before that. A portal that is closed
+carries out nothing more: `call` raises, and `end` has nothing to do.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import concurrent.futures
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
+from headgate.client.subscription import Closed
+
 T = TypeVar("T")
+
+_END_S = 2.0
+"""How long what runs may take to end; it takes longest to say goodbye to a gateway that hangs."""
+
+_JOIN_S = 3 * _END_S
+"""How long the thread may take. Only a function of the program that it calls can hold it so long."""
 
 
 class Portal:
@@ -20,52 +36,111 @@ class Portal:
         """Start the thread with the first call."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
+        self._changing = threading.Lock()
+        self._is_closed = False
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end, and return its result or raise its error."""
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._started())
+        """Run a coroutine to its end, and return its result or raise its error.
+
+        Raises:
+            Closed: the client was closed, the program is about to end, or it is another process.
+            RuntimeError: the thread of the loop would wait for itself.
+        """
+        try:
+            if threading.current_thread() is self._thread:
+                raise RuntimeError("a function that the client calls must not wait for the client")
+            future = self._begin(coroutine)
+        except BaseException:
+            coroutine.close()
+            raise
         try:
             return future.result()
+        except concurrent.futures.CancelledError:
+            if self._is_over:
+                raise Closed("the client was closed") from None
+            raise
         except BaseException:
             future.cancel()  # of no effect if it is the coroutine's own error
             raise
 
     def run(self, function: Callable[[], object]) -> None:
-        """Call a function on the loop, and wait until it has ended."""
+        """Call a function on the loop, and wait until it has ended; raises as `call`."""
         self.call(_called(function))
 
     def step(self, iterator: AsyncIterator[T]) -> T:
-        """Return the next item; `StopIteration` at the end."""
+        """Return the next item; `StopIteration` at the end; raises as `call`."""
         item, is_over = self.call(_next(iterator))
         if is_over:
             raise StopIteration
         return item
 
     def iterate(self, iterator: AsyncIterator[T]) -> Iterator[T]:
-        """Yield the items of an iterator that runs on the loop."""
+        """Yield the items of an iterator that runs on the loop; raises as `call`."""
         while True:
             item, is_over = self.call(_next(iterator))
             if is_over:
                 return
             yield item
 
-    def close(self) -> None:
-        """End the thread."""
-        loop, thread, self._loop = self._loop, self._thread, None
-        if loop is not None and thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
+    def end(self, coroutine: Coroutine[Any, Any, object]) -> None:
+        """Run a coroutine that ends something. Where the portal is closed, it has ended."""
+        if threading.current_thread() is self._thread and self._loop is not None:
+            # The garbage collector ends an iterator in whichever thread it runs.
+            asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            return
+        try:
+            self.call(coroutine)
+        except Closed:
+            if not self._is_over:
+                raise
 
-    def _started(self) -> asyncio.AbstractEventLoop:
-        with self._starting:
+    def close(self) -> None:
+        """End what runs, and the thread."""
+        with self._changing:
+            self._is_closed = True
+            loop, thread, self._loop = self._loop, self._thread, None
+        if loop is None or thread is None or not thread.is_alive():
+            return  # of another process it has no thread, but the same pipe that would wake it
+        loop.call_soon_threadsafe(loop.stop)
+        if thread is not threading.current_thread():
+            thread.join(_JOIN_S)
+
+    @property
+    def _is_over(self) -> bool:
+        is_stranded = self._thread is not None and not self._thread.is_alive()
+        return self._is_closed or is_stranded or _program.is_ending
+
+    def _begin(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Begin a coroutine. With the lock, all that has begun is there when the loop ends."""
+        with self._changing:
+            if self._is_over:
+                raise Closed("the client was closed")
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
                     target=_run, args=(self._loop,), name="headgate client", daemon=True
                 )
                 self._thread.start()
-            return self._loop
+                _program.portals.add(self)
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+
+class _Program:
+    """The portals of this program, which end with it."""
+
+    def __init__(self) -> None:
+        self.portals: weakref.WeakSet[Portal] = weakref.WeakSet()
+        self.is_ending = False
+
+    def end(self) -> None:
+        self.is_ending = True
+        for portal in list(self.portals):
+            portal.close()
+
+
+_program = _Program()
+# What a program that has imported this registers itself is called before, and may use its clients.
+atexit.register(_program.end)
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
@@ -73,8 +148,19 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
+        loop.run_until_complete(_end_tasks())
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
+
+
+async def _end_tasks() -> None:
+    """Cancel what runs; a second time what then still waits for the gateway."""
+    for _ in range(2):
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_END_S)
 
 
 async def _called(function: Callable[[], object]) -> None:

@@ -83,11 +83,14 @@ async def _work(work: Callable[..., Coroutine[Any, Any, None]], stop: threading.
     """Work until a flag of threads is set."""
     stopping = asyncio.Event()
     working = asyncio.ensure_future(work(stop=stopping))
-    while not working.done():
-        if stop.is_set():
-            stopping.set()
-        await asyncio.wait([working], timeout=_LOOK_S)
-    await working
+    try:
+        while not working.done():
+            if stop.is_set():
+                stopping.set()
+            await asyncio.wait([working], timeout=_LOOK_S)
+        await working
+    finally:
+        working.cancel()  # the program waits no longer, and its threads are about to end
 
 
 def _stop_at_signals(stop: threading.Event, signals: contextlib.ExitStack) -> None:

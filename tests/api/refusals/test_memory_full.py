@@ -15,6 +15,7 @@ from tests.servers.chosen import is_behind_socket
 EMBEDDED = pytest.mark.embedded("servers bound and count their memory themselves")
 SMALL = Settings(memory_bytes_max=2**20)
 OOM = "OOM command not allowed when used memory > 'maxmemory'."
+ABORTED = f"EXECABORT Transaction discarded because of previous errors. ({OOM})"
 
 
 @EMBEDDED
@@ -39,6 +40,9 @@ async def test_an_append_is_answered_507_until_something_goes() -> None:
         assert acked.status_code == 200
         command = await live.http.post("/v1/commands", json=["XADD", "s", "*", "k", "v"])
         assert command.json() == {"error": OOM}
+        commands = [["XTRIM", "s", "MAXLEN", "10"], ["XADD", "s", "*", "k", "v"]]
+        transaction = await live.http.post("/v1/commands/multi-exec", json=commands)
+        assert (transaction.status_code, transaction.json()) == (503, {"error": ABORTED})
 
         trimmed = await live.http.post("/v1/streams/s/trim", json={"max_length": 10})
         assert trimmed.json()["removed"] > 0
@@ -95,4 +99,5 @@ async def check_full(live: Live) -> None:
     append = ["XADD", "s", "*", "k", "v"]
     command = await live.http.post("/v1/commands", json=append)
     transaction = await live.http.post("/v1/commands/multi-exec", json=[["XLEN", "s"], append])
-    assert command.json() == transaction.json() == {"error": OOM}
+    assert (command.status_code, command.json()) == (503, {"error": OOM})
+    assert (transaction.status_code, transaction.json()) == (503, {"error": ABORTED})

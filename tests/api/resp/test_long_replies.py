@@ -121,3 +121,14 @@ async def test_a_reply_that_cannot_go_on_ends_its_connection(live: Live, talk: T
     assert b"-" not in taken[-1:]
     await slow.close()
     await talk.say(command("PING"), b"+PONG\r\n")
+
+
+async def test_a_long_reply_has_nothing_of_what_the_client_does_next(talk: Talk) -> None:
+    texts = ["XRANGE s - +", "XREAD STREAMS s missing 0 0"]
+    expected = [entries(ALL), b"*1\r\n*2\r\n$1\r\ns\r\n" + entries(ALL)]
+    for text, reply in zip(texts, expected, strict=True):
+        talk.send(command(*text.split()) + command("XADD", "missing", "7-7", "f", "v"))
+        await talk.hear(reply + b"$3\r\n7-7\r\n")
+        await talk.say(command("DEL", "missing"), b":1\r\n")
+    talk.send(command(*texts[0].split()) + command("DEL", "s"))
+    await talk.hear(expected[0] + b":1\r\n")
