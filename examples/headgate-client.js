@@ -1132,7 +1132,8 @@ var SocketLine = class {
   // A new connection subscribes by itself.
   #subscribeLater(sub, afterMs) {
     const socket = this.#socket;
-    setTimeout(() => socket === this.#socket && this.#subscribe(sub), afterMs);
+    const timer = setTimeout(() => socket === this.#socket && this.#subscribe(sub), afterMs);
+    timer.unref?.();
   }
   #answer(frame) {
     if (frame.rid == null) return;

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.api.conftest import Live
-from tests.sdk.program import running_program
+from tests.sdk.program import WITHIN_S, running_program
 from tests.sdk.restartable import Restartable
 from tests.sdk.typescript import README, program_folder, snippets
 from tests.sdk.workshop import output_of, tool
@@ -201,3 +201,33 @@ async def test_a_job_in_hand_is_kept_and_done_once_and_its_loss_is_known(
     assert program.all("claimed") == [lost]
     assert program.all("by") == ["rival"]
     assert [(entry["id"], entry["consumer"]) for entry in pending] == [(lost[0], "rival")]
+
+
+@pytest.mark.parametrize(("end", "code"), [("closed", 0), ("failed", 1)])
+@pytest.mark.parametrize(
+    "opening",
+    [
+        *("follow", "wait", "subscribe", "consume", "work", "streams"),
+        *("events follow", "events consume"),
+    ],
+)
+async def test_a_program_ends_when_its_client_is_closed_or_it_fails(
+    opening: str, end: str, code: int, live: Live, javascript: Path
+) -> None:
+    await live.append("s", "0", "1")
+    await live.append("t", "0")
+    await live.create_group("s", "g")
+    process = await asyncio.create_subprocess_exec(
+        *(tool("node"), "ends.mjs", live.url, opening, end),
+        cwd=javascript,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            _, stderr = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == code, stderr
+    assert (b"Error: no space" in stderr) == (end == "failed")

@@ -6,8 +6,9 @@ member is over, the gateway that notices it first releases the holdings, as the 
 have done at their end. But a consumer that is connected to another gateway by now has read there
 what it holds, and keeps it.
 
-A gateway that was only slow registers its holdings again. It has lost its entries by then, and its
-consumers are told so by the feed of takeovers, or when they acknowledge.
+A gateway that was only slow registers its holdings again, under another name: whoever still ends
+the old one removes nothing of what is new. It has lost its entries by then, and its consumers are
+told so by the feed of takeovers, or when they acknowledge.
 """
 
 from __future__ import annotations
@@ -63,9 +64,8 @@ class GatewayLeases:
         self._client = client
         self._perform = perform
         self._lease_ms = client.options.lease_ms
-        self._gateway = token_hex(8).encode()
+        self._gateway = b""  # its name, a new one for each life of the lease
         self._held: Counter[Holding] = Counter()
-        self._is_member = False  # has a lease, so that others notice when it dies
         self._is_registered = False  # the servers know all that is held here
         self._unreleased: deque[tuple[Holding, Mapping[EntryId, int]]] = deque()
         self._missing: frozenset[bytes] = frozenset()  # had no lease at the last look
@@ -77,11 +77,13 @@ class GatewayLeases:
             Disconnected: the servers are not there.
         """
         self._held[holding] += 1
-        key = self._key(b"holdings", self._gateway)
         try:
-            if not self._is_member:  # or nobody would release the holding if this gateway died now
+            if not self._gateway:  # or nobody would release the holding if this gateway died now
                 await self._join()
-            await self._at(key, (b"HSET", key, _encode(holding), b"1"))
+            await self._note(holding)
+            if not await self._has_lease(self._gateway):  # who ends it may have looked before that
+                await self._join()
+                await self._note(*self._held)
         except MemoryFull:  # whoever reads makes room
             self._is_registered = False
 
@@ -91,14 +93,15 @@ class GatewayLeases:
         Raises:
             Disconnected: the servers are not there.
         """
-        key, is_last = self._key(b"holdings", self._gateway), self._held[holding] <= 1
+        is_last = self._held[holding] <= 1
         if is_last:
+            key = self._key(b"holdings", self._gateway)
             await self._at(key, (b"HDEL", key, _encode(holding)))
         self._held[holding] -= 1
         if self._held[holding] <= 0:
             del self._held[holding]
         elif is_last:  # another connection has begun meanwhile
-            await self._at(key, (b"HSET", key, _encode(holding), b"1"))
+            await self._note(holding)
 
     def release_later(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
         """Release what a connection held, and unregister it, once the servers are there again."""
@@ -126,26 +129,32 @@ class GatewayLeases:
         """
         lease = self._key(b"lease", self._gateway)
         [is_there] = await self._at(lease, (b"PEXPIRE", lease, self._lease_ms))
-        if is_there and self._is_member and self._is_registered:
+        if not is_there:
+            self._is_registered = False
+            await self._join()
+        if self._is_registered:
             return
-        self._is_member = self._is_registered = False
-        await self._join()
         self._is_registered = True  # unless a connection begins meanwhile, and finds no memory
-        key = self._key(b"holdings", self._gateway)
-        fields = [part for holding in self._held for part in (_encode(holding), b"1")]
         try:
-            if fields:
-                await self._at(key, (b"HSET", key, *fields))
+            await self._note(*self._held)
         except BaseException:
             self._is_registered = False
             raise
 
     async def _join(self) -> None:
-        """Become a member, which has a lease."""
-        lease, members = self._key(b"lease", self._gateway), self._index(b"gateways")
+        """Become a member under a new name, which has a lease."""
+        gateway, members = token_hex(8).encode(), self._index(b"gateways")
+        lease = self._key(b"lease", gateway)
         await self._at(lease, (b"SET", lease, b"1", b"PX", self._lease_ms))
-        await self._at(members, (b"SADD", members, self._gateway))
-        self._is_member = True
+        await self._at(members, (b"SADD", members, gateway))
+        self._gateway = gateway
+
+    async def _note(self, *holdings: Holding) -> None:
+        """Let others know what is held here."""
+        key = self._key(b"holdings", self._gateway)
+        fields = [part for holding in holdings for part in (_encode(holding), b"1")]
+        if fields:
+            await self._at(key, (b"HSET", key, *fields))
 
     async def _release_all(self) -> None:
         """Release what connections could not, and what dead gateways held."""
@@ -170,8 +179,9 @@ class GatewayLeases:
         self._missing = frozenset(missing)
 
     async def _is_alive(self, gateway: bytes) -> bool:
-        if gateway == self._gateway:
-            return True
+        return gateway == self._gateway or await self._has_lease(gateway)
+
+    async def _has_lease(self, gateway: bytes) -> bool:
         lease = self._key(b"lease", gateway)
         [is_there] = await self._at(lease, (b"EXISTS", lease))
         return bool(is_there)

@@ -26,7 +26,7 @@ _END_S = 2.0
 """How long what runs may take to end; it takes longest to say goodbye to a gateway that hangs."""
 
 _JOIN_S = 3 * _END_S
-"""How long the thread may take. Only a function of the program that it calls can hold it so long."""
+"""How long the thread may take. Only a function of the program can hold it longer."""
 
 
 class Portal:
@@ -47,20 +47,17 @@ class Portal:
             RuntimeError: the thread of the loop would wait for itself.
         """
         try:
-            if threading.current_thread() is self._thread:
-                raise RuntimeError("a function that the client calls must not wait for the client")
             future = self._begin(coroutine)
         except BaseException:
             coroutine.close()
             raise
         try:
             return future.result()
-        except concurrent.futures.CancelledError:
-            if self._is_over:
-                raise Closed("the client was closed") from None
-            raise
-        except BaseException:
+        except BaseException as error:
             future.cancel()  # of no effect if it is the coroutine's own error
+            _program.hold_daemon()
+            if isinstance(error, concurrent.futures.CancelledError) and self._is_over:
+                raise Closed("the client was closed") from None
             raise
 
     def run(self, function: Callable[[], object]) -> None:
@@ -112,6 +109,8 @@ class Portal:
 
     def _begin(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Begin a coroutine. With the lock, all that has begun is there when the loop ends."""
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("a function that the client calls must not wait for the client")
         with self._changing:
             if self._is_over:
                 raise Closed("the client was closed")
@@ -131,6 +130,11 @@ class _Program:
     def __init__(self) -> None:
         self.portals: weakref.WeakSet[Portal] = weakref.WeakSet()
         self.is_ending = False
+
+    def hold_daemon(self) -> None:
+        """Let a daemon thread fail no more as the program ends: Python is about to stop it."""
+        if self.is_ending and threading.current_thread() is not threading.main_thread():
+            threading.Event().wait()
 
     def end(self) -> None:
         self.is_ending = True

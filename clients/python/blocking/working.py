@@ -60,8 +60,7 @@ class Working:
             pool = signals.enter_context(ThreadPoolExecutor(concurrency, "headgate worker"))
 
             async def handle(job: Job) -> None:
-                loop = asyncio.get_running_loop()
-                await loop.run_in_executor(pool, handler, BlockingJob(job, self._portal))
+                await _in_thread(pool, handler, BlockingJob(job, self._portal))
 
             def report(job: Job, error: Exception) -> None:
                 if on_error is not None:
@@ -77,6 +76,20 @@ class Working:
                 on_error=None if on_error is None else report,
             )
             self._portal.call(_work(working, stop))
+
+
+async def _in_thread(
+    pool: ThreadPoolExecutor, handler: Callable[[BlockingJob], object], job: BlockingJob
+) -> None:
+    try:
+        handling = asyncio.get_running_loop().run_in_executor(pool, handler, job)
+    except RuntimeError as error:
+        if "shutdown" not in str(error):
+            raise
+        # The program ends, and no thread begins any more. The job goes back with the connection.
+        await asyncio.Event().wait()
+    else:
+        await handling
 
 
 async def _work(work: Callable[..., Coroutine[Any, Any, None]], stop: threading.Event) -> None:

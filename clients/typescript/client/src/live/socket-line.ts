@@ -284,7 +284,8 @@ export class SocketLine implements Line {
   // A new connection subscribes by itself.
   #subscribeLater(sub: string, afterMs: number): void {
     const socket = this.#socket;
-    setTimeout(() => socket === this.#socket && this.#subscribe(sub), afterMs);
+    const timer = setTimeout(() => socket === this.#socket && this.#subscribe(sub), afterMs);
+    (timer as { unref?(): void }).unref?.(); // Node runs for the socket, not for this
   }
 
   #answer(frame: Answer): void {
