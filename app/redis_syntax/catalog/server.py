@@ -161,7 +161,7 @@ _SCRIPTS: Catalog = {
         "7.0.0",
         usage="[flush-type(ASYNC | SYNC)]",
         flags="write noscript",
-        tips="request_policy:all_shards response_policy:all_succeeded",
+        tips=_EVERYWHERE,
     ),
     "function|list": _script(
         "Return which libraries of functions there are: none.",
@@ -190,7 +190,7 @@ _SCRIPTS: Catalog = {
         "2.6.0",
         usage="[flush-type@6.2.0(ASYNC | SYNC)]",
         flags="noscript",
-        tips=_EVERYWHERE,
+        tips="request_policy:all_nodes response_policy:all_succeeded",
     ),
     "script|help": help_of("SCRIPT", "5.0.0", "scripting", "scripting"),
 }
