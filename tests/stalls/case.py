@@ -21,9 +21,14 @@ class Target:
     gateway: Gateway
     client: Client
     size: Size
+    redis_port: int
     held: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = field(default_factory=list)
     """Connections that a case leaves open, for the next part of it."""
     sockets: list[RawSocket] = field(default_factory=list)
+
+    async def open_redis(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect as a Redis client does."""
+        return await asyncio.open_connection(self.client.host, self.redis_port)
 
     def let_go(self) -> None:
         """Close what a case has left open."""

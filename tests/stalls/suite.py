@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.crash.gateway import ROOT, Gateway
-from tests.stalls import commands, crowds, frames, routes
+from tests.model.wire.servers import free_port
+from tests.stalls import commands, crowds, frames, routes, transactions
 from tests.stalls.case import Case, Target
 from tests.stalls.client import Answer, Client
 from tests.stalls.keyspace import Size
@@ -26,11 +27,13 @@ CASES: Sequence[Case] = [
     *commands.READING,
     *routes.READING,
     *crowds.HARMLESS,
+    *transactions.HARMLESS,
     *frames.ALL,
     *commands.CHANGING,
     *routes.CHANGING,
     *commands.DESTRUCTIVE,
     *routes.DESTRUCTIVE,
+    *transactions.DESTRUCTIVE,
     *crowds.DESTRUCTIVE,
 ]
 """In this order: what leaves less than it found comes last, each on a gateway of its own."""
@@ -121,11 +124,12 @@ def _is_next_alone(left: Sequence[Case]) -> bool:
 async def _started(snapshot: Path, size: Size) -> AsyncIterator[tuple[Target, Prober]]:
     with tempfile.TemporaryDirectory(dir=snapshot.parent) as directory:
         _link(snapshot, Path(directory))
-        gateway = await Gateway.begin(Path(directory), SETTINGS)
+        port = free_port()
+        gateway = await Gateway.begin(Path(directory), {**SETTINGS, "redis_port": port})
         await gateway.until_greeting(_START_S_MAX)
         client = Client(gateway.url)
         prober = await Prober.start(client.port)
-        target = Target(gateway, client, size)
+        target = Target(gateway, client, size, port)
         try:
             yield target, prober
         finally:
