@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from headgate.app.backends.port import Reply, Status
+from headgate.app.rdb.room import Share
 from headgate.app.wire.ids import plain_ids
 from headgate.app.wire.schemas.limits import DEFAULTS
 from headgate.engine.entry import EntryId
@@ -80,9 +81,9 @@ class Plan(Generic[T]):
     shape: Callable[[T], Reply]
     refuse: Callable[[StreamError], Reply] = _fail  # makes the reply to an error, or raises
     finish: Finish | None = None  # completes the reply; does not use the engine
-    # Makes the plan that is carried out in place of this one, where that takes several turns. The
-    # request of this one then says only what rights are needed.
-    prepare: Callable[[], Awaitable[Plan[Any]]] | None = None
+    # Makes the plan that is carried out in place of this one, where that takes several turns, and
+    # room. The request of this one then says only what rights are needed.
+    prepare: Callable[[Share], Awaitable[Plan[Any]]] | None = None
     # Returns the plan of a reply that does not fit into the bounds, given one that does not.
     open: Callable[[T | StreamError], Plan[Any] | None] | None = None
 
