@@ -268,6 +268,10 @@ COMMAND_NAME_BYTES_MAX = 1024
 """Length of names and keys in commands. Redis allows 512 MB, but waiters and remembered keys keep a
 copy."""
 
+IDEMPOTENCY_ID_BYTES_MAX = 64 * 1024
+"""Length of a producer and of an idempotency key in commands. Redis has no bound but that of words;
+each key that is remembered counts in the memory of the streams."""
+
 COMMAND_WORDS_MAX = 20_000
 """Words of one command. Parsing this many ids takes 15 ms."""
 

@@ -25,6 +25,7 @@ from headgate.app.redis_syntax.words import (
     Bounds,
     CommandError,
     Plan,
+    check_idempotency_ids,
     check_names,
     done,
     integer,
@@ -134,6 +135,8 @@ async def _read(payload: bytes, share: Share) -> StreamImage:
         raise CommandError("ERR Bad data format") from None
     for group in image.groups:
         check_names(group.name, *(consumer.name for consumer in group.consumers))
+    for producer, used in ({} if image.keys is None else image.keys.producers).items():
+        check_idempotency_ids(producer, *(key for key, _ in used))
     return image
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from headgate.app.rdb.payload import read_payload, write_payload
 from headgate.app.rdb.room import Room, RoomTaken, Share, TooMuch
-from headgate.app.rdb.types import WIDEST_VERSION
+from headgate.app.rdb.types import KEYS_VERSION, WIDEST_VERSION
 from headgate.app.redis_syntax.words import CommandError
 from headgate.engine.images import StreamImage
 from headgate.engine.limits import UNPACKED_BYTES_MAX, UNPACKED_ELEMENTS_MAX, UNPACKING_MAX
@@ -117,7 +117,8 @@ class Payloads:
 
 def written(image: StreamImage) -> bytes:
     """Return the payload of a stream, as DUMP replies it. This may take a second."""
-    return b"".join(write_payload(image, WIDEST_VERSION))
+    version = WIDEST_VERSION if image.keys is None else KEYS_VERSION
+    return b"".join(write_payload(image, version))
 
 
 def _let_others_run() -> None:

@@ -15,6 +15,7 @@ from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupNotFound, StreamError, StreamNotFound
 from headgate.engine.limits import (
     COMMAND_NAME_BYTES_MAX,
+    IDEMPOTENCY_ID_BYTES_MAX,
     PAGE_BYTES,
     PAGE_ENTRIES,
     QUEUES_MAX,
@@ -200,6 +201,17 @@ def check_names(*names: bytes) -> None:
     """
     if max(map(len, names)) > COMMAND_NAME_BYTES_MAX:
         raise CommandError(f"ERR a name or key has at most {COMMAND_NAME_BYTES_MAX} bytes")
+
+
+def check_idempotency_ids(*ids: bytes) -> None:
+    """Refuse producers and idempotency keys that are too long to be kept.
+
+    Raises:
+        CommandError: one is too long.
+    """
+    if max(map(len, ids)) > IDEMPOTENCY_ID_BYTES_MAX:
+        text = f"a producer ID or idempotent ID has at most {IDEMPOTENCY_ID_BYTES_MAX} bytes"
+        raise CommandError(f"ERR {text}")
 
 
 def check_queues(names: Sequence[bytes]) -> None:

@@ -69,7 +69,8 @@ def _written(image: StreamImage) -> tuple[bytes, list[bytes]]:
     for group in image.groups:
         ids = [str(each.id).encode() for each in group.pending if each.consumer < 0]
         released += [group.name, b"%d" % len(ids), *ids] if ids else []
-    owned = replace(image, groups=list(map(_with_stand_in, image.groups)))
+    groups = list(map(_with_stand_in, image.groups))
+    owned = replace(image, groups=groups, keys=None)  # servers before 8.6 take no keys
     return written(owned), released
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from threading import Event
+from typing import Any
 
 import pytest
 
 from headgate.app.rdb.payload import write_payload
 from headgate.app.rdb.source import checksum_of
-from headgate.app.rdb.types import WIDEST_VERSION
+from headgate.app.rdb.types import KEYS_VERSION, WIDEST_VERSION, StreamType
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.payloads import PAYLOADS, Payloads, PayloadsBusy, PayloadTooLarge
 from headgate.app.redis_syntax.runs import CommandRunner
@@ -19,7 +20,7 @@ from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.images import CountersImage
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.limits import UNPACKED_BYTES_MAX
+from headgate.engine.limits import IDEMPOTENCY_ID_BYTES_MAX, UNPACKED_BYTES_MAX
 from tests.unit.app.rdb.images import stream_of
 
 ADD = [b"XADD", b"s", b"1-1", b"a", b"b"]
@@ -160,3 +161,65 @@ async def test_no_more_wait_than_may() -> None:
     may_end.set()
     await holding
     await payloads.run(lambda: None)
+
+
+# Idempotency keys
+
+
+def fields_of(reply: Any) -> dict[bytes, Any]:
+    return dict(zip(reply[::2], reply[1::2], strict=True))
+
+
+async def test_a_dump_keeps_idempotency_keys() -> None:
+    commands = runner()
+    await commands.run(ADD)
+    await commands.run([b"XCFGSET", b"s", b"IDMP-MAXSIZE", b"7"])
+    add = [b"XADD", b"s", b"IDMP", b"p", b"i", b"*", b"a", b"b"]
+    first = await commands.run(add)
+    assert await commands.run(add) == first
+    await commands.run([b"XADD", b"s", b"IDMPAUTO", b"q", b"*", b"a", b"c"])
+    payload = await commands.run([b"DUMP", b"s"])
+    assert isinstance(payload, bytes)
+    assert (payload[0], payload[-10]) == (StreamType.LISTPACKS_4, KEYS_VERSION)
+    assert await commands.run([b"RESTORE", b"t", b"0", payload]) == "OK"
+    [before, after] = [
+        fields_of(await commands.run([b"XINFO", b"STREAM", name])) for name in (b"s", b"t")
+    ]
+    names = [b"pids-tracked", b"iids-tracked", b"iids-added", b"iids-duplicates"]
+    assert [after[name] for name in names] == [before[name] for name in names] == [2, 2, 2, 1]
+    assert after[b"idmp-maxsize"] == 7
+    again = [b"XADD", b"t", *add[2:]]
+    assert await commands.run(again) == first
+    assert await commands.run([b"XLEN", b"t"]) == 3
+    assert await commands.run([b"DUMP", b"t"]) != payload  # one more repeat
+
+
+async def test_a_dump_without_keys_has_the_widest_form() -> None:
+    commands = runner()
+    await commands.run(ADD)
+    payload = await commands.run([b"DUMP", b"s"])
+    assert isinstance(payload, bytes)
+    assert (payload[0], payload[-10]) == (StreamType.LISTPACKS_2, WIDEST_VERSION)
+
+
+@pytest.mark.parametrize("place", ["producer", "key"])
+async def test_idempotent_ids_may_be_long(place: str) -> None:
+    longest = b"x" * IDEMPOTENCY_ID_BYTES_MAX
+    for size, is_right in ((0, True), (1, False)):
+        long = longest + b"x" * size
+        producer, key = (long, b"i") if place == "producer" else (b"p", long)
+        commands = runner()
+        added = b"XADD", b"s", b"IDMP", producer, key, b"*", b"a", b"b"
+        if not is_right:
+            for line in (added, [b"XIDMPRECORD", b"s", producer, key, b"1-1"]):
+                with pytest.raises(StreamError, match="at most 65536 bytes"):
+                    await commands.run(line)
+            continue
+        first = await commands.run(added)
+        assert isinstance(first, bytes)
+        assert await commands.run(added) == first
+        assert await commands.run([b"XIDMPRECORD", b"s", producer, key, first]) == "OK"
+        payload = await commands.run([b"DUMP", b"s"])
+        assert isinstance(payload, bytes)
+        assert await commands.run([b"RESTORE", b"t", b"0", payload]) == "OK"
+        assert await commands.run([b"XADD", b"t", *added[2:]]) == first
