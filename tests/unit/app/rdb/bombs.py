@@ -64,10 +64,14 @@ def _bytes() -> bytes:
     return _stream(_node(_repeated(b"\x05\x01" * 16, 2**16)), 1)
 
 
-def _dead_entries() -> bytes:
-    times = 8_000
+def dead_entries(times: int) -> bytes:
+    """Return a payload of three times so many entries that were deleted, of five elements each."""
     begin = _elements(0, 3 * times, 1, 1, 0)
     return _stream(_node(_plain(begin), _repeated(_elements(3, 0, 0, 1, 4) * 3, times)), 0)
+
+
+def _dead_entries() -> bytes:
+    return dead_entries(8_000)
 
 
 def _long_names() -> bytes:
