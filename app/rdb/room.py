@@ -30,7 +30,7 @@ class GivenUp(RdbError):
     """Nobody waits for what is being read."""
 
 
-class Room:
+class UnpackingRoom:
     """Bytes and elements that all who read share. Any thread may take of it."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Share:
 
     __slots__ = ("_elements", "_is_over", "_room", "_size_bytes")
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: UnpackingRoom) -> None:
         """Take nothing yet."""
         self._room = room
         self._size_bytes = self._elements = 0

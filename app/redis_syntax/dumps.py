@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
 from headgate.app.auth.grants import Verb
+from headgate.app.backends.payloads import PAYLOADS, PayloadsBusy, PayloadTooLarge
 from headgate.app.backends.port import Reply
 from headgate.app.rdb.errors import RdbError
 from headgate.app.rdb.payload import NoStream, WrongFooter
@@ -18,7 +19,6 @@ from headgate.app.redis_syntax.command import (
     SubcommandTable,
 )
 from headgate.app.redis_syntax.help import help_on
-from headgate.app.redis_syntax.payloads import PAYLOADS, PayloadsBusy, PayloadTooLarge
 from headgate.app.redis_syntax.words import (
     SYNTAX,
     AnyPlan,

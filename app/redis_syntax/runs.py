@@ -6,13 +6,13 @@ from copy import copy
 from typing import Any, Self, TypeVar
 
 from headgate.app.auth.limits.metering import delivered_in
+from headgate.app.backends.payloads import PAYLOADS, PayloadsBusy, PayloadTooLarge
 from headgate.app.backends.port import Caller, Reply
 from headgate.app.rdb.room import Share
 from headgate.app.redis_syntax.administration.constants import WHO_AM_I, who_is
 from headgate.app.redis_syntax.command import AnyCommand, LargeReply
 from headgate.app.redis_syntax.errors import exact_error_text
 from headgate.app.redis_syntax.long_array import long_ranges_in
-from headgate.app.redis_syntax.payloads import PAYLOADS, PayloadsBusy, PayloadTooLarge
 from headgate.app.redis_syntax.performer import Performer
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.streams import id_reply, plain_drafts

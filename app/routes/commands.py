@@ -10,13 +10,13 @@ from pydantic_core import to_json
 from typing_extensions import TypeAliasType
 
 from headgate.app.auth.needs import needs
+from headgate.app.backends.payloads import PayloadsBusy, PayloadTooLarge
 from headgate.app.backends.port import Ability, Commands, Reply
 from headgate.app.http.dependencies import LimitsDep, access_of, check_at_most, gateway_of
 from headgate.app.http.operation import Operation, UncheckedOperation, WholeRequest
 from headgate.app.http.presence import while_present
 from headgate.app.redis_syntax.answers import Answers
 from headgate.app.redis_syntax.errors import error_text
-from headgate.app.redis_syntax.payloads import PayloadsBusy, PayloadTooLarge
 from headgate.app.redis_syntax.words import CommandError, shown
 from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import GatewayError, responses

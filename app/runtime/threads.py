@@ -5,7 +5,7 @@
 | `GUARDS` | files of credentials and certificates: a key that is revoked ends within its time |
 | `METRICS` | the text of `/metrics` |
 | `PAGES` | pages and documents, which clients ask for |
-| of payloads (`redis_syntax/payloads.py`), Arrow, staging, the journal | what their names say |
+| of payloads (`backends/payloads.py`), Arrow, staging, the journal | what their names say |
 | the event loop's own (`asyncio.to_thread`) | what the process does by itself: memory, rewrites, names of hosts, ends |
 
 What a client asks for never runs in the threads of the first row or the last.

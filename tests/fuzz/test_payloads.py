@@ -17,7 +17,7 @@ import pytest
 from headgate.app.rdb.errors import RdbError
 from headgate.app.rdb.file import read_file
 from headgate.app.rdb.payload import read_payload, write_payload
-from headgate.app.rdb.room import Room
+from headgate.app.rdb.room import UnpackingRoom
 from headgate.app.rdb.strings import length, string
 from headgate.app.rdb.types import StreamType, stream_type
 from headgate.engine.errors import StreamError
@@ -114,7 +114,7 @@ def test_a_damaged_payload_has_bounds(kind: StreamType) -> None:
             bodies += [pick.choice(BOMBS).payload[:-_FOOTER_BYTES]]
         for _ in range(20):
             payload = signed(damaged(pick, bodies), version)
-            room = Room(_ROOM_BYTES, _ELEMENTS, count_steps)
+            room = UnpackingRoom(_ROOM_BYTES, _ELEMENTS, count_steps)
             steps = 0
             with rounds.ended(), rounds.reporting_seed(seed, payload), room.share() as share:
                 peak = peak_of(lambda: read_payload(payload, share))  # noqa: B023 at once

@@ -1,6 +1,6 @@
 """RESTORE over HTTP: payloads that are too large, and those for which there is no room now."""
 
-from headgate.app.redis_syntax.payloads import PAYLOADS
+from headgate.app.backends.payloads import PAYLOADS
 from headgate.engine.limits import UNPACKED_BYTES_MAX, UNPACKED_ELEMENTS_MAX
 from tests.api.conftest import Live
 from tests.unit.app.rdb.bombs import BOMBS, dead_entries

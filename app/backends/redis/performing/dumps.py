@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from headgate.app.backends.payloads import PAYLOADS, written
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.groups.governed import govern
 from headgate.app.backends.redis.groups.policies import reach_words
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.app.rdb.errors import RdbError
-from headgate.app.redis_syntax.payloads import PAYLOADS, written
 from headgate.engine.errors import Invalid, SeveralSlots
 from headgate.engine.images import ConsumerImage, GroupImage, StreamImage
 from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream, RestoreStream

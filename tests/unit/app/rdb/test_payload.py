@@ -7,7 +7,7 @@ import pytest
 
 from headgate.app.rdb.errors import RdbError
 from headgate.app.rdb.payload import NoStream, WrongFooter, read_payload, write_payload
-from headgate.app.rdb.room import Room
+from headgate.app.rdb.room import UnpackingRoom
 from headgate.app.rdb.source import checksum_of
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.images import CountersImage, GroupImage, StreamImage
@@ -21,7 +21,7 @@ def dumped(stream: StreamImage, version: int) -> bytes:
 
 
 def read(payload: bytes, size_bytes_max: int = 2**21) -> StreamImage:
-    return read_payload(payload, Room(size_bytes_max, 100_000).share())
+    return read_payload(payload, UnpackingRoom(size_bytes_max, 100_000).share())
 
 
 def signed(body: bytes, version: int = 10) -> bytes:

@@ -3,12 +3,12 @@
 import pytest
 
 from headgate.app.rdb.payload import read_payload
-from headgate.app.rdb.room import GivenUp, Room, RoomTaken, TooMuch
+from headgate.app.rdb.room import GivenUp, RoomTaken, TooMuch, UnpackingRoom
 from tests.unit.app.rdb.bombs import BOMBS, Bomb
 
 
 def test_shares_have_one_bound_together() -> None:
-    room = Room(100, 10)
+    room = UnpackingRoom(100, 10)
     with room.share() as first, room.share() as second:
         first.take(60, 6)
         for size_bytes, elements in ((41, 0), (0, 5)):
@@ -35,7 +35,7 @@ def test_a_payload_is_refused_while_it_is_read(bomb: Bomb) -> None:
         nonlocal steps
         steps += 1
 
-    room = Room(2**20, 20_000, count_steps)
+    room = UnpackingRoom(2**20, 20_000, count_steps)
     with room.share() as share, pytest.raises(TooMuch):
         read_payload(bomb.payload, share)
     assert room.size_bytes == room.elements == 0

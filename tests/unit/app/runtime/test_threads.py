@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from headgate.app.backends.payloads import PAYLOADS
 from headgate.app.bulk.arrow import THREADS_MAX, ArrowThreads
-from headgate.app.redis_syntax.payloads import PAYLOADS
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.runtime.threads import PAGES
 from headgate.app.transport.certificate import Certificate
@@ -103,11 +103,11 @@ async def test_a_call_that_nobody_awaits_any_more_does_not_begin() -> None:
     assert began == ["stays"]
 
 
-async def test_what_fails_while_nobody_waits_is_told() -> None:
-    told = asyncio.get_running_loop().create_future()
-    asyncio.get_running_loop().set_exception_handler(lambda _, seen: told.set_result(seen))
+async def test_what_fails_while_nobody_waits_is_reported() -> None:
+    reported = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().set_exception_handler(lambda _, seen: reported.set_result(seen))
     threads = Threads(1, "test")
     threads.begin(lambda: 1 // 0)
-    assert isinstance((await told)["exception"], ZeroDivisionError)
+    assert isinstance((await reported)["exception"], ZeroDivisionError)
     assert await threads.call(lambda: 1) == 1
     await asyncio.to_thread(threads.shutdown)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cached_property
 from typing import TypeVar
 
 from headgate.app.rdb.payload import read_payload, write_payload
-from headgate.app.rdb.room import Room, RoomTaken, Share, TooMuch
+from headgate.app.rdb.room import RoomTaken, Share, TooMuch, UnpackingRoom
 from headgate.app.rdb.types import KEYS_VERSION, WIDEST_VERSION
 from headgate.app.redis_syntax.words import CommandError
 from headgate.engine.images import StreamImage
@@ -50,10 +51,14 @@ class Payloads:
             elements_max: how many elements they may have together.
             waiting_max: how many may wait for the thread.
         """
-        self._room = Room(size_bytes_max, elements_max, _let_others_run)
+        self._bounds = size_bytes_max, elements_max
         self._threads = Threads(1, "payloads")  # more would only take turns with the event loop
         self._waiting_max = waiting_max
         self._waiting_count = 0
+
+    @cached_property
+    def _room(self) -> UnpackingRoom:
+        return UnpackingRoom(*self._bounds, _let_others_run)
 
     @property
     def size_bytes(self) -> int:
