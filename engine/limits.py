@@ -161,6 +161,17 @@ RESTORED_AT_ONCE_MAX = 1_000
 """Chunks, consumers or pending entries made of a dump before other requests run. Each one takes 2
 to 10 µs."""
 
+UNPACKED_BYTES_MAX = 128 * 2**20
+"""What all payloads that are being restored take together in a process, the payloads themselves
+included while they wait. A payload may have 16 MiB, and unpacked it may have 88 times as much."""
+
+UNPACKED_ELEMENTS_MAX = 2**21
+"""Elements of these payloads: names, values and numbers of entries, pending entries, consumers,
+groups, keys. Each one takes half a microsecond to two, in a thread."""
+
+UNPACKING_MAX = 1_000
+"""Payloads that wait until they are packed or unpacked."""
+
 CUT_CHUNKS_MAX = 10_000
 """Chunks that one part of a trim looks at. Each one takes a third of a microsecond."""
 
@@ -256,6 +267,10 @@ large entries."""
 COMMAND_NAME_BYTES_MAX = 1024
 """Length of names and keys in commands. Redis allows 512 MB, but waiters and remembered keys keep a
 copy."""
+
+IDEMPOTENCY_ID_BYTES_MAX = 64 * 1024
+"""Length of a producer and of an idempotency key in commands. Redis has no bound but that of words;
+each key that is remembered counts in the memory of the streams."""
 
 COMMAND_WORDS_MAX = 20_000
 """Words of one command. Parsing this many ids takes 15 ms."""

@@ -1,10 +1,12 @@
 """Watched file: read at the start, and read again whenever it has changed."""
 
-import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
+
+from headgate.app.runtime.threads import GUARDS
 
 log = logging.getLogger("headgate")
 
@@ -56,7 +58,7 @@ class WatchedFile(Generic[T]):
 
     async def look(self) -> None:
         """Take the file if it has changed."""
-        stamp = await asyncio.to_thread(_stamp_of, self._path)
+        stamp = await GUARDS.call(partial(_stamp_of, self._path))
         self._looks_before_retry -= 1
         is_retry = self.warning is not None and self._looks_before_retry <= 0
         if stamp == self._stamp and not is_retry:
@@ -67,7 +69,7 @@ class WatchedFile(Generic[T]):
             self._warn(f"{self._path}: {_MISSING}" if self.is_taken else None)
             return
         try:
-            content = await asyncio.to_thread(self._read, self._path)
+            content = await GUARDS.call(partial(self._read, self._path))
             self._take(content)
         except ValueError as error:
             self._warn(str(error))

@@ -10,7 +10,6 @@ import asyncio
 import os
 import struct
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
 from itertools import pairwise
@@ -22,6 +21,7 @@ from headgate.app.bulk.arrow_body import ArrowBounds, leaves_of, table_of
 from headgate.app.wire.ids import parse_new_id
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Draft, Fields, IdRequest, make_draft
+from headgate.engine.threads import Threads
 
 T = TypeVar("T")
 
@@ -44,11 +44,11 @@ class ArrowThreads:
 
     def __init__(self) -> None:
         """Start without threads."""
-        self._pool = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="arrow")
+        self._threads = Threads(THREADS_MAX, "arrow")
 
     async def run(self, act: Callable[[], T]) -> T:
         """Call a function in a thread while the event loop goes on."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, act)
+        return await self._threads.call_if_awaited(act)
 
     async def load(self) -> None:
         """Check that pyarrow is installed.
@@ -60,7 +60,7 @@ class ArrowThreads:
 
     async def close(self) -> None:
         """End the threads after their work."""
-        await asyncio.to_thread(self._pool.shutdown)
+        await asyncio.to_thread(self._threads.shutdown)
 
 
 def threads_of(request: HTTPConnection) -> ArrowThreads:

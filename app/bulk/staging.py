@@ -18,7 +18,6 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
@@ -35,6 +34,7 @@ from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.batches import CHUNKS_MAX
 from headgate.engine.clock import Clock, SystemClock
 from headgate.engine.entry import Draft
+from headgate.engine.threads import Threads
 
 log = logging.getLogger("headgate")
 
@@ -132,7 +132,7 @@ class Staging:
         self._batches: dict[Path, _Batch] | None = None  # by folder; None: not looked at yet
         self._size_bytes = 0  # of all chunks
         self._count = 0
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="staging")
+        self._thread = Threads(1, "staging")
 
     async def put(self, batch: BatchName, chunk: ChunkName, rows: Rows) -> int:
         """Stage a chunk, in place of one of the same name; returns its size in bytes.
@@ -186,10 +186,10 @@ class Staging:
         folder, file, size_bytes = _decode(body)
         chunk = None if file is None else ChunkName.of_file(file)
         with suppress(RuntimeError):  # this process is about to end
-            self._thread.submit(self._note, Path(folder), chunk, size_bytes)
+            self._thread.begin(partial(self._note, Path(folder), chunk, size_bytes))
 
     async def _in_thread(self, act: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, act)
+        return await self._thread.call(act)
 
     # In the thread
 

@@ -21,6 +21,7 @@ from headgate.app.runtime import metric_sums
 from headgate.app.runtime.connections import Connections
 from headgate.app.runtime.siblings import SharedCounts, Siblings
 from headgate.app.runtime.telemetry import Metrics
+from headgate.app.runtime.threads import METRICS
 from headgate.app.transport.sockets import Sockets
 from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import GatewayError, cut_off
@@ -95,7 +96,9 @@ class Gateway:
         [answer] = await self.siblings.gather(metric_sums.METRICS, b"", within_s=within_s) or [b""]
         if not answer:
             raise Unavailable("the other processes of the gateway do not answer")
-        return await asyncio.to_thread(lambda: metric_sums.text_of(metric_sums.decode(answer)))
+        return await METRICS.call_if_awaited(
+            lambda: metric_sums.text_of(metric_sums.decode(answer))
+        )
 
     def streams_bytes(self) -> int:
         """Return how much memory of this process the streams take."""

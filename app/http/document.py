@@ -15,6 +15,7 @@ from starlette.routing import Route
 from headgate.app.auth.needs import Needs
 from headgate.app.http.credentials import COOKIE, TICKET
 from headgate.app.http.operation import Operation
+from headgate.app.runtime.threads import PAGES
 from headgate.app.wire.problems import Problem, responses
 from headgate.app.wire.schemas.entries import EntryInput
 
@@ -90,7 +91,7 @@ def _serve_from_thread(app: FastAPI) -> None:
     async def serve(_: Request) -> Response:
         async with lock:
             if not made:
-                made.append(await asyncio.to_thread(lambda: to_json(app.openapi())))
+                made.append(await PAGES.call(lambda: to_json(app.openapi())))
         return Response(made[0], media_type="application/json")
 
     assert url is not None

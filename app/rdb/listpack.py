@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 Element = bytes | int
@@ -43,8 +43,12 @@ class BadListpack(ValueError):
 class Listpack:
     """The elements of a listpack, taken in order."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, count_elements: Callable[[int], None]) -> None:
         """Start with the first element.
+
+        Args:
+            data: the bytes.
+            count_elements: called before some elements are kept, with their number; it may raise.
 
         Raises:
             BadListpack: the header contradicts the bytes.
@@ -56,6 +60,7 @@ class Listpack:
             text = f"a listpack of {len(data)} bytes says that it has {size_bytes}"
             raise BadListpack(text)
         self._data = data
+        self._count_elements = count_elements
         self._next = _HEADER.size  # where the next element is that is not decoded
         self._decoded: list[Element] = []
         self._decoded_count = 0
@@ -102,9 +107,12 @@ class Listpack:
         if self._next >= len(self._data) - 1:
             raise BadListpack("a listpack has fewer elements than it needs")
         elements, self._next = _decode(self._data, self._next)
-        self._decoded = self._decoded[self._at :] + elements
+        self._count_elements(len(elements))
+        if self._at:  # what was taken goes; while many are taken at once, nothing is moved
+            del self._decoded[: self._at]
+            self._at = 0
+        self._decoded += elements
         self._decoded_count += len(elements)
-        self._at = 0
 
 
 def _decode(data: bytes, at: int) -> tuple[list[Element], int]:

@@ -12,13 +12,13 @@ elements before it. A dead entry was deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from headgate.app.rdb import listpack
 from headgate.app.rdb.listpack import BadListpack, Listpack, as_bytes
 from headgate.engine.entry import Entry, EntryId, Fields, size_in_chunk
-from headgate.engine.limits import U64_MAX
+from headgate.engine.limits import ENTRY_FIELDS_MAX, U64_MAX
 
 _DELETED = 1
 _SAME_FIELDS = 2
@@ -30,16 +30,24 @@ _PORTION = 250
 """Entries that are yielded together."""
 
 
-def read_node(base: EntryId, data: bytes) -> Iterator[list[Entry]]:
+def read_node(
+    base: EntryId, data: bytes, count_elements: Callable[[int], None]
+) -> Iterator[list[Entry]]:
     """Yield the live entries of a node, some at a time. Their ids ascend.
 
+    Args:
+        base: the id under which the stream has the node.
+        data: the node.
+        count_elements: called before some elements are kept, with their number; it may raise.
+
     Raises:
-        BadListpack: the bytes are no node.
+        BadListpack: the bytes are no node, or an entry has more fields than entries may have.
     """
-    elements = Listpack(data)
+    elements = Listpack(data, count_elements)
     live_count, dead_count, name_count = (elements.integer() for _ in range(3))
     if min(live_count, dead_count, name_count) < 0:
         raise BadListpack("a node has a negative count")
+    _check_field_count(name_count)
     names = as_bytes(elements.take(name_count))
     if elements.integer() != 0:
         raise BadListpack("a node has no end of its field names")
@@ -77,6 +85,7 @@ def _read_entry(elements: Listpack, base: EntryId, names: list[bytes]) -> tuple[
         field_count = elements.integer()
         if field_count < 0:
             raise BadListpack("an entry has a negative number of fields")
+        _check_field_count(field_count)
         fields = tuple(as_bytes(elements.take(2 * field_count)))
         count = 2 * field_count + 4
     if not fields:
@@ -84,6 +93,11 @@ def _read_entry(elements: Listpack, base: EntryId, names: list[bytes]) -> tuple[
     if elements.integer() != count:
         raise BadListpack("an entry has another length than it says")
     return flags, Entry(EntryId(base.ms + ms & U64_MAX, base.seq + seq & U64_MAX), fields)
+
+
+def _check_field_count(count: int) -> None:
+    if count > ENTRY_FIELDS_MAX:
+        raise BadListpack(f"an entry has {count} fields, and may have {ENTRY_FIELDS_MAX}")
 
 
 def portions(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from headgate.app.rdb.errors import RdbError
 from headgate.app.rdb.events import StreamCounters, StreamEntries
 from headgate.app.rdb.nodes import portions
+from headgate.app.rdb.room import Share
 from headgate.app.rdb.skipping import KEY_META, skip_key_meta
 from headgate.app.rdb.source import Source, checksum_of
 from headgate.app.rdb.streams import read_stream
 from headgate.app.rdb.strings import read_length
 from headgate.app.rdb.types import StreamType, is_known, stream_type
 from headgate.app.rdb.writer import write_stream
-from headgate.engine.entry import MIN_ID, check_fields
+from headgate.engine.entry import MIN_ID, check_fields, size_in_chunk
 from headgate.engine.images import (
     CountersImage,
     EntriesImage,
@@ -29,6 +30,9 @@ from headgate.engine.images import (
 
 _VERSION_BYTES = 2
 _CHECKSUM_BYTES = 8
+_ENTRY_BYTES = 30
+"""What an entry takes besides its names and values: its id, and its part of a chunk."""
+
 _FOOTER_BYTES = _VERSION_BYTES + _CHECKSUM_BYTES
 
 
@@ -40,20 +44,21 @@ class NoStream(RdbError):
     """The payload is of another type."""
 
 
-def read_payload(payload: bytes, size_bytes_max: int) -> StreamImage:
+def read_payload(payload: bytes, room: Share) -> StreamImage:
     """Return the stream of a payload. This may take a second for some megabytes.
 
     Args:
         payload: what DUMP replied.
-        size_bytes_max: how long a string may be, and how long all compressed ones may become.
+        room: of which it takes what the stream takes. What was read keeps it.
 
     Raises:
         WrongFooter: the version or the checksum is wrong.
         NoStream: the payload is of another type.
+        TooMuch, RoomTaken, GivenUp: there is no room for the stream. See `Share.take`.
         RdbError: its bytes make no sense.
-        Invalid: an entry has more fields than entries may have.
+        Invalid: an entry is larger than entries may be.
     """
-    source = Source.of(_checked(payload), size_bytes_max)
+    source = Source.of(_checked(payload), room)
     number = source.byte()
     if number == KEY_META:
         skip_key_meta(source)
@@ -88,6 +93,7 @@ def _read_image(source: Source, kind: StreamType) -> StreamImage:
             case StreamEntries(entries):
                 for entry in entries:
                     check_fields(entry.fields, count)
+                    source.take_room(_ENTRY_BYTES + size_in_chunk(entry.fields))
                     count += 1
                 chunks += map(EntriesImage.of, portions(entries))
             case StreamCounters():

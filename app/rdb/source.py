@@ -6,14 +6,19 @@ before the bytes have come.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import anycrc
 
 from headgate.app.rdb.errors import RdbError
+from headgate.app.rdb.room import Share
+from headgate.engine.limits import U64_MAX
 
 _BLOCK_BYTES = 1 << 18
 """How much is read at once."""
+
+_COUNTED_AT_ONCE = 256
+"""Items for which room is taken together."""
 
 _crc64 = anycrc.Model("CRC64-REDIS").calc
 
@@ -40,17 +45,17 @@ class Source:
         """
         self.strings_bytes_max = strings_bytes_max
         self._read = read
-        self._room_bytes: int | None = None  # for what is compressed; None: no bound
+        self._room: Share | None = None  # for what is made of the bytes; None: no bound
         self._buffer = b""
         self._at = 0
         self._passed_bytes = 0  # before the buffer
         self._passed_crc = 0
 
     @classmethod
-    def of(cls, data: bytes, strings_bytes_max: int) -> Source:
-        """Return a source of these bytes. All that is compressed has this bound as well."""
-        source = cls(lambda _: b"", strings_bytes_max)
-        source._buffer, source._room_bytes = data, strings_bytes_max
+    def of(cls, data: bytes, room: Share) -> Source:
+        """Return a source of these bytes, which takes room for all that is made of them."""
+        source = cls(lambda _: b"", U64_MAX)  # the room is the bound
+        source._buffer, source._room = data, room
         return source
 
     @property
@@ -68,16 +73,34 @@ class Source:
         """Tell whether there are no more bytes."""
         return self._at == len(self._buffer) and not self._fill()
 
-    def expand(self, size_bytes: int) -> None:
-        """Take account of compressed bytes that will become so long.
+    def take_room(self, size_bytes: int, elements: int = 0) -> None:
+        """Take room for what is about to be made of the bytes.
 
         Raises:
-            RdbError: all of them become too long.
+            RdbError: there is no such room. See `Share.take`.
         """
-        if self._room_bytes is not None:
-            self._room_bytes -= size_bytes
-            if self._room_bytes < 0:
-                raise self.error("the compressed strings are too long")
+        if self._room is not None:
+            self._room.take(size_bytes, elements)
+
+    def give_room_back(self, size_bytes: int) -> None:
+        """Give room back that was taken for what is gone."""
+        if self._room is not None:
+            self._room.give_back(size_bytes)
+
+    def count(self, count: int, size_bytes: int) -> Iterator[int]:
+        """Yield numbers from 0 for items that follow, and take room for each of them.
+
+        Args:
+            count: how many items there should be.
+            size_bytes: what one of them takes once it is made.
+
+        Raises:
+            RdbError: there is no room for them. See `Share.take`.
+        """
+        for begin in range(0, count, _COUNTED_AT_ONCE):
+            end = min(begin + _COUNTED_AT_ONCE, count)
+            self.take_room((end - begin) * size_bytes, end - begin)
+            yield from range(begin, end)
 
     def error(self, what: str) -> RdbError:
         """Return an error that names the place."""

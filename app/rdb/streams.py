@@ -39,6 +39,12 @@ from headgate.engine.limits import COUNT_MAX, U64_MAX
 _RAW_ID = struct.Struct(">QQ")
 _NOBODY = -1
 
+_PENDING_BYTES = 500
+_CONSUMER_BYTES = 400
+_GROUP_BYTES = 1_000
+_KEY_BYTES = 300
+"""What one of them takes in memory once it was read, about, besides its name."""
+
 
 def read_stream(
     source: Source, kind: StreamType, node_count: int, *, with_entries: bool = True
@@ -105,7 +111,7 @@ def read_groups(source: Source, kind: StreamType, facts: StreamCounters) -> Iter
         RdbError: the bytes are no such groups.
     """
     names = set()
-    for _ in range(read_length(source)):
+    for _ in source.count(read_length(source), _GROUP_BYTES):
         group = _read_group(source, kind)
         if kind < StreamType.LISTPACKS_2:
             read = _entries_read(group.last_id, facts.first_id, facts.counters)
@@ -121,10 +127,12 @@ def _read_node(source: Source) -> Iterator[StreamEntries]:
     if len(key) != _RAW_ID.size:
         raise source.error("the key of a node is no id")
     try:
-        for entries in read_node(EntryId(*_RAW_ID.unpack(key)), node):
+        base = EntryId(*_RAW_ID.unpack(key))
+        for entries in read_node(base, node, lambda count: source.take_room(0, count)):
             yield StreamEntries(entries)
     except BadListpack as error:
         raise source.error(str(error)) from None
+    source.give_room_back(len(key) + len(node))
 
 
 def _read_counters(source: Source, kind: StreamType) -> tuple[int, CountersImage]:
@@ -165,7 +173,7 @@ def _read_group(source: Source, kind: StreamType) -> GroupImage:
     owners: dict[EntryId, int] = {}
     consumers: list[ConsumerImage] = []
     names = set()
-    for _ in range(read_length(source)):
+    for _ in source.count(read_length(source), _CONSUMER_BYTES):
         consumer = _read_consumer(source, kind)
         if consumer.name in names:
             raise source.error("a group has two consumers of one name")
@@ -187,7 +195,7 @@ def _read_deliveries(source: Source) -> dict[EntryId, tuple[int, int]]:
     """Return time and count of the deliveries of a group's pending entries, by ascending id."""
     deliveries: dict[EntryId, tuple[int, int]] = {}
     newest_id = (-1, -1)
-    for _ in range(read_length(source)):
+    for _ in source.count(read_length(source), _PENDING_BYTES):
         entry_id = _read_raw_id(source)
         if entry_id <= newest_id:
             raise source.error("the ids of pending entries do not ascend")
@@ -210,7 +218,7 @@ def _read_held(
     owners: dict[EntryId, int],
 ) -> None:
     """Note who owns pending entries; each has one owner."""
-    for _ in range(read_length(source)):
+    for _ in source.count(read_length(source), 0):
         entry_id = _read_raw_id(source)
         if entry_id not in deliveries:
             raise source.error("a consumer holds what is not pending")
@@ -224,12 +232,12 @@ def _read_held(
 def _read_keys(source: Source) -> KeysImage:
     window_s, keys_max = read_length(source), read_length(source)
     producers: dict[bytes, list[tuple[bytes, EntryId]]] = {}
-    for _ in range(read_length(source)):
+    for _ in source.count(read_length(source), _KEY_BYTES):
         name = read_string(source)
         if name in producers:
             raise source.error("a stream has two producers of one name")
-        count = read_length(source)
-        producers[name] = [(read_string(source), _read_id(source)) for _ in range(count)]
+        count = source.count(read_length(source), _KEY_BYTES)
+        producers[name] = [(read_string(source), _read_id(source)) for _ in count]
     added, repeated = read_length(source), read_length(source)
     window_ms = min(window_s * 1000, COUNT_MAX)
     return KeysImage(

@@ -41,6 +41,7 @@ def read_string(source: Source) -> bytes:
     length, encoding = _length_or_encoding(source)
     if encoding is None:
         _check_size(source, length)
+        source.take_room(length)
         return source.take(length)
     if encoding != _COMPRESSED:
         return b"%d" % source.number(_integer_bytes(source, encoding), signed=True)
@@ -49,7 +50,7 @@ def read_string(source: Source) -> bytes:
         raise source.error("a string is longer than its bytes can make it")
     _check_size(source, size_bytes)
     _check_size(source, packed_bytes)
-    source.expand(size_bytes)
+    source.take_room(size_bytes)
     packed = source.take(packed_bytes)
     try:
         return decompress(packed, size_bytes)

@@ -25,6 +25,9 @@ _SINCE = {
 WIDEST_VERSION = 10
 """The version that all of Redis from 7.0 and Valkey from 7.2 on read."""
 
+KEYS_VERSION = 13
+"""The first version that has idempotency keys. Redis reads it from 8.6 on."""
+
 NEWEST_VERSION = 15
 """That of Redis 8.10. Valkey counts from 80 on since Valkey 9, so that nobody mixes them up."""
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
 from headgate.app.auth.grants import Verb
+from headgate.app.backends.payloads import PAYLOADS, PayloadsBusy, PayloadTooLarge
 from headgate.app.backends.port import Reply
 from headgate.app.rdb.errors import RdbError
-from headgate.app.rdb.payload import NoStream, WrongFooter, read_payload, write_payload
-from headgate.app.rdb.types import WIDEST_VERSION
+from headgate.app.rdb.payload import NoStream, WrongFooter
+from headgate.app.rdb.room import Share
 from headgate.app.redis_syntax.command import (
     ANY_RIGHT,
     CommandTable,
@@ -25,6 +25,7 @@ from headgate.app.redis_syntax.words import (
     Bounds,
     CommandError,
     Plan,
+    check_idempotency_ids,
     check_names,
     done,
     integer,
@@ -35,9 +36,6 @@ from headgate.engine.errors import StreamError, StreamExists, StreamTooLarge
 from headgate.engine.images import CountersImage, StreamImage
 from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream, RestoreStream
 from headgate.engine.requests.keyspace import CountStreams
-
-_UNPACKED_BYTES_MAX = 64 * 2**20
-"""What the compressed strings of one payload may become."""
 
 _EMPTY = StreamImage([], CountersImage(MIN_ID, MIN_ID, 0))
 
@@ -57,16 +55,12 @@ def dump(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     async def finish(image: object) -> Reply:
         if not isinstance(image, StreamImage):
             return None
-        return await asyncio.to_thread(_payload, image)
+        return await PAYLOADS.write(image)
 
     def shape(image: StreamImage) -> Reply:
         return cast("Reply", image)  # `finish` makes the reply of it
 
     return Plan(DumpStream(words[1], bounds.size_bytes_max), shape, _where_too_large(None), finish)
-
-
-def _payload(image: StreamImage) -> bytes:
-    return b"".join(write_payload(image, WIDEST_VERSION))
 
 
 class _Restoring(NamedTuple):
@@ -81,10 +75,12 @@ def restore(words: Sequence[bytes]) -> AnyPlan:
     check_names(words[1])
     options = _restore_options(words[4:])
 
-    async def prepare() -> AnyPlan:
+    async def prepare(share: Share) -> AnyPlan:
         try:
             ttl_ms = _time_to_live(words[2])
-            image = await asyncio.to_thread(_read, words[3])
+            image = await _read(words[3], share)
+        except (PayloadTooLarge, PayloadsBusy):
+            raise  # nothing of a transaction is done then
         except StreamError as error:
             return _refusing(words[1], error.with_traceback(None), options)
         request = RestoreStream(
@@ -128,9 +124,9 @@ def _time_to_live(word: bytes) -> int:
     return ttl_ms
 
 
-def _read(payload: bytes) -> StreamImage:
+async def _read(payload: bytes, share: Share) -> StreamImage:
     try:
-        image = read_payload(payload, _UNPACKED_BYTES_MAX)
+        image = await PAYLOADS.read(payload, share)
     except WrongFooter:
         raise CommandError("ERR DUMP payload version or checksum are wrong") from None
     except NoStream:
@@ -139,6 +135,8 @@ def _read(payload: bytes) -> StreamImage:
         raise CommandError("ERR Bad data format") from None
     for group in image.groups:
         check_names(group.name, *(consumer.name for consumer in group.consumers))
+    for producer, used in ({} if image.keys is None else image.keys.producers).items():
+        check_idempotency_ids(producer, *(key for key, _ in used))
     return image
 
 

@@ -6,7 +6,9 @@ from copy import copy
 from typing import Any, Self, TypeVar
 
 from headgate.app.auth.limits.metering import delivered_in
+from headgate.app.backends.payloads import PAYLOADS, PayloadTooLarge
 from headgate.app.backends.port import Caller, Reply
+from headgate.app.rdb.room import Share
 from headgate.app.redis_syntax.administration.constants import WHO_AM_I, who_is
 from headgate.app.redis_syntax.command import AnyCommand, LargeReply
 from headgate.app.redis_syntax.errors import exact_error_text
@@ -141,11 +143,12 @@ class CommandRunner:
             if replies_to_appends is not None:
                 return replies_to_appends
         began_s = time.perf_counter()
-        try:
-            plans = await self._plans(commands)
-        except StreamError as error:
-            return [error.with_traceback(None)]
-        outcomes = await self._perform_in_order([plan.request for plan, _ in plans])
+        with PAYLOADS.share() as share:
+            try:
+                plans = await self._plans(commands, share)
+            except StreamError as error:
+                return [error.with_traceback(None)]
+            outcomes = await self._perform_in_order([plan.request for plan, _ in plans])
         replies: list[Reply | StreamError] = []
         each_s = (time.perf_counter() - began_s) / len(outcomes)
         for (plan, name), words, outcome in zip(plans, commands, outcomes, strict=False):
@@ -187,7 +190,9 @@ class CommandRunner:
         self._server.slow_log.note("xadd", words, each_s)  # the first stands for all
         return list(map(id_reply, added.ids))
 
-    async def _plans(self, commands: Sequence[Sequence[bytes]]) -> list[tuple[AnyPlan, str]]:
+    async def _plans(
+        self, commands: Sequence[Sequence[bytes]], share: Share
+    ) -> list[tuple[AnyPlan, str]]:
         """Return the plans of the first commands, as many as a turn has time for, with their names.
 
         What may open a range does so after all of them, so no change stands behind it.
@@ -210,18 +215,21 @@ class CommandRunner:
             plan = _plan(entry, words, self.bounds)
             if plan.prepare is not None and plans:
                 break  # what is before it need not wait for it
-            plans.append((await self._prepared(plan), name))
+            plans.append((await self._prepared(plan, share), name))
             may_open = may_open or plan.open is not None
             if turn.is_over:
                 break
         return plans
 
-    async def _prepared(self, plan: AnyPlan) -> AnyPlan:
-        """Return the plan to carry out. Nobody prepares what the caller may not do."""
+    async def _prepared(self, plan: AnyPlan, share: Share) -> AnyPlan:
+        """Return the plan to carry out, made in this share of the room for payloads.
+
+        Nobody prepares what the caller may not do.
+        """
         if plan.prepare is None:
             return plan
         self._admitted(plan.request)
-        return await plan.prepare()
+        return await plan.prepare(share)
 
     async def _perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
         if self.caller is None:
@@ -234,7 +242,13 @@ class CommandRunner:
 
     async def _run(self, entry: AnyCommand, words: Sequence[bytes]) -> Reply:
         self._check(entry)
-        plan = await self._prepared(entry.read(words, self.bounds))
+        plan = entry.read(words, self.bounds)
+        if plan.prepare is None:
+            return await self._carry_out(plan)
+        with PAYLOADS.share() as share:
+            return await self._carry_out(await self._prepared(plan, share))
+
+    async def _carry_out(self, plan: AnyPlan) -> Reply:
         try:
             try:
                 outcome = await self._perform(plan.request)
@@ -288,15 +302,13 @@ class CommandRunner:
         bounds = self.bounds.shared(max(reads, 1))  # no range is read on in a transaction
         plans, requests = list[AnyPlan](), list[Request[Any]]()
         try:
-            for (entry, _), words in zip(entries, commands, strict=True):
-                plans.append(await self._prepared(_plan(entry, words, bounds)))
-                requests.append(self._admitted(plans[-1].request))
-                await turn.pause()
-            self._charge(requests)
-            if condition is None:
-                outcomes = await self._engine.perform_all(requests)
-            else:
-                outcomes = (await self._engine.perform_all([condition, *requests]))[1:]
+            with PAYLOADS.share() as share:
+                for (entry, _), words in zip(entries, commands, strict=True):
+                    plan = _plan(entry, words, bounds)
+                    plans.append(await self._prepared(plan, share))
+                    requests.append(self._admitted(plans[-1].request))
+                    await turn.pause()
+                outcomes = await self._perform_all(requests, condition)
         except (CommandError, SeveralSlots, TransactionTooLong, MemoryFull) as error:
             raise _aborted(error) from None
         if self.caller is not None:
@@ -315,6 +327,15 @@ class CommandRunner:
                 self._server.count(name, failure=error)
             await turn.pause()
         return replies
+
+    async def _perform_all(
+        self, requests: Sequence[Request[Any]], condition: IfUnchanged | None
+    ) -> list[Any | StreamError]:
+        """Carry out requests with nothing in between, if a condition holds."""
+        self._charge(requests)
+        if condition is None:
+            return await self._engine.perform_all(requests)
+        return (await self._engine.perform_all([condition, *requests]))[1:]
 
     async def _whole_reply(self, plan: AnyPlan, outcome: Any) -> Reply:
         """Return the reply of a command; one that is too long is opened, to be read page by page.
@@ -415,7 +436,11 @@ class _AbortedForNow(CommandError, Unavailable):
 
 def _aborted(error: StreamError) -> CommandError:
     text = "EXECABORT Transaction discarded because of previous errors."
-    kind = _AbortedForNow if isinstance(error, Unavailable) else CommandError
+    kind: type[CommandError] = CommandError
+    if isinstance(error, PayloadTooLarge):
+        kind = PayloadTooLarge
+    elif isinstance(error, Unavailable):
+        kind = _AbortedForNow
     return kind(f"{text} ({exact_error_text(error)})")
 
 

@@ -18,6 +18,7 @@ from headgate.app.redis_syntax.words import (
     Bounds,
     CommandError,
     Plan,
+    check_idempotency_ids,
     check_names,
     check_queues,
     done,
@@ -113,7 +114,7 @@ class _Options:
         if self.producer is None:
             return None
         key = Idempotent(self.producer, self.key or hash_fields(fields))
-        check_names(key.producer, key.key)
+        check_idempotency_ids(key.producer, key.key)
         return key
 
     def trim(self) -> TrimTo | None:
@@ -611,7 +612,7 @@ def xidmprecord(words: Sequence[bytes]) -> AnyPlan:
         raise CommandError("ERR producer ID must be non-empty")
     if not iid:
         raise CommandError("ERR idempotent ID must be non-empty")
-    check_names(producer, iid)
+    check_idempotency_ids(producer, iid)
     entry_id = strict_id(words[4])
 
     return Plan(RememberKey(key, producer, iid, entry_id), done, _refuse_to_remember)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from headgate.app.backends.port import Reply, Status
+from headgate.app.rdb.room import Share
 from headgate.app.wire.ids import plain_ids
 from headgate.app.wire.schemas.limits import DEFAULTS
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupNotFound, StreamError, StreamNotFound
 from headgate.engine.limits import (
     COMMAND_NAME_BYTES_MAX,
+    IDEMPOTENCY_ID_BYTES_MAX,
     PAGE_BYTES,
     PAGE_ENTRIES,
     QUEUES_MAX,
@@ -80,9 +82,9 @@ class Plan(Generic[T]):
     shape: Callable[[T], Reply]
     refuse: Callable[[StreamError], Reply] = _fail  # makes the reply to an error, or raises
     finish: Finish | None = None  # completes the reply; does not use the engine
-    # Makes the plan that is carried out in place of this one, where that takes several turns. The
-    # request of this one then says only what rights are needed.
-    prepare: Callable[[], Awaitable[Plan[Any]]] | None = None
+    # Makes the plan that is carried out in place of this one, where that takes several turns, and
+    # room. The request of this one then says only what rights are needed.
+    prepare: Callable[[Share], Awaitable[Plan[Any]]] | None = None
     # Returns the plan of a reply that does not fit into the bounds, given one that does not.
     open: Callable[[T | StreamError], Plan[Any] | None] | None = None
 
@@ -199,6 +201,17 @@ def check_names(*names: bytes) -> None:
     """
     if max(map(len, names)) > COMMAND_NAME_BYTES_MAX:
         raise CommandError(f"ERR a name or key has at most {COMMAND_NAME_BYTES_MAX} bytes")
+
+
+def check_idempotency_ids(*ids: bytes) -> None:
+    """Refuse producers and idempotency keys that are too long to be kept.
+
+    Raises:
+        CommandError: one is too long.
+    """
+    if max(map(len, ids)) > IDEMPOTENCY_ID_BYTES_MAX:
+        text = f"a producer ID or idempotent ID has at most {IDEMPOTENCY_ID_BYTES_MAX} bytes"
+        raise CommandError(f"ERR {text}")
 
 
 def check_queues(names: Sequence[bytes]) -> None:

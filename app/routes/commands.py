@@ -10,6 +10,7 @@ from pydantic_core import to_json
 from typing_extensions import TypeAliasType
 
 from headgate.app.auth.needs import needs
+from headgate.app.backends.payloads import PayloadTooLarge
 from headgate.app.backends.port import Ability, Commands, Reply
 from headgate.app.http.dependencies import LimitsDep, access_of, check_at_most, gateway_of
 from headgate.app.http.operation import Operation, UncheckedOperation, WholeRequest
@@ -59,6 +60,8 @@ Answer = TypeAliasType("Answer", Result | Failure)
 
 _STATUS = {"NOAUTH": 401, "NOPERM": 403, "LIMIT": 429}
 
+_STATUS_OF_KIND = {Unavailable: 503, PayloadTooLarge: 413}
+
 _TOO_MUCH = "ERR the replies before this one are too large together: send fewer commands at once"
 
 _MALFORMED = responses("malformed", "not_supported")
@@ -71,8 +74,15 @@ _FAILED: dict[int | str, dict[str, Any]] = {
         },
     },
     **responses("not_supported"),
+    413: {
+        "description": "What the command restores takes more memory than there is for all.",
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}},
+    },
     503: {
-        "description": "The journal cannot be written, or the gateway is about to stop.",
+        "description": (
+            "The journal cannot be written, the gateway is about to stop, or payloads of other "
+            "clients are being restored."
+        ),
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}},
     },
 }
@@ -247,7 +257,8 @@ def _answers(encoding: str | None) -> Answers:
 
 def _failed(error: StreamError) -> Response:
     text = error_text(error)
-    status = 503 if isinstance(error, Unavailable) else _STATUS.get(text.partition(" ")[0], 400)
+    kinds = (status for kind, status in _STATUS_OF_KIND.items() if isinstance(error, kind))
+    status = next(kinds, _STATUS.get(text.partition(" ")[0], 400))
     return _json(to_json({"error": text}), status)
 
 

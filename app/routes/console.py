@@ -4,7 +4,6 @@
 in the repository.
 """
 
-import asyncio
 import gzip
 import mimetypes
 from functools import lru_cache
@@ -14,6 +13,7 @@ from typing import NamedTuple
 from fastapi import APIRouter, Request, Response
 
 from headgate.app.http.pages import SITE_HEADERS
+from headgate.app.runtime.threads import PAGES
 from headgate.app.wire.problems import GatewayError
 
 router = APIRouter()  # pages, not operations
@@ -38,7 +38,7 @@ async def open_console_at(request: Request, path: str) -> Response:
     """Show a view of the console, or send a file of it."""
     if not path.startswith("assets/"):
         return await _page(request)
-    file = (await asyncio.to_thread(_built)).get(path)
+    file = (await PAGES.call_if_awaited(_built)).get(path)
     if file is None:
         raise GatewayError("not_found", f"the console has no file {path[:64]!r}")
     return file.answer(request, _FOR_EVER)
@@ -46,7 +46,7 @@ async def open_console_at(request: Request, path: str) -> Response:
 
 async def _page(request: Request) -> Response:
     """Return the one page of the console, which knows where it is from its base."""
-    page = (await asyncio.to_thread(_built))["index.html"]
+    page = (await PAGES.call_if_awaited(_built))["index.html"]
     base = f'<base href="{_base(request)}">'.encode()
     content = page.content.replace(b'<base href="./">', base)
     return Response(content, media_type="text/html", headers=SITE_HEADERS)

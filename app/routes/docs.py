@@ -1,7 +1,6 @@
 """Docs: every operation, to read and to try. Its files are those of a package, and served here."""
 
-import asyncio
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from os import PathLike
 from typing import Any
@@ -11,6 +10,7 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.staticfiles import StaticFiles
 
 from headgate.app.http.pages import FILE_HEADERS, page_headers
+from headgate.app.runtime.threads import PAGES
 
 router = APIRouter()  # pages, not operations
 
@@ -33,7 +33,7 @@ router.mount(_FILES, _Files(directory=str(files("fastapi_offline") / "static")),
 @router.get("/docs", include_in_schema=False)
 async def try_operations(request: Request) -> Response:
     """Show all operations."""
-    page = await asyncio.to_thread(_page, request.scope["root_path"])
+    page = await PAGES.call_if_awaited(partial(_page, request.scope["root_path"]))
     return Response(page, media_type="text/html", headers=page_headers(page))
 
 

@@ -1,8 +1,7 @@
 """Guide: a page for each task, in the terms of each client. `app/guide/` has the texts."""
 
-import asyncio
 import html
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from markdown_it import MarkdownIt
 
 from headgate.app.http.pages import PAGE_HEADERS, page_headers
+from headgate.app.runtime.threads import PAGES
 from headgate.app.wire.problems import GatewayError
 
 router = APIRouter()  # pages, not operations
@@ -41,9 +41,9 @@ async def explain_task(request: Request, task: str) -> Response:
 
 async def _answer(request: Request, task: str) -> Response:
     if "text/html" in request.headers.get("accept", ""):
-        page = await asyncio.to_thread(_page, request.scope["root_path"], task)
+        page = await PAGES.call_if_awaited(partial(_page, request.scope["root_path"], task))
         return Response(page, media_type="text/html", headers=page_headers(page))
-    text = await asyncio.to_thread(source, task)
+    text = await PAGES.call_if_awaited(partial(source, task))
     return Response(text, media_type="text/markdown", headers=PAGE_HEADERS)
 
 

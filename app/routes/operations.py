@@ -1,6 +1,5 @@
 """Operations: is it alive, is it ready, what does it count, what are its bounds."""
 
-import asyncio
 from functools import cache
 
 from fastapi import APIRouter, Request, Response
@@ -11,6 +10,7 @@ from headgate.app.auth.needs import is_open, needs
 from headgate.app.http.dependencies import LimitsDep, gateway_of
 from headgate.app.http.operation import Operation, prompt
 from headgate.app.live import asyncapi
+from headgate.app.runtime.threads import PAGES
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.limits import Limits
 from headgate.app.wire.schemas.operations import Health
@@ -78,7 +78,7 @@ async def metrics(request: Request) -> Response:
 @is_open
 async def asyncapi_document() -> Response:
     """Tell what is said over the WebSocket (AsyncAPI)."""
-    return Response(await asyncio.to_thread(_asyncapi), media_type="application/json")
+    return Response(await PAGES.call_if_awaited(_asyncapi), media_type="application/json")
 
 
 @cache

@@ -1,14 +1,14 @@
 """Problem pages: what each problem means and what to do, for whoever follows its `type`."""
 
-import asyncio
 import html
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import get_args
 
 from fastapi import APIRouter, Request, Response
 
 from headgate.app.http.pages import PAGE_HEADERS, page_headers
+from headgate.app.runtime.threads import PAGES
 from headgate.app.wire.explanations import EXPLANATIONS, Explanation
 from headgate.app.wire.problems import Code, GatewayError, status_of
 
@@ -31,7 +31,7 @@ async def explain_problem(request: Request, code: str) -> Response:
 
 async def _answer(request: Request, code: str | None) -> Response:
     if "text/html" in request.headers.get("accept", ""):
-        page = await asyncio.to_thread(_page, request.scope["root_path"], code)
+        page = await PAGES.call_if_awaited(partial(_page, request.scope["root_path"], code))
         return Response(page, media_type="text/html", headers=page_headers(page))
     return Response(_text(code), media_type="text/plain", headers=PAGE_HEADERS)
 

@@ -1,8 +1,7 @@
 """Welcome: the first page, for a browser or for curl, and what to do next."""
 
-import asyncio
 import html
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from importlib.resources import files
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 
 from headgate.app.http.dependencies import gateway_of
 from headgate.app.http.pages import PAGE_HEADERS, page_headers
+from headgate.app.runtime.threads import PAGES
 from headgate.app.transport.proxies import base_url
 
 router = APIRouter()  # pages, not operations
@@ -48,9 +48,9 @@ async def welcome(request: Request) -> Response:
     """Say what this is and what to do next."""
     is_open = gateway_of(request).auth.is_open
     if "text/html" in request.headers.get("accept", ""):
-        page = await asyncio.to_thread(_page, request.scope["root_path"], is_open)
+        page = await PAGES.call_if_awaited(partial(_page, request.scope["root_path"], is_open))
         return Response(page.html, media_type="text/html", headers=page.headers)
-    text = await asyncio.to_thread(_text, base_url(request.scope), is_open)
+    text = await PAGES.call_if_awaited(partial(_text, base_url(request.scope), is_open))
     return Response(text, media_type="text/plain", headers=PAGE_HEADERS)
 
 

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, M
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headgate.app.runtime.families import Collected, histogram_of, process_families, versions
+from headgate.app.runtime.threads import METRICS
 from headgate.engine.buckets import SECONDS, Buckets
 from headgate.engine.replies import JournalStatus
 
@@ -221,7 +222,7 @@ class Metrics:
     async def text(self) -> bytes:
         """Return all of it in the Prometheus text format."""
         own = generate_latest(self.registry)
-        return own + await asyncio.to_thread(generate_latest, self.observed)
+        return own + await METRICS.call_if_awaited(partial(generate_latest, self.observed))
 
 
 def _size_of(memory: Callable[[], Mapping[str, int]], kind: str) -> float:

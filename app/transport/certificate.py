@@ -15,6 +15,7 @@ from typing import Never
 
 from headgate.app.runtime import periodic
 from headgate.app.runtime.small_file import read_small
+from headgate.app.runtime.threads import GUARDS
 
 log = logging.getLogger("headgate")
 
@@ -59,7 +60,11 @@ class Certificate:
 
     async def _look_later(self) -> None:
         await asyncio.sleep(LOOK_EVERY_S)
-        await asyncio.to_thread(self.look)
+        await self.look_beside()
+
+    async def look_beside(self) -> None:
+        """Take a new pair if the files have changed, while the event loop goes on."""
+        await GUARDS.call(self.look)
 
     def look(self) -> None:
         """Take a new pair if the files have changed.

@@ -15,6 +15,7 @@ from headgate.engine.commands import (
 )
 from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Decisions
+from headgate.engine.decisions.keys import key_limits
 from headgate.engine.decisions.policies import check_reach
 from headgate.engine.errors import LimitReached, StreamExists, StreamTooLarge
 from headgate.engine.images import (
@@ -42,6 +43,7 @@ from headgate.engine.state.chunk import Chunk, ChunkState
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import Consumer
+from headgate.engine.state.stream import Stream
 
 _row_of = attrgetter("id", "owner", "delivered_at_ms", "delivery_count")
 
@@ -66,7 +68,7 @@ class Dump:
         self._chunks = list(stream.log.dump())
         counters = CountersImage(stream.last_id, stream.max_deleted_id, stream.entries_added)
         self._groups = [_Noted(group) for group in stream.groups.values()]
-        self.image = StreamImage([], counters, [])
+        self.image = StreamImage([], counters, [], _keys_image(keyspace, stream))
 
     def steps(self) -> Iterator[None]:
         """Make the image, some of it at each step.
@@ -74,11 +76,11 @@ class Dump:
         Raises:
             StreamTooLarge: the entries have too many bytes.
         """
-        size_bytes = 0
+        size_bytes = 0 if self.image.keys is None else _size_bytes(self.image.keys)
+        self._check_size(size_bytes)
         for at, state in enumerate(self._chunks):
             size_bytes += unpacked_bytes(state.packed)
-            if size_bytes > self._size_bytes_max:
-                raise StreamTooLarge("bytes in one dump", self._size_bytes_max)
+            self._check_size(size_bytes)
             self.image.chunks.append(_chunk_image(state))
             if not at % 100:
                 yield
@@ -88,6 +90,33 @@ class Dump:
             for rows in noted.pending(self._clock_set_ms):
                 group.pending.extend(rows)
                 yield
+
+    def _check_size(self, size_bytes: int) -> None:
+        if size_bytes > self._size_bytes_max:
+            raise StreamTooLarge("bytes in one dump", self._size_bytes_max)
+
+
+def _keys_image(keyspace: Keyspace, stream: Stream) -> KeysImage | None:
+    """Return what a stream has noted of idempotency keys; None: nothing ever.
+
+    Keys of batches are left out: an image has one entry for each key.
+    """
+    keys = stream.keys
+    if not (keys.by_producer or keys.added or keys.duplicates):
+        return None
+    producers = {
+        producer: [(key, made.first_id) for key, made in used.items() if made.length == 1]
+        for producer, used in keys.by_producer.items()
+    }
+    limits = key_limits(keyspace, stream.config)
+    return KeysImage(*limits, producers, keys.added, keys.duplicates)
+
+
+def _size_bytes(keys: KeysImage) -> int:
+    return sum(
+        len(producer) + sum(len(key) for key, _ in used)
+        for producer, used in keys.producers.items()
+    )
 
 
 class _Noted:

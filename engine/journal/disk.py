@@ -20,7 +20,7 @@ from typing import BinaryIO, Protocol, TypeVar
 
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal.descriptors import SpareDescriptors
-from headgate.engine.journal.threads import Threads
+from headgate.engine.threads import Threads
 
 T = TypeVar("T")
 

@@ -61,7 +61,10 @@ class ChunkItem(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
 
 class KeysItem(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """Idempotency keys of a producer of the stream before it, in order of use."""
+    """Idempotency keys of a producer of the stream before it, in order of use.
+
+    Those that do not fit into one block are in several items.
+    """
 
     producer: bytes
     keys: list[tuple[bytes, Made]]
@@ -156,6 +159,8 @@ def _size_bytes(item: Item) -> int:
             return len(chunk.packed)
         case ErrorsPage(errors):
             return sum(len(error) for _, error in errors)
+        case KeysItem(producer, keys):
+            return len(producer) + sum(len(key) for key, _ in keys)
     return 0
 
 
@@ -262,9 +267,23 @@ def _items(keyspace: Keyspace) -> Iterator[Item]:
         )
         yield from map(ChunkItem, stream.log.dump())
         for producer, keys in stream.keys.by_producer.items():
-            yield KeysItem(producer, list(keys.items()))
+            yield from _keys_items(producer, keys)
         for group in stream.groups.values():
             yield from _group_items(group)
+
+
+def _keys_items(producer: bytes, keys: dict[bytes, Made]) -> Iterator[Item]:
+    """Yield the keys of a producer, as many at a time as fit into a block."""
+    portion: list[tuple[bytes, Made]] = []
+    size_bytes = 0
+    for key, made in keys.items():
+        portion.append((key, made))
+        size_bytes += len(key)
+        if size_bytes >= BLOCK_BYTES_MAX:
+            yield KeysItem(producer, portion)
+            portion, size_bytes = [], 0
+    if portion:
+        yield KeysItem(producer, portion)
 
 
 def _group_items(group: Group) -> Iterator[Item]:

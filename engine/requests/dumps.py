@@ -8,7 +8,7 @@ from headgate.engine.requests.names import NameFilter
 
 
 class DumpStream(Request[StreamImage], frozen=True):
-    """Return a stream as one value (DUMP), as it is at one moment. Its keys are left out.
+    """Return a stream as one value (DUMP), as it is at one moment.
 
     Raises:
         StreamNotFound: the stream does not exist.

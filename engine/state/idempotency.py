@@ -93,10 +93,12 @@ class Keys:
             self._forget(keys, next(iter(keys)))
 
     def load(self, producer: bytes, keys: Sequence[tuple[bytes, Made]]) -> None:
-        """Take over a producer's keys, in order of use."""
-        self.by_producer[producer] = dict(keys)
-        lengths = sum(len(key) for key, _ in keys)
-        self._grow(PRODUCER_BYTES + len(producer) + KEY_BYTES * len(keys) + lengths)
+        """Take over a producer's keys, in order of use, behind those that it has."""
+        if producer not in self.by_producer:
+            self.by_producer[producer] = {}
+            self._grow(PRODUCER_BYTES + len(producer))
+        self.by_producer[producer].update(keys)
+        self._grow(KEY_BYTES * len(keys) + sum(len(key) for key, _ in keys))
         times = [made.at_ms for _, made in keys]
         self._is_in_order = self._is_in_order and times == sorted(times)
         self.last_at_ms = max(self.last_at_ms, *times, 0)

@@ -6,7 +6,7 @@ from itertools import islice
 
 from headgate.engine.entry import EntryId
 from headgate.engine.images import GroupImage, KeysImage, StreamImage
-from headgate.engine.limits import COUNT_MAX, RESTORED_AT_ONCE_MAX
+from headgate.engine.limits import COUNT_MAX, IDEMPOTENCY_KEYS_MAX, RESTORED_AT_ONCE_MAX
 from headgate.engine.packing import compressed
 from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.dismantling import Pieces
@@ -63,9 +63,11 @@ def _fill_group(group: Group, image: GroupImage, clock_set_ms: int) -> Pieces:
 
 
 def _fill_keys(stream: Stream, image: KeysImage, clock_set_ms: int) -> Pieces:
+    keys_max = min(max(image.keys_max, 1), IDEMPOTENCY_KEYS_MAX)
     for producer, used in image.producers.items():
-        if used:
-            keys = [(key, _made(entry_id, clock_set_ms)) for key, entry_id in used]
+        last = dict(used[-keys_max:])
+        if last:
+            keys = [(key, _made(entry_id, clock_set_ms)) for key, entry_id in last.items()]
             stream.keys.load(producer, keys)
         yield
     stream.keys.added, stream.keys.duplicates = image.added_count, image.duplicate_count

@@ -163,7 +163,8 @@ def _add(cost: Cost, request: e.Add) -> int:
     taken = _REQUEST + _ADD * count + sum(map(len, many)) // _PARTS
     taken += sum(len(part) for fields in many for part in fields) // _BYTES
     if request.idempotent is not None:
-        taken += _REQUEST
+        producer, key, _ = request.idempotent
+        taken += _REQUEST + (len(producer) + len(key)) // _BYTES
     if request.trim is not None:
         taken += _trimmed(size, request.trim)
     return taken
@@ -423,7 +424,8 @@ def _update_stream(cost: Cost, request: s.UpdateStream) -> int:
 def _remember_key(cost: Cost, request: k.RememberKey) -> int:
     size = cost.size(request.stream)
     size.grow(1)
-    return 2 * _REQUEST + size.log.cost_of_ids([request.entry_id])
+    size_bytes = len(request.producer) + len(request.key)
+    return 2 * _REQUEST + size_bytes // _BYTES + size.log.cost_of_ids([request.entry_id])
 
 
 # All streams

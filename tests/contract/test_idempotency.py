@@ -7,9 +7,11 @@ import pytest
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.entry import Draft
 from headgate.engine.errors import IdempotencyMismatch, IdNotGreater
+from headgate.engine.limits import IDEMPOTENCY_ID_BYTES_MAX
 from headgate.engine.requests.bulk import CommitBatch, LastCommit
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.keyspace import RememberKey
 from headgate.engine.requests.streams import ListStreams
 from tests.contract.calls import S, drafts, numbers
 
@@ -23,6 +25,17 @@ async def test_a_repeat_appends_nothing_and_answers_the_same(backend: Backend) -
     again = await backend.perform(Add(S, ENTRY, KEY))
     assert (first.is_repeat, again.is_repeat, again.ids) == (False, True, first.ids)
     assert len(await numbers(backend)) == 1
+
+
+@pytest.mark.parametrize("place", ["producer", "key"])
+async def test_ids_may_be_long(backend: Backend, place: str) -> None:
+    key = KEY._replace(**{place: b"\xff" * IDEMPOTENCY_ID_BYTES_MAX})
+    first = await backend.perform(Add(S, ENTRY, key))
+    again = await backend.perform(Add(S, ENTRY, key))
+    assert (again.is_repeat, again.ids) == (True, first.ids)
+    await backend.perform(RememberKey(S, key.producer, key.key, first.ids[0]))
+    other = await backend.perform(Add(S, ENTRY, key._replace(**{place: b"\xfe" * 65_536})))
+    assert not other.is_repeat
 
 
 async def test_repeats_at_the_same_time_append_once(backend: Backend) -> None:

@@ -17,6 +17,7 @@ _about_commands = partial(
 _CHANGING: Final = "nondeterministic_output"
 _UNORDERED: Final = "nondeterministic_output_order"
 _EVERYWHERE: Final = "request_policy:all_shards response_policy:all_succeeded"
+_ANYWHERE: Final = "request_policy:all_shards response_policy:one_succeeded"
 _EACH_COMMAND: Final = "O(N) for N commands."
 _EACH_SETTING: Final = "O(N) for N settings."
 _EACH_KEY: Final = "O(N) for N keys that there are."
@@ -156,12 +157,22 @@ _script = partial(Description, group="scripting", categories="scripting")
 
 _SCRIPTS: Catalog = {
     "function": container("for functions", "7.0.0", "scripting"),
+    "function|delete": _script(
+        "Fail: there are no libraries.",
+        "7.0.0",
+        usage="library-name",
+        flags="write noscript",
+        tips=_EVERYWHERE,
+    ),
     "function|flush": _script(
         "Do nothing: there are no functions.",
         "7.0.0",
-        usage="[flush-type(ASYNC | SYNC)]",
+        usage="[async(ASYNC | SYNC)]",
         flags="write noscript",
         tips=_EVERYWHERE,
+    ),
+    "function|kill": _script(
+        "Fail: no function runs.", "7.0.0", flags="noscript allow_busy", tips=_ANYWHERE
     ),
     "function|list": _script(
         "Return which libraries of functions there are: none.",
@@ -188,9 +199,12 @@ _SCRIPTS: Catalog = {
     "script|flush": _script(
         "Do nothing: there are no scripts.",
         "2.6.0",
-        usage="[flush-type@6.2.0(ASYNC | SYNC)]",
+        usage="[async@6.2.0(ASYNC | SYNC)]",
         flags="noscript",
         tips="request_policy:all_nodes response_policy:all_succeeded",
+    ),
+    "script|kill": _script(
+        "Fail: no script runs.", "2.6.0", flags="noscript allow_busy", tips=_ANYWHERE
     ),
     "script|help": help_of("SCRIPT", "5.0.0", "scripting", "scripting"),
 }

@@ -6,26 +6,20 @@ owns; a copy takes it along.
 
 from __future__ import annotations
 
-import asyncio
-
 from msgspec.structs import replace
 
+from headgate.app.backends.payloads import PAYLOADS, written
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.groups.governed import govern
 from headgate.app.backends.redis.groups.policies import reach_words
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.app.rdb.errors import RdbError
-from headgate.app.rdb.payload import read_payload, write_payload
-from headgate.app.rdb.types import WIDEST_VERSION
 from headgate.engine.errors import Invalid, SeveralSlots
 from headgate.engine.images import ConsumerImage, GroupImage, StreamImage
 from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream, RestoreStream
 
 _RELEASED = b"\0released"  # in a server, it owns what nobody owns: functions/pending.lua
-
-_UNPACKED_FACTOR = 64
-"""So many times its memory a stream may take where its payload is not compressed."""
 
 
 async def dump_stream(client: Client, request: DumpStream) -> StreamImage:
@@ -33,13 +27,13 @@ async def dump_stream(client: Client, request: DumpStream) -> StreamImage:
     size_bytes_max = request.size_bytes_max
     payload = await client.call(Effect.READ, b"dump", request.stream, size_bytes_max)
     try:
-        return await asyncio.to_thread(_read, payload, _UNPACKED_FACTOR * size_bytes_max)
+        with PAYLOADS.share() as share:
+            return await PAYLOADS.read(payload, share, _without_stand_ins)
     except RdbError as error:
         raise Invalid(f"the server's dump cannot be read: {error}") from None
 
 
-def _read(payload: bytes, size_bytes_max: int) -> StreamImage:
-    image = read_payload(payload, size_bytes_max)
+def _without_stand_ins(image: StreamImage) -> StreamImage:
     return replace(image, groups=list(map(_without_stand_in, image.groups)), keys=None)
 
 
@@ -61,7 +55,7 @@ def _without_stand_in(group: GroupImage) -> GroupImage:
 
 async def restore_stream(client: Client, request: RestoreStream) -> None:
     """Make a stream of a value (RESTORE). Its idempotency keys are left out."""
-    payload, released = await asyncio.to_thread(_written, request.image)
+    payload, released = await PAYLOADS.run(lambda: _written(request.image))
     ttl, moment = (
         b"" if value is None else b"%d" % value for value in (request.ttl_ms, request.expires_at_ms)
     )
@@ -75,8 +69,9 @@ def _written(image: StreamImage) -> tuple[bytes, list[bytes]]:
     for group in image.groups:
         ids = [str(each.id).encode() for each in group.pending if each.consumer < 0]
         released += [group.name, b"%d" % len(ids), *ids] if ids else []
-    owned = replace(image, groups=list(map(_with_stand_in, image.groups)))
-    return b"".join(write_payload(owned, WIDEST_VERSION)), released
+    groups = list(map(_with_stand_in, image.groups))
+    owned = replace(image, groups=groups, keys=None)  # servers before 8.6 take no keys
+    return written(owned), released
 
 
 def _with_stand_in(group: GroupImage) -> GroupImage:

@@ -9,19 +9,24 @@ from tests.unit.app.rdb.images import INTEGERS, ODD
 STRINGS = [b"x" * size for size in (1, 62, 63, 64, 125, 126, 127, 4095, 4096, 16_380, 16_381)]
 STRINGS += [b"x" * size for size in (2**21 - 7, 2**21 - 6, 2**21)]
 
+counted: list[int] = []
+"""What the listpacks of these tests have counted."""
+
 
 def test_strings_come_back_as_they_were() -> None:
     values = [*STRINGS, *ODD, *(b"%d" % number for number in INTEGERS)]
     packed = listpack.pack(list(map(listpack.string, values)))
-    elements = Listpack(packed)
+    elements = Listpack(packed, counted.append)
     assert as_bytes(elements.take(len(values))) == values
     elements.end()
 
 
 def test_many_elements_are_more_than_the_header_can_count() -> None:
-    elements = Listpack(listpack.pack([listpack.integer(7)] * 70_000))
+    elements = Listpack(listpack.pack([listpack.integer(7)] * 70_000), counted.append)
+    counted.clear()
     assert elements.take(70_000) == [7] * 70_000
     elements.end()
+    assert sum(counted) == 70_000
 
 
 def test_integers_are_short() -> None:
@@ -47,14 +52,29 @@ def test_integers_are_short() -> None:
 )
 def test_what_is_no_listpack_is_refused(data: bytes) -> None:
     with pytest.raises(BadListpack):
-        Listpack(data).take(1)
+        Listpack(data, counted.append).take(1)
 
 
 @pytest.mark.parametrize(("count", "taken"), [(3, 2), (2, 1), (1, 2), (0, 0)])
 def test_a_wrong_count_is_refused(count: int, taken: int) -> None:
     data = bytearray(listpack.pack([listpack.integer(1), listpack.integer(2)]))
     data[4] = count
-    elements = Listpack(bytes(data))
+    elements = Listpack(bytes(data), counted.append)
     elements.take(taken)
     with pytest.raises(BadListpack):
         elements.end()
+
+
+def test_no_more_is_decoded_than_may_be_counted() -> None:
+    left = 3_000
+
+    def count_down(count: int) -> None:
+        nonlocal left
+        left -= count
+        if left < 0:
+            raise OverflowError
+
+    elements = Listpack(listpack.pack([listpack.integer(7)] * 70_000), count_down)
+    with pytest.raises(OverflowError):
+        elements.take(70_000)
+    assert left > -1_100

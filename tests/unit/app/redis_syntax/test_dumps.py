@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+from threading import Event
+from typing import Any
+
 import pytest
 
+from headgate.app.backends.payloads import PAYLOADS, Payloads, PayloadsBusy, PayloadTooLarge
+from headgate.app.rdb.payload import write_payload
 from headgate.app.rdb.source import checksum_of
+from headgate.app.rdb.types import KEYS_VERSION, WIDEST_VERSION, StreamType
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds
 from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.errors import StreamError
+from headgate.engine.images import CountersImage
 from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.limits import IDEMPOTENCY_ID_BYTES_MAX, UNPACKED_BYTES_MAX
+from tests.unit.app.rdb.images import stream_of
 
 ADD = [b"XADD", b"s", b"1-1", b"a", b"b"]
 
@@ -68,3 +79,147 @@ async def test_a_dump_has_a_bound() -> None:
     await commands.run([b"XADD", b"s", b"1-1", b"a", b"b" * 200])
     with pytest.raises(StreamError, match=r"bytes in one dump.*use `headgate export`"):
         await commands.run([b"DUMP", b"s"])
+
+
+# The room that payloads share
+
+
+def held_bytes() -> int:
+    return PAYLOADS.size_bytes
+
+
+def payload_of(size_bytes: int) -> bytes:
+    """Return a payload of one entry with so many bytes."""
+    entries = [Entry(EntryId(1, 1), (b"a", bytes(size_bytes)))]
+    stream = stream_of(entries, CountersImage(EntryId(1, 1), MIN_ID, 1), [])
+    return b"".join(write_payload(stream, WIDEST_VERSION))
+
+
+async def test_the_payloads_of_a_transaction_share_one_bound() -> None:
+    payload = payload_of(UNPACKED_BYTES_MAX // 20)
+    lines = [[b"RESTORE", b"t%d" % at, b"0", payload] for at in range(21)]
+    commands = runner()
+    with pytest.raises(StreamError, match=r"EXECABORT.*payload is too large") as raised:
+        await commands.run_all(lines)
+    assert isinstance(raised.value, PayloadTooLarge)
+    assert held_bytes() == 0
+    assert await commands.run([b"DBSIZE"]) == 0
+    assert await commands.run_all(lines[:1]) == ["OK"]
+    assert held_bytes() == 0
+
+
+async def test_who_finds_no_room_may_try_again() -> None:
+    commands = runner()
+    line = [b"RESTORE", b"t", b"0", payload_of(1_000)]
+    with PAYLOADS.share() as others:
+        others.take(UNPACKED_BYTES_MAX - 500)
+        for run in (commands.run(line), commands.run_all([line])):
+            with pytest.raises(PayloadsBusy, match="TRYAGAIN Payloads of other clients"):
+                await run
+        [refusal] = await pipelined(commands, line)
+        assert str(refusal).startswith("TRYAGAIN ")
+    assert await commands.run(line) == "OK"
+    assert held_bytes() == 0
+
+
+async def test_a_client_that_gives_up_frees_what_it_holds() -> None:
+    has_begun, may_end = Event(), Event()
+
+    def hold() -> None:
+        has_begun.set()
+        may_end.wait()
+
+    holding = asyncio.create_task(PAYLOADS.run(hold))  # so that the payload has to wait
+    await asyncio.to_thread(has_begun.wait)
+    payload = payload_of(100_000)
+    commands = runner()
+    restoring = asyncio.create_task(commands.run([b"RESTORE", b"t", b"0", payload]))
+    while not held_bytes():
+        await asyncio.sleep(0)
+    assert held_bytes() == len(payload)
+    restoring.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await restoring
+    assert held_bytes() == 0
+    may_end.set()
+    await holding
+    assert await commands.run([b"EXISTS", b"t"]) == 0
+
+
+async def test_no_more_wait_than_may() -> None:
+    payloads = Payloads(waiting_max=1)
+    has_begun, may_end = Event(), Event()
+
+    def hold() -> None:
+        has_begun.set()
+        may_end.wait()
+
+    holding = asyncio.create_task(payloads.run(hold))
+    await asyncio.to_thread(has_begun.wait)
+    with pytest.raises(PayloadsBusy):
+        await payloads.run(lambda: None)
+    may_end.set()
+    await holding
+    await payloads.run(lambda: None)
+
+
+# Idempotency keys
+
+
+def fields_of(reply: Any) -> dict[bytes, Any]:
+    return dict(zip(reply[::2], reply[1::2], strict=True))
+
+
+async def test_a_dump_keeps_idempotency_keys() -> None:
+    commands = runner()
+    await commands.run(ADD)
+    await commands.run([b"XCFGSET", b"s", b"IDMP-MAXSIZE", b"7"])
+    add = [b"XADD", b"s", b"IDMP", b"p", b"i", b"*", b"a", b"b"]
+    first = await commands.run(add)
+    assert await commands.run(add) == first
+    await commands.run([b"XADD", b"s", b"IDMPAUTO", b"q", b"*", b"a", b"c"])
+    payload = await commands.run([b"DUMP", b"s"])
+    assert isinstance(payload, bytes)
+    assert (payload[0], payload[-10]) == (StreamType.LISTPACKS_4, KEYS_VERSION)
+    assert await commands.run([b"RESTORE", b"t", b"0", payload]) == "OK"
+    [before, after] = [
+        fields_of(await commands.run([b"XINFO", b"STREAM", name])) for name in (b"s", b"t")
+    ]
+    names = [b"pids-tracked", b"iids-tracked", b"iids-added", b"iids-duplicates"]
+    assert [after[name] for name in names] == [before[name] for name in names] == [2, 2, 2, 1]
+    assert after[b"idmp-maxsize"] == 7
+    again = [b"XADD", b"t", *add[2:]]
+    assert await commands.run(again) == first
+    assert await commands.run([b"XLEN", b"t"]) == 3
+    assert await commands.run([b"DUMP", b"t"]) != payload  # one more repeat
+
+
+async def test_a_dump_without_keys_has_the_widest_form() -> None:
+    commands = runner()
+    await commands.run(ADD)
+    payload = await commands.run([b"DUMP", b"s"])
+    assert isinstance(payload, bytes)
+    assert (payload[0], payload[-10]) == (StreamType.LISTPACKS_2, WIDEST_VERSION)
+
+
+@pytest.mark.parametrize("place", ["producer", "key"])
+async def test_idempotent_ids_may_be_long(place: str) -> None:
+    longest = b"x" * IDEMPOTENCY_ID_BYTES_MAX
+    for size, is_right in ((0, True), (1, False)):
+        long = longest + b"x" * size
+        producer, key = (long, b"i") if place == "producer" else (b"p", long)
+        commands = runner()
+        added = b"XADD", b"s", b"IDMP", producer, key, b"*", b"a", b"b"
+        if not is_right:
+            for line in (added, [b"XIDMPRECORD", b"s", producer, key, b"1-1"]):
+                with pytest.raises(StreamError, match="at most 65536 bytes"):
+                    await commands.run(line)
+            continue
+        first = await commands.run(added)
+        assert isinstance(first, bytes)
+        assert await commands.run(added) == first
+        assert await commands.run([b"XIDMPRECORD", b"s", producer, key, first]) == "OK"
+        payload = await commands.run([b"DUMP", b"s"])
+        assert isinstance(payload, bytes)
+        assert await commands.run([b"RESTORE", b"t", b"0", payload]) == "OK"
+        assert await commands.run([b"XADD", b"t", *added[2:]]) == first

@@ -44,6 +44,7 @@ from headgate.app.runtime.collector import MemoryUse
 from headgate.app.runtime.families import Collected
 from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.siblings import SharedCounts
+from headgate.app.runtime.threads import GUARDS
 from headgate.app.transport.certificate import Certificate
 from headgate.engine.clock import SystemClock
 from headgate.engine.engine import Engine
@@ -195,7 +196,7 @@ def certificate(folder: Path) -> Scene:
     pair, files = trustme.CA().issue_cert("localhost"), (folder / "cert.pem", folder / "key.pem")
     pair.cert_chain_pems[0].write_to_path(files[0])
     pair.private_key_pem.write_to_path(files[1])
-    return Scene(Certificate(*files).watch, asyncio, "to_thread")
+    return Scene(Certificate(*files).watch, GUARDS, "call")
 
 
 def options() -> ClientOptions:

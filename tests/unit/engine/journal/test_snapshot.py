@@ -21,7 +21,7 @@ from headgate.engine.journal.blocks import (
     read_header,
 )
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.limits import COUNT_MAX
+from headgate.engine.limits import BLOCK_BYTES_MAX, COUNT_MAX, IDEMPOTENCY_ID_BYTES_MAX
 from headgate.engine.requests.deliveries import Nack, NackMode
 from headgate.engine.requests.entries import Add
 from headgate.engine.state.group import Group
@@ -249,3 +249,20 @@ def test_counters_of_a_file_stop_where_a_snapshot_can_still_hold_them() -> None:
 
     assert (keys.added, keys.duplicates, keyspace.clock_set_ms) == (COUNT_MAX,) * 3
     assert b"".join(snapshot.pieces(keyspace, 1))
+
+
+async def test_long_keys_of_a_producer_are_written_in_blocks() -> None:
+    engine = Driver()
+    await engine.start(1)
+    keyspace, count = engine.keyspace, 3 * BLOCK_BYTES_MAX // IDEMPOTENCY_ID_BYTES_MAX
+    for at in range(count):
+        made, key = Made(entry_id(1), 1, b"", at), b"%d" % at + bytes(IDEMPOTENCY_ID_BYTES_MAX - 9)
+        keyspace.apply(c.KeyRemembered(S, b"p", key, made, count - 3))
+    data = written(keyspace)
+    blocks = list(read_blocks(io.BytesIO(data[len(pack_header(HEADER)) :]), "x", HEADER))
+    assert len(blocks) >= 3
+    copy = loaded(data).stream(S).keys
+    assert list(copy.by_producer[b"p"].items()) == list(
+        keyspace.stream(S).keys.by_producer[b"p"].items()
+    )
+    assert copy.memory_bytes == keyspace.stream(S).keys.memory_bytes

@@ -1,0 +1,135 @@
+"""Payloads: reads and writes those of DUMP and RESTORE, in a thread and in a room of their own.
+
+All connections of a process share both. So what clients send takes nothing from the threads that
+look after credentials and certificates, and no more memory than `UNPACKED_BYTES_MAX`, however many
+of them send it. Whoever comes first is served first, and nobody has two payloads there at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cached_property
+from typing import TypeVar
+
+from headgate.app.rdb.payload import read_payload, write_payload
+from headgate.app.rdb.room import RoomTaken, Share, TooMuch, UnpackingRoom
+from headgate.app.rdb.types import KEYS_VERSION, WIDEST_VERSION
+from headgate.app.redis_syntax.words import CommandError
+from headgate.engine.errors import Unavailable
+from headgate.engine.images import StreamImage
+from headgate.engine.limits import UNPACKED_BYTES_MAX, UNPACKED_ELEMENTS_MAX, UNPACKING_MAX
+from headgate.engine.threads import Threads
+
+T = TypeVar("T")
+
+
+class PayloadTooLarge(CommandError):
+    """A payload, or all of a transaction, would take more than there is room for."""
+
+
+class PayloadsBusy(CommandError, Unavailable):
+    """There is no room now, because of payloads of others. Nothing has happened."""
+
+    def __init__(self, text: str = "TRYAGAIN Payloads of other clients are being restored") -> None:
+        """Say it as a cluster says that a command may be sent again."""
+        super().__init__(text)
+
+
+class Payloads:
+    """What unpacks and packs payloads, one at a time."""
+
+    def __init__(
+        self,
+        size_bytes_max: int = UNPACKED_BYTES_MAX,
+        elements_max: int = UNPACKED_ELEMENTS_MAX,
+        waiting_max: int = UNPACKING_MAX,
+    ) -> None:
+        """Start without a thread.
+
+        Args:
+            size_bytes_max: what all payloads together may take, unpacked.
+            elements_max: how many elements they may have together.
+            waiting_max: how many may wait for the thread.
+        """
+        self._bounds = size_bytes_max, elements_max
+        self._threads = Threads(1, "payloads")  # more would only take turns with the event loop
+        self._waiting_max = waiting_max
+        self._waiting_count = 0
+
+    @cached_property
+    def _room(self) -> UnpackingRoom:
+        return UnpackingRoom(*self._bounds, _let_others_run)
+
+    @property
+    def size_bytes(self) -> int:
+        """Return what all payloads take now."""
+        return self._room.size_bytes
+
+    def share(self) -> Share:
+        """Return what the payloads of one command or transaction take, as long as it is open."""
+        return self._room.share()
+
+    async def read(
+        self,
+        payload: bytes,
+        share: Share,
+        change: Callable[[StreamImage], StreamImage] = lambda image: image,
+    ) -> StreamImage:
+        """Return the stream of a payload. It ends early if this is cancelled and `share` closed.
+
+        Args:
+            payload: what DUMP replied.
+            share: keeps the room of the stream, and has to be closed at the end.
+            change: is called in the thread, and returns the stream that is returned.
+
+        Raises:
+            PayloadTooLarge: it would take more than there is for all.
+            PayloadsBusy: others have taken what there is.
+            RdbError, Invalid: see `read_payload`.
+        """
+        try:
+            share.take(len(payload))  # while it waits, too
+            image = await self.run(lambda: change(read_payload(payload, share)))
+        except TooMuch as error:
+            raise PayloadTooLarge(f"ERR the payload is too large: {error}") from None
+        except RoomTaken:
+            raise PayloadsBusy from None
+        share.give_back(len(payload))
+        return image
+
+    async def write(self, image: StreamImage) -> bytes:
+        """Return the payload of a stream.
+
+        Raises:
+            PayloadsBusy: too many payloads wait already.
+        """
+        return await self.run(lambda: written(image))
+
+    async def run(self, act: Callable[[], T]) -> T:
+        """Call a function in the thread, unless this is cancelled before it begins.
+
+        Raises:
+            PayloadsBusy: too many payloads wait already.
+        """
+        if self._waiting_count >= self._waiting_max:
+            raise PayloadsBusy
+        self._waiting_count += 1
+        try:
+            return await self._threads.call_if_awaited(act)
+        finally:
+            self._waiting_count -= 1
+
+
+def written(image: StreamImage) -> bytes:
+    """Return the payload of a stream, as DUMP replies it. This may take a second."""
+    version = WIDEST_VERSION if image.keys is None else KEYS_VERSION
+    return b"".join(write_payload(image, version))
+
+
+def _let_others_run() -> None:
+    time.sleep(0)
+
+
+PAYLOADS = Payloads()
+"""Those of this process, whatever gateways and backends are in it."""

@@ -1,0 +1,20 @@
+"""Threads of a process: each kind of work has its own, so that no kind waits for another.
+
+| threads | what they do |
+|---|---|
+| `GUARDS` | files of credentials and certificates: a key that is revoked ends within its time |
+| `METRICS` | the text of `/metrics` |
+| `PAGES` | pages and documents, which clients ask for |
+| of payloads (`backends/payloads.py`), Arrow, staging, the journal | what their names say |
+| the event loop's own (`asyncio.to_thread`) | what the process does by itself: memory, rewrites, names of hosts, ends |
+
+What a client asks for never runs in the threads of the first row or the last.
+"""  # noqa: E501 the lines of the table
+
+from __future__ import annotations
+
+from headgate.engine.threads import Threads
+
+GUARDS = Threads(1, "guards")
+METRICS = Threads(1, "metrics")
+PAGES = Threads(1, "pages")
