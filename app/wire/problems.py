@@ -151,6 +151,7 @@ _CODE_OF: dict[type[Exception], Code] = {
     errors.IdNotGreater: "id_not_greater",
     errors.IdsExhausted: "id_not_greater",
     errors.OutOfReach: "forbidden",
+    errors.RangeClosed: "overloaded",
     errors.LimitReached: "limit_reached",
     errors.LastIdMismatch: "last_id_mismatch",
     errors.StreamsChanged: "last_id_mismatch",

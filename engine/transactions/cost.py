@@ -49,6 +49,8 @@ _REQUEST = 15
 _CHEAP = 1_000
 """What all others may cost beside one dear request."""
 
+_IN_STEPS = u.DumpStream | u.RestoreStream
+
 _ADD = 2
 """One of many appends that are decided together, besides its names and values."""
 
@@ -123,7 +125,8 @@ class Cost:
     def add(self, request: Request[Any]) -> None:
         """Add a request that comes after those before.
 
-        One request has bounds of its own, so the dearest is let through beside cheap ones.
+        One request has bounds of its own, so the dearest is let through beside cheap ones. What is
+        done in steps elsewhere has none for a single step.
 
         Raises:
             TransactionTooLong: all together cost too much.
@@ -131,7 +134,8 @@ class Cost:
         cost_of = COSTS.get(type(request))
         cost = _REQUEST if cost_of is None else cost_of(self, request)
         self._total += cost
-        self._dearest = max(self._dearest, cost)
+        if not isinstance(request, _IN_STEPS):
+            self._dearest = max(self._dearest, cost)
         if self._total > TRANSACTION_COST_MAX and self._total - self._dearest > _CHEAP:
             raise TransactionTooLong
 

@@ -423,7 +423,7 @@ async def credentials_that_are_not_valid(gateway: Watched) -> None:
     for number in range(300):
         token = f"hg_{number:010}_{'a' * 52}" if number % 2 else f"{'e' * 4000}.{number}.s"
         await wire.send("GET", "/v1/streams", headers={"Authorization": f"Bearer {token}"})
-        with pytest.raises(AssertionError, match="unauthenticated|rate_limited"):
+        with pytest.raises(AssertionError, match=r"unauthenticated|rate_limited"):
             await wire.answer()
     wire.close()
 

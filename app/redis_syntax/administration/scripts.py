@@ -36,8 +36,8 @@ def _flush(what: str) -> SmallReply:
     return SmallReply(-2, {Verb.ADMIN}, plan)
 
 
-def _always(reply: Reply) -> SmallReply:
-    return SmallReply(-2, ANY_RIGHT, lambda _: saying(reply), only_reads=True)
+def _always(reply: Reply, arity: int = -2) -> SmallReply:
+    return SmallReply(arity, ANY_RIGHT, lambda _: saying(reply), only_reads=True)
 
 
 def _exists(words: Sequence[bytes]) -> AnyPlan:
@@ -60,7 +60,7 @@ SUBCOMMANDS: SubcommandTable = {
     b"FUNCTION": {
         b"FLUSH": _flush("FUNCTION"),
         b"LIST": _always([]),
-        b"STATS": _always(Pairs([b"running_script", None, b"engines", Pairs([])])),
+        b"STATS": _always(Pairs([b"running_script", None, b"engines", Pairs([])]), 2),
         b"HELP": help_on("FUNCTION", _FUNCTION_USAGES),
     },
     b"SCRIPT": {

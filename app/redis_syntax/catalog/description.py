@@ -26,7 +26,7 @@ class KeyPlaces:
 
 CATEGORIES = (
     *("keyspace", "read", "write", "stream", "admin", "fast", "slow", "blocking", "dangerous"),
-    *("connection", "transaction"),
+    *("connection", "transaction", "scripting"),
 )
 """All categories of commands that there are here, in the order of Redis."""
 

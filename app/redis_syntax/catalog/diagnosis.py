@@ -105,6 +105,7 @@ _OTHERS: Catalog = {
         "Return nothing: denials stand in the audit log.",
         "6.0.0",
         usage="[operation(count:integer | RESET)]",
+        flags="admin noscript loading stale",
     ),
     "acl|whoami": _user("Return who the client is.", "6.0.0"),
     "acl|help": help_of("ACL", "6.0.0", "server"),

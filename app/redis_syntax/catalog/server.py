@@ -152,39 +152,47 @@ _CONTENTS: Catalog = {
     ),
 }
 
-_script = partial(Description, group="scripting")
+_script = partial(Description, group="scripting", categories="scripting")
 
 _SCRIPTS: Catalog = {
     "function": container("for functions", "7.0.0", "scripting"),
     "function|flush": _script(
         "Do nothing: there are no functions.",
         "7.0.0",
-        usage="[flush(ASYNC | SYNC)]",
+        usage="[flush-type(ASYNC | SYNC)]",
         flags="write noscript",
         tips=_EVERYWHERE,
     ),
     "function|list": _script(
         "Return which libraries of functions there are: none.",
         "7.0.0",
-        usage="[LIBRARYNAME/library-name-pattern] [WITHCODE/withcode]",
+        usage="[LIBRARYNAME/library-name-pattern] [WITHCODE]",
         flags="noscript",
+        tips="nondeterministic_output_order",
     ),
     "function|stats": _script(
-        "Return which function runs: none.", "7.0.0", flags="noscript allow_busy"
+        "Return which function runs: none.",
+        "7.0.0",
+        flags="noscript allow_busy",
+        tips="nondeterministic_output request_policy:all_shards response_policy:special",
     ),
-    "function|help": help_of("FUNCTION", "7.0.0", "scripting"),
+    "function|help": help_of("FUNCTION", "7.0.0", "scripting", "scripting"),
     "script": container("for scripts", "2.6.0", "scripting"),
     "script|exists": _script(
-        "Return 0 for each script: none is kept.", "2.6.0", usage="sha1...", flags="noscript"
+        "Return 0 for each script: none is kept.",
+        "2.6.0",
+        usage="sha1...",
+        flags="noscript",
+        tips="request_policy:all_shards response_policy:agg_logical_and",
     ),
     "script|flush": _script(
         "Do nothing: there are no scripts.",
         "2.6.0",
-        usage="[flush(ASYNC@6.2.0 | SYNC@6.2.0)]",
+        usage="[flush-type@6.2.0(ASYNC | SYNC)]",
         flags="noscript",
-        tips=_EVERYWHERE,
+        tips="request_policy:all_nodes response_policy:all_succeeded",
     ),
-    "script|help": help_of("SCRIPT", "5.0.0", "scripting"),
+    "script|help": help_of("SCRIPT", "5.0.0", "scripting", "scripting"),
 }
 
 CATALOG: Catalog = {**_COMMANDS, **_SETTINGS, **_CONTENTS, **_SCRIPTS}

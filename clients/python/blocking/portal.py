@@ -38,6 +38,7 @@ class Portal:
         self._thread: threading.Thread | None = None
         self._changing = threading.Lock()
         self._is_closed = False
+        _program.add(self)
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end, and return its result or raise its error.
@@ -120,7 +121,6 @@ class Portal:
                     target=_run, args=(self._loop,), name="headgate client", daemon=True
                 )
                 self._thread.start()
-                _program.portals.add(self)
             return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
 
@@ -128,23 +128,32 @@ class _Program:
     """The portals of this program, which end with it."""
 
     def __init__(self) -> None:
-        self.portals: weakref.WeakSet[Portal] = weakref.WeakSet()
+        self._portals: weakref.WeakSet[Portal] = weakref.WeakSet()
+        self._is_watched = False
         self.is_ending = False
+
+    def add(self, portal: Portal) -> None:
+        """Let a portal end with the program.
+
+        What a program that has a client registers itself is called before, and may use the client.
+        """
+        if not self._is_watched:
+            self._is_watched = True
+            atexit.register(self._end)
+        self._portals.add(portal)
 
     def hold_daemon(self) -> None:
         """Let a daemon thread fail no more as the program ends: Python is about to stop it."""
         if self.is_ending and threading.current_thread() is not threading.main_thread():
             threading.Event().wait()
 
-    def end(self) -> None:
+    def _end(self) -> None:
         self.is_ending = True
-        for portal in list(self.portals):
+        for portal in list(self._portals):
             portal.close()
 
 
 _program = _Program()
-# What a program that has imported this registers itself is called before, and may use its clients.
-atexit.register(_program.end)
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:

@@ -114,7 +114,7 @@ ATTRIBUTES: dict[Any, str] = {
     WebSocketsSansIOProtocol: "app_state close_sent close_timer config conn "
     "curr_msg_data_type disconnected handshake_complete logger loop queue read_paused request "
     "response scope transport writable",
-    ServerProtocol: "available_extensions close_sent parser parser_exc",
+    ServerProtocol: "available_extensions close_sent handshake_exc parser parser_exc",
     PerMessageDeflate: "local_max_window_bits local_no_context_takeover remote_max_window_bits "
     "remote_no_context_takeover",
     uvicorn.Server: "_captured_signals config server_state servers should_exit started",

@@ -42,7 +42,9 @@ ERRORS: list[errors.StreamError] = [
     errors.NotSupported("bulk"),
     errors.SeveralSlots("batches"),
     errors.WrongType(b"s"),
+    errors.WrongSideKey(b"hg:gateways", "it has another type"),
     errors.OutOfReach(b"s"),
+    errors.RangeClosed(),
     errors.Disconnected("refused"),
     errors.AnswerLost("closed"),
 ]
