@@ -21,7 +21,7 @@ from tests.running import running as keeping_running
 NAMES = b"orders", b"billing"
 
 
-async def test_takeovers_while_the_engine_was_away_are_told(
+async def test_takeovers_while_the_engine_was_away_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("headgate.app.live.group_subscription._PENDING_PAGE", 2)
@@ -45,13 +45,13 @@ async def test_takeovers_while_the_engine_was_away_are_told(
             await engine.perform(Claim(*NAMES, b"cem", entry_ids[8:9], 0))
             await engine.perform(Ack(*NAMES, entry_ids[5:6]))
             await serving.enter_async_context(served_at(sock, engine))
-            told: dict[str, list[str]] = {}
+            reported: dict[str, list[str]] = {}
             async with asyncio.timeout(20):
-                while len(told) < 2:
+                while len(reported) < 2:
                     frame = await frames.any()
                     if frame["type"] == "claimed":
-                        told[frame["by"]] = frame["ids"]
-    assert told == {"ben": ids[1:4], "cem": ids[8:9]}
+                        reported[frame["by"]] = frame["ids"]
+    assert reported == {"ben": ids[1:4], "cem": ids[8:9]}
 
 
 @asynccontextmanager
