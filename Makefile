@@ -7,6 +7,7 @@ ARGS   ?=
 CORES  ?= 2
 
 BIN     := .venv/bin
+STAMPS  := .venv/run.stamp .venv/cluster.stamp .venv/dev.stamp
 PIP     := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 SOURCES := $(wildcard app clients console engine pipeline deploy tests examples)
 # A Node to build the console with, where there is none that is new enough.
@@ -92,7 +93,15 @@ packages:
 COMPILE = CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links $(ARGS)
 
-# pip arrives last in a new environment: without it the environment is incomplete.
+# pip arrives last in a new environment: without it the environment is incomplete. An environment of
+# another version than PYTHON= of the command says is made anew.
+ifeq ($(origin PYTHON),command line)
+VERSION = -c 'import sys; print(*sys.version_info[:3])' 2>/dev/null
+ifneq ($(shell $(BIN)/python $(VERSION)),$(shell $(PYTHON) $(VERSION)))
+.PHONY: $(BIN)/pip
+$(STAMPS): $(BIN)/pip
+endif
+endif
 $(BIN)/pip:
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed, and $(PYTHON) is not there." >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; this is " + sys.version)'

@@ -1,7 +1,8 @@
 """Group subscription: following a group as one of its consumers."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from typing import Any
 
@@ -187,6 +188,9 @@ class GroupSubscription(Subscription):
     async def _reading(self) -> AsyncGenerator[Followed, None]:
         async with aclosing(self._reads()) as reads:
             async for read in reads:
+                if isinstance(read, ClaimedAway):
+                    yield read
+                    continue
                 alive = [delivery for delivery in read.deliveries if delivery.fields is not None]
                 gone = [delivery.id for delivery in read.deliveries if delivery.fields is None]
                 if not self._request.no_ack:
@@ -204,11 +208,12 @@ class GroupSubscription(Subscription):
                     if len(self._held) > 2 * self._held_expected:
                         await self._look_what_is_held()
 
-    async def _reads(self) -> AsyncGenerator[GroupRead, None]:
+    async def _reads(self) -> AsyncGenerator[GroupRead | ClaimedAway, None]:
         """Yield reads, also after the servers were not there for a while.
 
         They may have delivered something then that did not arrive. So what the consumer holds is
-        read again, and what was sent before is left out.
+        read again, and what was sent before is left out. No feed has told what others have taken
+        over then. So what is not held any more is looked for.
         """
         while True:
             try:
@@ -218,18 +223,25 @@ class GroupSubscription(Subscription):
             except Disconnected:
                 await asyncio.sleep(RETRY_S)
 
-    async def _reads_from_start(self) -> AsyncGenerator[GroupRead, None]:
+    async def _reads_from_start(self) -> AsyncGenerator[GroupRead | ClaimedAway, None]:
         """Yield reads: first of what the consumer holds, page by page, then of what comes."""
         known = frozenset(self._held.counts)  # was sent before
+        counts = dict(self._held.counts)
         after: EntryId | None = MIN_ID
         while after is not None:
             read = await self._read(after, self._beat_ms)
+            for each in read.deliveries:
+                counts.pop(each.id, None)
             unsent = [each for each in read.deliveries if each.id not in known]
             self._held.count(each for each in read.deliveries if each.id in known)
             if unsent or not read.served:
                 yield read._replace(deliveries=unsent)
             await asyncio.sleep(0)
             after = read.deliveries[-1].id if read.deliveries else None if read.served else after
+        for takeover in await self._takeovers_of(counts):
+            lost = self._held.take_away(takeover.counts)
+            if lost:  # or the feed has told by now
+                yield ClaimedAway(lost, takeover.by)
         wait_ms: int | None = 0
         while True:
             yield await self._read(None, wait_ms)
@@ -242,6 +254,28 @@ class GroupSubscription(Subscription):
         request = replace(self._request, cursors=[cursor], limit=limit, wait_ms=wait_ms)
         [read] = await self._access.perform(request)
         return read
+
+    async def _takeovers_of(self, counts: Mapping[EntryId, int]) -> list[Takeover]:
+        """Return which entries others hold, of those that the consumer has not any more.
+
+        What nobody holds was settled, or waits for whoever reads next.
+
+        Args:
+            counts: the entries, and how often they had been delivered.
+        """
+        ids = sorted(counts)
+        by_taker: dict[bytes, dict[EntryId, int]] = {}
+        begin = 0
+        while begin < len(ids):  # a page leads behind one of them at least
+            page = await self._access.perform(
+                ListPending(*self._names, ids[begin], ids[-1], _PENDING_PAGE)
+            )
+            for item in page:
+                if item.id in counts and item.consumer not in (None, self._consumer):
+                    assert item.consumer is not None
+                    by_taker.setdefault(item.consumer, {})[item.id] = counts[item.id]
+            begin = bisect_right(ids, page[-1].id) if len(page) == _PENDING_PAGE else len(ids)
+        return [Takeover(taken, by) for by, taken in by_taker.items()]
 
     async def _look_what_is_held(self) -> None:
         """Forget what is pending no more: it was settled elsewhere."""

@@ -15,6 +15,7 @@ from headgate.app.transport.certificate import UnusableCertificate
 from headgate.app.workers import engine_process, worker
 from headgate.app.workers.channel import read_orders
 from headgate.app.workers.child import Role
+from headgate.app.workers.heartbeat import answer_with_stack
 from headgate.app.workers.member import report_failure
 from headgate.engine.errors import StreamError
 
@@ -31,6 +32,7 @@ def main(name: str, descriptor: str) -> None:
         orders = read_orders(end)
     except (EOFError, OSError):
         sys.exit(1)  # the supervisor has ended
+    answer_with_stack(orders.stack)
     settings = settings_of(orders.settings)
     set_up_logging(settings.log_level, name, log_requests=settings.log_requests)
     log_what_is_printed()

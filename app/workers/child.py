@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import Self
 
 from headgate.app.workers.channel import Channel
-from headgate.app.workers.frames import FailedFrame, Frame, Orders, ReadyFrame, Stop
+from headgate.app.workers.frames import Beat, FailedFrame, Frame, Orders, ReadyFrame, Stop
 
 _MODULE = "headgate.app.workers"
+_STACK_PART_BYTES = 2**16
 
 
 class Role(StrEnum):
@@ -34,6 +38,9 @@ class Child:
         self.number = number
         self.name = name
         self.channel: Channel
+        self.silent_looks = 0  # since it was last heard of
+        self.stack_descriptor = -1  # where the process writes its stack
+        self._stack = -1  # the other end of it, here
         self._process = process
         self._reason: str | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -52,17 +59,23 @@ class Child:
             OSError: the system starts no process.
         """
         here, there = socket.socketpair()
+        stack, stack_there = os.pipe()
         with there:
             try:
                 process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-m", _MODULE, name, str(there.fileno())),
                     stdin=asyncio.subprocess.DEVNULL,
-                    pass_fds=(there.fileno(), *inherited),
+                    pass_fds=(there.fileno(), stack_there, *inherited),
                 )
             except BaseException:
                 here.close()
+                os.close(stack)
                 raise
+            finally:
+                os.close(stack_there)
         child = cls(process, number, name)
+        child.stack_descriptor = stack_there
+        child.watch_stack(stack)
         child.channel = await Channel.open(here, child._receive, child._end)
         return child
 
@@ -112,8 +125,34 @@ class Child:
         if self.is_running:
             self._process.kill()
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send the process a signal, if it has not ended."""
+        if self.is_running:
+            self._process.send_signal(number)
+
+    def watch_stack(self, descriptor: int) -> None:
+        """Take over the end of a pipe into which the process writes its stack."""
+        os.set_blocking(descriptor, False)
+        self._stack = descriptor
+
+    def read_stack(self) -> bytes:
+        """Return what the process has written of its stack since the last time."""
+        with suppress(OSError):  # there is nothing, or the process has ended meanwhile
+            return os.read(self._stack, _STACK_PART_BYTES)
+        return b""
+
+    def close(self) -> None:
+        """Let go of what belonged to a process that has ended."""
+        self.channel.close()
+        descriptor, self._stack = self._stack, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
     def _receive(self, frame: Frame) -> None:
+        self.silent_looks = 0
         match frame:
+            case Beat():
+                pass
             case ReadyFrame():
                 if not self._ready.done():
                     self._ready.set_result(None)

@@ -29,6 +29,7 @@ class Orders(msgspec.Struct, frozen=True, array_like=True, tag=True):
     ticket_secret: bytes
     is_first: bool  # no engine of this gateway has served, so no worker holds anything
     staged_dir: str | None  # where chunks are staged; None: as the settings say
+    stack: int  # descriptor: where the process writes its stack when it is asked for it
 
 
 class ReadyFrame(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -39,6 +40,10 @@ class FailedFrame(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The process cannot serve, and ends."""
 
     reason: str
+
+
+class Beat(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The event loop of the process runs."""
 
 
 class Stop(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -92,6 +97,7 @@ Frame = (
     Orders
     | ReadyFrame
     | FailedFrame
+    | Beat
     | Stop
     | Announcement
     | Question

@@ -7,6 +7,7 @@ import itertools
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Final
 
 from headgate.app.workers.channel import Channel
 from headgate.app.workers.frames import (
@@ -14,6 +15,7 @@ from headgate.app.workers.frames import (
     AnswerFrame,
     AnswersFrame,
     Arrival,
+    Beat,
     Departure,
     FailedFrame,
     Frame,
@@ -23,6 +25,8 @@ from headgate.app.workers.frames import (
     Stop,
     encode,
 )
+
+BEAT_S: Final = 1.0
 
 
 class Member:
@@ -57,6 +61,7 @@ class Member:
         """
         self._on_stop = on_stop
         self._channel = await Channel.open(self._end, self._take, self._end_with_supervisor)
+        self._beat()
 
     def ready(self) -> None:
         """Let the supervisor know that this process serves."""
@@ -95,6 +100,12 @@ class Member:
             return await answers
         finally:
             del self._gathered[number]
+
+    def _beat(self) -> None:
+        """Say that the event loop runs, for as long as there is a supervisor."""
+        if self._channel is not None:
+            self._channel.send(Beat())
+            asyncio.get_running_loop().call_later(BEAT_S, self._beat)
 
     def _send(self, frame: Frame) -> None:
         if self._channel is not None:

@@ -4,8 +4,8 @@ The order of a life:
 
 1. The engine process loads the streams. Meanwhile the workers import the program.
 2. Once the engine serves, the workers get their orders and listen. Then the gateway is there.
-3. A process that ends is started anew. SIGHUP replaces the workers one after the other: the new one
-   listens before the old one stops.
+3. A process that ends is started anew. One that hangs is killed, and so it ends (`heartbeat.py`).
+   SIGHUP replaces the workers one after the other: the new one listens before the old one stops.
 4. SIGTERM or SIGINT: the workers answer who waits, and end; then the engine makes everything
    durable, and ends.
 
@@ -41,6 +41,7 @@ from headgate.app.runtime.terminal import Terminal
 from headgate.app.workers.child import Child, Role, StartFailed
 from headgate.app.workers.engine_socket import EngineSocket
 from headgate.app.workers.frames import Orders
+from headgate.app.workers.heartbeat import Heartbeats
 from headgate.app.workers.hub import Hub
 from headgate.app.workers.slot import RestartFailed, Slot
 from headgate.engine.clock import SystemClock
@@ -180,6 +181,11 @@ class Supervisor:
                 tasks.create_task(slot.keep())
             tasks.create_task(periodic.repeat("reload", self._replace_when_asked))
             tasks.create_task(self._recorder.run())
+            tasks.create_task(Heartbeats(self._serving_children).run())
+
+    def _serving_children(self) -> list[Child]:
+        slots = [self.engine, *self.workers]
+        return [slot.child for slot in slots if slot.child is not None]
 
     async def _start_engine(self) -> None:
         await self.engine.fill()
@@ -219,6 +225,7 @@ class Supervisor:
             plan.ticket_secret,
             not self._has_streams.is_set(),
             None if plan.staged_dir is None else str(plan.staged_dir),
+            child.stack_descriptor,
         )
         try:
             await child.serve(orders, self._hub.take)
@@ -232,7 +239,7 @@ class Supervisor:
 
     async def _forget_at_end(self, child: Child) -> None:
         await child.until_end()
-        child.channel.close()
+        child.close()
         self._hub.leave(child.number)
         self._sums.end(child.number)
         del self._children[child.number]

@@ -18,7 +18,7 @@ WITHIN_S = 10.0
 async def member_of(hub: Hub, number: int, *, is_engine: bool = False) -> Member:
     """Let a process take part."""
     here, there = socket.socketpair()
-    orders = Orders(b"", number, 2, [], [], None, b"", is_first=True, staged_dir=None)
+    orders = Orders(b"", number, 2, [], [], None, b"", is_first=True, staged_dir=None, stack=-1)
     member = Member(orders, there)
 
     def leave() -> None:
@@ -116,7 +116,9 @@ async def test_arrivals_and_departures_are_noted() -> None:
 
 async def test_a_member_is_asked_to_end_when_its_supervisor_has_ended() -> None:
     here, there = socket.socketpair()
-    member = Member(Orders(b"", 1, 2, [], [], None, b"", is_first=True, staged_dir=None), there)
+    member = Member(
+        Orders(b"", 1, 2, [], [], None, b"", is_first=True, staged_dir=None, stack=-1), there
+    )
     stops: list[bool] = []
     await member.open(stops.append)
     here.close()
