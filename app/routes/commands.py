@@ -60,7 +60,6 @@ Answer = TypeAliasType("Answer", Result | Failure)
 
 _STATUS = {"NOAUTH": 401, "NOPERM": 403, "LIMIT": 429}
 
-_STATUS_OF_KIND = {Unavailable: 503, PayloadTooLarge: 413}
 
 _TOO_MUCH = "ERR the replies before this one are too large together: send fewer commands at once"
 
@@ -257,8 +256,11 @@ def _answers(encoding: str | None) -> Answers:
 
 def _failed(error: StreamError) -> Response:
     text = error_text(error)
-    kinds = (status for kind, status in _STATUS_OF_KIND.items() if isinstance(error, kind))
-    status = next(kinds, _STATUS.get(text.partition(" ")[0], 400))
+    status = _STATUS.get(text.partition(" ")[0], 400)
+    if isinstance(error, Unavailable):
+        status = 503
+    elif isinstance(error, PayloadTooLarge):
+        status = 413
     return _json(to_json({"error": text}), status)
 
 
