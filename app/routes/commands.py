@@ -60,7 +60,6 @@ Answer = TypeAliasType("Answer", Result | Failure)
 
 _STATUS = {"NOAUTH": 401, "NOPERM": 403, "LIMIT": 429}
 
-
 _TOO_MUCH = "ERR the replies before this one are too large together: send fewer commands at once"
 
 _MALFORMED = responses("malformed", "not_supported")
