@@ -57,9 +57,9 @@ async def test_what_is_there_after_a_kill_is_what_a_server_has(
     tmp_path: Path, theirs: int, seed: int
 ) -> None:
     talk, count = Talk(seed, LASTING), 0
-    settings = {**SETTINGS, "redis_port": free_port()}
-    gateway = await started(tmp_path, settings)
-    with closing(Pair(theirs, settings["redis_port"])) as pair, closing(Wire(theirs)) as observer:
+    port = free_port()
+    gateway = await started(tmp_path, port)
+    with closing(Pair(theirs, port)) as pair, closing(Wire(theirs)) as observer:
         pair.begin(2)
         try:
             for _ in range(ROUNDS):
@@ -71,9 +71,9 @@ async def test_what_is_there_after_a_kill_is_what_a_server_has(
                 gateway.kill_now()
                 answered = replies_left(pair.ours, len(commands))
                 await gateway.kill()
-                gateway = await started(tmp_path, settings)
+                gateway = await started(tmp_path, port)
                 pair.ours.close()
-                pair.ours = Wire(settings["redis_port"])
+                pair.ours = Wire(port)
                 count += brought_together(pair, observer, commands, answered)
         except AssertionError as error:
             error.add_note(f"HEADGATE_TEST_SEED={seed}")
@@ -82,9 +82,9 @@ async def test_what_is_there_after_a_kill_is_what_a_server_has(
     assert count > 0
 
 
-async def started(data_dir: Path, settings: dict[str, Any]) -> Gateway:
-    gateway = await Gateway.start(data_dir, settings)
-    until_open(settings["redis_port"])
+async def started(data_dir: Path, port: int) -> Gateway:
+    gateway = await Gateway.start(data_dir, {**SETTINGS, "redis_port": port})
+    until_open(port)
     return gateway
 
 
