@@ -33,8 +33,6 @@ NEWER_ARGUMENTS = {
     "xread": "MAXCOUNT, MAXSIZE",
     "xreadgroup": "CLAIM; MAXCOUNT, MAXSIZE",
     "client|kill": "MAXAGE; and the address alone is not said to be deprecated",
-    "script|flush": "7.0 calls the type of a flush async",
-    "function|flush": "the same",
     "command|getkeys": "7.0 describes no argument",
     "command|getkeysandflags": "7.0 describes no argument",
 }

@@ -143,4 +143,5 @@ def brought_together(
         for command in commands if is_transaction else commands[done[-1] :]:
             pair.ours.run(written(command))
     assert state(pair.ours) == states[-1]
+    pair.begin(2)  # what the connections were told is no more
     return done[-1]
