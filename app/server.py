@@ -84,7 +84,7 @@ class Server(uvicorn.Server):
         check_addresses(addresses, settings, has_credentials=has_credentials)
         if settings.allow_anonymous:
             log.warning("allow_anonymous is set: requests without a credential are served")
-        await super().startup(sockets)
+        await self._listen(sockets)
         if self.started:
             await self._open_redis_port()
         for server in self.servers:
@@ -120,6 +120,9 @@ class Server(uvicorn.Server):
         self._gateway.backend.drain()
         await self.redis.close(GRACE_S)
         await super().shutdown(sockets)
+
+    async def _listen(self, sockets: list[socket.socket] | None) -> None:
+        await super().startup(sockets)
 
     async def _open_redis_port(self) -> None:
         settings = self._settings

@@ -36,6 +36,7 @@ log = logging.getLogger("headgate")
 _RECONNECT_MS = 1000
 _METRICS_WITHIN_S = 5.0
 _CONNECTIONS, _SOCKETS = "connections", "sockets"  # what is shared of them is how many there are
+_FREE = "sockets free"
 
 
 class DrainSignal(asyncio.Event):
@@ -82,6 +83,7 @@ class Gateway:
             counts = SharedCounts(self.siblings, "connections", self._counts)
             object.__setattr__(self, "shared_counts", counts)
             self.sockets.elsewhere = lambda: counts.elsewhere(_SOCKETS)
+            self.sockets.free_elsewhere = lambda: counts.elsewhere(_FREE)
 
     async def share(self) -> None:
         """Let the other processes know what is in use here, until cancelled."""
@@ -107,7 +109,12 @@ class Gateway:
         return sum(self.backend.memory_bytes().values())
 
     def _counts(self) -> Mapping[str, int]:
-        return {_CONNECTIONS: self.metrics.connection_count, _SOCKETS: self.sockets.count()}
+        return {
+            _CONNECTIONS: self.metrics.connection_count,
+            _SOCKETS: self.sockets.count(),
+            # A process that ends accepts nothing.
+            _FREE: 0 if self.draining.is_set() else self.sockets.free_count,
+        }
 
     def require(self, ability: Ability) -> None:
         """Refuse what the backend cannot do.

@@ -63,7 +63,7 @@ class RespConnection(Peer):
         """Serve a client, if there is room for one more."""
         self.transport = transport
         self.session = RespSession(self._gateway, self._clients, self)
-        if not self._sockets.has_room(self._sockets.count() + 1):
+        if not self._sockets.has_room(uncounted=1):
             self._clients.rejected_count += 1
             self._refuse(_TOO_MANY)
             return

@@ -6,15 +6,14 @@ import asyncio
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 from headgate.app.http.dependencies import Gateway
 from headgate.app.resp.clients import Clients
 from headgate.app.resp.connection import RespConnection
 from headgate.app.runtime.server_facts import ConnectionFacts
 from headgate.app.transport.handshake import Handshake, TlsChoices
-
-_BACKLOG: Final = 2048
+from headgate.app.transport.listening import Listener
 
 
 class RespListener:
@@ -30,7 +29,7 @@ class RespListener:
         self.clients = Clients(gateway.siblings)
         self._gateway = gateway
         self._tls = tls
-        self._servers: list[asyncio.Server] = []
+        self.listeners: list[Listener] = []
         self._handshakes: set[Any] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -42,8 +41,8 @@ class RespListener:
     @property
     def port(self) -> int | None:
         """Return where clients connect, or None if they cannot."""
-        for server in self._servers:
-            for each in server.sockets:
+        for listener in self.listeners:
+            for each in listener.sockets:
                 port: int = each.getsockname()[1]
                 return port
         return None
@@ -62,15 +61,15 @@ class RespListener:
 
     async def open(self, sockets: Sequence[socket.socket]) -> None:
         """Listen at sockets that are bound."""
-        loop = asyncio.get_running_loop()
         for each in sockets:
-            server = await loop.create_server(self._connection, sock=each, backlog=_BACKLOG)
-            self._servers.append(server)
+            listener = Listener(each, self._connection)
+            self.listeners.append(listener)
+            await listener.open()
 
     def stop_listening(self) -> None:
         """Accept nobody any more."""
-        for server in self._servers:
-            server.close()
+        for listener in self.listeners:
+            listener.close()
 
     async def close(self, within_s: float) -> None:
         """Accept nobody any more, and end the connections once their replies are sent.

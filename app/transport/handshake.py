@@ -87,7 +87,7 @@ class Handshake(asyncio.Protocol):
         """
         self._connections.add(self)
         try:
-            if self._sockets.has_room(self._sockets.count()):
+            if self._sockets.has_room():
                 self._begin(transport.get_extra_info("socket").fileno())
         except OSError as error:  # there may be no descriptor for it
             log.debug("no TLS handshake", extra={"reason": str(error)})

@@ -1,12 +1,75 @@
-"""Listening: binds the addresses of a host before anything is loaded; the server listens later."""
+"""Listening: binds the addresses of a host before anything is loaded, and listens there later."""
 
+import asyncio
 import errno
 import socket
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 """`localhost` has an IPv6 address also on machines that speak no IPv6."""
+
+
+BACKLOG = 2048
+"""Connections that may wait until they are accepted."""
+
+
+class Listener:
+    """Accepts connections at a bound socket, and may pause.
+
+    While it pauses, connections wait in the queue of the system. Processes that share the socket
+    share the queue: any of them may accept what waits.
+    """
+
+    def __init__(self, bound: socket.socket, make: Callable[[], asyncio.BaseProtocol]) -> None:
+        """Get ready.
+
+        Args:
+            bound: the socket; it is closed with this listener.
+            make: makes the protocol of a connection.
+        """
+        self._bound = bound
+        self._make = make
+        self._server: asyncio.Server | None = None
+        self._is_closed = False
+
+    @property
+    def sockets(self) -> Sequence[socket.socket]:
+        """Return where it listens, as asyncio's servers do."""
+        return () if self._is_closed else (self._bound,)
+
+    async def open(self) -> None:
+        """Accept connections from now on, unless it does so, or is closed.
+
+        Raises:
+            OSError: the system does not let it.
+        """
+        if self._server is not None or self._is_closed:
+            return
+        # No event loop lets a server pause, and one that is closed closes its socket: so a copy.
+        server = await asyncio.get_running_loop().create_server(
+            self._make, sock=self._bound.dup(), backlog=BACKLOG
+        )
+        if self._is_closed:
+            server.close()
+        else:
+            self._server = server
+
+    def pause(self) -> None:
+        """Accept nothing until it is opened again; open connections go on."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def close(self) -> None:
+        """Accept nothing any more."""
+        self.pause()
+        self._is_closed = True
+        self._bound.close()
+
+    async def wait_closed(self) -> None:
+        """Return at once, as nothing of a closed listener is left; servers have this method."""
 
 
 def bind(host: str, port: int) -> list[socket.socket]:

@@ -94,7 +94,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         """Begin to read."""
         super().connection_made(transport)
         self._sockets = self.app_state["gateway"].sockets
-        if not self._sockets.has_room(len(self.connections)):
+        if not self._sockets.has_room():
             self._is_refused = True
             transport.abort()
         self.flow = self._flow = _Flow(transport, self._unparsed, self._parse_soon)

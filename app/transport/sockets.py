@@ -68,6 +68,9 @@ class Sockets:
         self._count_max_together = count_max_together or count_max
         self.count: Callable[[], int] = lambda: 0  # of open ones
         self.elsewhere: Callable[[], int] = lambda: 0  # likewise, at other processes
+        self.free_elsewhere: Callable[[], int] = lambda: 0  # how many other processes may take
+        self.listener_count = 1  # each may accept one in the same turn of the event loop
+        self.on_full: Callable[[], None] = lambda: None  # called by each that comes meanwhile
         self.is_closing = False  # then a connection ends with the next answer
         self._arriving_bytes_max = arriving_bytes_max
         self._unsent_bytes_max = unsent_bytes_max
@@ -99,14 +102,32 @@ class Sockets:
             "headgate_sockets_cut_off", "Slow ones cut off, to make room.", self._cut_off_count
         )
 
-    def has_room(self, count: int) -> bool:
-        """Tell whether there may be so many connections; if not, the log says so now and then.
+    @property
+    def free_count(self) -> int:
+        """Return how many connections may still come."""
+        return max(self._count_max - self._open_count(), 0)
+
+    def is_left_to_siblings(self) -> bool:
+        """Tell whether connections that come now are to wait until another process takes them."""
+        count_together = self._open_count() + self.elsewhere()
+        return self.free_elsewhere() > 0 and count_together < self._count_max_together
+
+    def has_room(self, uncounted: int = 0) -> bool:
+        """Tell whether a connection may stay that has come; if not, the log says so now and then.
+
+        Listeners pause once this process is full and another is not. Those that accept one in the
+        same turn cannot give it back, so these stay: they take a few of the files reserved.
 
         Args:
-            count: those that are open, and those that have ended and wait for their turn.
+            uncounted: 1: the connection does not count among those that are open yet.
         """
-        count -= len(self.departures)
-        if count <= self._count_max and count + self.elsewhere() <= self._count_max_together:
+        count = self._open_count() + uncounted
+        count_max = self._count_max
+        if count >= count_max:
+            self.on_full()
+            if self.free_elsewhere():
+                count_max += self.listener_count - 1
+        if count <= count_max and count + self.elsewhere() <= self._count_max_together:
             return True
         self._refused_count += 1
         now_s = asyncio.get_running_loop().time()
@@ -115,6 +136,9 @@ class Sockets:
             facts = {"sockets_max": self._count_max_together, "refused": self._refused_count}
             log.warning("too many connections: new ones are closed", extra=facts)
         return False
+
+    def _open_count(self) -> int:
+        return self.count() - len(self.departures)  # these have ended, and wait for their turn
 
     def arrive(self, size_bytes: int) -> None:
         """Note a part of a body that is here before the rest.

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI
 
@@ -17,6 +17,8 @@ from headgate.app.main import create_app, open_backend, open_credentials, open_r
 from headgate.app.runtime import collector
 from headgate.app.server import GRACE_S, Server
 from headgate.app.settings import Settings
+from headgate.app.transport.listening import Listener
+from headgate.app.workers.admission import Admission
 from headgate.app.workers.frames import Orders
 from headgate.app.workers.member import Member
 
@@ -37,6 +39,7 @@ class WorkerServer(Server):
         super().__init__(app, settings, redis_sockets=redis_sockets)
         self._member = member
         self._is_replaced = False
+        self._listeners: list[Listener] = []
         self._longest_s = settings.wait_ms_max / 1000
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -51,11 +54,34 @@ class WorkerServer(Server):
         if self.started:
             self._member.ready()
 
+    async def main_loop(self) -> None:
+        """Serve; a sibling that has room does so while this worker is full."""
+        listeners = [*self._listeners, *self.redis.listeners]
+        async with asyncio.TaskGroup() as tasks:
+            admitting = tasks.create_task(Admission(self._gateway.sockets, listeners).run())
+            await super().main_loop()
+            admitting.cancel()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop to listen, answer who waits, then stop."""
         if self._is_replaced:
             await self._leave()
         await super().shutdown(sockets)
+
+    async def _listen(self, sockets: list[socket.socket] | None) -> None:
+        """Listen with listeners that may pause, which those of uvicorn cannot."""
+        await super()._listen([])
+        self._listeners = [Listener(each, self._protocol) for each in sockets or ()]
+        self.servers = self._listeners  # type: ignore[assignment]  # uvicorn only closes them
+        for listener in self._listeners:
+            await listener.open()
+
+    def _protocol(self) -> asyncio.Protocol:
+        make: Any = self.config.http_protocol_class
+        protocol: asyncio.Protocol = make(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return protocol
 
     def _on_stop(self, is_replaced: bool) -> None:
         self._is_replaced = is_replaced and not self.should_exit

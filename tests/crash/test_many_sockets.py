@@ -55,8 +55,7 @@ async def test_connections_leave_the_disk_its_files(gateway: Gateway) -> None:
 
     ends = await asyncio.gather(*(connected(gateway.url) for _ in range(CALLERS)))
     served = await asyncio.gather(*map(_is_open, ends))
-    # A worker that is full refuses connections that another one would have taken.
-    assert (LEFT_MAX - 1) // Gateway.worker_count <= sum(served) <= LEFT_MAX - 1
+    assert sum(served) == LEFT_MAX - 1
 
     for number in range(50):
         await wire.request("POST", "/v1/streams/orders/entries", {"fields": {"v": str(number)}})
@@ -80,5 +79,5 @@ async def test_connections_leave_the_disk_its_files(gateway: Gateway) -> None:
     end.close()
     wire.close()
     complaints = [line for line in gateway.log_lines if "too many connections" in line]
-    assert len(complaints) == Gateway.worker_count
+    assert 1 <= len(complaints) <= Gateway.worker_count
     assert not any("Traceback" in line or "ERROR" in line for line in gateway.log_lines)

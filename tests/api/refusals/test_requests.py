@@ -11,6 +11,7 @@ import pytest
 
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running, until
+from tests.api.resp.talk import Talk
 
 BODY = b'{"fields":{"v":"%d"}}'
 POST = b"POST /v1/streams/orders/entries HTTP/1.1\r\nhost: localhost\r\n"
@@ -329,6 +330,17 @@ async def test_there_are_no_more_connections_of_any_kind_than_there_may_be() -> 
             await wires[16].asked(GET + b"\r\n")
         wires[0].writer.transport.abort()
         await until(lambda: gauge(live, "refused_total") == 1)
+
+
+async def test_redis_clients_count_among_the_connections() -> None:
+    async with running(Settings(sockets_max=16, redis_port=0)) as live, AsyncExitStack() as stack:
+        for _ in range(16):
+            talk = await Talk.open(live.redis_port)
+            stack.push_async_callback(talk.close)
+            await talk.say(b"PING\r\n", b"+PONG\r\n")
+        wire = await stack.enter_async_context(connected(live))
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await wire.asked(GET + b"\r\n")
 
 
 def gauge(live: Live, name: str) -> float:
