@@ -1,4 +1,4 @@
-# `make` alone lists the targets. PYTHON= chooses the interpreter, ARGS= goes to the command.
+# `make` alone lists the targets. PYTHON= chooses the interpreter, also from the environment. ARGS= goes to the command.
 # Tests use CORES= at once, a file of tests each; those of unit come last, as they are short.
 
 PYTHON ?= python3
@@ -94,8 +94,8 @@ COMPILE = CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --allow-
 	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links $(ARGS)
 
 # pip arrives last in a new environment: without it the environment is incomplete. An environment of
-# another version than PYTHON= of the command says is made anew.
-ifeq ($(origin PYTHON),command line)
+# another version than PYTHON= says, if it is said at all, is made anew.
+ifneq ($(origin PYTHON),file)
 VERSION = -c 'import sys; print(*sys.version_info[:3])' 2>/dev/null
 ifneq ($(shell $(BIN)/python $(VERSION)),$(shell $(PYTHON) $(VERSION)))
 .PHONY: $(BIN)/pip
