@@ -243,13 +243,10 @@ class CommandRunner:
     async def _run(self, entry: AnyCommand, words: Sequence[bytes]) -> Reply:
         self._check(entry)
         plan = entry.read(words, self.bounds)
-        if plan.prepare is None:
-            return await self._carry_out(plan)
-        with PAYLOADS.share() as share:
-            return await self._carry_out(await self._prepared(plan, share))
-
-    async def _carry_out(self, plan: AnyPlan) -> Reply:
+        share = None if plan.prepare is None else PAYLOADS.share()
         try:
+            if share is not None:
+                plan = await self._prepared(plan, share)
             try:
                 outcome = await self._perform(plan.request)
             except StreamError as error:
@@ -260,6 +257,9 @@ class CommandRunner:
             outcome = None
             del plan
             raise error.with_traceback(None) from None
+        finally:
+            if share is not None:
+                share.close()
 
     async def watch(self, streams: Sequence[bytes]) -> IfUnchanged:
         """Return the condition that streams do not change from now on (WATCH).

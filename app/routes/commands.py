@@ -73,8 +73,12 @@ _FAILED: dict[int | str, dict[str, Any]] = {
     },
     **responses("not_supported"),
     413: {
-        "description": "What the command restores takes more memory than there is for all.",
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}},
+        "description": "What the command restores takes more memory than there is for all; or "
+        "`too_large`: the body is too long.",
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/Failure"}},
+            "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}},
+        },
     },
     503: {
         "description": (

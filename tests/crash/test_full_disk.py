@@ -32,6 +32,11 @@ class SmallDisk:
         if mounted.returncode != 0:
             pytest.skip(f"nothing can be mounted here: {mounted.stderr.strip()}")
 
+    def free_bytes(self) -> int:
+        """Return how much room is left."""
+        facts = os.statvfs(self.directory)
+        return facts.f_bavail * facts.f_frsize
+
     def fill(self) -> None:
         """Take all room that is left, as another program may."""
         with (self.directory / "of-somebody-else").open("wb", buffering=0) as file:
@@ -63,10 +68,18 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     small.end()
 
 
-async def fill(http: httpx.AsyncClient) -> tuple[list[str], httpx.Response]:
-    """Append until that is refused; returns the ids that were answered, and the refusal."""
+async def fill(
+    http: httpx.AsyncClient, disk: SmallDisk | None = None
+) -> tuple[list[str], httpx.Response]:
+    """Append until that is refused; returns the ids that were answered, and the refusal.
+
+    A disk that has little room left is filled so slowly that the gateway notices: it looks every
+    second. Otherwise it has to use up its reserve.
+    """
     ids: list[str] = []
     while True:
+        if disk is not None and disk.free_bytes() < FREE_BYTES_MIN:
+            await asyncio.sleep(0.03)
         body = {"fields": {"n": str(len(ids)), "v": VALUE}}
         answer = await http.post(f"{STREAM}/entries", json=body)
         if answer.status_code != 201:
@@ -99,7 +112,7 @@ async def test_a_full_disk_takes_what_makes_room_and_all_goes_on_without_a_resta
     gateway = await Gateway.start(disk.directory, SETTINGS | {"rewrite_percentage": 0})
     async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
         await http.put(GROUP, json={"start": "0", "create_stream": True})
-        ids, refusal = await fill(http)
+        ids, refusal = await fill(http, disk)
         assert refusal_of(refusal) == (503, "unavailable", "")
         assert refusal.json()["detail"].startswith(FULL)
         assert refusal.headers["Retry-After"] == "1"

@@ -17,6 +17,7 @@ from headgate.engine.limits import (
     COMMAND_WORDS_MAX,
     DESCRIBED_MAX,
     GROUP_READ_MAX,
+    IDEMPOTENCY_ID_BYTES_MAX,
     PENDING_SCAN_MAX,
     QUEUES_MAX,
     READ_PARTS_MAX,
@@ -211,11 +212,6 @@ async def test_descriptions_of_consumers_and_groups_are_bounded() -> None:
     "words",
     [
         pytest.param(["XADD", LONG, "*", "a", "1"], id="XADD"),
-        pytest.param(["XADD", "s", "IDMP", LONG, "1", "*", "a", "1"], id="XADD IDMP producer"),
-        pytest.param(["XADD", "s", "IDMP", "1", LONG, "*", "a", "1"], id="XADD IDMP key"),
-        pytest.param(["XADD", "s", "IDMPAUTO", LONG, "*", "a", "1"], id="XADD IDMPAUTO"),
-        pytest.param(["XIDMPRECORD", "s", LONG, "1", "1-0"], id="XIDMPRECORD producer"),
-        pytest.param(["XIDMPRECORD", "s", "1", LONG, "1-0"], id="XIDMPRECORD key"),
         pytest.param(["RENAME", "s", LONG], id="RENAME"),
         pytest.param(["XGROUP", "CREATE", LONG, "h", "0", "MKSTREAM"], id="CREATE stream"),
         pytest.param(["XGROUP", "CREATE", "s", LONG, "0"], id="CREATE group"),
@@ -234,6 +230,26 @@ async def test_what_is_held_on_to_has_a_short_name(words: list[object]) -> None:
     shorter = [word[1:] if word is LONG else word for word in words]
     if words[0] != "XREAD":
         await spoken.say(*shorter)
+
+
+LONG_ID = "i" * (IDEMPOTENCY_ID_BYTES_MAX + 1)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["XADD", "s", "IDMP", LONG_ID, "1", "*", "a", "1"], id="XADD IDMP producer"),
+        pytest.param(["XADD", "s", "IDMP", "1", LONG_ID, "*", "a", "1"], id="XADD IDMP key"),
+        pytest.param(["XADD", "s", "IDMPAUTO", LONG_ID, "*", "a", "1"], id="XADD IDMPAUTO"),
+        pytest.param(["XIDMPRECORD", "s", LONG_ID, "1", "1-0"], id="XIDMPRECORD producer"),
+        pytest.param(["XIDMPRECORD", "s", "1", LONG_ID, "1-0"], id="XIDMPRECORD key"),
+    ],
+)
+async def test_an_idempotent_id_may_be_long(words: list[object]) -> None:
+    spoken = Spoken()
+    await spoken.start(1)
+    assert f"has at most {IDEMPOTENCY_ID_BYTES_MAX} bytes" in await spoken.refusal(*words)
+    await spoken.say(*(word[1:] if word is LONG_ID else word for word in words))
 
 
 async def test_a_stream_that_has_a_long_name_is_still_appended_to() -> None:
