@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,14 @@ LASTING = [
 @pytest.fixture
 def seed() -> int:
     return int(os.environ.get("HEADGATE_TEST_SEED") or random.randrange(2**32))
+
+
+@pytest.fixture(autouse=True)
+async def nothing_is_left_running() -> AsyncIterator[None]:
+    """Kill the gateway of a test that has failed."""
+    yield
+    for gateway in list(Gateway.running):
+        await gateway.kill()
 
 
 @pytest.fixture
