@@ -38,6 +38,7 @@ class Chaos:
         self.pick = rng_of_test()
         self.appended: dict[str, bool] = {}  # by id: nobody can work it off
         self.done: dict[str, Counter[str]] = {"Python": Counter(), "TypeScript": Counter()}
+        self.has_appended = asyncio.Event()
         self.stop = asyncio.Event()
         self._gateway: Gateway | None = None
 
@@ -70,6 +71,7 @@ class Chaos:
             batch = 1 if is_poison else BATCH
             ids = await hg.stream("chaos").append_many([fields] * batch)
             self.appended |= dict.fromkeys(ids, is_poison)
+        self.has_appended.set()
 
     async def work_in_python(self, hg: headgate.AsyncClient) -> None:
         async def handle(job: headgate.Job) -> None:
@@ -117,8 +119,7 @@ class Chaos:
 
     async def until_worked_off(self, hg: headgate.AsyncClient) -> None:
         group = hg.group("chaos", "workers")
-        while len(self.appended) < ENTRIES or not self.have_both_worked:
-            await asyncio.sleep(0.05)
+        await self.has_appended.wait()  # or its last batch would come when all have stopped
         while (info := await group.info())["pending"] or info["lag"]:
             await asyncio.sleep(0.1)
         self.stop.set()
