@@ -62,6 +62,23 @@ async def strangers_call(gateway: Gateway, token: str) -> None:
                 await socket.recv()
 
 
+def appends_in(lines: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the lines about requests that have appended an entry."""
+    return [
+        line
+        for line in parsed(lines)
+        if line["event"] == "request" and line["route"] == "/v1/streams/{stream}/entries"
+        if line["status"] == 201
+    ]
+
+
+async def until_append_is_written(gateway: Gateway) -> None:
+    """Return once the line about an append is there: it is written soon, not at once."""
+    async with asyncio.timeout(10):
+        while not appends_in(gateway.log_lines):
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_each_line_is_json_whatever_strangers_do(tmp_path: Path, workers: int) -> None:
     keys = Keys(tmp_path / "keys.json")
@@ -69,6 +86,7 @@ async def test_each_line_is_json_whatever_strangers_do(tmp_path: Path, workers: 
     settings = {**NOISY, "keys_file": keys.path, "workers": workers, "prot": 9000}
     gateway = await Gateway.start(tmp_path / "data", settings)
     await strangers_call(gateway, token)
+    await until_append_is_written(gateway)
     gateway.signal(signal.SIGHUP)
     if workers > 1:
         os.kill(gateway.process_ids()["worker 1"], signal.SIGKILL)
@@ -77,12 +95,7 @@ async def test_each_line_is_json_whatever_strangers_do(tmp_path: Path, workers: 
 
     lines = parsed(gateway.log_lines)
     assert not any("secret" in line for line in gateway.log_lines)
-    [appended, _] = [
-        {name: line[name] for name in ("method", "status", "principal", "request_id")}
-        for line in lines
-        if line["event"] == "request" and line["route"] == "/v1/streams/{stream}/entries"
-        if line["status"] == 201
-    ]
+    [appended, _] = appends_in(gateway.log_lines)
     assert appended["method"] == "POST"
     assert appended["request_id"] == "mine-1"
     assert appended["principal"] == "ann"

@@ -83,7 +83,8 @@ class Lines(logging.StreamHandler[TextIO]):
     """Writes records at once, and lines about requests soon: several together.
 
     One call of the system takes longer than all else that a line takes, and a line that is made
-    right after another one takes half as long as one that is made between two requests.
+    right after another one takes half as long as one that is made between two requests. A process
+    that is killed takes those of its last 50 ms along.
     """
 
     def __init__(self, process: str | None = None) -> None:
