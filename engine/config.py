@@ -1,25 +1,99 @@
-"""Configuration of a stream and of a group, and patches, which change some of it.
+"""Configuration of a stream and policy of a group: the declaration of each setting.
 
-A patch says what is to be changed: `None` removes what can be left out, `UNSET` leaves it as it is.
+A setting is a field of a struct. Its type and its `About` say what users may write. Everything else
+follows from them: patches, the form in the API and its document, the tables of the Lua functions,
+flags of the command line, types of the clients.
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Mapping
+from enum import Enum
+from functools import cache
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
-from msgspec import UNSET, UnsetType
+
+from headgate.engine.limits import (
+    BACKOFFS_MAX,
+    COUNT_MAX,
+    IDEMPOTENCY_KEYS_MAX,
+    IDEMPOTENCY_WINDOW_MS_MAX,
+    IDEMPOTENCY_WINDOW_MS_MIN,
+)
 
 S = TypeVar("S", bound=msgspec.Struct)
 
+OnDisconnect = Literal["release", "keep"]
+"""What becomes of entries that a connection leaves pending: released, or kept by their consumer."""
+
+
+class About(NamedTuple):
+    """What a setting says of itself."""
+
+    description: str
+    """For users."""
+
+    least: int = 0
+    """Of a number."""
+
+    most: int = COUNT_MAX
+
+    items_max: int = 1
+    """Of numbers: how many there may be."""
+
+
+class Form(Enum):
+    """What the value of a setting is, if it is not None."""
+
+    NUMBER = "number"
+    NUMBERS = "list of numbers"
+    STREAM = "stream"
+    CHOICE = "choice"
+
+
+class Setting(NamedTuple):
+    """A field of a configuration or a policy."""
+
+    name: str
+    form: Form
+    about: About
+    choices: Any = None
+    """The `Literal` of the words that a choice has."""
+
 
 class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """How long a stream keeps its entries. None is without bound."""
+    """How long a stream keeps its entries and its writers' keys; None is what holds by default."""
 
-    max_length: int | None = None  # entries
-    max_age_ms: int | None = None  # by the time in the entry's id
-    idempotency_window_ms: int | None = None  # how long a key protects; None: the engine's default
-    idempotency_max: int | None = None  # keys of one producer; None: the engine's default
+    max_length: Annotated[int | None, About("Keep the newest so many.")] = None
+    max_age_ms: Annotated[int | None, About("Keep entries whose id is not older.", 1)] = None
+    idempotency_window_ms: Annotated[
+        int | None,
+        About(
+            "How long an idempotency key protects; 100 s unless given.",
+            IDEMPOTENCY_WINDOW_MS_MIN,
+            IDEMPOTENCY_WINDOW_MS_MAX,
+        ),
+    ] = None
+    idempotency_max: Annotated[
+        int | None,
+        About(
+            "Keys remembered of each producer, the newest; 100 unless given.",
+            1,
+            IDEMPOTENCY_KEYS_MAX,
+        ),
+    ] = None
 
     @property
     def retains(self) -> bool:
@@ -27,30 +101,50 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
         return self.max_length is not None or self.max_age_ms is not None
 
 
-class StreamPatch(msgspec.Struct, frozen=True, kw_only=True):
-    """What to change of a `StreamConfig`."""
-
-    max_length: int | UnsetType | None = UNSET
-    max_age_ms: int | UnsetType | None = UNSET
-    idempotency_window_ms: int | UnsetType | None = UNSET
-    idempotency_max: int | UnsetType | None = UNSET
-
-
 class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """The rules of one group; each may be left out."""
+    """What a group does by itself; every part may be left out or null."""
 
-    claim_idle_ms: int | None = None  # reads take over what is idle for so long
-    max_deliveries: int | None = None  # an entry delivered so often is not delivered again …
-    dead_letter_stream: bytes | None = None  # … but moved there
-    backoff_ms: tuple[int, ...] = ()  # how long a failed entry rests before its 2nd, 3rd … delivery
-    max_pending: int | None = None  # a consumer that holds so many gets no more
-    keeps: bool = False  # what a connection leaves unsettled waits for its consumer
-    consumer_ttl_ms: int | None = None  # a consumer idle for so long, with nothing pending, goes
+    claim_idle_ms: Annotated[
+        int | None, About("Reads that do not say it take over entries idle for so long.")
+    ] = None
+    max_deliveries: Annotated[
+        int | None,
+        About("An entry delivered so often goes to `dead_letter_stream` when it fails.", 1),
+    ] = None
+    dead_letter_stream: Annotated[
+        bytes | None,
+        About(
+            "Where such entries go, with `_stream`, `_id`, `_group`, `_deliveries` and `_reason` "
+            "behind their own fields; then `_error`, if a nack carried one."
+        ),
+    ] = None
+    backoff_ms: Annotated[
+        tuple[int, ...],
+        About(
+            "How long a failed entry rests before its 2nd, 3rd … delivery.", items_max=BACKOFFS_MAX
+        ),
+    ] = ()
+    max_pending: Annotated[
+        int | None, About("A consumer with so many unacknowledged entries gets no more.", 1)
+    ] = None
+    on_disconnect: Annotated[
+        # A journal of format 4 may have a boolean here: whether the consumer keeps them.
+        OnDisconnect | bool | None,
+        About("What becomes of a connection's unacknowledged entries in the end."),
+    ] = None
+    consumer_ttl_ms: Annotated[
+        int | None, About("A consumer idle for so long, with nothing pending, is removed.", 1)
+    ] = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.on_disconnect, bool):
+            word = "keep" if self.on_disconnect else None
+            msgspec.structs.force_setattr(self, "on_disconnect", word)
 
     @property
     def other_streams(self) -> list[bytes]:
         """Return the streams that the policy writes to: each field of bytes names one."""
-        return _names_in(self)
+        return [value for value in msgspec.structs.astuple(self) if isinstance(value, bytes)]
 
     @property
     def acts_by_time(self) -> bool:
@@ -77,34 +171,45 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
         return self.backoff_ms[min(max(delivery_count, 1), len(self.backoff_ms)) - 1]
 
 
-NO_POLICY = GroupPolicy()
+NO_POLICY: Final = GroupPolicy()
 """What Redis does: nothing by itself."""
 
 
-class PolicyPatch(msgspec.Struct, frozen=True, kw_only=True):
-    """What to change of a `GroupPolicy`."""
+class Patch(msgspec.Struct, Generic[S], frozen=True):
+    """A change of a configuration or a policy: new values, and which settings get them."""
 
-    claim_idle_ms: int | UnsetType | None = UNSET
-    max_deliveries: int | UnsetType | None = UNSET
-    dead_letter_stream: bytes | UnsetType | None = UNSET
-    backoff_ms: tuple[int, ...] | UnsetType = UNSET
-    max_pending: int | UnsetType | None = UNSET
-    keeps: bool | UnsetType = UNSET
-    consumer_ttl_ms: int | UnsetType | None = UNSET
+    values: S
+    """Settings that are not named have their default here."""
 
-    @property
-    def other_streams(self) -> list[bytes]:
-        """Return the streams that it makes the policy write to."""
-        return _names_in(self)
+    names: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, kind: type[S], **changes: Any) -> Patch[S]:
+        """Return the patch that gives these settings new values, and leaves the others alone."""
+        return Patch(kind(**changes), frozenset(changes))
+
+    @classmethod
+    def to(cls, value: S) -> Patch[S]:
+        """Return the patch that gives every setting the value that it has here."""
+        return Patch(value, frozenset(value.__struct_fields__))
+
+    def applied_to(self, value: S) -> S:
+        """Return a configuration or a policy with the changes."""
+        new = {name: getattr(self.values, name) for name in self.names}
+        return msgspec.structs.replace(value, **new)
 
 
-def _names_in(policy: GroupPolicy | PolicyPatch) -> list[bytes]:
-    return [value for value in msgspec.structs.astuple(policy) if isinstance(value, bytes)]
+@cache
+def settings_of(kind: type[msgspec.Struct]) -> Mapping[str, Setting]:
+    """Return the settings of a configuration or a policy by name, in their order."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: _setting(name, *get_args(hint)) for name, hint in hints.items()}
 
 
-def patched(value: S, patch: StreamPatch | PolicyPatch) -> S:
-    """Return a configuration or a policy with the changes of a patch."""
-    changes = msgspec.structs.asdict(patch)
-    return msgspec.structs.replace(
-        value, **{name: new for name, new in changes.items() if new is not UNSET}
-    )
+def _setting(name: str, hint: Any, about: About) -> Setting:
+    if hint == tuple[int, ...]:
+        return Setting(name, Form.NUMBERS, about)
+    for part in get_args(hint):
+        if get_origin(part) is Literal:
+            return Setting(name, Form.CHOICE, about, part)
+    return Setting(name, Form.STREAM if bytes in get_args(hint) else Form.NUMBER, about)

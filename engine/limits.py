@@ -25,6 +25,9 @@ CHUNK_PARTS_MIN = 128
 """An entry with so many names and values counts them for its chunk, even if they are empty. A
 hundred entries with fewer are unpacked in about a millisecond."""
 
+BACKOFFS_MAX = 32
+"""Delays that a policy has. With doubled ones from a second on, the last one is 68 years."""
+
 TRIM_CHUNKS_DEFAULT = 100
 """Redis's default LIMIT of an approximate trim: one hundred full nodes."""
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import msgspec
 from msgspec import UNSET
 
-from headgate.engine.config import GroupPolicy, PolicyPatch, StreamConfig, StreamPatch
+from headgate.engine.config import GroupPolicy, Patch, StreamConfig
 from headgate.engine.requests.groups import GroupStart, UpdateGroup
 from headgate.engine.requests.streams import UpdateStream
 
 
 def configured(stream: bytes, config: StreamConfig) -> UpdateStream:
     """Return the request that gives a stream this configuration."""
-    return UpdateStream(stream, StreamPatch(**msgspec.structs.asdict(config)))
+    return UpdateStream(stream, Patch.to(config))
 
 
 def acting_by(stream: bytes, group: bytes, policy: GroupPolicy) -> UpdateGroup:
     """Return the request that gives a group this policy."""
-    patch = PolicyPatch(**msgspec.structs.asdict(policy))
+    patch = Patch.to(policy)
     return UpdateGroup(stream, group, policy=patch)
 
 

@@ -25,7 +25,6 @@ from headgate.app.auth.rights import POLICY_TARGET, is_act, policy_needs, rule_o
 from headgate.app.backends.port import Backend, ClaimFeed, Commands
 from headgate.app.wire.name_rule import NAME_BYTES_MAX
 from headgate.app.wire.problems import GatewayError
-from headgate.engine.config import GroupPolicy, PolicyPatch
 from headgate.engine.errors import OutOfReach, StreamError, StreamNotFound
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch
@@ -344,8 +343,7 @@ def _narrow_group(request: CreateGroup, principal: Principal) -> CreateGroup:
 
 
 def _narrow_policy(request: PolicyRequest, principal: Principal) -> PolicyRequest:
-    policy: GroupPolicy | PolicyPatch | None = request.policy
-    if policy is None or all(map(principal.may_create, policy.other_streams)):
+    if all(map(principal.may_create, request.targets)):
         return request
     return replace(request, targets_exist=True)
 

@@ -164,9 +164,7 @@ def policy_needs(stream: bytes, targets: Iterable[bytes]) -> Collection[Need]:
 
 def _with_policy(request: groups.CreateGroup | groups.UpdateGroup) -> Collection[Need]:
     need = Need(_MANAGE, request.stream, request.group)
-    if request.policy is None:
-        return (need,)
-    return need, *policy_needs(request.stream, request.policy.other_streams)
+    return need, *policy_needs(request.stream, request.targets)
 
 
 _RULES: dict[type[Request[Any]], Rule] = {

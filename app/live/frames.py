@@ -14,9 +14,8 @@ from headgate.app.wire.schemas.deliveries import Delivery, NackError, Settled
 from headgate.app.wire.schemas.entries import Entry, EntryInput
 from headgate.app.wire.schemas.limits import IN_FORCE, SocketLimits
 from headgate.app.wire.schemas.limits import ConnectionLimits as LimitsInForce
-from headgate.app.wire.schemas.policies import OnDisconnect
 from headgate.app.wire.schemas.reads import Gap
-from headgate.app.wire.schemas.values import Flag, IdText, Milliseconds
+from headgate.app.wire.schemas.values import Flag, IdText, Milliseconds, OnDisconnect
 from headgate.engine.limits import COUNT_MAX
 
 FRAME_IDS_MAX = 10_000

@@ -1,9 +1,10 @@
 """Intents: what a conversation asks its connection to do."""
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from pydantic import SecretStr
 
+from headgate.engine.config import OnDisconnect
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.requests.deliveries import NackMode
 from headgate.engine.requests.entries import From
@@ -21,7 +22,7 @@ class SubscribeIntent(NamedTuple):
     credit: int
     auto_credit: bool
     claim_idle_ms: int | None
-    on_disconnect: Literal["release", "keep"] | None
+    on_disconnect: OnDisconnect | None
     no_ack: bool
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
-from typing import Literal
 
 from headgate.app.backends.port import Backend, Holding
-from headgate.engine.config import GroupPolicy
+from headgate.engine.config import GroupPolicy, OnDisconnect
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import NotFound, Unavailable, WrongType
 from headgate.engine.requests.deliveries import GiveBack
@@ -78,7 +77,7 @@ class Subscriber:
         group: bytes,
         consumer: bytes | None,
         *,
-        on_disconnect: Literal["release", "keep"] | None,
+        on_disconnect: OnDisconnect | None,
         policy: GroupPolicy,
         random: Random,
     ) -> "Subscriber":
@@ -86,7 +85,7 @@ class Subscriber:
 
         What becomes of its entries in the end is what it says, or else what the policy says.
         """
-        releases = not policy.keeps if on_disconnect is None else on_disconnect == "release"
+        releases = (on_disconnect or policy.on_disconnect) != "keep"
         if consumer is not None:
             return cls(stream, group, consumer, is_temporary=False, releases=releases)
         name = b"temporary-%016x" % random.getrandbits(64)

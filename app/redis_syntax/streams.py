@@ -31,7 +31,7 @@ from headgate.app.redis_syntax.words import (
     where_missing,
     wrong_arity,
 )
-from headgate.engine.config import StreamPatch
+from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.entry import (
     MAX_ID,
     MIN_ID,
@@ -578,7 +578,7 @@ def xcfgset(words: Sequence[bytes]) -> AnyPlan:
     """XCFGSET key [IDMP-DURATION s] [IDMP-MAXSIZE n]."""
     key = words[1]
     try:
-        patch = StreamPatch(**_settings(words))
+        patch = Patch.of(StreamConfig, **_settings(words))
     except CommandError as error:  # Redis checks the key first
         return failing(error, DescribeStream(key))
     return Plan(UpdateStream(key, patch), done)

@@ -33,9 +33,8 @@ from headgate.app.live.subscription import StreamSubscription, Subscription
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, responses
-from headgate.app.wire.schemas.policies import OnDisconnect
 from headgate.app.wire.schemas.reads import Gap
-from headgate.app.wire.schemas.values import IdText
+from headgate.app.wire.schemas.values import IdText, OnDisconnect
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import COUNT_MAX

@@ -22,6 +22,7 @@ from headgate.app.transport.request_ids import request_id_of
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import GatewayError, problem_of
+from headgate.engine.config import OnDisconnect
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.requests.entries import From
 
@@ -48,7 +49,7 @@ class GroupSocketQuery(SocketQuery):
 
     consumer: str | None = None
     claim_idle_ms: Annotated[int, Field(ge=0, le=COUNT_MAX)] | None = None
-    on_disconnect: Literal["release", "keep"] | None = None
+    on_disconnect: OnDisconnect | None = None
     ack: Literal["explicit", "none"] = "explicit"
 
 

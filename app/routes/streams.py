@@ -17,10 +17,10 @@ from headgate.app.wire.ids import parse_bound
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.groups import GroupDetail
 from headgate.app.wire.schemas.removals import Trim, Trimmed
+from headgate.app.wire.schemas.settings import StreamConfig
 from headgate.app.wire.schemas.streams import (
     Histogram,
     Stream,
-    StreamConfig,
     StreamDetail,
     Streams,
 )

@@ -21,7 +21,7 @@ from headgate.engine.commands import (
     PolicySet,
     StreamCreated,
 )
-from headgate.engine.config import NO_POLICY, GroupPolicy, PolicyPatch, StreamConfig, patched
+from headgate.engine.config import NO_POLICY, StreamConfig
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.policies import check_policy
 from headgate.engine.entry import EntryId
@@ -68,8 +68,7 @@ def create_group(
     """Decide to create a group (XGROUP CREATE). A group that exists keeps its position."""
     name, group, policy = request.stream, request.group, request.policy
     check_policy(name, NO_POLICY if policy is None else policy)
-    if request.targets_exist and policy is not None:
-        _check_targets(keyspace, policy)
+    _check_targets(keyspace, request)
     stream = keyspace.find(name)
     existing = None if stream is None else stream.groups.get(group)
     commands: list[Command] = []
@@ -115,13 +114,12 @@ def update_group(keyspace: Keyspace, request: UpdateGroup, now_ms: int) -> Decis
     del now_ms
     name = request.stream
     group = keyspace.group(name, request.group)
-    policy = patched(group.policy, request.policy)
+    policy = request.policy.applied_to(group.policy)
     commands: list[Command] = []
     if policy != group.policy:
         check_policy(name, policy)
         commands.append(PolicySet(name, group.name, policy))
-    if request.targets_exist:
-        _check_targets(keyspace, request.policy)
+    _check_targets(keyspace, request)
     if request.moves:
         last_id = group.last_id if request.last_id is UNSET else request.last_id
         entries_read = None if request.entries_read is UNSET else request.entries_read
@@ -130,8 +128,8 @@ def update_group(keyspace: Keyspace, request: UpdateGroup, now_ms: int) -> Decis
     return Decision.then(commands, lambda keyspace, _: _described(keyspace, name, request.group))
 
 
-def _check_targets(keyspace: Keyspace, policy: GroupPolicy | PolicyPatch) -> None:
-    for stream in policy.other_streams:
+def _check_targets(keyspace: Keyspace, request: CreateGroup | UpdateGroup) -> None:
+    for stream in request.targets if request.targets_exist else ():
         keyspace.stream(stream)
 
 

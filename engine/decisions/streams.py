@@ -12,7 +12,6 @@ from headgate.engine.commands import (
     StreamCreated,
     StreamDeleted,
 )
-from headgate.engine.config import patched
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.keys import key_limits, key_window_ms
 from headgate.engine.decisions.name_ranges import (
@@ -106,7 +105,7 @@ def update_stream(keyspace: Keyspace, request: UpdateStream, now_ms: int) -> Dec
     """Decide to change a stream's configuration, which takes effect at once."""
     name = request.stream
     stream = keyspace.stream(name)
-    config = patched(stream.config, request.config)
+    config = request.config.applied_to(stream.config)
     commands: list[Command] = []
     if config != stream.config:
         commands.append(StreamConfigured(name, config))

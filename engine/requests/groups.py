@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from headgate.engine.config import GroupPolicy, PolicyPatch
+from headgate.engine.config import GroupPolicy, Patch
 from headgate.engine.entry import EntryId
 from headgate.engine.replies import ConsumerInfo, Created, GroupInfo
 from headgate.engine.requests import Request
@@ -63,6 +63,11 @@ class CreateGroup(Request[Created[GroupInfo]], frozen=True):
     exist_ok: bool = True
     targets_exist: bool = False
 
+    @property
+    def targets(self) -> list[bytes]:
+        """Return the streams that the policy names."""
+        return [] if self.policy is None else self.policy.other_streams
+
 
 class UpdateGroup(Request[GroupInfo], frozen=True):
     """Set a group's position (XGROUP SETID), change its policy, or both; all or nothing.
@@ -79,8 +84,13 @@ class UpdateGroup(Request[GroupInfo], frozen=True):
     group: bytes
     last_id: EntryId | UnsetType | None = UNSET  # None: the stream's last id (`$`)
     entries_read: int | UnsetType = UNSET  # unknown if only `last_id` is given
-    policy: PolicyPatch = PolicyPatch()
+    policy: Patch[GroupPolicy] = Patch(GroupPolicy())
     targets_exist: bool = False
+
+    @property
+    def targets(self) -> list[bytes]:
+        """Return the streams that the patch names."""
+        return self.policy.values.other_streams
 
     @property
     def moves(self) -> bool:

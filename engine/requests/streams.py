@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headgate.engine.config import StreamConfig, StreamPatch
+from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.replies import Created, Observation, StreamDetail, StreamInfo
 from headgate.engine.requests import Request
 from headgate.engine.requests.names import NameFilter
@@ -84,7 +84,7 @@ class UpdateStream(Request[StreamInfo], frozen=True):
     """
 
     stream: bytes
-    config: StreamPatch
+    config: Patch[StreamConfig]
 
 
 class DeleteStream(Request[bool], frozen=True):

@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.app.backends.port import Backend
-from headgate.engine.config import GroupPolicy, PolicyPatch
+from headgate.engine.config import GroupPolicy, Patch
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import GroupExists, GroupNotFound, Invalid, StreamNotFound
 from headgate.engine.requests.entries import Add
@@ -52,21 +52,25 @@ async def test_a_group_that_is_there_stays_as_it_is(backend: Backend) -> None:
 
 async def test_a_group_is_changed_as_a_whole_or_not_at_all(backend: Backend) -> None:
     await filled(backend, 1, 2)
-    patch = PolicyPatch(max_pending=3)
+    patch = Patch.of(GroupPolicy, max_pending=3)
     changed = await backend.perform(UpdateGroup(S, G, entry_id(1), policy=patch))
     assert (changed.last_id, changed.policy) == (entry_id(1), GroupPolicy(max_pending=3))
     with pytest.raises(Invalid):
-        await backend.perform(UpdateGroup(S, G, entry_id(2), policy=PolicyPatch(max_deliveries=2)))
+        await backend.perform(
+            UpdateGroup(S, G, entry_id(2), policy=Patch.of(GroupPolicy, max_deliveries=2))
+        )
     assert await backend.perform(DescribeGroup(S, G)) == changed
 
 
 async def test_a_patch_leaves_alone_what_it_does_not_name(backend: Backend) -> None:
     await filled(backend, 1)
-    await backend.perform(UpdateGroup(S, G, policy=PolicyPatch(max_pending=3, keeps=True)))
-    changed = await backend.perform(
-        UpdateGroup(S, G, policy=PolicyPatch(max_pending=None, claim_idle_ms=5))
+    await backend.perform(
+        UpdateGroup(S, G, policy=Patch.of(GroupPolicy, max_pending=3, on_disconnect="keep"))
     )
-    assert changed.policy == GroupPolicy(claim_idle_ms=5, keeps=True)
+    changed = await backend.perform(
+        UpdateGroup(S, G, policy=Patch.of(GroupPolicy, max_pending=None, claim_idle_ms=5))
+    )
+    assert changed.policy == GroupPolicy(claim_idle_ms=5, on_disconnect="keep")
     assert changed.last_id == MIN_ID
     assert await got(backend, take(ANA)) == [1]
 

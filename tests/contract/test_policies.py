@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headgate.app.backends.port import Ability, Backend
-from headgate.engine.config import GroupPolicy, PolicyPatch
+from headgate.engine.config import GroupPolicy, Patch
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import Invalid, StreamNotFound
 from headgate.engine.requests.deliveries import (
@@ -173,7 +173,7 @@ async def test_dead_letters_need_a_stream(backend: Backend) -> None:
 
 async def test_a_policy_may_have_to_name_a_stream_that_exists(backend: Backend) -> None:
     await backend.perform(Add(S, drafts(1)))
-    patch = PolicyPatch(max_deliveries=1, dead_letter_stream=DEAD)
+    patch = Patch.of(GroupPolicy, max_deliveries=1, dead_letter_stream=DEAD)
     bound = CreateGroup(S, G, GroupStart(MIN_ID), policy=ONCE, targets_exist=True)
     with pytest.raises(StreamNotFound) as missing:
         await backend.perform(bound)

@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.app.backends.port import Backend
-from headgate.engine.config import StreamConfig, StreamPatch
+from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import Invalid, StreamNotFound
 from headgate.engine.replies import Deletion
@@ -42,17 +42,17 @@ async def test_a_stream_that_is_missing_is_neither_trimmed_nor_changed(backend: 
     with pytest.raises(StreamNotFound):
         await backend.perform(Delete(S, ids(1)))
     with pytest.raises(StreamNotFound):
-        await backend.perform(UpdateStream(S, StreamPatch(max_length=1)))
+        await backend.perform(UpdateStream(S, Patch.of(StreamConfig, max_length=1)))
     assert await backend.perform(ListStreams()) == []
 
 
 async def test_a_patch_of_a_stream_leaves_alone_what_it_does_not_name(backend: Backend) -> None:
     await backend.perform(CreateStream(S, StreamConfig(max_length=9, idempotency_max=5)))
     await backend.perform(Add(S, drafts(1, 2, 3)))
-    patch = StreamPatch(max_length=2, idempotency_max=None)
+    patch = Patch.of(StreamConfig, max_length=2, idempotency_max=None)
     info = await backend.perform(UpdateStream(S, patch))
     assert (info.config, info.length) == (StreamConfig(max_length=2), 2)
-    info = await backend.perform(UpdateStream(S, StreamPatch(max_length=None)))
+    info = await backend.perform(UpdateStream(S, Patch.of(StreamConfig, max_length=None)))
     assert (info.config, info.length) == (StreamConfig(), 2)
 
 

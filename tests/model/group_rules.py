@@ -7,7 +7,7 @@ from hypothesis.stateful import rule
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from headgate.engine.config import NO_POLICY, GroupPolicy, PolicyPatch
+from headgate.engine.config import NO_POLICY, GroupPolicy, Patch
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.replies import RedriveOutcome
 from headgate.engine.requests.deliveries import (
@@ -160,7 +160,7 @@ class GroupRules(Machine):
         changed: set[str],
     ) -> None:
         last_id = start if start is UNSET or start is None else self.pick(stream, start)
-        patch = PolicyPatch(**{name: getattr(policy, name) for name in changed})
+        patch = Patch.of(GroupPolicy, **{name: getattr(policy, name) for name in changed})
         request = UpdateGroup(stream, group, last_id, entries_read, patch)
         self.both(self.engine.perform(request), lambda: self.reference.update_group(request))
 

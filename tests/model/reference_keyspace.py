@@ -9,7 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 from headgate.app.redis_syntax.words import CommandError
-from headgate.engine.config import StreamConfig, StreamPatch
+from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.entry import (
     MAX_ID,
     MIN_ID,
@@ -92,7 +92,7 @@ class RefKeyspace:
             raise StreamExists(name)
         return False
 
-    def update_stream(self, name: bytes, patch: StreamPatch, now_ms: int) -> StreamConfig:
+    def update_stream(self, name: bytes, patch: Patch[StreamConfig], now_ms: int) -> StreamConfig:
         changes = {name: value for name, value in asdict(patch).items() if value is not UNSET}
         config = StreamConfig(**asdict(self._stream(name).config) | changes)
         self._configure(self._stream(name), config, now_ms)

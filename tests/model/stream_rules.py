@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from headgate.engine.config import StreamConfig, StreamPatch
+from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, PartialId
 from headgate.engine.limits import U64_MAX
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, PlanRead, SplitRange
@@ -355,7 +355,7 @@ class StreamRules(Machine):
 
     @rule(stream=streams, config=configs, changed=st.sets(st.sampled_from(CONFIG_FIELDS)))
     def update_stream(self, stream: bytes, config: StreamConfig, changed: set[str]) -> None:
-        patch = StreamPatch(**{name: getattr(config, name) for name in changed})
+        patch = Patch.of(StreamConfig, **{name: getattr(config, name) for name in changed})
 
         async def update() -> StreamConfig:
             return (await self.engine.perform(UpdateStream(stream, patch))).config

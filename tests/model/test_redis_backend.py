@@ -27,7 +27,7 @@ from headgate.app.backends.port import Backend
 from headgate.app.backends.redis.address import read_url
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.client import ClientOptions
-from headgate.engine.config import StreamConfig, StreamPatch
+from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, IdRequest, PartialId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import (
@@ -232,7 +232,7 @@ class History:
             idempotency_max=pick.choice([None, 1, 2]),
         )
         changed = pick.choice(StreamConfig.__struct_fields__)
-        patch = StreamPatch(**{changed: getattr(config, changed)})
+        patch = Patch.of(StreamConfig, **{changed: getattr(config, changed)})
         name = self._name()
         return pick.choice(
             [

@@ -27,7 +27,7 @@ from headgate.app.backends.port import Backend
 from headgate.app.backends.redis.address import read_url
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.client import ClientOptions
-from headgate.engine.config import GroupPolicy, PolicyPatch
+from headgate.engine.config import GroupPolicy, Patch
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import (
@@ -167,7 +167,7 @@ class History:
             dead_letter_stream=None if dead is None else choice([DEAD, DEAD, DEAD, None]),
             backoff_ms=choice([(), (), (HOUR_MS,), (0, HOUR_MS)]),
             max_pending=choice([None, None, 3]),
-            keeps=choice([False, True]),
+            on_disconnect=choice([None, "keep"]),
         )
 
     async def _create(self) -> Request[Any]:
@@ -184,15 +184,18 @@ class History:
 
     async def _update(self) -> Request[Any]:
         policy = self._policy()
-        patch = PolicyPatch(
+        patch = Patch.of(
+            GroupPolicy,
             max_deliveries=policy.max_deliveries,
             dead_letter_stream=policy.dead_letter_stream,
         )
         if self._random.random() < 0.5:
-            patch = PolicyPatch(max_pending=policy.max_pending, backoff_ms=policy.backoff_ms)
+            patch = Patch.of(
+                GroupPolicy, max_pending=policy.max_pending, backoff_ms=policy.backoff_ms
+            )
         stream, group = self._names()
         if self._random.random() < 0.2:
-            patch = PolicyPatch(max_deliveries=2, dead_letter_stream=stream)
+            patch = Patch.of(GroupPolicy, max_deliveries=2, dead_letter_stream=stream)
         moves = self._random.random() < 0.2
         last_id = self._random.choice([MIN_ID, None, EntryId(3, 0)]) if moves else UNSET
         return UpdateGroup(stream, group, last_id=last_id, policy=patch)

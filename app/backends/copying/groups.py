@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec import UNSET
 
 from headgate.app.backends.copying.contents import (
@@ -19,7 +18,7 @@ from headgate.app.backends.copying.contents import (
     is_plain,
     pending_of,
 )
-from headgate.engine.config import NO_POLICY, PolicyPatch
+from headgate.engine.config import NO_POLICY, Patch
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import Claim, Nack, NackMode
@@ -115,7 +114,7 @@ async def govern_groups(source: StreamStore, target: StreamStore, stream: bytes)
     """Set the policies of the groups of a copy: from now on they act."""
     async for group in groups_of(source, stream):
         if group.policy != NO_POLICY:
-            patch = PolicyPatch(**msgspec.structs.asdict(group.policy))
+            patch = Patch.to(group.policy)
             await target.perform(UpdateGroup(stream, group.name, policy=patch))
 
 

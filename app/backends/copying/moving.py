@@ -20,8 +20,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
-
 from headgate.app.backends.copying.comparison import differences, settings_of
 from headgate.app.backends.copying.contents import (
     MARK,
@@ -33,7 +31,7 @@ from headgate.app.backends.copying.contents import (
 )
 from headgate.app.backends.copying.filling import fill, mark, unmark
 from headgate.app.backends.copying.groups import govern_groups
-from headgate.engine.config import StreamConfig, StreamPatch
+from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.errors import GroupNotFound, StreamError, StreamNotFound, Unavailable
 from headgate.engine.replies import StreamInfo
 from headgate.engine.requests.entries import Range
@@ -274,7 +272,7 @@ class Move:
         if not await self._is_marked(target, stream):
             return
         if info.config != StreamConfig():
-            settings = StreamPatch(**msgspec.structs.asdict(info.config))
+            settings = Patch.to(info.config)
             await target.perform(UpdateStream(stream, settings))
         if not self._is_plain:
             await govern_groups(self._source, target, stream)

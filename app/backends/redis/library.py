@@ -12,8 +12,10 @@ from enum import StrEnum
 from importlib.resources import files
 from typing import NamedTuple
 
+from headgate.app.backends.redis.settings import lua_tables
+
 _PARTS = (
-    *("prelude", "idempotency", "streams", "ranges", "trims", "entries", "bulk"),
+    *("prelude", "settings", "idempotency", "streams", "ranges", "trims", "entries", "bulk"),
     *("claims", "pending", "groups", "policies", "deliveries", "group_reads", "dumps"),
 )
 """The files of operations, in the order in which they are joined."""
@@ -43,7 +45,8 @@ class Library:
     def __init__(self) -> None:
         """Read the files of operations."""
         folder = files("headgate.app.backends.redis") / "functions"
-        body = "\n".join((folder / f"{part}.lua").read_text("utf-8") for part in (*_PARTS, "call"))
+        texts = ((folder / f"{part}.lua").read_text("utf-8") for part in (*_PARTS, "call"))
+        body = "\n".join((lua_tables(), *texts))
         self.version = hashlib.sha256(body.encode()).hexdigest()[:12]
         self.name = f"headgate_{self.version}"
         self.names = {effect: f"{self.name}_{effect}".encode() for effect in Effect}

@@ -8,9 +8,9 @@ from pydantic import BaseModel, Field, model_validator
 from headgate.app.wire.ids import parse_group_start
 from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.pending import PendingEntry
-from headgate.app.wire.schemas.policies import Policy
+from headgate.app.wire.schemas.settings import Policy
 from headgate.app.wire.schemas.values import NEXT_CURSOR, Count, Flag, IdText, Request
-from headgate.engine.config import GroupPolicy, PolicyPatch
+from headgate.engine.config import NO_POLICY, GroupPolicy, Patch
 from headgate.engine.replies import ConsumerInfo as EngineConsumerInfo
 from headgate.engine.replies import GroupDetail as EngineGroupDetail
 from headgate.engine.replies import GroupInfo as EngineGroupInfo
@@ -98,7 +98,7 @@ class GroupPatch(Request):
             group,
             UNSET if self.start is None else parse_group_start(self.start),
             UNSET if self.entries_read is None else self.entries_read,
-            PolicyPatch() if self.policy is None else self.policy.to_patch(),
+            Patch(NO_POLICY) if self.policy is None else self.policy.to_patch(),
         )
 
 

@@ -1,52 +1,16 @@
 """Streams and their configuration."""
 
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-import msgspec
 from pydantic import BaseModel, Field
 
 from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.entries import Entry
 from headgate.app.wire.schemas.groups import GroupDetail
-from headgate.app.wire.schemas.values import NEXT_CURSOR, Count, IdText, Request
-from headgate.engine.config import StreamConfig as EngineStreamConfig
-from headgate.engine.config import StreamPatch
-from headgate.engine.limits import (
-    COUNT_MAX,
-    IDEMPOTENCY_KEYS_MAX,
-    IDEMPOTENCY_WINDOW_MS_MAX,
-    IDEMPOTENCY_WINDOW_MS_MIN,
-)
+from headgate.app.wire.schemas.settings import StreamConfig
+from headgate.app.wire.schemas.values import NEXT_CURSOR, IdText
 from headgate.engine.replies import Histogram as EngineHistogram
 from headgate.engine.replies import StreamInfo as EngineStreamInfo
-
-IdempotencyWindow = Annotated[
-    int, Field(ge=IDEMPOTENCY_WINDOW_MS_MIN, le=IDEMPOTENCY_WINDOW_MS_MAX, strict=True)
-]
-IdempotencyCount = Annotated[int, Field(ge=1, le=IDEMPOTENCY_KEYS_MAX, strict=True)]
-
-
-class StreamConfig(Request):
-    """How long a stream keeps its entries and its writers' keys; null is what holds by default."""
-
-    max_length: Count | None = Field(None, description="Keep the newest so many.")
-    max_age_ms: Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)] | None = Field(
-        None, description="Keep entries whose id is not older."
-    )
-    idempotency_window_ms: IdempotencyWindow | None = Field(
-        None, description="How long an idempotency key protects; 100 s unless given."
-    )
-    idempotency_max: IdempotencyCount | None = Field(
-        None, description="Keys remembered of each producer, the newest; 100 unless given."
-    )
-
-    def to_engine(self) -> EngineStreamConfig:
-        """Return the engine's form."""
-        return EngineStreamConfig(**self.model_dump())
-
-    def to_patch(self) -> StreamPatch:
-        """Return what was said here as changes (RFC 7396: null removes)."""
-        return StreamPatch(**self.model_dump(exclude_unset=True))
 
 
 class Stream(BaseModel):
@@ -101,7 +65,7 @@ def _wire_stream(info: EngineStreamInfo) -> dict[str, Any]:
         "entries_added": info.entries_added,
         "groups": info.group_count,
         "chunks": info.chunk_count,
-        "config": StreamConfig(**msgspec.structs.asdict(info.config)),
+        "config": StreamConfig.of(info.config),
     }
 
 

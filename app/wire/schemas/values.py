@@ -3,7 +3,9 @@
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypeAliasType
 
+from headgate.engine import config
 from headgate.engine.limits import COUNT_MAX
 
 # The pattern is told, not checked here: a malformed id has a problem of its own, `invalid_id`.
@@ -16,6 +18,7 @@ IdText = Annotated[
     ),
 ]
 
+OnDisconnect = TypeAliasType("OnDisconnect", config.OnDisconnect)
 Count = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]
 Positive = Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)]
 Milliseconds = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]

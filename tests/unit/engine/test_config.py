@@ -1,23 +1,52 @@
-"""Policies: which other streams they name."""
+"""Settings: what follows from their declarations."""
 
 from __future__ import annotations
 
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
+import msgspec
 import pytest
 
-from headgate.engine.config import GroupPolicy, PolicyPatch
+from headgate.engine.config import (
+    NO_POLICY,
+    Form,
+    GroupPolicy,
+    OnDisconnect,
+    Patch,
+    StreamConfig,
+    settings_of,
+)
+
+VALUES = {Form.NUMBER: 7, Form.NUMBERS: (1, 2), Form.STREAM: b"s", Form.CHOICE: "keep"}
+KINDS = [StreamConfig, GroupPolicy]
 
 
-@pytest.mark.parametrize("kind", [GroupPolicy, PolicyPatch])
-def test_every_field_that_names_a_stream_is_known_to(
-    kind: type[GroupPolicy | PolicyPatch],
-) -> None:
-    hints = get_type_hints(kind)
-    naming = {name for name, hint in hints.items() if "bytes" in str(hint)}
-    assert naming == {name for name, hint in hints.items() if bytes in get_args(hint)}  # not inside
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_setting_takes_the_values_of_its_form(kind: type[msgspec.Struct]) -> None:
+    settings = settings_of(kind)
+    assert list(settings) == list(kind.__struct_fields__)
+
+    whole = kind(**{name: VALUES[setting.form] for name, setting in settings.items()})
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(whole), type=kind) == whole
+    assert Patch.to(whole).applied_to(kind()) == whole
+    assert all(setting.about.description.endswith(".") for setting in settings.values())
+
+
+def test_a_policy_names_the_streams_that_it_writes_to() -> None:
+    naming = [name for name, each in settings_of(GroupPolicy).items() if each.form is Form.STREAM]
 
     named: dict[str, Any] = {name: name.encode() for name in naming}
-    policy = kind(**named)
-    assert policy.other_streams == [name.encode() for name in hints if name in naming]
-    assert kind().other_streams == []
+    policy = GroupPolicy(**named)
+    assert policy.other_streams == [name.encode() for name in naming]
+    assert NO_POLICY.other_streams == []
+
+
+@pytest.mark.parametrize(("written", "word"), [(True, "keep"), (False, None)])
+def test_the_boolean_of_an_earlier_journal_is_read(
+    written: bool, word: OnDisconnect | None
+) -> None:
+    data = msgspec.msgpack.encode([None, None, None, [], None, written])
+
+    policy = msgspec.msgpack.decode(data, type=GroupPolicy)
+
+    assert policy == GroupPolicy(on_disconnect=word)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headgate.engine.config import GroupPolicy, StreamConfig, StreamPatch
+from headgate.engine.config import GroupPolicy, Patch, StreamConfig
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import (
@@ -105,10 +105,10 @@ REFUSED: list[tuple[type[StreamError], Call]] = [
     (
         GroupExists,
         lambda engine: engine.perform(
-            CreateGroup(S, G, GroupStart(None), policy=GroupPolicy(keeps=True))
+            CreateGroup(S, G, GroupStart(None), policy=GroupPolicy(on_disconnect="keep"))
         ),
     ),
-    (StreamNotFound, lambda engine: engine.perform(UpdateStream(MISSING, StreamPatch()))),
+    (StreamNotFound, lambda engine: engine.perform(UpdateStream(MISSING, Patch(StreamConfig())))),
     (StreamNotFound, lambda engine: engine.perform(Delete(MISSING, [MIN_ID]))),
     (StreamNotFound, lambda engine: engine.perform(Trim(MISSING, TrimTo(0)))),
     (GroupNotFound, lambda engine: engine.perform(UpdateGroup(S, MISSING))),

@@ -403,7 +403,9 @@ async def test_a_group_needs_a_stream_and_a_free_name(engine: Driver) -> None:
         await engine.perform(CreateGroup(S, G, GroupStart(None)))
     await engine.perform(CreateGroup(S, G, GroupStart(None), create_stream=True))
     with pytest.raises(GroupExists, match="has a group"):
-        await engine.perform(CreateGroup(S, G, GroupStart(None), policy=GroupPolicy(keeps=True)))
+        await engine.perform(
+            CreateGroup(S, G, GroupStart(None), policy=GroupPolicy(on_disconnect="keep"))
+        )
     assert not (await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))).is_new
     assert (await engine.perform(DescribeStream(S))).length == 0
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headgate.engine.config import StreamPatch
+from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.decisions.table import DECISIONS
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.errors import IdsExhausted, TransactionTooLong
@@ -101,7 +101,10 @@ DEAR: Sequence[Sequence[Request[Any]]] = [
     [ListPending(S, G, limit=1_000)],
     [ListPending(S, G, limit=1, min_idle_ms=10**9)],
     [ListGroups(S)],
-    [UpdateStream(S, StreamPatch(max_length=1)), UpdateStream(S, StreamPatch(max_length=2))],
+    [
+        UpdateStream(S, Patch.of(StreamConfig, max_length=1)),
+        UpdateStream(S, Patch.of(StreamConfig, max_length=2)),
+    ],
 ]
 """Each of them is cheap enough alone, and a thousand times too dear."""
 

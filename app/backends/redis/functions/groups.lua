@@ -1,6 +1,6 @@
 -- Groups and their consumers: describe, create, change, delete.
 --
--- What the server does not keep about a group is in the hash `group`: its policy, one field a rule.
+-- What the server does not keep about a group is in the hash `group`: its policy, a field a setting.
 -- The group then has the consumer `RELEASED`. If the hash is there and the consumer is not, another
 -- client has destroyed the group and made it again. What the hash says is then of no group.
 
@@ -8,13 +8,8 @@ do
   -- A field of the hash that is always there.
   local MARK = 'marked'
 
-  local RULES = {
-    'claim_idle_ms', 'max_deliveries', 'dead_letter_stream', 'backoff_ms', 'max_pending', 'keeps',
-    'consumer_ttl_ms',
-  }
-
-  -- What the rules have to be that are numbers.
-  local NUMBERS = { 'claim_idle_ms', 'max_deliveries', 'max_pending', 'consumer_ttl_ms' }
+  -- A field that earlier gateways have written: 'on_disconnect' is 'keep'.
+  local OLD_KEEPS = 'keeps'
 
   -- The kinds of side keys that are touched where a group has something pending, and where it is
   -- marked: those of its stream, and its own.
@@ -122,13 +117,9 @@ do
   local function found(call, group)
     local key = call.side('group', group)
     local kept = by_name(redis.call('HGETALL', key))
-    for _, rule in ipairs(NUMBERS) do
-      if kept[rule] and not is_number(kept[rule]) then
-        error(fault('WrongType', key, rule .. ' is no number'))
-      end
-    end
-    if kept.backoff_ms and string.gsub(kept.backoff_ms .. ',', '%d+,', '') ~= '' then
-      error(fault('WrongType', key, 'backoff_ms is no list of numbers'))
+    settings.check(key, kept)
+    if kept[OLD_KEEPS] then
+      kept.on_disconnect = kept.on_disconnect or 'keep'
     end
     return kept
   end
@@ -149,15 +140,13 @@ do
   end
 
   -- What is to be added to XINFO GROUPS: how many entries nobody owns, how many consumers do not
-  -- count, and the rules ('' is none).
+  -- count, and the policy.
   local function additions(call, info)
     local kept = found(call, info.name)
     local released = kept[MARK] and released_count(call, info)
-    local described = { released or 0, released and 1 or 0 }
-    for _, rule in ipairs(RULES) do
-      described[#described + 1] = released and kept[rule] or ''
-    end
-    return described
+    return {
+      released or 0, released and 1 or 0, settings.in_order(POLICY, released and kept or {}),
+    }
   end
 
   -- Describe groups. Arguments: names of groups. Reply: for each group that exists, what XINFO
@@ -209,28 +198,15 @@ do
     return described(call, call.args[1])
   end
 
-  -- The rules as they are given: an array of `#RULES` texts, with '=' for what stays as it is.
-  -- Reply: the rules by name, and whether they differ from those that are kept.
-  local function patched(kept, given)
-    local rules, differs = {}, false
-    for at, rule in ipairs(RULES) do
-      local before, after = kept[rule] or '', given[at]
-      rules[rule] = after == '=' and before or after
-      differs = differs or rules[rule] ~= before
-    end
-    return rules, differs
-  end
-
-  -- The error if rules contradict each other.
+  -- The error if the settings of a policy contradict each other.
   -- stream: the name of the stream.
-  local function contradiction(rules, stream)
-    if (rules.max_deliveries == '') ~= (rules.dead_letter_stream == '') then
+  local function contradiction(policy, stream)
+    if (policy.max_deliveries == nil) ~= (policy.dead_letter_stream == nil) then
       return fault(
         'Invalid', 'max_deliveries and dead_letter_stream belong together', 'policy'
       )
     end
-    -- The name of a stream comes with a '.' before it, as names may be empty or '='.
-    if rules.dead_letter_stream == '.' .. stream then
+    if policy.dead_letter_stream == '.' .. stream then
       return fault(
         'Invalid', 'a stream cannot be its own dead letter stream', 'policy', 'dead_letter_stream'
       )
@@ -238,15 +214,12 @@ do
     return nil
   end
 
-  local function keep_rules(call, group, rules)
+  local function keep_policy(call, group, changed)
     groups.mark(call, group)
     local key = call.side('group', group)
-    for _, rule in ipairs(RULES) do
-      if rules[rule] == '' then
-        redis.call('HDEL', key, rule)
-      else
-        redis.call('HSET', key, rule, rules[rule])
-      end
+    settings.keep(key, changed)
+    if changed.on_disconnect then
+      redis.call('HDEL', key, OLD_KEEPS)
     end
   end
 
@@ -263,26 +236,20 @@ do
 
   -- Create a group. Arguments: the names of stream and group, the last id ('$': of the stream),
   -- entries read ('' is unknown), whether to create the stream, whether the group may exist, how
-  -- many groups there may be, and the rules (none: any policy is accepted, and there is none).
+  -- many groups there may be, and the policy (none: any policy is accepted, and there is none).
   -- Reply: whether it is new, and its description.
   operations.create_group = function(call)
     local stream, group, last_id, read, creates, may_exist, groups_max = unpack(call.args)
-    local given = { unpack(call.args, 8) }
-    local rules, differs = {}, false
-    if #given > 0 then
-      rules = patched({}, given)
-      local wrong = contradiction(rules, stream)
-      if wrong then
-        return wrong
-      end
+    local policy, changed = settings.patched(POLICY, {}, call.args, 8)
+    local wrong = contradiction(policy, stream)
+    if wrong then
+      return wrong
     end
     groups.check(call, group, true)
     local there = groups.info(call, group)
     if there then
-      if #given > 0 then
-        differs = select(2, patched(groups.kept(call, group), given))
-      end
-      if may_exist == '0' or differs then
+      local _, differing = settings.patched(POLICY, groups.kept(call, group), call.args, 8)
+      if may_exist == '0' or next(differing) then
         return fault('GroupExists')
       end
       return { 0, described(call, group) }
@@ -301,14 +268,14 @@ do
       'XGROUP', 'CREATE', call.key, group, last_id, 'MKSTREAM', 'ENTRIESREAD',
       entries_read(call, read)
     )
-    if #given > 0 and select(2, patched({}, given)) then
-      keep_rules(call, group, rules)
+    if next(changed) then
+      keep_policy(call, group, changed)
     end
     return { 1, described(call, group) }
   end
 
   -- Change a group. Arguments: the names of stream and group, whether to move it, the last id
-  -- ('$': of the stream, '=': as it is), entries read ('' is unknown), the rules ('=': as it is).
+  -- ('$': of the stream, '=': as it is), entries read ('' is unknown), the settings that change.
   -- Reply: its description.
   operations.update_group = function(call)
     local stream, group, moves, last_id, read = unpack(call.args)
@@ -317,13 +284,13 @@ do
       return fault('GroupNotFound', redis.call('EXISTS', call.key))
     end
     groups.check(call, group, true)
-    local rules, differs = patched(groups.kept(call, group), { unpack(call.args, 6) })
-    if differs then
-      local wrong = contradiction(rules, stream)
+    local policy, changed = settings.patched(POLICY, groups.kept(call, group), call.args, 6)
+    if next(changed) then
+      local wrong = contradiction(policy, stream)
       if wrong then
         return wrong
       end
-      keep_rules(call, group, rules)
+      keep_policy(call, group, changed)
     end
     if moves == '1' then
       redis.call(

@@ -29,9 +29,6 @@ do
   -- searched in parts, one in each call, with a pause between them.
   local SEARCHED_MAX, PART_PAUSE_MS, WALK_KEPT_MS = 20000, 50, 60000
 
-  -- What the fields of `walk` have to be.
-  local WALK = { next = is_id, oldest_ms = is_number, not_before_ms = is_number }
-
   -- The oldest delivery of a group is remembered for so long, once for each part of a search.
   -- Another client that makes an entry look older than it is (XCLAIM IDLE) may have to wait for
   -- this time.
@@ -361,9 +358,7 @@ do
     if total <= SEARCHED_MAX or first_ms == last_ms then
       return { first = '-', last = '+', is_last = true, oldest_ms = time_ms }
     end
-    local walk = fields_of(
-      call.side('walk', group), { 'next', 'oldest_ms', 'not_before_ms' }, WALK
-    )
+    local walk = fields_of(call.side('walk', group), { 'next', 'oldest_ms', 'not_before_ms' })
     local pause_ms = walk[3] and tonumber(walk[3]) - time_ms or 0
     if pause_ms > 0 and pause_ms <= PART_PAUSE_MS then
       return nil

@@ -198,29 +198,41 @@ local function is_number(text)
   return #text < 20 and string.find(text, '^%d+$') ~= nil
 end
 
+-- What the text of a field of a hash has to satisfy, if it is not that of a setting.
+local CHECKS = {
+  epoch = is_number, trimmed = is_id, keys_added = is_number, keys_repeated = is_number,
+  next = is_id, oldest_ms = is_number, not_before_ms = is_number,
+}
+
+-- What the text of a setting has to satisfy, by its form: FORMS in settings.lua.
+local FORM_CHECKS = {
+  number = is_number,
+  ['list of numbers'] = function(text)
+    return string.gsub(text .. ',', '%d+,', '') == ''
+  end,
+}
+
+-- What the text of a field has to satisfy; nil: any text is right.
+local function check_of(field)
+  return CHECKS[field] or FORM_CHECKS[FORMS[field]]
+end
+
 -- Fields of a hash as the gateway has written them. Another client may have put in something else:
 -- then a fault is raised.
--- checks: for each field what its text has to satisfy.
-local function fields_of(key, fields, checks)
+local function fields_of(key, fields)
   local values = redis.call('HMGET', key, unpack(fields))
   for at, field in ipairs(fields) do
-    if values[at] and not checks[field](values[at]) then
+    local check = check_of(field)
+    if values[at] and check and not check(values[at]) then
       error(fault('WrongType', key, field .. ' is not what it has to be'))
     end
   end
   return values
 end
 
--- What the fields of `meta` have to be.
-local META = {
-  epoch = is_number, trimmed = is_id, max_length = is_number, max_age_ms = is_number,
-  idempotency_window_ms = is_number, idempotency_max = is_number, keys_added = is_number,
-  keys_repeated = is_number,
-}
-
 -- What `meta` has in some fields.
 local function meta_of(call, ...)
-  return fields_of(call.side('meta'), { ... }, META)
+  return fields_of(call.side('meta'), { ... })
 end
 
 -- The reply of a command that answers names and values in turn, as a table.

@@ -20,8 +20,6 @@ local RENAMED_KEPT_MS = 86400000
 -- Keys removed, or renamed, by one command. Lua has room for about 8,000 arguments.
 local KEYS_AT_ONCE = 1000
 
-local CONFIG = { 'max_length', 'max_age_ms', 'idempotency_window_ms', 'idempotency_max' }
-
 do
   -- The side keys that a stream may have, as pairs of a kind and the name of a group or producer.
   local function side_names(call)
@@ -128,11 +126,15 @@ do
       redis.call('HSET', call.side('meta'), 'epoch', epoch)
       streams.expire_alike(call, call.side('meta'))
     end
+    local config = {}
+    for at, name in ipairs(CONFIG) do
+      config[name] = known[at + 2] or nil
+    end
     return {
-      epoch, known[3] or false, known[4] or false, known[5] or false, known[6] or false,
-      info.length, info['radix-tree-keys'], info['recorded-first-entry-id'], last_id,
-      info['max-deleted-entry-id'], trimmed, info['entries-added'], info.groups,
-    }
+      epoch, settings.in_order(CONFIG, config), info.length, info['radix-tree-keys'],
+      info['recorded-first-entry-id'], last_id, info['max-deleted-entry-id'], trimmed,
+      info['entries-added'], info.groups,
+    }, config
   end
 
   -- Describe the stream. The epoch is nil if it has none yet.
@@ -145,59 +147,41 @@ do
     return described(call, true) or fault('StreamNotFound')
   end
 
-  -- Create an empty stream. Arguments: the four settings ('' is none), the epoch ('' is a new one).
+  -- Create an empty stream. Arguments: the epoch ('' is a new one), the settings.
   -- Reply: whether it is new, and its description.
   operations.create = function(call)
-    local args = call.args
-    local present = described(call, true)
+    local present, config = described(call, true)
     if present then
-      for at = 1, #CONFIG do
-        if (present[at + 1] or '') ~= args[at] then
-          return fault('StreamExists')
-        end
+      local _, changed = settings.patched(CONFIG, config, call.args, 2)
+      if next(changed) then
+        return fault('StreamExists')
       end
       return { 0, present }
     end
-    streams.begin(call, args[#CONFIG + 1])
+    streams.begin(call, call.args[1])
     streams.create_empty(call)
-    for at, field in ipairs(CONFIG) do
-      if args[at] ~= '' then
-        redis.call('HSET', call.side('meta'), field, args[at])
-      end
-    end
-    return { 1, described(call, true) }
+    local _, changed = settings.patched(CONFIG, {}, call.args, 2)
+    settings.keep(call.side('meta'), changed)
+    return { 1, (described(call, true)) }
   end
 
-  -- Change the settings. Arguments: each of the four ('' is none, '=' leaves it as it is), and how
-  -- long idempotency keys are valid and how many a producer may have where a stream does not say.
+  -- Change settings. Arguments: how long idempotency keys are valid and how many a producer may
+  -- have where a stream does not say, the settings that change.
   -- The retention takes effect with `retain`. Reply: the description.
   operations.configure = function(call)
-    local args, meta = call.args, call.side('meta')
     check_types(call, { 'producers' })
-    local present = described(call, true)
+    local present, before = described(call, true)
     if not present then
       return fault('StreamNotFound')
     end
-    local is_changed = {}
-    for at, field in ipairs(CONFIG) do
-      local before, after = present[at + 1] or '', args[at]
-      if after ~= '=' and after ~= before then
-        is_changed[at] = true
-        if after == '' then
-          redis.call('HDEL', meta, field)
-        else
-          redis.call('HSET', meta, field, after)
-        end
-      end
+    local after, changed = settings.patched(CONFIG, before, call.args, 3)
+    settings.keep(call.side('meta'), changed)
+    local window_ms, keys_max = unpack(call.args, 1, 2)
+    if (before.idempotency_window_ms or window_ms) ~= (after.idempotency_window_ms or window_ms)
+      or (before.idempotency_max or keys_max) ~= (after.idempotency_max or keys_max) then
+      idempotency.forget_all(call)
     end
-    for at = 3, 4 do
-      local before, after = present[at + 1] or args[at + 2], args[at]
-      if is_changed[at] and before ~= (after == '' and args[at + 2] or after) then
-        idempotency.forget_all(call)
-        break
-      end
-    end
-    return described(call, true)
+    return (described(call, true))
   end
 
   -- Check that the stream has a group. Arguments: the group.

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headgate.app.backends.redis.faults import read_id
-from headgate.app.backends.redis.groups.policies import read_policy
+from headgate.app.backends.redis.settings import read_settings
+from headgate.engine.config import GroupPolicy
 from headgate.engine.replies import ConsumerInfo, Delivery, GroupInfo
 
 NOBODY = b"\0released"
@@ -16,7 +17,7 @@ NOBODY = b"\0released"
 def read_group_info(description: Sequence[Any]) -> GroupInfo:
     """Return what `describe_group` says of a group."""
     facts = _by_name(description[0])
-    nobodys_count, hidden_count, *rules = description[1]
+    nobodys_count, hidden_count, policy = description[1]
     return GroupInfo(
         name=facts[b"name"],
         last_id=read_id(facts[b"last-delivered-id"]),
@@ -25,7 +26,7 @@ def read_group_info(description: Sequence[Any]) -> GroupInfo:
         pending_count=facts[b"pending"],
         nacked_count=nobodys_count,
         consumer_count=facts[b"consumers"] - hidden_count,
-        policy=read_policy(rules),
+        policy=read_settings(GroupPolicy, policy),
     )
 
 

@@ -7,11 +7,11 @@ from msgspec import UNSET
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.groups.descriptions import read_consumer_info, read_group_info
 from headgate.app.backends.redis.groups.governed import govern
-from headgate.app.backends.redis.groups.policies import policy_words
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.app.backends.redis.performing.names import exists
-from headgate.engine.config import GroupPolicy, PolicyPatch
+from headgate.app.backends.redis.settings import settings_words
+from headgate.engine.config import Patch
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import LISTED_AT_ONCE_MAX
@@ -56,9 +56,8 @@ async def describe_group(client: Client, request: DescribeGroup) -> GroupInfo:
 async def create_group(client: Client, request: CreateGroup) -> Created[GroupInfo]:
     """Create a group (XGROUP CREATE), unless it exists."""
     stream, group, start, policy = request.stream, request.group, request.start, request.policy
-    words = [] if policy is None else policy_words(policy)
-    if request.targets_exist and policy is not None:
-        await _check_targets(client, policy)
+    words = () if policy is None else settings_words(Patch.to(policy))
+    await _check_targets(client, request)
     async with govern(client, stream, is_needed=policy is not None and policy.acts_by_time):
         is_new, description = await client.call(
             Effect.WRITE,
@@ -77,22 +76,20 @@ async def update_group(client: Client, request: UpdateGroup) -> GroupInfo:
     stream, group, patch = request.stream, request.group, request.policy
     last_id = b"=" if request.last_id is UNSET else _position(request.last_id)
     entries_read = None if request.entries_read is UNSET else request.entries_read
-    if request.targets_exist:
-        await _check_targets(client, patch)
-    acts = isinstance(patch.max_deliveries, int) or isinstance(patch.consumer_ttl_ms, int)
-    async with govern(client, stream, is_needed=acts):
+    await _check_targets(client, request)
+    async with govern(client, stream, is_needed=patch.values.acts_by_time):
         description = await client.call(
             Effect.WRITE,
             b"update_group",
             stream,
             *(stream, group, int(request.moves), last_id, _optional(entries_read)),
-            *policy_words(patch),
+            *settings_words(patch),
         )
     return read_group_info(description)
 
 
-async def _check_targets(client: Client, policy: GroupPolicy | PolicyPatch) -> None:
-    for stream in policy.other_streams:
+async def _check_targets(client: Client, request: CreateGroup | UpdateGroup) -> None:
+    for stream in request.targets if request.targets_exist else ():
         if not await exists(client, stream):
             raise StreamNotFound(stream)
 

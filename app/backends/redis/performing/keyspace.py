@@ -6,11 +6,10 @@ from redis.exceptions import ResponseError
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
-from headgate.app.backends.redis.groups.policies import reach_words
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
-from headgate.app.backends.redis.performing.names import list_names, now_ms, ttl_ms
+from headgate.app.backends.redis.performing.names import list_names, now_ms, reach_words, ttl_ms
 from headgate.engine.errors import (
     Invalid,
     NotSupported,

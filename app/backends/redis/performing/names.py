@@ -13,12 +13,14 @@ from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers
 from headgate.engine.errors import WrongType
 from headgate.engine.replies import KeyspaceInfo, NamePage
+from headgate.engine.requests.dumps import CopyStream
 from headgate.engine.requests.keyspace import (
     CountStreams,
     DeleteAll,
     DeleteStreams,
     DescribeKeyspace,
     ListNames,
+    RenameStream,
     ScanNames,
 )
 from headgate.engine.requests.names import NameFilter
@@ -207,6 +209,15 @@ async def now_ms(client: Client) -> int:
     [address, *_] = await client.known()
     seconds, micros = await client.execute_at(address, b"TIME", changes=False)
     return int(seconds) * 1000 + int(micros) // 1000
+
+
+def reach_words(request: RenameStream | CopyStream) -> list[bytes]:
+    """Return the words that say which streams policies may name under the new name."""
+    reach = request.reach
+    if reach is None:
+        return []
+    names = [b"=" + name for name in sorted(reach.names)]
+    return [request.to, *names, *(b"^" + prefix for prefix in reach.prefixes)]
 
 
 async def delete_stream(client: Client, request: DeleteStream) -> bool:

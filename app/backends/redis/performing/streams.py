@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import UNSET, UnsetType
-
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.groups.governed import govern
@@ -16,7 +14,8 @@ from headgate.app.backends.redis.performing import Performers
 from headgate.app.backends.redis.performing.entries import retain
 from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
 from headgate.app.backends.redis.performing.names import first_names
-from headgate.engine.config import StreamConfig
+from headgate.app.backends.redis.settings import read_settings, settings_words
+from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.errors import WrongType
 from headgate.engine.replies import Created, StreamInfo
 from headgate.engine.requests.streams import (
@@ -47,11 +46,11 @@ async def describe(client: Client, stream: bytes) -> StreamInfo:
 
 
 def _info(stream: bytes, row: Sequence[Any]) -> StreamInfo:
-    epoch, *config, length, chunk_count, first, last, deleted, trimmed, added, group_count = row
+    epoch, config, length, chunk_count, first, last, deleted, trimmed, added, group_count = row
     return StreamInfo(
         name=stream,
         epoch=int(epoch),
-        config=StreamConfig(*(None if value is None else int(value) for value in config)),
+        config=read_settings(StreamConfig, config),
         length=length,
         chunk_count=chunk_count,
         first_id=read_id(first),
@@ -90,37 +89,24 @@ async def _described(client: Client, stream: bytes) -> StreamInfo | None:
 async def create_stream(client: Client, request: CreateStream) -> Created[StreamInfo]:
     """Create an empty stream, unless it exists with the same configuration."""
     config, stream = request.config, request.stream
-    words = [_word(value) for value in _settings(config)]
-    epoch = _word(request.epoch)
+    words = settings_words(Patch.to(config))
+    epoch = b"" if request.epoch is None else b"%d" % request.epoch
     async with govern(client, stream, is_needed=config.max_age_ms is not None):
-        is_new, row = await client.call(Effect.WRITE, b"create", stream, *words, epoch)
+        is_new, row = await client.call(Effect.WRITE, b"create", stream, epoch, *words)
     return Created(bool(is_new), _info(stream, row))
 
 
 async def update_stream(client: Client, request: UpdateStream) -> StreamInfo:
     """Change a stream's configuration. What it no longer allows is removed at once."""
     patch, stream = request.config, request.stream
-    words = [b"=" if value is UNSET else _word(value) for value in _settings(patch)]
-    async with govern(client, stream, is_needed=isinstance(patch.max_age_ms, int)):
-        row = await client.call(Effect.FREE, b"configure", stream, *words, *KEY_DEFAULTS)
+    words = settings_words(patch)
+    async with govern(client, stream, is_needed=patch.values.max_age_ms is not None):
+        row = await client.call(Effect.FREE, b"configure", stream, *KEY_DEFAULTS, *words)
     info = _info(stream, row)
     if info.config.retains:
         await retain(client, stream)
         info = await describe(client, stream)
     return info
-
-
-def _settings(config: Any) -> tuple[int | UnsetType | None, ...]:
-    return (
-        config.max_length,
-        config.max_age_ms,
-        config.idempotency_window_ms,
-        config.idempotency_max,
-    )
-
-
-def _word(value: int | UnsetType | None) -> bytes:
-    return b"" if value is None or value is UNSET else b"%d" % value
 
 
 PERFORMERS: Performers = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from headgate.app.backends.redis.backend import RedisBackend
-from headgate.engine.config import StreamConfig, StreamPatch
+from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.requests.entries import (
     Add,
@@ -90,13 +90,13 @@ async def test_retention_by_length_knows_it_too(backend: RedisBackend) -> None:
     await check_gap(backend, 40)
     await backend.perform(Add(S, drafts([10 * ENTRIES + 10])))
     await check_gap(backend, 41)
-    await backend.perform(UpdateStream(S, StreamPatch(max_length=1_200)))
+    await backend.perform(UpdateStream(S, Patch.of(StreamConfig, max_length=1_200)))
     await check_gap(backend, ENTRIES + 1 - 1_200)
 
 
 async def test_retention_by_age_knows_it_too(backend: RedisBackend) -> None:
     await filled(backend, 9)
-    await backend.perform(UpdateStream(S, StreamPatch(max_age_ms=1_000)))
+    await backend.perform(UpdateStream(S, Patch.of(StreamConfig, max_age_ms=1_000)))
     assert (await backend.perform(DescribeStream(S))).trimmed_through == EntryId(90, 0)
     await backend.perform(Add(S, [Draft(EntryId(200, 0), (b"n", b"1"))]))
     info = await backend.perform(DescribeStream(S))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headgate.app.backends.redis.backend import RedisBackend
-from headgate.engine.config import StreamPatch
+from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft
 from headgate.engine.errors import WrongType
 from headgate.engine.requests import Request
@@ -41,7 +41,7 @@ ENTRY = [Draft(None, (b"n", b"1"))]
         SplitRange(S, MIN_ID, MAX_ID, 2),
         CreateStream(S),
         DescribeStream(S),
-        UpdateStream(S, StreamPatch(max_length=1)),
+        UpdateStream(S, Patch.of(StreamConfig, max_length=1)),
         ExpireStream(S, 1),
         RenameStream(S, b"other"),
     ],

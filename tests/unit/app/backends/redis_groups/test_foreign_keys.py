@@ -13,7 +13,7 @@ import redis
 
 from deploy.local_cluster.server import HOST, Server
 from headgate.app.backends.redis.backend import RedisBackend
-from headgate.engine.config import GroupPolicy, PolicyPatch, StreamConfig, StreamPatch
+from headgate.engine.config import GroupPolicy, Patch, StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft
 from headgate.engine.errors import WrongSideKey
 from headgate.engine.requests import Request
@@ -161,7 +161,7 @@ REQUESTS: list[Request[Any]] = [
     Redrive(S, G),
     CreateGroup(S, G, GroupStart(MIN_ID)),
     CreateGroup(S, b"new", GroupStart(MIN_ID), policy=POLICY),
-    UpdateGroup(S, G, MIN_ID, policy=PolicyPatch(max_pending=5)),
+    UpdateGroup(S, G, MIN_ID, policy=Patch.of(GroupPolicy, max_pending=5)),
     DescribeGroup(S, G),
     ListGroups(S),
     CreateConsumer(S, G, b"new"),
@@ -171,7 +171,7 @@ REQUESTS: list[Request[Any]] = [
     DeleteConsumer(S, G, ANA, release=False),
     DestroyGroup(S, G),
     CreateStream(S, CONFIG),
-    UpdateStream(S, StreamPatch(max_length=9, idempotency_max=2)),
+    UpdateStream(S, Patch.of(StreamConfig, max_length=9, idempotency_max=2)),
     DescribeStream(S),
     DetailStream(S),
     InspectStream(S),
@@ -231,7 +231,7 @@ CONTENTS: dict[str, list[tuple[object, ...]]] = {
 
 async def furnished(backend: RedisBackend) -> None:
     """Make a stream that has something in most of its side keys."""
-    policy = PolicyPatch(max_deliveries=3, dead_letter_stream=DEAD)
+    policy = Patch.of(GroupPolicy, max_deliveries=3, dead_letter_stream=DEAD)
     await backend.perform(CreateStream(S, CONFIG))
     await filled(backend, 1, 2, 3, 4, 5, 6)
     await backend.perform(UpdateGroup(S, G, policy=policy))

@@ -14,7 +14,7 @@ from headgate.app.backends.redis.groups.housekeeping import Housekeeper
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing.table import PERFORMERS
 from headgate.app.backends.redis.transaction import perform_together
-from headgate.engine.config import GroupPolicy, PolicyPatch, StreamConfig
+from headgate.engine.config import GroupPolicy, Patch, StreamConfig
 from headgate.engine.entry import MIN_ID
 from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import SumPending
@@ -112,7 +112,7 @@ async def test_a_stream_that_needs_nothing_leaves_the_index(quiet: RedisBackend)
     for _ in range(3):
         await housekeeper.round()
     assert await execute(quiet.client, b"SMEMBERS") == [S]
-    await quiet.perform(UpdateGroup(S, G, policy=PolicyPatch(consumer_ttl_ms=None)))
+    await quiet.perform(UpdateGroup(S, G, policy=Patch.of(GroupPolicy, consumer_ttl_ms=None)))
     for _ in range(2):
         assert await execute(quiet.client, b"SMEMBERS") == [S]
         await housekeeper.round()

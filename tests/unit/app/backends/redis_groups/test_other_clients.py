@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headgate.app.backends.redis.backend import RedisBackend
-from headgate.engine.config import NO_POLICY, GroupPolicy, PolicyPatch
+from headgate.engine.config import NO_POLICY, GroupPolicy, Patch
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import GroupNotFound
 from headgate.engine.limits import COUNT_MAX
@@ -89,7 +89,7 @@ async def test_what_is_released_and_gone_from_its_set_is_found_by_its_id(
 
 async def test_a_group_that_another_client_made_again_has_no_policy(redis: RedisBackend) -> None:
     await filled(redis, 1)
-    await redis.perform(UpdateGroup(S, G, policy=PolicyPatch(max_pending=1)))
+    await redis.perform(UpdateGroup(S, G, policy=Patch.of(GroupPolicy, max_pending=1)))
     await run(redis, "XGROUP DESTROY", G)
     with pytest.raises(GroupNotFound):
         await redis.perform(take(ANA))
@@ -105,7 +105,7 @@ async def test_a_stream_that_another_client_made_again_has_no_policies(
     redis: RedisBackend,
 ) -> None:
     await released(redis, 1)
-    await redis.perform(UpdateGroup(S, G, policy=PolicyPatch(max_pending=1)))
+    await redis.perform(UpdateGroup(S, G, policy=Patch.of(GroupPolicy, max_pending=1)))
     await run(redis, "DEL")
     await run(redis, "XADD", "1-0", "n", 1)
     await run(redis, "XADD", "2-0", "n", 2)

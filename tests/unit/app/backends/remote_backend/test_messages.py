@@ -24,7 +24,7 @@ from headgate.app.backends.remote.messages import (
     version_of_messages,
 )
 from headgate.engine import errors
-from headgate.engine.config import PolicyPatch
+from headgate.engine.config import GroupPolicy, Patch
 from headgate.engine.entry import MAX_ID, Draft, EntryId, PartialId
 from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import GiveBack
@@ -122,7 +122,7 @@ requests = st.one_of(
         st.binary(),
         st.binary(),
         last_id=st.none() | ids | st.just(msgspec.UNSET),
-        policy=st.builds(PolicyPatch, dead_letter_stream=st.none() | st.binary()),
+        policy=st.builds(Patch[GroupPolicy], dead_letter_stream=st.none() | st.binary()),
     ),
     st.builds(
         Read,

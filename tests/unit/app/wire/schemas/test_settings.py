@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from headgate.app.wire.problems import GatewayError
-from headgate.app.wire.schemas.policies import Policy
-from headgate.engine.config import NO_POLICY, patched
+from headgate.app.wire.schemas.settings import Policy
+from headgate.engine.config import NO_POLICY
 
 WHOLE = {
     "claim_idle_ms": 1000,
@@ -30,14 +30,14 @@ def test_a_policy_is_read_back_as_it_was_written(written: dict[str, Any]) -> Non
 def test_a_patch_removes_what_is_null_and_leaves_the_rest(name: str) -> None:
     policy = Policy.model_validate(WHOLE).to_engine()
 
-    changed = patched(policy, Policy.model_validate({name: None}).to_patch())
+    changed = Policy.model_validate({name: None}).to_patch().applied_to(policy)
 
     left = {other: value for other, value in WHOLE.items() if other != name}
     assert Policy.of(changed).model_dump(exclude_none=True) == left
-    assert patched(NO_POLICY, Policy().to_patch()) == NO_POLICY
+    assert Policy().to_patch().applied_to(NO_POLICY) == NO_POLICY
 
 
 def test_a_bad_name_of_the_dead_letter_stream_is_refused_where_it_stands() -> None:
     with pytest.raises(GatewayError) as refused:
-        Policy(dead_letter_stream="a/b").to_engine()
+        Policy.model_validate({"dead_letter_stream": "a/b"}).to_engine()
     assert refused.value.pointer == "/body/policy/dead_letter_stream"

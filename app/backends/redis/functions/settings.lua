@@ -1,0 +1,57 @@
+-- Settings: the configuration of a stream and the policy of a group, as texts in a hash.
+--
+-- Before all files, library.py writes CONFIG and POLICY, the names of the settings in their order,
+-- and FORMS, which says what the text of each is: a number, a list of numbers with commas between
+-- them, the name of a stream after a '.', or a choice.
+
+local settings = {}
+
+do
+  -- Raise a fault if another client has put in what the gateway would not write.
+  function settings.check(key, kept)
+    for name, text in pairs(kept) do
+      local check = check_of(name)
+      if check and not check(text) then
+        error(fault('WrongType', key, name .. ' is no ' .. FORMS[name]))
+      end
+    end
+  end
+
+  -- The settings, of these names, after a change. `given` are names and texts in turn from a place
+  -- on; an empty text is no setting.
+  -- Reply: the settings by name, and those that are other than before.
+  function settings.patched(names, kept, given, at)
+    local after, changed = {}, {}
+    for _, name in ipairs(names) do
+      after[name] = kept[name]
+    end
+    for place = at, #given, 2 do
+      local name, text = given[place], given[place + 1]
+      if text ~= (kept[name] or '') then
+        changed[name] = text
+        after[name] = text ~= '' and text or nil
+      end
+    end
+    return after, changed
+  end
+
+  -- Put changed settings into the hash.
+  function settings.keep(key, changed)
+    for name, text in pairs(changed) do
+      if text == '' then
+        redis.call('HDEL', key, name)
+      else
+        redis.call('HSET', key, name, text)
+      end
+    end
+  end
+
+  -- The texts of settings in the order of the names, with false for those that are not set.
+  function settings.in_order(names, kept)
+    local texts = {}
+    for at, name in ipairs(names) do
+      texts[at] = kept[name] or false
+    end
+    return texts
+  end
+end

@@ -1,0 +1,63 @@
+"""Settings: configurations and policies as the texts in which the servers keep them.
+
+A setting that is not set has an empty text. The name of a stream has a `.` before it, because it
+may be any text. functions/settings.lua is the other side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from headgate.engine.config import Form, GroupPolicy, Patch, Setting, StreamConfig, settings_of
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+_TABLES = {"CONFIG": StreamConfig, "POLICY": GroupPolicy}
+
+
+def settings_words(patch: Patch[S]) -> Iterator[bytes]:
+    """Return names and texts, in turn, of the settings that a patch changes."""
+    for name in sorted(patch.names):
+        yield name.encode()
+        yield _text(getattr(patch.values, name))
+
+
+def read_settings(kind: type[S], texts: Sequence[bytes | None]) -> S:
+    """Return the configuration or the policy of these texts, which are in the order of settings."""
+    found = zip(settings_of(kind).values(), texts, strict=True)
+    return kind(**{setting.name: _read(setting, text) for setting, text in found if text})
+
+
+def lua_tables() -> str:
+    """Return the tables that settings.lua goes by."""
+    lines, forms = [], []
+    for table, kind in _TABLES.items():
+        settings = settings_of(kind).values()
+        lines.append(f"local {table} = {{ {', '.join(repr(each.name) for each in settings)} }}")
+        forms += [f"{each.name} = {each.form.value!r}" for each in settings]
+    return "\n".join([*lines, f"local FORMS = {{ {', '.join(forms)} }}"])
+
+
+def _text(value: Any) -> bytes:
+    match value:
+        case None:
+            return b""
+        case bytes():
+            return b"." + value
+        case tuple():
+            return b",".join(map(_text, value))
+    return str(value).encode()
+
+
+def _read(setting: Setting, text: bytes) -> Any:
+    match setting.form:
+        case Form.NUMBER:
+            return int(text)
+        case Form.NUMBERS:
+            return tuple(map(int, text.split(b",")))
+        case Form.STREAM:
+            return text[1:]
+    return text.decode()

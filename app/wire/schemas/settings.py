@@ -1,0 +1,117 @@
+"""Settings in the API: configurations of streams and policies of groups, as bodies and answers.
+
+The fields of a model are made of the settings that the engine declares.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
+
+import msgspec
+from pydantic import Field
+from pydantic.fields import FieldInfo
+
+from headgate.app.wire.names import check_name, text_of
+from headgate.app.wire.schemas.values import OnDisconnect, Request
+from headgate.engine import config
+from headgate.engine.config import Form, Patch, Setting, settings_of
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+_CHOICES: Mapping[Any, Any] = {config.OnDisconnect: OnDisconnect}
+"""Choices that have a name in the API's document, by their words."""
+
+_EXAMPLES: Mapping[Form, list[Any]] = {Form.NUMBERS: [[1000, 10000, 60000]]}
+
+
+class Settings(Request, Generic[S]):
+    """The form that a configuration or a policy has in the API; null is what can be left out."""
+
+    _kind: ClassVar[Any]  # the struct: a class variable cannot have the type `type[S]`
+    _place: ClassVar[str]
+    _shows_null: ClassVar[bool]
+
+    def __init_subclass__(cls, **_: Any) -> None:
+        super().__init_subclass__()
+
+    @classmethod
+    def __pydantic_init_subclass__(
+        cls, of: type[S] | None = None, place: str = "/body", *, shows_null: bool = False, **_: Any
+    ) -> None:
+        """Give a model its fields.
+
+        Args:
+            of: the struct that declares them.
+            place: where it stands in a request, as a JSON pointer.
+            shows_null: whether answers have what is null.
+        """
+        if of is None:
+            return
+        cls._kind, cls._place, cls._shows_null = of, place, shows_null
+        for name, setting in settings_of(of).items():
+            cls.__pydantic_fields__[name] = FieldInfo.from_annotated_attribute(
+                _type_of(setting), _field_of(setting)
+            )
+        cls.model_rebuild(force=True)
+
+    def to_engine(self) -> S:
+        """Return the engine's form."""
+        return self.to_patch().applied_to(self._kind())
+
+    def to_patch(self) -> Patch[S]:
+        """Return what was said here as changes (RFC 7396: null removes)."""
+        settings = settings_of(self._kind)
+        given = self.model_dump(exclude_unset=True)
+        changes = {name: self._read(settings[name], value) for name, value in given.items()}
+        return Patch.of(self._kind, **changes)
+
+    @classmethod
+    def of(cls, value: S) -> Self:
+        """Return the form of the API."""
+        written = {name: _written(getattr(value, name)) for name in settings_of(cls._kind)}
+        if not cls._shows_null:
+            written = {name: value for name, value in written.items() if value is not None}
+        return cls(**written)
+
+    def _read(self, setting: Setting, value: Any) -> Any:
+        match setting.form:
+            case Form.NUMBERS:
+                return tuple(value or ())
+            case Form.STREAM if value is not None:
+                return check_name(value, pointer=f"{self._place}/{setting.name}")
+        return value
+
+
+def _type_of(setting: Setting) -> Any:
+    about = setting.about
+    number = Annotated[int, Field(ge=about.least, le=about.most, strict=True)]
+    match setting.form:
+        case Form.NUMBERS:
+            return list[number] | None
+        case Form.STREAM:
+            return str | None
+        case Form.CHOICE:
+            return _CHOICES.get(setting.choices, setting.choices) | None
+    return number | None
+
+
+def _field_of(setting: Setting) -> Any:
+    return Field(
+        None,
+        description=setting.about.description,
+        max_length=setting.about.items_max if setting.form is Form.NUMBERS else None,
+        examples=_EXAMPLES.get(setting.form),
+    )
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return text_of(value)
+    return list(value) or None if isinstance(value, tuple) else value
+
+
+class StreamConfig(Settings[config.StreamConfig], of=config.StreamConfig, shows_null=True):
+    """How long a stream keeps its entries and its writers' keys; null is what holds by default."""
+
+
+class Policy(Settings[config.GroupPolicy], of=config.GroupPolicy, place="/body/policy"):
+    """What a group does by itself; every part may be left out or null."""
