@@ -61,12 +61,13 @@ console: .venv/run.stamp ## build the web console, unless it is built; the gatew
 clients: .venv/dev.stamp ## write the Python client without asyncio anew
 	$(BIN)/python -m clients.generate_blocking
 
-openapi: .venv/dev.stamp ## write the examples, openapi/openapi.json and asyncapi.json anew
+openapi: .venv/dev.stamp ## write the examples, openapi/*.json and what follows from them anew
 	$(BIN)/python -m tests.api.documents.story
 	$(BIN)/headgate openapi > openapi/openapi.json.new
 	mv openapi/openapi.json.new openapi/openapi.json
 	$(BIN)/headgate asyncapi > openapi/asyncapi.json.new
 	mv openapi/asyncapi.json.new openapi/asyncapi.json
+	$(BIN)/python -m clients.generate_settings
 
 documents: clients openapi ## write everything that is generated from the code anew
 	$(BIN)/headgate check-config --markdown > app/SETTINGS.md.new

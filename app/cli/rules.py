@@ -1,13 +1,14 @@
 """Rules: the flags for how a stream is set and for the policy of a group."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from types import NoneType
+from typing import Any, cast, get_args
 
 import click
 
 from headgate.app.cli.durations import Duration, Durations
 from headgate.app.cli.flags import Utf8
-from headgate.client.shapes import Policy, StreamConfig
+from headgate.client.settings import Policy, StreamConfig
 
 _NO_RULE = "none"
 
@@ -23,75 +24,14 @@ class _OrNone(click.ParamType[Any]):
         return value if value == _NO_RULE else self._kind.convert(value, param, ctx)
 
 
-_COUNT = _OrNone(click.IntRange(min=0))
-_DURATION = _OrNone(Duration())
-
-_OF_STREAMS = [
-    click.option("--max-length", type=_COUNT, metavar="N", help="Keep so many entries at most."),
-    click.option("--max-age", "max_age_ms", type=_DURATION, help="Keep entries so long, as 7d."),
-    click.option(
-        "--idempotency-window",
-        "idempotency_window_ms",
-        type=_DURATION,
-        help="How long an append that is repeated with its key is known, as 10m.",
-    ),
-    click.option(
-        "--idempotency-max", type=_COUNT, metavar="N", help="How many such keys are known at most."
-    ),
-]
-_OF_GROUPS = [
-    click.option(
-        "--claim-idle",
-        "claim_idle_ms",
-        type=_DURATION,
-        help="Others take over what a consumer has had for so long, as 1m.",
-    ),
-    click.option(
-        "--max-deliveries",
-        type=_COUNT,
-        metavar="N",
-        help="An entry that has failed so often becomes a dead letter.",
-    ),
-    click.option(
-        "--dead-letter-stream",
-        type=_OrNone(Utf8()),
-        metavar="STREAM",
-        help="Where dead letters go.",
-    ),
-    click.option(
-        "--backoff",
-        "backoff_ms",
-        type=_OrNone(Durations()),
-        help="How long a failed entry waits: after the first time, the second, … as 1s,10s,1m.",
-    ),
-    click.option(
-        "--max-pending",
-        type=_COUNT,
-        metavar="N",
-        help="Deliver no more while so many entries are pending.",
-    ),
-    click.option(
-        "--on-disconnect",
-        type=click.Choice(["release", "keep"]),
-        help="What becomes of the entries of a consumer whose connection ends.",
-    ),
-    click.option(
-        "--consumer-ttl",
-        "consumer_ttl_ms",
-        type=_DURATION,
-        help="Remove consumers that are idle for so long and have no entries, as 1d.",
-    ),
-]
-
-
 def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the flags of a stream's configuration."""
-    return _with(command, _OF_STREAMS)
+    return _with_flags(command, StreamConfig)
 
 
 def policy_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the flags of a group's policy."""
-    return _with(command, _OF_GROUPS)
+    return _with_flags(command, Policy)
 
 
 def config_of(flags: Mapping[str, Any]) -> StreamConfig:
@@ -112,7 +52,33 @@ def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _with(command: Callable[..., Any], flags: list[Callable[..., Any]]) -> Callable[..., Any]:
-    for flag in reversed(flags):
-        command = flag(command)
+def _with_flags(command: Callable[..., Any], settings: type[Any]) -> Callable[..., Any]:
+    for name, hint in reversed(settings.__annotations__.items()):
+        command = _flag(name, *get_args(hint))(command)
     return command
+
+
+def _flag(name: str, hint: Any, description: str) -> Callable[..., Any]:
+    """Return the flag of a setting: `--claim-idle` for `claim_idle_ms`."""
+    [kind] = (each for each in get_args(hint) if each is not NoneType)
+    value, metavar, example = _value(name, kind)
+    return click.option(
+        f"--{name.removesuffix('_ms').replace('_', '-')}",
+        name,
+        type=value,
+        metavar=metavar,
+        help=description.replace("`", "") + example,
+    )
+
+
+def _value(name: str, kind: Any) -> tuple[click.ParamType[Any], str | None, str]:
+    """Return the type of a flag, what stands for its value, and how such a value looks."""
+    if kind == list[int]:
+        return _OrNone(Durations()), None, " Such as 1s,10s,1m."
+    if kind is str:
+        return _OrNone(Utf8()), "STREAM", ""
+    if kind is not int:
+        return click.Choice([*get_args(kind), _NO_RULE]), None, ""
+    if name.endswith("_ms"):
+        return _OrNone(Duration()), None, " Such as 30s."
+    return _OrNone(click.IntRange(min=0)), "N", ""

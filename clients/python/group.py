@@ -14,13 +14,12 @@ from headgate.client.entries import Claimed, Delivery, delivery_of
 from headgate.client.job import Job, error_text
 from headgate.client.live import Live
 from headgate.client.problems import HeadgateError
+from headgate.client.settings import OnDisconnect, Policy
 from headgate.client.shapes import (
     ConsumerInfo,
     GroupInfo,
-    OnDisconnect,
     PendingEntry,
     PendingSummary,
-    Policy,
     Redriven,
 )
 from headgate.client.stream import OnClaimed, until_ready

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
-OnDisconnect = Literal["release", "keep"]
-"""What becomes of entries that are not settled when the connection ends."""
-
-
-class StreamConfig(TypedDict, total=False):
-    """How a stream is set; None: not at all."""
-
-    max_length: int | None
-    max_age_ms: int | None
-    idempotency_window_ms: int | None
-    idempotency_max: int | None
+from headgate.client.settings import Policy, StreamConfig
 
 
 class StreamInfo(TypedDict):
@@ -30,18 +20,6 @@ class StreamInfo(TypedDict):
     groups: int
     chunks: int
     config: StreamConfig
-
-
-class Policy(TypedDict, total=False):
-    """The rules of a group; each may be left out."""
-
-    claim_idle_ms: int | None
-    max_deliveries: int | None
-    dead_letter_stream: str | None
-    backoff_ms: list[int] | None
-    max_pending: int | None
-    on_disconnect: OnDisconnect | None
-    consumer_ttl_ms: int | None
 
 
 class GroupInfo(TypedDict):

@@ -20,16 +20,14 @@ from headgate.client.credential import TokenSource
 from headgate.client.entries import Claimed, Delivery, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
+from headgate.client.settings import OnDisconnect, Policy, StreamConfig
 from headgate.client.shapes import (
     Committed,
     ConsumerInfo,
     GroupInfo,
-    OnDisconnect,
     PendingEntry,
     PendingSummary,
-    Policy,
     Redriven,
-    StreamConfig,
     StreamDetail,
     StreamInfo,
 )

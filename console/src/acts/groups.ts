@@ -2,12 +2,12 @@
 import { call } from "../gateway/calls.js";
 import type { Group, Policy, Schemas } from "../gateway/shapes.js";
 import type { Act } from "../parts/act.js";
-import type { Field, Values } from "../parts/form.js";
+import type { Field } from "../parts/form.js";
+import { changesOf, fieldsOf, POLICY } from "../parts/settings.js";
 import { go, groupPlace, streamPlace } from "../route.js";
 import { idFrom } from "../values/ids.js";
 import { counted } from "../values/numbers.js";
-import { millisecondsFrom, written } from "../values/times.js";
-import { wholeNumber } from "./streams.js";
+import { millisecondsFrom } from "../values/times.js";
 
 /** The path of a group, as requests take it. */
 interface Place {
@@ -78,21 +78,6 @@ export function resetPosition({ stream, group }: Place, lastId: string): Act<Gro
   };
 }
 
-const POLICY: (Field & { name: keyof Policy })[] = [
-  { name: "claim_idle_ms", label: "Take over after", kind: "text", hint: "Reads take entries that others have held so long: 30s" },
-  { name: "max_deliveries", label: "Deliveries at most", kind: "text", hint: "Then it is a dead letter; needs a stream for them" },
-  { name: "dead_letter_stream", label: "Dead letters go to", kind: "text", hint: "The name of a stream" },
-  { name: "backoff_ms", label: "Rest between deliveries", kind: "text", hint: "Before the 2nd, 3rd …: 1s 10s 1m" },
-  { name: "max_pending", label: "Unacknowledged at most", kind: "text", hint: "Of each consumer" },
-  {
-    name: "on_disconnect",
-    label: "When a connection ends",
-    kind: "choice",
-    options: [["", "as it asks"], ["release", "what it holds is released"], ["keep", "what it holds stays with it"]],
-  },
-  { name: "consumer_ttl_ms", label: "Idle consumers go after", kind: "text", hint: "If they hold nothing: 1h" },
-];
-
 export function changePolicy({ stream, group }: Place, policy: Policy): Act<Group> {
   return {
     title: `Policy of ${group}`,
@@ -101,10 +86,11 @@ export function changePolicy({ stream, group }: Place, policy: Policy): Act<Grou
     stream,
     group,
     about: "What the group does by itself. What is empty, nobody does.",
-    fields: POLICY.map((field) => ({ ...field, value: writtenPart(field.name, policy) }) as Field),
+    fields: fieldsOf(POLICY, policy),
     call: (values) => {
-      const changed = policyOf(values, policy);
+      const changed = changesOf(POLICY, values, policy);
       if (typeof changed === "string") return changed;
+      if (Object.keys(changed).length === 0) return "Nothing is changed.";
       return call("patch", "/v1/streams/{stream}/groups/{group}", { params: { path: { stream, group } }, body: { policy: changed } });
     },
     done: () => `The policy of ${group} is changed.`,
@@ -240,32 +226,4 @@ function outcomes(word: string): (answer: Settled) => string {
 function startOf(text: string): string | undefined {
   const trimmed = text.trim();
   return trimmed === "$" || trimmed === "0" ? trimmed : idFrom(trimmed, Date.now());
-}
-
-function writtenPart(name: keyof Policy, policy: Policy): string {
-  const value = policy[name];
-  if (value == null) return "";
-  if (Array.isArray(value)) return value.map(written).join(" ");
-  return typeof value === "number" && name.endsWith("_ms") ? written(value) : String(value);
-}
-
-/** Return the parts of a policy that were changed; null removes one. */
-function policyOf(values: Values, old: Policy): Policy | string {
-  const policy: Record<string, unknown> = {};
-  for (const { name, label } of POLICY) {
-    const given = (values[name] as string).trim();
-    const value = given ? partOf(name, given) : null;
-    if (value === undefined) return `${label}: ${given} is none.`;
-    if (given !== writtenPart(name, old)) policy[name] = value;
-  }
-  return Object.keys(policy).length ? (policy as Policy) : "Nothing is changed.";
-}
-
-function partOf(name: keyof Policy, given: string): unknown {
-  if (name === "backoff_ms") {
-    const rests = given.split(/[\s,]+/).map(millisecondsFrom);
-    return rests.includes(undefined) ? undefined : rests;
-  }
-  if (name.endsWith("_ms")) return millisecondsFrom(given);
-  return name.startsWith("max_") ? wholeNumber(given) : given;
 }

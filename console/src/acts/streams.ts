@@ -2,20 +2,11 @@
 import { call } from "../gateway/calls.js";
 import type { Schemas, Stream } from "../gateway/shapes.js";
 import type { Act } from "../parts/act.js";
-import type { Field, Pairs, Values } from "../parts/form.js";
+import type { Pairs } from "../parts/form.js";
+import { CONFIG, changesOf, type Config, fieldsOf } from "../parts/settings.js";
 import { go, HOME, streamPlace } from "../route.js";
 import { idFrom } from "../values/ids.js";
-import { count, counted } from "../values/numbers.js";
-import { millisecondsFrom, written } from "../values/times.js";
-
-type Config = Schemas["StreamConfig"];
-
-const CONFIG: (Field & { kind: "text"; name: keyof Config })[] = [
-  { name: "max_length", label: "Entries kept", kind: "text", hint: "The newest so many; empty: all." },
-  { name: "max_age_ms", label: "Age kept", kind: "text", hint: "Such as 90s, 12h, 7d; empty: any age." },
-  { name: "idempotency_window_ms", label: "Keys protect for", kind: "text", hint: "100 s, if it is empty." },
-  { name: "idempotency_max", label: "Keys of a producer", kind: "text", hint: "100, if it is empty." },
-];
+import { count, counted, wholeNumber } from "../values/numbers.js";
 
 export function createStream(): Act<Stream> {
   return {
@@ -23,11 +14,11 @@ export function createStream(): Act<Stream> {
     verb: "Create",
     right: "manage",
     about: "The stream is empty at first. The first append creates a stream, too.",
-    fields: [{ name: "stream", label: "Name", kind: "text" }, ...CONFIG],
+    fields: [{ name: "stream", label: "Name", kind: "text" }, ...fieldsOf(CONFIG, {})],
     call: (values) => {
       const stream = values["stream"] as string;
       if (!stream) return "Give it a name.";
-      const config = configOf(values, {});
+      const config = changesOf<Config>(CONFIG, values, {});
       return typeof config === "string" ? config : call("put", "/v1/streams/{stream}", { params: { path: { stream } }, body: config });
     },
     done: (stream) => `${stream.name} is there.`,
@@ -42,9 +33,9 @@ export function configureStream(stream: string, config: Config): Act<Stream> {
     right: "manage",
     stream,
     about: "Bounds hold from the next append on, and by the clock.",
-    fields: CONFIG.map((field) => ({ ...field, value: text(config[field.name], field.name) })),
+    fields: fieldsOf(CONFIG, config),
     call: (values) => {
-      const changed = configOf(values, config);
+      const changed = changesOf(CONFIG, values, config);
       if (typeof changed === "string") return changed;
       if (Object.keys(changed).length === 0) return "Nothing is changed.";
       return call("patch", "/v1/streams/{stream}", { params: { path: { stream } }, body: changed });
@@ -139,27 +130,4 @@ export function deleteEntry(stream: string, id: string, after: () => void): Act<
     done: () => `${id} is deleted.`,
     after,
   };
-}
-
-/** Return the parts of a configuration that were changed; null removes one. */
-function configOf(values: Values, old: Config): Config | string {
-  const config: Config = {};
-  for (const { name, label } of CONFIG) {
-    const given = (values[name] as string).trim();
-    const value = name.endsWith("_ms") ? millisecondsFrom(given) : wholeNumber(given);
-    if (given && value === undefined) return `${label}: ${given} is none.`;
-    if (given !== text(old[name], name)) config[name] = value ?? null;
-  }
-  return config;
-}
-
-function text(value: number | null | undefined, name: string): string {
-  if (value == null) return "";
-  return name.endsWith("_ms") ? written(value) : String(value);
-}
-
-/** Return the number that a text is; undefined if it is none. */
-export function wholeNumber(given: string): number | undefined {
-  const digits = given.replace(/[\s,_]/g, "");
-  return /^\d+$/.test(digits) ? Number(digits) : undefined;
 }

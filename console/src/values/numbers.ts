@@ -39,6 +39,12 @@ export function counted(value: number, noun: string, plural = `${noun}s`): strin
   return `${count(value)} ${value === 1 ? noun : plural}`;
 }
 
+/** Return the number that a text is; undefined if it is none. */
+export function wholeNumber(given: string): number | undefined {
+  const text = given.replace(/[\s,_]/g, "");
+  return /^\d+$/.test(text) ? Number(text) : undefined;
+}
+
 function digits(value: number): string {
   const size = Math.abs(value);
   return value.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : 2).replace(/\.0+$|(\.\d*[1-9])0+$/, "$1");

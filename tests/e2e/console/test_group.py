@@ -80,7 +80,7 @@ async def test_consumers_and_the_policy_are_changed(
     assert (await client.get(BILLING)).json()["released"] == HELD
 
     await console.page.get_by_role("link", name="Settings").click()
-    await console.act("Change", Take_over_after="30s", Rest_between="1s 1m")
+    await console.act("Change", Take_over_after="30s", Delay_between="1s 1m")
     await expect(console.page.get_by_text("1 s, 1 min")).to_be_visible()
     policy = (await client.get(BILLING)).json()["policy"]
     assert policy["claim_idle_ms"] == 30_000

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import headgate
-from clients import generate_blocking
+from clients import generate_blocking, generate_settings
 from headgate.client import problems
 from tests.api.conftest import Live
 
@@ -21,6 +21,10 @@ def test_it_is_what_is_generated_from_the_other() -> None:
     assert generate_blocking.TARGET.read_text() == generate_blocking.formatted(
         generate_blocking.generated()
     )
+
+
+def test_the_settings_are_those_of_the_document() -> None:
+    assert generate_settings.TARGET.read_text() == generate_settings.generated()
 
 
 def script(url: str) -> Iterator[object]:

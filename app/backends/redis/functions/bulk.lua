@@ -63,7 +63,7 @@ do
     for _, part in ipairs(parts) do
       part.info = stream_info(part)
       check_types(part, { 'meta', 'writers', 'writer_times' })
-      part.settings = appends.settings(part)
+      part.config = settings.of_stream(part)
       local last_batch = part.info and read_commit(part.side('writers'), writer)
       if last_batch and compare_numbers(batch, last_batch) <= 0 then
         return false
@@ -87,7 +87,7 @@ do
       end
       local ids = appends.append_all(part.key, call.args, part.drafts)
       note_commit(part, writer, batch, at_ms)
-      appends.retain(part, part.settings, #ids)
+      trims.retain(part, part.config, #ids)
       reply[#reply + 1] = { #ids, ids[1], ids[#ids] }
     end
     return reply

@@ -3,11 +3,6 @@
 local appends = {}
 
 do
-  -- What `meta` may say that appends heed.
-  local SETTINGS = {
-    'idempotency_window_ms', 'idempotency_max', 'max_length', 'max_age_ms', 'trimmed',
-  }
-
   -- The id that an append gives to an entry.
   --
   -- wanted: an id, `ms-*`, or '*'.
@@ -98,25 +93,6 @@ do
     return ids
   end
 
-  -- Remove what the retention of the stream does not keep any more, after so many entries were
-  -- appended. The settings are the greatest length and the greatest age in ms; false: no bound.
-  local function retain(call, max_length, max_age_ms, appended)
-    if max_length or max_age_ms then
-      trims.retain(call, tonumber(max_length), tonumber(max_age_ms), appended)
-    end
-  end
-
-  -- The settings of the stream. They are read before anything is appended: if another client has put
-  -- something else there, nothing is.
-  function appends.settings(call)
-    return meta_of(call, unpack(SETTINGS))
-  end
-
-  -- The same, by the settings of the stream.
-  function appends.retain(call, settings, appended)
-    retain(call, settings[3], settings[4], appended)
-  end
-
   -- Why the server refused to append an entry, or nil if it was not because of the id.
   local function refusal_of(call, may_create, wanted)
     local info = stream_info(call)
@@ -132,7 +108,7 @@ do
   -- `ms-*`, or '*'), names and values. Reply: the id.
   operations.append = function(call)
     local may_create, wanted = call.args[1], call.args[2]
-    local settings = appends.settings(call)
+    local config = settings.of_stream(call)
     local id = redis.pcall('XADD', call.key, 'NOMKSTREAM', unpack(call.args, 2))
     if not id then
       if may_create ~= '1' then
@@ -144,7 +120,7 @@ do
     if type(id) == 'table' then
       return refusal_of(call, may_create, wanted) or id
     end
-    appends.retain(call, settings, 1)
+    trims.retain(call, config, 1)
     return id
   end
 
@@ -167,12 +143,9 @@ do
     if not exists and not may_create then
       return fault('StreamNotFound')
     end
-    local key, settings = nil, {}
-    if exists then
-      settings = appends.settings(call)
-    end
+    local key, config = nil, exists and settings.of_stream(call) or {}
     if is_keyed then
-      key = idempotency.key(call, args[10], args[11], settings, { args[13], args[14] })
+      key = idempotency.key(call, args[10], args[11], config, { args[13], args[14] })
     end
     local made = exists and key and idempotency.made(key)
     if made then
@@ -215,7 +188,7 @@ do
     if to then
       trims.part(call, to, 0, MIN_ID, #ids)
     end
-    appends.retain(call, settings, #ids)
+    trims.retain(call, config, #ids)
     if drafts.ids == '*' then
       return { 0, ids[1], #ids }
     end

@@ -26,23 +26,18 @@ do
 
   -- A key of a producer at the stream, now.
   --
-  -- settings: how long keys of the stream are valid (ms), and how many a producer may have; false
-  --   where the stream does not say. Then `defaults` say it.
-  function idempotency.key(call, producer, name, settings, defaults)
+  -- config: of the stream. Where it does not say how long keys are valid (ms) and how many a
+  --   producer may have, `defaults` say it.
+  function idempotency.key(call, producer, name, config, defaults)
     local at_ms = now_ms()
-    local window_ms = tonumber(settings[1] or defaults[1])
+    local window_ms = tonumber(config.idempotency_window_ms or defaults[1])
     check_types(call, { 'producers' }, producer, { 'keys', 'key_times' })
     meta_of(call, 'keys_added', 'keys_repeated')
     return {
       producer = producer, name = name, at_ms = at_ms, since_ms = at_ms - window_ms,
-      window_ms = window_ms, keys_max = tonumber(settings[2] or defaults[2]),
+      window_ms = window_ms, keys_max = tonumber(config.idempotency_max or defaults[2]),
       keys = call.side('keys', producer), key_times = call.side('key_times', producer),
     }
-  end
-
-  -- The settings of the stream that are about keys; see `idempotency.key`.
-  local function own_settings(call)
-    return meta_of(call, 'idempotency_window_ms', 'idempotency_max')
   end
 
   -- Forget what is more than a producer may have; else what it has used too long ago.
@@ -121,8 +116,8 @@ do
   -- stream does not say. Reply: window, keys of a producer at most, producers, keys, keys ever
   -- remembered, repeats.
   operations.describe_keys = function(call)
-    local own = own_settings(call)
-    local window_ms = tonumber(own[1] or call.args[1])
+    local config = settings.of_stream(call)
+    local window_ms = tonumber(config.idempotency_window_ms or call.args[1])
     local since_ms = string.format('%.0f', now_ms() - window_ms)
     local names = redis.call('ZRANGEBYSCORE', call.side('producers'), since_ms, '+inf')
     local count = 0
@@ -131,7 +126,7 @@ do
     end
     local counters = meta_of(call, 'keys_added', 'keys_repeated')
     return {
-      window_ms, tonumber(own[2] or call.args[2]), #names, count,
+      window_ms, tonumber(config.idempotency_max or call.args[2]), #names, count,
       tonumber(counters[1] or 0), tonumber(counters[2] or 0),
     }
   end
@@ -146,7 +141,8 @@ do
     if #redis.call('XRANGE', call.key, entry_id, entry_id) == 0 then
       return fault('EntryNotFound', entry_id)
     end
-    local key = idempotency.key(call, producer, name, own_settings(call), { window_ms, keys_max })
+    local config = settings.of_stream(call)
+    local key = idempotency.key(call, producer, name, config, { window_ms, keys_max })
     local made = idempotency.made(key)
     if made then
       return made.first_id == entry_id and 1 or fault('IdempotencyMismatch', name)

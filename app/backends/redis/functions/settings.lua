@@ -7,6 +7,16 @@
 local settings = {}
 
 do
+  -- The configuration of the stream, by name. Operations read it before they change anything: if
+  -- another client has put something else there, nothing is done.
+  function settings.of_stream(call)
+    local texts, config = meta_of(call, 'trimmed', unpack(CONFIG)), {}
+    for at, name in ipairs(CONFIG) do
+      config[name] = texts[at + 1] or nil
+    end
+    return config
+  end
+
   -- Raise a fault if another client has put in what the gateway would not write.
   function settings.check(key, kept)
     for name, text in pairs(kept) do

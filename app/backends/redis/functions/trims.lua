@@ -277,15 +277,16 @@ do
     return count, is_last or MIN_ID
   end
 
-  -- Remove what the retention does not keep. `appended` as above. Returns whether this was all.
-  function trims.retain(call, max_length, max_age_ms, appended)
+  -- Remove what the configuration of the stream does not keep. `appended` as above. Returns whether
+  -- this was all.
+  function trims.retain(call, config, appended)
     local is_last = true
-    if max_age_ms then
-      cut_below(call, text(math.max(now_ms() - max_age_ms, 0)) .. '-0')
+    if config.max_age_ms then
+      cut_below(call, text(math.max(now_ms() - tonumber(config.max_age_ms), 0)) .. '-0')
     end
-    if max_length then
+    if config.max_length then
       local _
-      _, is_last = cut_to_length(call, max_length, appended)
+      _, is_last = cut_to_length(call, tonumber(config.max_length), appended)
     end
     return is_last
   end
@@ -308,8 +309,7 @@ do
     if redis.call('EXISTS', call.key) == 0 then
       return fault('StreamNotFound')
     end
-    local known = meta_of(call, 'max_length', 'max_age_ms', 'trimmed')
-    return trims.retain(call, tonumber(known[1]), tonumber(known[2]), 0) and 0 or 1
+    return trims.retain(call, settings.of_stream(call), 0) and 0 or 1
   end
 
   -- Delete entries. Arguments: what becomes of references, ids. Reply: for each id `deleted`,

@@ -4,10 +4,9 @@ import { call, send } from "../../gateway/calls.js";
 import { changes } from "../../gateway/polling.js";
 import { textOf } from "../../gateway/problem.js";
 import type { Schemas } from "../../gateway/shapes.js";
-import { wholeNumber } from "../../acts/streams.js";
 import type { Act } from "../../parts/act.js";
 import { notice } from "../../parts/notices.js";
-import { counted } from "../../values/numbers.js";
+import { counted, wholeNumber } from "../../values/numbers.js";
 
 const AT_ONCE = 1000;
 const SECOND_MS = 1000;

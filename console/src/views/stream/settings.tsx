@@ -3,8 +3,8 @@ import { configureStream, deleteStream } from "../../acts/streams.js";
 import type { Stream } from "../../gateway/shapes.js";
 import { ActButton } from "../../parts/act.js";
 import { Facts } from "../../parts/facts.js";
+import { CONFIG, factsOf } from "../../parts/settings.js";
 import { count } from "../../values/numbers.js";
-import { duration } from "../../values/times.js";
 
 export function StreamSettings({ detail }: { detail: Stream }) {
   const { name, config } = detail;
@@ -12,14 +12,7 @@ export function StreamSettings({ detail }: { detail: Stream }) {
     <div class="settings">
       <section>
         <h2>Kept</h2>
-        <Facts
-          facts={[
-            { name: "entries", value: config.max_length == null ? "all" : `the newest ${count(config.max_length)}` },
-            { name: "age", value: config.max_age_ms == null ? "any" : duration(config.max_age_ms) },
-            { name: "idempotency keys protect for", value: config.idempotency_window_ms == null ? "100 s" : duration(config.idempotency_window_ms) },
-            { name: "keys of a producer", value: count(config.idempotency_max ?? 100) },
-          ]}
-        />
+        <Facts facts={factsOf(CONFIG, config)} />
         <ActButton act={configureStream(name, config)} label="Change" />
       </section>
       <section>

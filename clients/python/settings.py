@@ -1,0 +1,50 @@
+"""Settings of streams and groups, each with what it says.
+
+`clients/generate_settings.py` writes this file.
+"""
+
+from typing import Annotated, Literal, TypedDict
+
+
+class StreamConfig(TypedDict, total=False):
+    """How long a stream keeps its entries and its writers' keys; null is what holds by default."""
+
+    max_length: Annotated[int | None, "Keep the newest so many."]
+    max_age_ms: Annotated[int | None, "Keep entries whose id is not older."]
+    idempotency_window_ms: Annotated[
+        int | None, "How long an idempotency key protects; 100 s unless given."
+    ]
+    idempotency_max: Annotated[
+        int | None, "Keys remembered of each producer, the newest; 100 unless given."
+    ]
+
+
+OnDisconnect = Literal["release", "keep"]
+
+
+class Policy(TypedDict, total=False):
+    """What a group does by itself; every part may be left out or null."""
+
+    claim_idle_ms: Annotated[
+        int | None, "Reads that do not say it take over entries idle for so long."
+    ]
+    max_deliveries: Annotated[
+        int | None, "An entry delivered so often goes to `dead_letter_stream` when it fails."
+    ]
+    dead_letter_stream: Annotated[
+        str | None,
+        "Where such entries go, with `_stream`, `_id`, `_group`, `_deliveries` and "
+        "`_reason` behind their own fields; then `_error`, if a nack carried one.",
+    ]
+    backoff_ms: Annotated[
+        list[int] | None, "How long a failed entry rests before its 2nd, 3rd … delivery."
+    ]
+    max_pending: Annotated[
+        int | None, "A consumer with so many unacknowledged entries gets no more."
+    ]
+    on_disconnect: Annotated[
+        OnDisconnect | None, "What becomes of a connection's unacknowledged entries in the end."
+    ]
+    consumer_ttl_ms: Annotated[
+        int | None, "A consumer idle for so long, with nothing pending, is removed."
+    ]

@@ -1,0 +1,107 @@
+/** Settings: the configuration of a stream and the policy of a group, as facts and as fields of a form. */
+import type { ComponentChildren } from "preact";
+import type { Policy, Schemas } from "../gateway/shapes.js";
+import { streamPlace } from "../route.js";
+import { count, wholeNumber } from "../values/numbers.js";
+import { duration, millisecondsFrom, written } from "../values/times.js";
+import type { Fact } from "./facts.js";
+import type { Field, Values } from "./form.js";
+
+export type Config = Schemas["StreamConfig"];
+
+/** What people read of a setting. The kind of its value is in its name: `_ms`, `_stream`, or else a number. */
+interface Label {
+  label: string;
+  hint?: string;
+  /** What holds where it is not set. */
+  unset: string;
+  /** Says the value where it is set. */
+  set?: (value: string) => string;
+  /** It is a choice. */
+  options?: [value: string, label: string][];
+  /** It has several values. */
+  several?: true;
+}
+
+type Labels<Settings> = { [Name in keyof Required<Settings>]: Label };
+
+export const CONFIG: Labels<Config> = {
+  max_length: { label: "Entries kept", hint: "The newest so many; empty: all.", unset: "all", set: (value) => `the newest ${value}` },
+  max_age_ms: { label: "Age kept", hint: "Such as 90s, 12h, 7d; empty: any age.", unset: "any" },
+  idempotency_window_ms: { label: "Idempotency keys protect for", hint: "100 s, if it is empty.", unset: "100 s" },
+  idempotency_max: { label: "Keys of a producer", hint: "100, if it is empty.", unset: "100" },
+};
+
+export const POLICY: Labels<Policy> = {
+  claim_idle_ms: {
+    label: "Take over after",
+    hint: "Reads take entries that others have held so long: 30s",
+    unset: "never by itself",
+    set: (value) => `${value} idle`,
+  },
+  max_deliveries: { label: "Deliveries at most", hint: "Then it is a dead letter; needs a stream for them", unset: "any number" },
+  dead_letter_stream: { label: "Dead letters go to", hint: "The name of a stream", unset: "nowhere" },
+  backoff_ms: { label: "Delay between deliveries", hint: "Before the 2nd, 3rd …: 1s 10s 1m", unset: "none", several: true },
+  max_pending: { label: "Unacknowledged at most", hint: "Of each consumer", unset: "any number", set: (value) => `${value} a consumer` },
+  on_disconnect: {
+    label: "When a connection ends",
+    unset: "as it asks",
+    options: [["release", "what it holds is released"], ["keep", "what it holds stays with it"]],
+  },
+  consumer_ttl_ms: { label: "Idle consumers go after", hint: "If they hold nothing: 1h", unset: "never" },
+};
+
+/** Return what is set, as facts. */
+export function factsOf<Settings extends object>(labels: Labels<Settings>, settings: Settings): Fact[] {
+  return each(labels).map(([name, { label, unset, set }]) => {
+    const value = settings[name];
+    const isSet = value != null && !(Array.isArray(value) && value.length === 0);
+    return { name: label.charAt(0).toLowerCase() + label.slice(1), value: isSet ? shown(name, value, set) : unset };
+  });
+}
+
+/** Return fields in which settings are changed. */
+export function fieldsOf<Settings extends object>(labels: Labels<Settings>, settings: Settings): Field[] {
+  return each(labels).map(([name, { label, hint, unset, options }]) => {
+    const field = { name, label, hint, value: typed(name, settings[name]) };
+    return options ? { ...field, kind: "choice", options: [["", unset], ...options] } : { ...field, kind: "text" };
+  });
+}
+
+/** Return the settings that were changed, null for those that were removed; or what is wrong. */
+export function changesOf<Settings extends object>(labels: Labels<Settings>, values: Values, old: Settings): Settings | string {
+  const changes: Record<string, unknown> = {};
+  for (const [name, label] of each(labels)) {
+    const given = (values[name] as string).trim();
+    const value = given ? valueOf(name, label, given) : null;
+    if (value === undefined) return `${label.label}: ${given} is none.`;
+    if (given !== typed(name, old[name])) changes[name] = value;
+  }
+  return changes as Settings;
+}
+
+function each<Settings>(labels: Labels<Settings>): [keyof Settings & string, Label][] {
+  return Object.entries(labels) as [keyof Settings & string, Label][];
+}
+
+function shown(name: string, value: unknown, set: Label["set"]): ComponentChildren {
+  if (name.endsWith("_stream")) return <a href={streamPlace(value as string)}>{value as string}</a>;
+  const parts = (Array.isArray(value) ? value : [value]) as (number | string)[];
+  const text = parts.map((part) => (typeof part === "string" ? part : name.endsWith("_ms") ? duration(part) : count(part))).join(", ");
+  return set ? set(text) : text;
+}
+
+/** Return a value as it is typed. */
+function typed(name: string, value: unknown): string {
+  if (value == null) return "";
+  const parts = (Array.isArray(value) ? value : [value]) as (number | string)[];
+  return parts.map((part) => (typeof part === "number" && name.endsWith("_ms") ? written(part) : String(part))).join(" ");
+}
+
+function valueOf(name: string, { options, several }: Label, given: string): unknown {
+  if (options || name.endsWith("_stream")) return given;
+  const read = name.endsWith("_ms") ? millisecondsFrom : wholeNumber;
+  if (!several) return read(given);
+  const parts = given.split(/[\s,]+/).map(read);
+  return parts.includes(undefined) ? undefined : parts;
+}
