@@ -62,8 +62,7 @@ from headgate.client.credential import TokenSource
 from headgate.client.entries import Claimed, Delivery, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
-from headgate.client.settings import OnDisconnect, Policy, StreamConfig
-from headgate.client.shapes import (
+from headgate.client.shapes.answers import (
     Committed,
     ConsumerInfo,
     GroupInfo,
@@ -73,6 +72,7 @@ from headgate.client.shapes import (
     StreamDetail,
     StreamInfo,
 )
+from headgate.client.shapes.settings import OnDisconnect, Policy, StreamConfig
 from headgate.client.stream import Following, OnClaimed, OnState, Page, Stream
 from headgate.client.subscription import Mode, Outcome
 

@@ -1,4 +1,4 @@
-"""Writes `headgate.client.settings` from the OpenAPI document.
+"""Writes `headgate.client.shapes.settings` from the OpenAPI document.
 
 python -m clients.generate_settings
 """
@@ -14,7 +14,7 @@ from typing import Any
 from clients.generate_blocking import formatted
 
 _ROOT = Path(__file__).parent
-TARGET = _ROOT / "python" / "settings.py"
+TARGET = _ROOT / "python" / "shapes" / "settings.py"
 
 _SETTINGS = ("StreamConfig", "Policy")
 _HEADER = '''"""Settings of streams and groups, each with what it says.

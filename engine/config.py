@@ -45,10 +45,10 @@ class About(NamedTuple):
     description: str
     """For users."""
 
-    least: int = 0
+    minimum: int = 0
     """Of a number."""
 
-    most: int = COUNT_MAX
+    maximum: int = COUNT_MAX
 
     items_max: int = 1
     """Of numbers: how many there may be."""

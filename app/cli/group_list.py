@@ -13,7 +13,7 @@ from headgate.app.cli.durations import age_text
 from headgate.app.cli.screen import NAME, NARROW, screen
 from headgate.app.cli.words import one_line, word
 from headgate.client.blocking import BlockingStream
-from headgate.client.shapes import GroupDetail
+from headgate.client.shapes.answers import GroupDetail
 
 _WATCH_S = 1.0
 _COUNTS_WIDTH = 24

@@ -8,7 +8,7 @@ import click
 
 from headgate.app.cli.durations import Duration, Durations
 from headgate.app.cli.flags import Utf8
-from headgate.client.settings import Policy, StreamConfig
+from headgate.client.shapes.settings import Policy, StreamConfig
 
 _NO_RULE = "none"
 

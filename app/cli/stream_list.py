@@ -9,7 +9,7 @@ from rich.text import Text
 
 from headgate.app.cli.screen import NAME, NARROW, screen
 from headgate.app.cli.words import one_line, word
-from headgate.client.shapes import StreamInfo
+from headgate.client.shapes.answers import StreamInfo
 
 _NOTHING = "There is no stream yet: headgate append orders sku=42"
 _COUNTS_WIDTH = 18

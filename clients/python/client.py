@@ -15,7 +15,7 @@ from headgate.client.calls import Calls
 from headgate.client.credential import Credential, TokenSource
 from headgate.client.group import Group
 from headgate.client.live import Live
-from headgate.client.shapes import StreamInfo
+from headgate.client.shapes.answers import StreamInfo
 from headgate.client.stream import Stream
 
 

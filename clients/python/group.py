@@ -14,14 +14,14 @@ from headgate.client.entries import Claimed, Delivery, delivery_of
 from headgate.client.job import Job, error_text
 from headgate.client.live import Live
 from headgate.client.problems import HeadgateError
-from headgate.client.settings import OnDisconnect, Policy
-from headgate.client.shapes import (
+from headgate.client.shapes.answers import (
     ConsumerInfo,
     GroupInfo,
     PendingEntry,
     PendingSummary,
     Redriven,
 )
+from headgate.client.shapes.settings import OnDisconnect, Policy
 from headgate.client.stream import OnClaimed, until_ready
 from headgate.client.subscription import Mode, Outcome, Subscription
 

@@ -14,8 +14,8 @@ from headgate.client.bulk.plans import Split
 from headgate.client.calls import Calls, segment
 from headgate.client.entries import Entry, Fields, Gap, Pairs, encoded, entry_of
 from headgate.client.live import Live
-from headgate.client.settings import StreamConfig
-from headgate.client.shapes import GroupInfo, StreamDetail, StreamInfo
+from headgate.client.shapes.answers import GroupInfo, StreamDetail, StreamInfo
+from headgate.client.shapes.settings import StreamConfig
 from headgate.client.subscription import State, Subscription
 
 if TYPE_CHECKING:

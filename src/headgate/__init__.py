@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from headgate.client import AsyncClient, CredentialError, HeadgateError, Job, Problem, TokenFile
     from headgate.client.blocking import BlockingJob, Client
     from headgate.client.lake import read_lake
-    from headgate.client.settings import Policy, StreamConfig
+    from headgate.client.shapes.settings import Policy, StreamConfig
 
 _MODULES = {
     "AsyncClient": "client",
@@ -16,9 +16,9 @@ _MODULES = {
     "CredentialError": "client",
     "HeadgateError": "client",
     "Job": "client",
-    "Policy": "client.settings",
+    "Policy": "client.shapes.settings",
     "Problem": "client",
-    "StreamConfig": "client.settings",
+    "StreamConfig": "client.shapes.settings",
     "TokenFile": "client",
     "read_lake": "client.lake",
 }

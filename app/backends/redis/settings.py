@@ -27,8 +27,8 @@ def settings_words(patch: Patch[S]) -> Iterator[bytes]:
 
 def read_settings(kind: type[S], texts: Sequence[bytes | None]) -> S:
     """Return the configuration or the policy of these texts, which are in the order of settings."""
-    found = zip(settings_of(kind).values(), texts, strict=True)
-    return kind(**{setting.name: _read(setting, text) for setting, text in found if text})
+    pairs = zip(settings_of(kind).values(), texts, strict=True)
+    return kind(**{setting.name: _read(setting, text) for setting, text in pairs if text})
 
 
 def lua_tables() -> str:

@@ -83,7 +83,7 @@ class Settings(Request, Generic[S]):
 
 def _type_of(setting: Setting) -> Any:
     about = setting.about
-    number = Annotated[int, Field(ge=about.least, le=about.most, strict=True)]
+    number = Annotated[int, Field(ge=about.minimum, le=about.maximum, strict=True)]
     match setting.form:
         case Form.NUMBERS:
             return list[number] | None

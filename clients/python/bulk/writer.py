@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from headgate.client import tables
 from headgate.client.bulk.batches import ARROW
 from headgate.client.calls import Calls, segment
-from headgate.client.shapes import Committed
+from headgate.client.shapes.answers import Committed
 
 if TYPE_CHECKING:
     import pyarrow as pa

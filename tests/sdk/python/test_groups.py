@@ -10,7 +10,7 @@ import pytest
 
 import headgate
 from headgate.client import problems
-from headgate.client.settings import Policy
+from headgate.client.shapes.settings import Policy
 from tests.api.conftest import Live, until
 
 

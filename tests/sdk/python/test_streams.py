@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 import headgate
-from headgate.client import AnswerLost, problems, shapes
+from headgate.client import AnswerLost, problems
+from headgate.client.shapes import answers
 from headgate.client.entries import Fields, Pairs
 from tests.api.conftest import Live
 
@@ -166,4 +167,4 @@ def shape(name: str) -> dict[str, Any]:
     ],
 )
 def test_shapes_are_those_of_the_document(ours: str, theirs: str) -> None:
-    assert set(getattr(shapes, ours).__annotations__) == set(shape(theirs))
+    assert set(getattr(answers, ours).__annotations__) == set(shape(theirs))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
-from headgate.client.settings import Policy, StreamConfig
+from headgate.client.shapes.settings import Policy, StreamConfig
 
 
 class StreamInfo(TypedDict):
