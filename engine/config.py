@@ -14,7 +14,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """How long a stream keeps its entries. None is without bound."""
+    """The retention and the idempotency limits of a stream. None is without bound."""
 
     max_length: int | None = None  # entries
     max_age_ms: int | None = None  # by the time in the entry's id
@@ -28,7 +28,7 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
 
 
 class StreamPatch(msgspec.Struct, frozen=True, kw_only=True):
-    """What to change of a `StreamConfig`."""
+    """A partial change of a `StreamConfig`."""
 
     max_length: int | UnsetType | None = UNSET
     max_age_ms: int | UnsetType | None = UNSET
@@ -58,7 +58,7 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
         return self.max_deliveries is not None or self.consumer_ttl_ms is not None
 
     def on(self, stream: bytes) -> GroupPolicy:
-        """Return what holds on a stream of this name: none is its own dead letter stream.
+        """Return the policy as it applies to a stream: none is its own dead letter stream.
 
         It may have been given that name after the policy was set.
         """
@@ -67,11 +67,11 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
         return msgspec.structs.replace(self, max_deliveries=None, dead_letter_stream=None)
 
     def is_spent(self, delivery_count: int) -> bool:
-        """Tell whether an entry has been delivered so often that it is not delivered again."""
+        """Tell whether an entry has used up its deliveries."""
         return self.max_deliveries is not None and delivery_count >= self.max_deliveries
 
     def delay_ms(self, delivery_count: int) -> int:
-        """Return how long an entry rests that has failed after so many deliveries."""
+        """Return the delay of an entry before its next delivery, by its number of deliveries."""
         if not self.backoff_ms:
             return 0
         return self.backoff_ms[min(max(delivery_count, 1), len(self.backoff_ms)) - 1]
@@ -82,7 +82,7 @@ NO_POLICY = GroupPolicy()
 
 
 class PolicyPatch(msgspec.Struct, frozen=True, kw_only=True):
-    """What to change of a `GroupPolicy`."""
+    """A partial change of a `GroupPolicy`."""
 
     claim_idle_ms: int | UnsetType | None = UNSET
     max_deliveries: int | UnsetType | None = UNSET

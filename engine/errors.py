@@ -301,7 +301,7 @@ class WrongSideKey(WrongType):
     """A server has something else under a key than what the gateway keeps there."""
 
     def __init__(self, key: bytes, why: str) -> None:
-        """Describe what is wrong.
+        """Describe the foreign key.
 
         Args:
             key: the key, which belongs to the gateway or to one of its streams.

@@ -66,7 +66,7 @@ async def complete(work: Round, on_outcome: OnOutcome | None) -> None:
 
 
 def _is_cancelled(error: BaseException) -> bool:
-    """Tell whether this task is cancelled, and not only something for which it has waited."""
+    """Tell whether this task itself is cancelled, and not only its awaitable."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
 

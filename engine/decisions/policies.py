@@ -338,7 +338,7 @@ def _given_back(
 
 
 def _was_dead_before(fields: Fields, stream: bytes, group: bytes) -> bool:
-    """Tell whether an entry was a dead letter of this group before, and came back to its stream.
+    """Tell whether an entry was a dead letter of this group before. It came back to its stream.
 
     This happens if the dead letter stream has a group whose dead letters go to the first stream.
     """

@@ -27,7 +27,7 @@ class QueueKey(NamedTuple):
 
 
 class BlockedRead(Generic[T]):
-    """One blocked read. What it reads is known to who serves it."""
+    """One blocked read. Its server knows what it reads."""
 
     __slots__ = ("claim_idle_ms", "consumer", "full", "queues", "served", "spares_own")
 

@@ -35,7 +35,7 @@ class Consumer:
         self.pending: OrderedView[PendingEntry] = OrderedView(self._holds)  # by id
 
     def dismantle(self) -> Pieces:
-        """Let go of what it holds; that knows the consumer, which knows it."""
+        """Let go of the pending entries: they know the consumer, and the consumer knows them."""
         return self.pending.dismantle()
 
     def _holds(self, block: KeyedRun[PendingEntry], start: int) -> Iterator[int]:
@@ -75,7 +75,7 @@ class PendingEntry:
         self.is_waiting = True  # for its next delivery; not while it is hidden
 
     def idle_ms(self, now_ms: int) -> int:
-        """Return how long ago it was delivered; never negative, whatever the time is."""
+        """Return the time since the delivery; never negative, even if the clock stepped back."""
         return max(now_ms - self.delivered_at_ms, 0)
 
     def is_owned_by(self, consumer: bytes) -> bool:
@@ -134,7 +134,7 @@ class Pel:
 
     @property
     def memory_bytes(self) -> int:
-        """Return what it takes, about."""
+        """Return the memory of the PEL, about."""
         return PENDING_BYTES * len(self.by_id) + self._errors_bytes
 
     @property

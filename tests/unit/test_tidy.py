@@ -1,6 +1,7 @@
 """The rules of the project that no other tool checks. Each message says what to do instead."""
 
 import ast
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,14 @@ NO_NOUNS += ["service", "services", "tools", "util", "utils"]
 
 EMPTY_DOCSTRINGS = ["Keep the name.", "Keep the names.", "Return the wire form."]
 """They repeat the name, which is worse than none."""
+
+PLAIN = ["engine"]
+"""Folders whose docstrings say a thing by its noun."""
+
+RELATIVE = {"how", "what", "where", "which", "who", "whom", "whose"}
+PREPOSITIONS = {"after", "at", "by", "for", "from", "in", "into", "of", "on", "to", "up", "with"}
+SHORT_MAX = 14
+"""Words of a sentence that says `whether` or `how many`."""
 
 NAMED = ["app", "clients", "console", "deploy", "engine", "examples", "pipeline", "tests"]
 """Folders whose names are checked."""
@@ -128,6 +137,88 @@ def test_no_docstring_repeats_a_name() -> None:
         and (ast.get_docstring(node) or "") in EMPTY_DOCSTRINGS
     ]
     assert not empty, f"{empty}: say what it does, or say nothing"
+
+
+@pytest.mark.parametrize("folder", PLAIN)
+def test_a_docstring_says_a_thing_by_its_noun(folder: str) -> None:
+    riddles = [
+        f"{path}:{line}: {first}: {fault}"
+        for path, module in sources(folder)
+        for line, first in first_lines_in(module)
+        if (fault := riddle_in(first))
+    ]
+    assert not riddles, "\n".join(riddles)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "Return the percentile of values.",
+        "Return the number of blocked reads.",
+        "Return whether a stream exists.",
+        "Return how many entries are pending.",
+        "Return in how many milliseconds a stream expires.",
+        "Tell whether a disk is full. The answer is of the last look, as looking takes time.",
+        "A reader that waits, and which is woken in its turn.",
+        "Shapes: what the gateway answers.",
+        "A stream `which` is named so, and what is in it.",
+        "`what` is a word of the format.",
+        "Keep it, which costs nothing.",
+        "Show a whole somehow.",
+    ],
+)
+def test_nouns_are_let_pass(first: str) -> None:
+    assert riddle_in(first) is None
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "What a commit did.",
+        "Who runs commands.",
+        "How many there are.",
+        "Where the keys are: a file.",
+        "Return what is known.",
+        "Return whose key it is.",
+        "Return how long a start takes.",
+        "Return in what a copy differs.",
+        "Return up to which id entries were trimmed.",
+        "Say what is wrong.",
+        "Refuse what the rights do not allow.",
+        "Views of what is pending.",
+        "Shapes: what is asked, and what is answered.",
+        "A group whose consumers hold more and more, and what is done to it.",
+        "Return how many streams there are, and how many groups.",
+        "Return whether a stream has a group that has a consumer for an entry, or once had one.",
+    ],
+)
+def test_riddles_are_found(first: str) -> None:
+    assert riddle_in(first)
+
+
+def first_lines_in(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the first lines of the docstrings of a file, with the lines of their definitions."""
+    for node in ast.walk(module):
+        match node:
+            case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                if docstring := ast.get_docstring(node):
+                    yield getattr(node, "lineno", 1), docstring.splitlines()[0]
+
+
+def riddle_in(first: str) -> str | None:
+    """Return the fault of a docstring's first line; None: it says a thing by its noun."""
+    words = re.findall(r"`[^`]*`|[\w'-]+[,:]?", first.lower())
+    if sum(word in RELATIVE for word in words) > 1:
+        return "one relative clause is enough"
+    if words[0] in RELATIVE:
+        return "begin with a noun or a verb"
+    if words[0][-1] in ",:":
+        return None
+    behind = list(itertools.dropwhile(PREPOSITIONS.__contains__, words[1:]))
+    if behind[:1] == ["whether"] or behind[:2] in (["how", "many"], ["how", "much"]):
+        sentence = re.split(r"[.;:] ", first)[0]
+        return "say it in fewer words" if len(sentence.split()) > SHORT_MAX else None
+    return "say the noun behind the verb" if behind and behind[0] in RELATIVE else None
 
 
 @pytest.mark.parametrize("folder", NAMED)
