@@ -230,7 +230,7 @@ class GroupInfo(NamedTuple):
     entries_read: int | None
     lag: int | None
     pending_count: int
-    nacked_count: int
+    released_count: int
     consumer_count: int
     policy: GroupPolicy
 

@@ -90,7 +90,7 @@ async def content(backend: Backend, stream: bytes) -> Any:
             group.info.name,
             group.info.last_id,
             group.info.entries_read,
-            group.info.nacked_count,
+            group.info.released_count,
             list(map(shown, group.pending)),
             [(each.name, list(map(shown, each.pending))) for each in group.consumers],
         )

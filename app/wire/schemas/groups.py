@@ -44,7 +44,7 @@ class Consumers(BaseModel):
 
 
 class DeletedConsumer(BaseModel):
-    """What a consumer held when it went."""
+    """The pending entries of a deleted consumer."""
 
     pending: int = Field(description="How many entries were released or dropped.")
 
@@ -74,7 +74,7 @@ class GroupInput(Request):
 
 
 class GroupPatch(Request):
-    """What to change of a group; give at least one."""
+    """A change of a group; give at least one part."""
 
     start: GroupStartText | None = None
     entries_read: Count | None = Field(
@@ -128,7 +128,7 @@ class Groups(BaseModel):
 
 
 class GroupDetail(Group):
-    """A group with what is pending and with whom."""
+    """A group with its pending entries and its consumers."""
 
     pending_entries: list[PendingEntry]
     consumer_details: list[GroupConsumer]
@@ -152,7 +152,7 @@ def _wire_group(info: EngineGroupInfo) -> dict[str, Any]:
         "entries_read": info.entries_read,
         "lag": info.lag,
         "pending": info.pending_count,
-        "released": info.nacked_count,
+        "released": info.released_count,
         "consumers": info.consumer_count,
         "policy": Policy.of(info.policy),
     }

@@ -23,7 +23,7 @@ def read_group_info(description: Sequence[Any]) -> GroupInfo:
         entries_read=facts[b"entries-read"],
         lag=facts[b"lag"],
         pending_count=facts[b"pending"],
-        nacked_count=nobodys_count,
+        released_count=nobodys_count,
         consumer_count=facts[b"consumers"] - hidden_count,
         policy=read_policy(rules),
     )

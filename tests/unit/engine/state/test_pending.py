@@ -228,7 +228,7 @@ class Plain:
             held = [number for number, entry in known if entry.owner == owner]
             assert [entry.id.ms for entry in consumer.pending.walk()] == held
             assert len(consumer.pending) == len(held)
-        assert self.pel.nobodys_count == sum(entry.owner < 0 for _, entry in known)
+        assert self.pel.released_count == sum(entry.owner < 0 for _, entry in known)
         shown = [(number, entry) for number, entry in known if not entry.is_hidden]
         nobodys = [(number, pending) for number, pending in shown if pending.owner < 0]
         rested = [pair for pair in nobodys if 0 < pair[1].delayed_until_ms <= now_ms]
