@@ -29,7 +29,7 @@ GRACE_S = 5
 
 
 class Server(uvicorn.Server):
-    """A server that says where it listens, and answers who waits before it stops."""
+    """A server that announces its address, and answers blocked requests before it stops."""
 
     def __init__(
         self,
@@ -111,11 +111,11 @@ class Server(uvicorn.Server):
             watching.cancel()
 
     async def on_tick(self, counter: int) -> bool:
-        """Do what is to be done now and then; tells whether to stop."""
+        """Do uvicorn's regular work; tells whether to stop."""
         return await super().on_tick(counter) or self._gateway.died.is_set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer who waits, then stop."""
+        """Answer blocked requests, then stop."""
         self._gateway.draining.set()
         self._gateway.backend.drain()
         await self.redis.close(GRACE_S)
@@ -162,7 +162,7 @@ def url_of(settings: Settings, port: int) -> str:
 
 
 def certificate_of(settings: Settings) -> Certificate | None:
-    """Return what the settings say of TLS; None: there is none.
+    """Return the certificate of the settings; None: there is no TLS.
 
     Raises:
         UnusableCertificate: its files cannot be used.

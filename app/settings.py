@@ -150,7 +150,7 @@ Origins = Annotated[
 
 
 class LogLevel(StrEnum):
-    """How much the log says."""
+    """The lowest level of lines in the log."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -159,7 +159,7 @@ class LogLevel(StrEnum):
 
 
 class Choices(BaseSettings):
-    """What an operator can choose besides the limits."""
+    """The settings of an operator besides the limits."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
@@ -249,7 +249,7 @@ class Choices(BaseSettings):
 
 
 class CredentialChoices(BaseModel):
-    """Who may come in: keys, tokens, tickets, and those without any of them."""
+    """The credentials that the gateway accepts: keys, tokens, tickets, or none."""
 
     keys_file: Path | None = Field(
         None, description="File of API keys; `keys.json` of the data directory unless given."
@@ -330,7 +330,7 @@ class CredentialChoices(BaseModel):
 
 
 class NetworkChoices(BaseModel):
-    """How the gateway is reached: TLS, and proxies in front of it."""
+    """The network around the gateway: TLS, and proxies in front of it."""
 
     tls_cert: Path | None = Field(
         None, description="PEM file of the certificate and its chain: serve HTTPS."

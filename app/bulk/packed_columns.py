@@ -94,7 +94,7 @@ def _numbers(data: Bytes, at: Places) -> Numbers:
 
 
 def _values(data: Bytes, at: Places) -> Places:
-    """Return where values begin, and where runs end, in order; `at` is where the runs begin."""
+    """Return the offsets of values, and the ends of runs, in order; `at` has the runs' offsets."""
     words = data[:-1].astype(np.uint16) << 8 | data[1:]
     words = np.append(words, np.uint16(_NEVER << 8))
     is_value = np.zeros(len(data), np.bool_)

@@ -104,7 +104,7 @@ def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _line_of(error: ErrorDetails, config: Path | None, flags: Mapping[str, Any]) -> str:
-    """Return what is wrong with a setting, and the flag, the variable or the file that says it."""
+    """Return the fault of a setting, and the flag, the variable or the file that sets it."""
     text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
     if not error["loc"]:  # two settings that do not fit
         return text

@@ -165,7 +165,7 @@ class _Runs:
 
 
 def _variables(entry: Delivery, body: dict[str, Any]) -> dict[str, str]:
-    """Return what the command knows of an entry beside its fields."""
+    """Return the variables of an entry for the command, beside its fields."""
     variables = {"ENTRY_ID": entry.id, "ENTRY_DELIVERIES": str(entry.deliveries)}
     if entry.last_error is not None:
         variables["ENTRY_ERROR"] = entry.last_error.replace("\0", "")

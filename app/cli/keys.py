@@ -24,7 +24,7 @@ from headgate.app.settings import MEMORY
 
 
 class KeyPlace:
-    """Where the keys are: the file that `serve` reads with the same settings."""
+    """The keys' file: `serve` reads the same one with the same settings."""
 
     def __init__(self, config: Path | None, flags: dict[str, Any]) -> None:
         """Read the settings.

@@ -77,7 +77,7 @@ def _hang_up(terminal: Terminal) -> None:
 
 
 def greet(settings: Settings, redis_sockets: Sequence[socket.socket], url: str) -> None:
-    """Say where the gateway is."""
+    """Announce the URL of the gateway."""
     if redis_sockets:
         host = settings.redis_host or settings.host
         port = redis_sockets[0].getsockname()[1]

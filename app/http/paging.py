@@ -22,14 +22,14 @@ CURSOR = Query(description="`next_cursor` of the page before.")
 
 
 class Page(NamedTuple):
-    """Which part of a list is asked for."""
+    """The part of a list in a request."""
 
     after: bytes | None
     limit: int
 
     @property
     def with_one_more(self) -> dict[str, Any]:
-        """Return what to ask the backend for; one item more shows whether another page follows."""
+        """Return the arguments for the backend's list; one item more shows if a page follows."""
         return {"after": self.after, "limit": self.limit + 1}
 
     def of(self, items: Sequence[T]) -> tuple[Sequence[T], str | None]:

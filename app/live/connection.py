@@ -190,7 +190,7 @@ class Connection:
             self._feeds.clear()
 
     def describe(self, subscriptions_max: int) -> OpenConnection:
-        """Return what an operator sees of the connection. See `ListedConnection`."""
+        """Describe the connection to an operator. See `ListedConnection`."""
         feeds = islice(self._feeds.values(), max(subscriptions_max, 0))
         return OpenConnection(
             self.id,
@@ -273,7 +273,7 @@ class Connection:
         await self._listen()
 
     async def _begin(self) -> None:
-        """Say what is to be said first, and subscribe to what the URL says."""
+        """Send the first frames, and subscribe as the URL says."""
         await self._send()
         first, self._first = self._first, None
         if first is not None:
@@ -445,7 +445,7 @@ class Connection:
         self._session.done(intent, None)
 
     async def _follow(self, sub: str, subscription: Subscription) -> None:
-        """Send what a subscription yields, until it ends and all of it is undone."""
+        """Send the items of a subscription, until it ends and all of it is undone."""
         delivered_counts = self._gateway.metrics.delivered_counts
         ended = None
         async with aclosing(subscription.follow()) as coming:
@@ -467,7 +467,7 @@ class Connection:
         self._spawn(self._send)
 
     async def _send(self) -> None:
-        """Send what there is to say; a client that takes nothing for too long is given up."""
+        """Send the frames that are ready; a client that takes nothing for too long is given up."""
         for text in self._session.frames_to_send():
             await self._outbox.send(text if isinstance(text, str) else await _joined(text))
 

@@ -34,7 +34,7 @@ FrameIds = Annotated[list[IdText], Field(fail_fast=True, min_length=1, max_lengt
 
 
 class ClientFrame(BaseModel):
-    """What a client may say: unknown fields are refused."""
+    """A frame of the client: unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -153,7 +153,7 @@ class PingFrame(ClientFrame):
 
 
 class AuthFrame(ClientFrame):
-    """Say who is there, or renew that before the credential ends.
+    """Present a credential, or renew it before it ends.
 
     It is the first frame where the handshake carries no credential. A renewal is of the same
     principal. Subscriptions that it does not allow end; all others go on without a gap.
@@ -181,7 +181,7 @@ AnyClientFrame = Annotated[
 
 
 class ConnectionLimits(SocketLimits):
-    """What one connection may ask for."""
+    """The bounds of one connection."""
 
     model_config = IN_FORCE
 
@@ -254,7 +254,7 @@ class Claimed(BaseModel):
 
 
 class Acked(BaseModel):
-    """What became of each id of an ack."""
+    """The outcome of an ack, for each id."""
 
     type: Literal["acked"] = "acked"
     rid: str | None = None
@@ -263,7 +263,7 @@ class Acked(BaseModel):
 
 
 class Ok(BaseModel):
-    """What became of each id of a nack or extend."""
+    """The outcome of a nack or extend, for each id."""
 
     type: Literal["ok"] = "ok"
     rid: str | None = None

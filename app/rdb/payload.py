@@ -74,7 +74,7 @@ def read_payload(payload: bytes, room: Share) -> StreamImage:
 
 
 def _checked(payload: bytes) -> bytes:
-    """Return what is before the footer."""
+    """Return the payload before its footer."""
     version = int.from_bytes(payload[-_FOOTER_BYTES:-_CHECKSUM_BYTES], "little")
     checksum = int.from_bytes(payload[-_CHECKSUM_BYTES:], "little")
     if len(payload) <= _FOOTER_BYTES or not is_known(version):

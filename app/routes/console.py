@@ -45,7 +45,7 @@ async def open_console_at(request: Request, path: str) -> Response:
 
 
 async def _page(request: Request) -> Response:
-    """Return the one page of the console, which knows where it is from its base."""
+    """Return the one page of the console. It finds the gateway by its base."""
     page = (await PAGES.call_if_awaited(_built))["index.html"]
     base = f'<base href="{_base(request)}">'.encode()
     content = page.content.replace(b'<base href="./">', base)

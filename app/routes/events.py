@@ -134,7 +134,7 @@ async def stream_events(
     stream: StreamDep,
     cursor: Annotated[tuple[EntryId | From, bool], Depends(last_event_id)],
 ) -> EventStream:
-    """Send a stream as events (XREAD BLOCK): what comes after the cursor, then what is new.
+    """Send a stream as events (XREAD BLOCK): the entries after the cursor, then new ones.
 
     Events: `ready {position, resumed, gap}` · `entry` (its id line is the entry's id) ·
     `caught_up {at}` · `draining {reconnect_after_ms}` · `problem {…}`. A comment every 15 s keeps
@@ -264,7 +264,7 @@ def _group_subscription(
 
 
 def _check_is_asked_for(request: Request) -> None:
-    """Refuse what a page of another site can make a browser send without a word about the page.
+    """Refuse requests that a page of another site may have made the browser send.
 
     On a plain address, no loopback one, a browser says neither `Origin` nor `Sec-Fetch-Site` with
     what a page embeds or fetches blindly. An image cannot ask for events. A script can, but it

@@ -1,4 +1,4 @@
-"""Tracing: where spans are sent, and which requests have any.
+"""Tracing: the exporter of spans, and the choice of requests that have any.
 
 Only a request that comes under a *sampled* parent has spans: a trace is begun, and its share of the
 requests chosen, by whoever calls. So a request that nobody traces costs a look at one header.
@@ -80,5 +80,5 @@ class Tracing:
         return TracedAccess(access, self._tracer, context, self._field) if context else access
 
     async def close(self) -> None:
-        """Send what is left, within seconds."""
+        """Send the remaining spans, within seconds."""
         await asyncio.to_thread(self._provider.shutdown)

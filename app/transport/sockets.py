@@ -44,7 +44,7 @@ def sockets_max_of(chosen: int | None, process_count: int = 1) -> int:
 
 
 class Sockets:
-    """What all connections of a process share."""
+    """The counts and bounds that all connections of a process share."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class Sockets:
         self._arriving_bytes -= size_bytes
 
     def unread(self, before_bytes: int, size_bytes: int) -> None:
-        """Note what a connection has of frames or commands, each of them small.
+        """Note the size of a connection's small frames or commands that are not used yet.
 
         Args:
             before_bytes: as it was noted before.
@@ -172,7 +172,7 @@ class Sockets:
         self._unread_bytes = after_bytes
 
     def stuck(self, transport: asyncio.Transport, waiting_bytes: int = 0) -> None:
-        """Note what a client that does not read has to take, at each write.
+        """Note the unsent bytes of a client that does not read, at each write.
 
         Above the bound the connection is cut off that has not been read for the longest time.
 
@@ -203,7 +203,7 @@ class Peer(asyncio.Protocol):
     _arriving_bytes = 0  # likewise, of something large
 
     def note_arriving(self, size_bytes: int) -> None:
-        """Count what has come and is not used yet, if it is much.
+        """Count data that has come and is not used yet, if it is much.
 
         Raises:
             GatewayError: all connections together have too much of that already.

@@ -34,7 +34,7 @@ class LastBatches(Generic[T]):
     """The entries encoded last of each of some streams, and what became of them."""
 
     def __init__(self, encode: Callable[[list[Entry]], T]) -> None:
-        """Remember what this makes of entries."""
+        """Remember encoded lists of entries."""
         self._encode = encode
         self._by_stream: Recent[bytes, tuple[list[Entry], T]] = Recent()
 

@@ -199,7 +199,7 @@ _TEXTS = {
 
 
 def problem_of(error: Exception, instance: str) -> Problem:
-    """Return what to answer for an error of the engine or the gateway."""
+    """Return the problem for an error of the engine or the gateway."""
     code = code_of(error)
     if isinstance(error, GatewayError):
         pointer = error.pointer

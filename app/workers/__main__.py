@@ -23,7 +23,7 @@ log = logging.getLogger("headgate")
 
 
 def main(name: str, descriptor: str) -> None:
-    """Do what the orders say, until told to end."""
+    """Run the process of the orders, until told to end."""
     for number in (signal.SIGINT, signal.SIGHUP):  # of the terminal, for all its processes
         signal.signal(number, signal.SIG_IGN)  # the supervisor says what is to be done
     end = socket.socket(fileno=int(descriptor))

@@ -310,13 +310,13 @@ class Link:
             self.current.end_waiting(Draining)
 
     def welcomed(self, welcome: Welcome) -> None:
-        """Take what the engine says of itself."""
+        """Take the engine's welcome."""
         self._welcome = welcome
         self.state = welcome.state
 
     @property
     def welcome(self) -> Welcome | None:
-        """Return what the engine said last when it was connected to; None: it never was."""
+        """Return the engine's last welcome; None: there was never a connection."""
         return self._welcome
 
     async def _connect(self) -> EngineConnection:

@@ -158,12 +158,12 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self.lost()
 
     def get_buffer(self, size_hint: int) -> memoryview:
-        """Return where to put what is read."""
+        """Return the free part of the buffer for the next bytes."""
         del size_hint
         return self._buffer[self._filled :]
 
     def buffer_updated(self, size_bytes: int) -> None:
-        """Take what was read: whole frames, and the beginning of another one."""
+        """Take the next bytes: whole frames, and the beginning of another one."""
         self._filled += size_bytes
         while (has_bytes := self._filled - self._frame_at) >= _LENGTH_BYTES:
             begin = self._frame_at + _LENGTH_BYTES

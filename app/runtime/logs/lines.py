@@ -35,7 +35,7 @@ log = logging.getLogger("headgate")
 
 
 class RequestFacts(NamedTuple):
-    """What a line about a request says."""
+    """The facts of a request in the log."""
 
     method: str
     route: str | None
@@ -105,7 +105,7 @@ class Lines(logging.StreamHandler[TextIO]):
         self._ready.append((self._clock.wall_ms(), facts))
 
     def close(self) -> None:
-        """Write what is ready: the process ends."""
+        """Write the lines that are ready: the process ends."""
         self._write_ready()
         super().close()
 

@@ -31,7 +31,7 @@ def show_progress(done: int, total: int, what: str = "Loading") -> None:
 
 
 def progress_of_gateway() -> Callable[[int, int], None]:
-    """Return what says how far the loading is: to people at a terminal, or in the log."""
+    """Return a callback that shows the progress of loading, at a terminal or in the log."""
     return show_progress if sys.stderr.isatty() else _LoggedProgress().note
 
 

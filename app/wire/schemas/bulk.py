@@ -12,7 +12,7 @@ from headgate.engine.replies import Portion as EnginePortion
 
 
 class BulkCursor(Request):
-    """How far one stream has been read."""
+    """The position of a bulk reader in one stream."""
 
     stream: str
     after: str = Field("0-0", description="An id, or `$` for from now on.")
@@ -22,7 +22,7 @@ class BulkCursor(Request):
 
 
 class PlanBulkRead(Request):
-    """What to plan."""
+    """The streams to plan a bulk read of."""
 
     cursors: Annotated[list[BulkCursor], Field(fail_fast=True)] = Field(
         min_length=1, max_length=1000
@@ -34,7 +34,7 @@ class PlanBulkRead(Request):
 
 
 class Portion(BaseModel):
-    """What to read of one stream: above `after`, up to and including `end`."""
+    """The next part of one stream: above `after`, up to and including `end`."""
 
     stream: str
     epoch: EpochText | None = Field(description="Null if there is no such stream.")
@@ -48,7 +48,7 @@ class Portion(BaseModel):
 
     @classmethod
     def of(cls, portion: EnginePortion) -> Self:
-        """Return up to where one stream is to be read next."""
+        """Return the next part of one stream."""
         return cls(
             stream=text_of(portion.stream),
             epoch=None if portion.epoch is None else str(portion.epoch),
@@ -63,7 +63,7 @@ class Portion(BaseModel):
 
 
 class BulkPlan(BaseModel):
-    """What to read next."""
+    """The next part of each stream."""
 
     streams: list[Portion] = Field(description="One per cursor, in order.")
 

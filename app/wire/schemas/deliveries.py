@@ -39,7 +39,7 @@ class ReadGroup(Request):
 
 
 class GroupEntries(BaseModel):
-    """What a consumer got."""
+    """The entries for a consumer."""
 
     entries: list[Delivery]
     deleted_ids: list[IdText] | None = Field(
@@ -51,14 +51,14 @@ class GroupEntries(BaseModel):
 
 
 class Settled(BaseModel):
-    """What became of one id."""
+    """The outcome of one id."""
 
     id: IdText
     outcome: Outcome
 
 
 class SettledEntries(BaseModel):
-    """What became of each id, in order."""
+    """The outcome of each id, in order."""
 
     results: list[Settled]
 
@@ -106,7 +106,7 @@ class Autoclaim(Request):
 
 
 class Claimed(BaseModel):
-    """What a claim got."""
+    """The entries of a claim."""
 
     ids: list[IdText]
     entries: list[Delivery] | None = Field(None, description="The entries, unless `just_id`.")

@@ -19,7 +19,7 @@ from headgate.engine.limits import (
 
 
 class GatewayLimits(BaseModel):
-    """What the gateway as a whole is held to, and one request."""
+    """The bounds of the gateway as a whole, and of one request."""
 
     body_bytes_max: int = Field(16 * 2**20, ge=1024, description="Largest request body.")
     disk_bytes_max: int | None = Field(
@@ -78,7 +78,7 @@ class GatewayLimits(BaseModel):
 
 
 class SocketLimits(BaseModel):
-    """What one WebSocket may ask for."""
+    """The bounds of one WebSocket."""
 
     subscriptions_max: int = Field(100, ge=1, description="Subscriptions of one WebSocket.")
     credit_max: int = Field(65_536, ge=64, description="Most credit a subscription may hold.")
@@ -97,7 +97,7 @@ class SocketLimits(BaseModel):
 
 
 class ConnectionLimits(SocketLimits):
-    """What one connection is held to, an event stream or a WebSocket."""
+    """The bounds of one connection, an event stream or a WebSocket."""
 
     heartbeat_ms: int = Field(15_000, ge=100, description="Silence on an event stream at most.")
     ping_interval_ms: int = Field(20_000, ge=100, description="How often a WebSocket is pinged.")
@@ -105,7 +105,7 @@ class ConnectionLimits(SocketLimits):
 
 
 class ChosenLimits(ConnectionLimits, GatewayLimits):
-    """What an operator may choose. The fields of `GatewayLimits` come first."""
+    """The limits that an operator may choose. The fields of `GatewayLimits` come first."""
 
 
 DEFAULTS = ChosenLimits()
@@ -143,6 +143,6 @@ class Limits(ChosenLimits):
         "an ability that is missing answers 501 `not_supported`.",
     )
     durable: Durable = Field(
-        description="What an answer to a change has waited for: `nothing` but memory, the disk "
+        description="Durability of an answered change: `nothing` but memory, the disk "
         "within a second (`everysec`), the `disk`, or also the disk of a `replica`.",
     )

@@ -1,4 +1,4 @@
-"""How the gateway and its journal are."""
+"""The state of the gateway and of its journal."""
 
 from typing import Literal, Self
 
@@ -19,12 +19,12 @@ class Health(BaseModel):
         None, description="What an operator should look at; the log says more."
     )
     durable: Durable | None = Field(
-        None, description="What an answer to a change has waited for; told by `/readyz`."
+        None, description="Durability of an answered change; told by `/readyz`."
     )
 
 
 class JournalState(BaseModel):
-    """How the journal is."""
+    """The state of the journal."""
 
     position: int = Field(description="Records taken.")
     durable_position: int = Field(description="Records that are safe.")
@@ -38,7 +38,7 @@ class JournalState(BaseModel):
 
     @classmethod
     def of(cls, status: EngineJournalStatus) -> Self:
-        """Return what the journal says of itself."""
+        """Return the state of the journal."""
         return cls.model_validate(status._asdict())
 
 
@@ -49,7 +49,7 @@ class Draining(BaseModel):
 
 
 class FollowedSubscription(BaseModel):
-    """What a connection follows."""
+    """A subscription of a connection."""
 
     stream: str
     group: str | None = Field(description="Null if the stream itself is read.")
@@ -65,7 +65,7 @@ class FollowedSubscription(BaseModel):
 
     @classmethod
     def of(cls, subscription: connections.OpenSubscription) -> Self:
-        """Return what a worker says of it."""
+        """Return a worker's description of the subscription."""
         group, consumer = subscription.group, subscription.consumer
         return cls(
             stream=text_of(subscription.stream),
@@ -94,7 +94,7 @@ class Connection(BaseModel):
 
     @classmethod
     def of(cls, connection: connections.OpenConnection) -> Self:
-        """Return what a worker says of it."""
+        """Return a worker's description of the connection."""
         return cls(
             id=connection.id,
             transport=connection.transport,

@@ -41,14 +41,14 @@ class PendingEntries(BaseModel):
 
 
 class ConsumerPending(BaseModel):
-    """How much a consumer holds."""
+    """The number of a consumer's pending entries."""
 
     name: str
     pending: int
 
 
 class PendingSummary(BaseModel):
-    """What is pending, and with whom."""
+    """The pending entries of a group, summed up with their consumers."""
 
     count: int
     min_id: IdText | None

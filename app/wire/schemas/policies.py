@@ -1,4 +1,4 @@
-"""What a group does by itself."""
+"""The policy of a group."""
 
 from typing import Any, Literal, Self
 
@@ -13,7 +13,7 @@ OnDisconnect = TypeAliasType("OnDisconnect", Literal["release", "keep"])
 
 
 class Policy(Request):
-    """What a group does by itself; every part may be left out or null."""
+    """The policy of a group, which it follows by itself; every part may be left out or null."""
 
     claim_idle_ms: Milliseconds | None = Field(
         None, description="Reads that do not say it take over entries idle for so long."
@@ -47,7 +47,7 @@ class Policy(Request):
         return patched(NO_POLICY, self.to_patch())
 
     def to_patch(self) -> PolicyPatch:
-        """Return what was said here as changes (RFC 7396: null removes)."""
+        """Return the patch (RFC 7396: null removes)."""
         changes: dict[str, Any] = self.model_dump(exclude_unset=True)
         dead_letter_stream = changes.get("dead_letter_stream")
         if dead_letter_stream is not None:

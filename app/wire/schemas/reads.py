@@ -19,7 +19,7 @@ class Gap(BaseModel):
 
     @classmethod
     def of(cls, gap: EngineGap | None) -> Self | None:
-        """Return what a reader has missed; None if it has missed nothing."""
+        """Return the gap before a reader's entries; None if there is none."""
         if gap is None:
             return None
         return cls(after=str(gap.after), through=str(gap.through))
@@ -41,7 +41,7 @@ class StreamEntries(Entries):
 
 
 class ReadCursor(Request):
-    """Where to read one stream."""
+    """The cursor of a read in one stream."""
 
     stream: str
     after: str = Field("0", description="An id, `$` for from now on, or `+` for the last entry.")
@@ -58,6 +58,6 @@ class Read(Request):
 
 
 class StreamsRead(BaseModel):
-    """What several streams had."""
+    """The entries of several streams."""
 
     streams: list[StreamEntries] = Field(description="One per cursor, in order, empty or not.")

@@ -27,7 +27,7 @@ IdempotencyCount = Annotated[int, Field(ge=1, le=IDEMPOTENCY_KEYS_MAX, strict=Tr
 
 
 class StreamConfig(Request):
-    """How long a stream keeps its entries and its writers' keys; null is what holds by default."""
+    """The retention of a stream's entries and of its writers' keys; null is the default."""
 
     max_length: Count | None = Field(None, description="Keep the newest so many.")
     max_age_ms: Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)] | None = Field(
@@ -45,7 +45,7 @@ class StreamConfig(Request):
         return EngineStreamConfig(**self.model_dump())
 
     def to_patch(self) -> StreamPatch:
-        """Return what was said here as changes (RFC 7396: null removes)."""
+        """Return the patch (RFC 7396: null removes)."""
         return StreamPatch(**self.model_dump(exclude_unset=True))
 
 
@@ -106,7 +106,7 @@ def _wire_stream(info: EngineStreamInfo) -> dict[str, Any]:
 
 
 class Histogram(BaseModel):
-    """How many entries of a range are of which time, by the time in their ids."""
+    """The entries of a range by time: a count for each bucket of the time in their ids."""
 
     from_ms: int = Field(description="When the first bucket begins.")
     to_ms: int = Field(description="The last millisecond of the range.")
@@ -117,5 +117,5 @@ class Histogram(BaseModel):
 
     @classmethod
     def of(cls, histogram: EngineHistogram) -> Self:
-        """Return what was counted."""
+        """Return the histogram of the engine's reply."""
         return cls.model_validate(histogram._asdict())

@@ -9,7 +9,7 @@ TTL_MS_MAX = 3_600_000
 
 
 class TicketRequest(BaseModel):
-    """What a ticket is for."""
+    """The rights of a new ticket."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -26,7 +26,7 @@ export type ServerFrame =
   | Authenticated
   | ProblemFrame;
 /**
- * What became of one id of an ack, nack or extend.
+ * The outcome of an ack, nack or extend for one id.
  */
 export type Outcome = "acked" | "released" | "extended" | "not_pending" | "claimed";
 
@@ -223,7 +223,7 @@ export interface PingFrame {
   rid?: string | null;
 }
 /**
- * Say who is there, or renew that before the credential ends.
+ * Present a credential, or renew it before it ends.
  *
  * It is the first frame where the handshake carries no credential. A renewal is of the same
  * principal. Subscriptions that it does not allow end; all others go on without a gap.
@@ -255,7 +255,7 @@ export interface Welcome {
   limits: ConnectionLimits;
 }
 /**
- * What one connection may ask for.
+ * The bounds of one connection.
  */
 export interface ConnectionLimits {
   /**
@@ -414,7 +414,7 @@ export interface Claimed {
   by: string;
 }
 /**
- * What became of each id of an ack.
+ * The outcome of an ack, for each id.
  */
 export interface Acked {
   type: "acked";
@@ -423,7 +423,7 @@ export interface Acked {
   results: Settled[];
 }
 /**
- * What became of one id.
+ * The outcome of one id.
  */
 export interface Settled {
   /**
@@ -433,7 +433,7 @@ export interface Settled {
   outcome: Outcome;
 }
 /**
- * What became of each id of a nack or extend.
+ * The outcome of a nack or extend, for each id.
  */
 export interface Ok {
   type: "ok";

@@ -1,12 +1,12 @@
 // Made by `npm run types` of openapi/openapi.json; not to be edited.
 
 /**
- * What became of one id of an ack, nack or extend.
+ * The outcome of an ack, nack or extend for one id.
  */
 export type Outcome = "acked" | "released" | "extended" | "not_pending" | "claimed";
 export type OnDisconnect = "release" | "keep";
 /**
- * What became of one id of a delete.
+ * The outcome of a delete for one id.
  */
 export type Deletion = "deleted" | "not_found" | "referenced";
 
@@ -174,7 +174,7 @@ export interface Gap {
   to: string;
 }
 /**
- * What a consumer got.
+ * The entries for a consumer.
  */
 export interface GroupEntries {
   entries: Delivery[];
@@ -196,7 +196,7 @@ export interface GroupEntries {
   state: "live" | "caught_up" | "max_pending";
 }
 /**
- * What an append made.
+ * The result of an append.
  */
 export interface Appended {
   /**
@@ -205,7 +205,7 @@ export interface Appended {
   id: string;
 }
 /**
- * What a batch of appends made.
+ * The result of a batch of appends.
  */
 export interface AppendedBatch {
   count: number;
@@ -223,7 +223,7 @@ export interface AppendedBatch {
   ids: string[];
 }
 /**
- * What became of one id.
+ * The outcome of one id.
  */
 export interface Settled {
   /**
@@ -233,7 +233,7 @@ export interface Settled {
   outcome: Outcome;
 }
 /**
- * What became of each id, in order.
+ * The outcome of each id, in order.
  */
 export interface SettledEntries {
   results: Settled[];
@@ -278,7 +278,7 @@ export interface StreamInfo {
   config: StreamConfig;
 }
 /**
- * How long a stream keeps its entries and its writers' keys; null is what holds by default.
+ * The retention of a stream's entries and of its writers' keys; null is the default.
  */
 export interface StreamConfig {
   /**
@@ -352,7 +352,7 @@ export interface StreamDetail {
   groupsLeftOut?: number | null;
 }
 /**
- * A group with what is pending and with whom.
+ * A group with its pending entries and its consumers.
  */
 export interface GroupDetail {
   name: string;
@@ -386,7 +386,7 @@ export interface GroupDetail {
   consumersLeftOut: number;
 }
 /**
- * What a group does by itself; every part may be left out or null.
+ * The policy of a group, which it follows by itself; every part may be left out or null.
  */
 export interface Policy {
   /**
@@ -469,7 +469,7 @@ export interface Streams {
   nextCursor: string | null;
 }
 /**
- * Which entries to keep: give `max_length` or `min_id`.
+ * The entries that a trim keeps: give `max_length` or `min_id`.
  */
 export interface Trim {
   /**
@@ -494,7 +494,7 @@ export interface Trim {
   references?: "keep" | "delete" | "acked";
 }
 /**
- * Which entries to delete, and what becomes of them where they are pending.
+ * The entries to delete, and the treatment of pending ones.
  */
 export interface Deletions {
   /**
@@ -563,7 +563,7 @@ export interface GroupInput {
   policy?: Policy | null;
 }
 /**
- * What to change of a group; give at least one.
+ * A change of a group; give at least one part.
  */
 export interface GroupPatch {
   start?: string | null;
@@ -670,7 +670,7 @@ export interface Claim {
   justId?: boolean;
 }
 /**
- * What a claim got.
+ * The entries of a claim.
  */
 export interface Claimed {
   ids: string[];
@@ -723,7 +723,7 @@ export interface Autoclaimed {
   next: string;
 }
 /**
- * What is pending, and with whom.
+ * The pending entries of a group, summed up with their consumers.
  */
 export interface PendingSummary {
   count: number;
@@ -739,7 +739,7 @@ export interface PendingSummary {
   consumersLeftOut: number;
 }
 /**
- * How much a consumer holds.
+ * The number of a consumer's pending entries.
  */
 export interface ConsumerPending {
   name: string;
@@ -776,7 +776,7 @@ export interface Redriven {
   entryId: string;
 }
 /**
- * What became of each dead letter.
+ * The outcome of each dead letter.
  */
 export interface RedrivenEntries {
   results: Redriven[];
@@ -788,19 +788,19 @@ export interface PendingEntries {
   pending: PendingEntry[];
 }
 /**
- * What a trim did.
+ * The result of a trim.
  */
 export interface Trimmed {
   removed: number;
 }
 /**
- * What became of each id, in order.
+ * The outcome of each id, in order.
  */
 export interface DeletedEntries {
   results: Deleted[];
 }
 /**
- * What became of one id.
+ * The outcome of one id.
  */
 export interface Deleted {
   /**
@@ -810,7 +810,7 @@ export interface Deleted {
   outcome: Deletion;
 }
 /**
- * What a consumer held when it went.
+ * The pending entries of a deleted consumer.
  */
 export interface DeletedConsumer {
   /**
@@ -832,7 +832,7 @@ export interface Ticket {
   expiresAtMs: number;
 }
 /**
- * What a ticket is for.
+ * The rights of a new ticket.
  */
 export interface TicketRequest {
   /**
