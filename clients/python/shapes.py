@@ -9,7 +9,7 @@ OnDisconnect = Literal["release", "keep"]
 
 
 class StreamConfig(TypedDict, total=False):
-    """How a stream is set; None: not at all."""
+    """The configuration of a stream; None: the default."""
 
     max_length: int | None
     max_age_ms: int | None
@@ -91,7 +91,7 @@ class PendingEntry(TypedDict):
 
 
 class ConsumerPending(TypedDict):
-    """How many entries a consumer holds."""
+    """The number of a consumer's pending entries."""
 
     name: str
     pending: int
@@ -108,7 +108,7 @@ class PendingSummary(TypedDict):
 
 
 class Redriven(TypedDict):
-    """What became of a dead letter."""
+    """The outcome of sending a dead letter back."""
 
     id: str
     outcome: Literal["released", "appended"]
@@ -116,7 +116,7 @@ class Redriven(TypedDict):
 
 
 class Written(TypedDict):
-    """What a batch put into one stream."""
+    """The entries of a batch in one stream."""
 
     stream: str
     entries: int
@@ -125,7 +125,7 @@ class Written(TypedDict):
 
 
 class Committed(TypedDict):
-    """What a commit did; `repeated`: it was committed before, and nothing changed now."""
+    """The result of a commit; `repeated`: it was committed before, and nothing changed now."""
 
     repeated: bool
     entries: int

@@ -103,7 +103,7 @@ class BlockingBatches:
 
 
 class BlockingWriter:
-    """Who writes batches, by its name. Each batch is staged in chunks, and committed as a whole.
+    """A writer of batches, with a name. It stages a batch in chunks, and commits it as a whole.
 
     The gateway remembers the number of the last batch: one that is committed again changes nothing.
 
@@ -152,7 +152,7 @@ class BlockingWriter:
     def commit(
         self, batch: int, attempts: Sequence[Attempt], *, create_streams: bool = True
     ) -> Committed:
-        """Append what the attempts staged, all at once; a batch of before changes nothing.
+        """Append the chunks of the attempts, all at once; a repeated batch changes nothing.
 
         Args:
             batch: its number.
@@ -208,7 +208,7 @@ class BlockingJob:
 
     @property
     def deliveries(self) -> int:
-        """Return how often the entry was delivered, this time included."""
+        """Return the number of deliveries of the entry, this one included."""
         return self._inner.deliveries
 
     @property
@@ -797,7 +797,7 @@ class BlockingGroup(Working):
         )
 
     def pending_summary(self) -> PendingSummary:
-        """Return how many entries are pending, and with whom (XPENDING)."""
+        """Return the number of pending entries, and of those of each consumer (XPENDING)."""
         return self._portal.call(self._inner.pending_summary())
 
     def consumers(self, *, limit: int = 100) -> Iterator[ConsumerInfo]:
@@ -917,7 +917,7 @@ class Client:
     def plan(
         self, cursors: Sequence[Cursor], *, max_entries: int | None = None, wait_ms: int = 0
     ) -> list[Plan]:
-        """Return how far to read streams, a plan for each cursor, in their order.
+        """Return a plan of the next read for each cursor, in their order.
 
         Args:
             cursors: at most one for a stream.

@@ -1,7 +1,7 @@
 /** Job: an entry delivered to a consumer, until it is settled. */
 import type { FieldMap, Delivery, Outcome } from "./wire/types.js";
 
-/** How an entry is given back: `fail` counts as tried in vain, `silent` does not, `fatal` is never tried again. */
+/** Modes of a nack: `fail` counts as tried in vain, `silent` does not, `fatal` is never tried again. */
 export interface NackOptions {
   mode?: "silent" | "fail" | "fatal";
   /** Nobody gets it before that; the group's policy says how long otherwise. */
