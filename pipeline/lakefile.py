@@ -83,7 +83,7 @@ class LakeFile(NamedTuple):
 
 
 def files_of(written: Iterable[pa.RecordBatch]) -> list[LakeFile]:
-    """Return what `write_rows` and `merge_files` said."""
+    """Return the files that `write_rows` and `merge_files` have written."""
     return [LakeFile(**row) for batch in written for row in batch.to_pylist()]
 
 
@@ -147,7 +147,7 @@ def directory_name(stream: str) -> str:
 
 
 def without_held(rows: pa.Table, held_to: Mapping[str, str]) -> pa.Table:
-    """Return the rows of streams whose ids are beyond what is held of them."""
+    """Return the rows of streams behind their held ranges."""
     for stream, to in held_to.items():
         last = parse_id(to)
         ms = rows["ms"].to_numpy()
@@ -182,7 +182,7 @@ def _map_of(fields: pa.ListArray) -> pa.MapArray:
 
 
 def _runs(rows: pa.Table) -> Iterator[tuple[int, int]]:
-    """Yield where rows of one stream and date follow each other in the order of their ids."""
+    """Yield runs of rows of one stream and date, in the order of their ids."""
     if rows.num_rows == 0:
         return
     stream = rows["stream"].to_numpy()
@@ -281,7 +281,7 @@ def _ms(rows: pa.Table, index: int) -> int:
 
 
 def bins_of(files: Sequence[LakeFile], file_bytes_max: int) -> list[list[LakeFile]]:
-    """Return which files of one stream and date are merged: neighbours, of two files or more.
+    """Return groups of files to merge, of one stream and date: neighbours, of two files or more.
 
     Args:
         files: in any order.

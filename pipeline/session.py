@@ -152,7 +152,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _homes() -> list[tuple[str, Path]]:
-    """Return where a Java may be, the first choice first."""
+    """Return places that may have a Java, the first choice first."""
     homes = []
     if os.environ.get("JAVA_HOME"):
         homes.append(("JAVA_HOME", Path(os.environ["JAVA_HOME"])))

@@ -68,7 +68,7 @@ def main(flags: Flags, *, file_mb: int, retention: int) -> None:
 
 
 def bins_by_date(files: Sequence[LakeFile], file_bytes_max: int) -> list[list[LakeFile]]:
-    """Return which files become one: neighbours of one stream and date."""
+    """Return groups of files to be merged: neighbours of one stream and date."""
     dates = defaultdict(list)
     for file in files:
         dates[file.stream, file.date].append(file)

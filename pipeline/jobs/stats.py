@@ -118,7 +118,7 @@ def transform(entries: DataFrame, *, window_ms: int, watermark_ms: int | None = 
 
 
 def cardinalities(entries: DataFrame) -> DataFrame:
-    """Return for each stream and field: in how many entries, how many different values, sizes."""
+    """Return for each stream and field: the counts of entries and of different values, sizes."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     return (

@@ -1,4 +1,4 @@
-"""The flags that say where the gateway is and who asks. Imports nothing that may be missing."""
+"""The flags for the gateway's URL and the token. Imports nothing that may be missing."""
 
 from __future__ import annotations
 
