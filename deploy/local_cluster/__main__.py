@@ -106,7 +106,7 @@ def _stop(cluster: Cluster, gateways: Sequence[Gateway]) -> None:
 
 
 def _watch(cluster: Cluster, gateways: Sequence[Gateway]) -> None:
-    """Report what ends, until somebody wants us to end or nobody is there any more."""
+    """Report ends of processes, until somebody wants us to end or nobody is there any more."""
     parent = os.getppid()
     running: dict[str, Server | Gateway] = {
         **{f"The server of port {each.port}": each for each in cluster.servers},

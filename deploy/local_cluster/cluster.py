@@ -174,7 +174,7 @@ class Cluster:
         )
 
     def _is_served(self) -> bool:
-        """Tell whether the running servers see the same owners, and none of them has failed."""
+        """Tell whether all running servers see the same owners, and no failure."""
         views = [nodes_as(server) for server in self.servers if server.is_running]
         owners = [{node.port: node.slots for node in view if node.slots} for view in views]
         return (

@@ -26,7 +26,7 @@ NO_NOUNS += ["service", "services", "tools", "util", "utils"]
 EMPTY_DOCSTRINGS = ["Keep the name.", "Keep the names.", "Return the wire form."]
 """They repeat the name, which is worse than none."""
 
-PLAIN = ["engine"]
+PLAIN = ["clients", "console", "deploy", "engine", "examples", "pipeline"]
 """Folders whose docstrings say a thing by its noun."""
 
 RELATIVE = {"how", "what", "where", "which", "who", "whom", "whose"}
