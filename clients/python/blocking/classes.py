@@ -61,7 +61,7 @@ class BlockingBatches:
     """
 
     def __init__(self, inner: Batches, portal: Portal) -> None:
-        """Run what is asked of it on the loop of a portal."""
+        """Run the calls of `inner` on the loop of a portal."""
         self._inner = inner
         self._portal = portal
 
@@ -77,7 +77,7 @@ class BlockingBatches:
 
     @property
     def gap_to(self) -> str | None:
-        """Return up to which id entries of the range were trimmed; None: none were."""
+        """Return the last trimmed id of the range; None: none was trimmed."""
         return self._inner.gap_to
 
     def __enter__(self) -> Self:
@@ -114,7 +114,7 @@ class BlockingWriter:
     """
 
     def __init__(self, inner: Writer, portal: Portal) -> None:
-        """Run what is asked of it on the loop of a portal."""
+        """Run the calls of `inner` on the loop of a portal."""
         self._inner = inner
         self._portal = portal
 
@@ -187,7 +187,7 @@ class BlockingJob:
     """
 
     def __init__(self, inner: Job, portal: Portal) -> None:
-        """Run what is asked of it on the loop of a portal."""
+        """Run the calls of `inner` on the loop of a portal."""
         self._inner = inner
         self._portal = portal
 
@@ -262,17 +262,17 @@ class BlockingFollowing:
     """The entries of a stream as they come. It is an iterator, and a context that ends it.
 
     Attributes:
-        gap: what trimming took before the entry that came last; None: nothing.
+        gap: the trimmed ids before the entry that came last; None: there are none.
     """
 
     def __init__(self, inner: Following, portal: Portal) -> None:
-        """Run what is asked of it on the loop of a portal."""
+        """Run the calls of `inner` on the loop of a portal."""
         self._inner = inner
         self._portal = portal
 
     @property
     def gap(self) -> Gap | None:
-        """Return what trimming took before the entry that came last; None: nothing."""
+        """Return the trimmed ids before the entry that came last; None: there are none."""
         return self._inner.gap
 
     @property
@@ -313,7 +313,7 @@ class BlockingStream:
     """
 
     def __init__(self, inner: Stream, portal: Portal) -> None:
-        """Run what is asked of it on the loop of a portal."""
+        """Run the calls of `inner` on the loop of a portal."""
         self._inner = inner
         self._portal = portal
 
@@ -567,7 +567,7 @@ class BlockingConsuming:
     """
 
     def __init__(self, inner: Consuming, portal: Portal) -> None:
-        """Run what is asked of it on the loop of a portal."""
+        """Run the calls of `inner` on the loop of a portal."""
         self._inner = inner
         self._portal = portal
 
@@ -617,7 +617,7 @@ class BlockingGroup(Working):
     """
 
     def __init__(self, inner: Group, portal: Portal) -> None:
-        """Run what is asked of it on the loop of a portal."""
+        """Run the calls of `inner` on the loop of a portal."""
         self._inner = inner
         self._portal = portal
 
