@@ -51,7 +51,7 @@ def replies(server: Server, commands: Sequence[Sequence[bytes | str | int]]) -> 
 
 
 def of_directory(place: Path, commands: Sequence[Sequence[bytes | str | int]]) -> list[Raw]:
-    """Return what a gateway with this data directory replies to Redis commands."""
+    """Return the replies of a gateway with this data directory to Redis commands."""
 
     async def run() -> list[Raw]:
         backend = open_backend(Settings(data_dir=place))

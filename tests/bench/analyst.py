@@ -16,7 +16,7 @@ _WRITTEN = """
 
 
 class Written(NamedTuple):
-    """What is there of one writer, who numbers his entries."""
+    """The entries of one writer, who numbers them."""
 
     writer: str
     entries: int
@@ -56,7 +56,7 @@ class Analyst:
         self._process.shutdown()
 
     async def read(self, start_ms: int) -> list[Written]:
-        """Return what was written from this time on; the first time takes as long as Java does."""
+        """Return the entries from this time on, by writer; the first call waits for Java."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._process, _read, *self._stream, start_ms)
 

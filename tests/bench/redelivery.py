@@ -97,7 +97,7 @@ async def redelivery_ms(
 
 
 async def _try_silence(control: Wire, port: int) -> tuple[float, float]:
-    """Return how many milliseconds it takes from the gateway's giving up, and from the silence."""
+    """Return the ms until a redelivery, from the gateway's giving up and from the silence."""
     await control.request("POST", "/v1/streams/jobs/entries", {"fields": {"job": "1"}})
     end = await connected(f"http://127.0.0.1:{port}")
     silent = await RawSocket.open(end, f"{GROUP}/ws?consumer=first")

@@ -34,7 +34,7 @@ _GREETING = "Headgate is at"
 
 @dataclass(frozen=True)
 class Sample:
-    """How things were at one moment, and how long they took since the one before."""
+    """The state at one moment, with the times since the moment before."""
 
     at_s: float
     resident_mib: float
@@ -119,7 +119,7 @@ async def _watched(crowd: Crowd, port: int, process_id: int, seconds: float) -> 
 
 
 def _sample(crowd: Crowd, at_s: float, process_id: int, metrics: str) -> Sample:
-    """Take what has been measured since the last one."""
+    """Take the measurements since the last sample."""
     append, crowd.append_ms = crowd.append_ms, []
     delivery, crowd.delivery_ms = crowd.delivery_ms, []
     append_p50, append_p99 = _p50_p99(append)

@@ -10,7 +10,7 @@ from tests.crash.history import History, Id, State, Taking
 
 
 def violations(history: History, before: State, after: State) -> list[str]:
-    """Return what is wrong; nothing, if every promise was kept.
+    """Return the violations of the promises; none, if all were kept.
 
     A request that was not answered may have had its effect or not, but no half of it.
 

@@ -121,7 +121,7 @@ class Watched:
         await ask("POST", f"{QUIET}/ack?consumer=me", {"ids": ids})
 
     async def serve_others_during(self, abuse: Abuse) -> int:
-        """Return how often another client was served meanwhile."""
+        """Return the number of times another client was served meanwhile."""
         going_on = asyncio.ensure_future(abuse(self))
         count = 0
         while not going_on.done():

@@ -135,7 +135,7 @@ def worker(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def needed(own: importlib.metadata.Distribution) -> list[importlib.metadata.Distribution]:
-    """Return what is installed with a distribution, if no extra is asked for."""
+    """Return the distributions installed with one, if no extra is asked for."""
     names, waiting = dict[str, importlib.metadata.Distribution](), [own]
     while waiting:
         for text in waiting.pop().requires or []:

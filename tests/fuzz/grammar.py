@@ -164,7 +164,7 @@ def number(pick: random.Random) -> bytes:
 
 
 def _sequence(parts: list[str], pick: random.Random) -> tuple[list[bytes], list[str]]:
-    """Return words for what comes up to a closing bracket or a bar, and what is left from there."""
+    """Return words up to a closing bracket or a bar, and the parts left from there."""
     words: list[bytes] = []
     while parts and parts[0] not in ("]", ")", "|"):
         part, *parts = parts

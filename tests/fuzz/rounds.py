@@ -32,7 +32,7 @@ def seeds(seconds: float = SECONDS) -> Iterator[int]:
 
 @contextmanager
 def reporting_seed(seed: int, *facts: object) -> Iterator[None]:
-    """Say by what seed a failure can be had again, and what was tried."""
+    """Name the seed of a failure, and the facts of the case."""
     try:
         yield
     except BaseException as error:
@@ -44,7 +44,7 @@ def reporting_seed(seed: int, *facts: object) -> Iterator[None]:
 
 @contextmanager
 def ended() -> Iterator[None]:
-    """Raise `TimeoutError` in what has no end. Not for what goes on beside others."""
+    """Raise `TimeoutError` in code without an end. Not for code that goes on beside others."""
     before = signal.signal(signal.SIGALRM, _give_up)
     signal.alarm(CASE_S_MAX)
     try:

@@ -78,7 +78,7 @@ async def _reporting_seed(attack: Attack, gateway: Gateway, seed: int) -> None:
 async def exchanged(
     url: str, sent: bytes, then: bytes = b"", *, leaves_at_once: bool = False
 ) -> bytes:
-    """Return what is answered to some bytes before the gateway closes, or says no more.
+    """Return the answer to some bytes before the gateway closes, or says no more.
 
     Args:
         url: of the gateway.

@@ -373,7 +373,7 @@ class Reference(RefKeyspace):
         now_ms: int,
         released: Iterable[EntryId] | None = None,
     ) -> None:
-        """Move what was delivered too often, and is idle again, to the dead letter stream."""
+        """Move entries delivered too often, and idle again, to the dead letter stream."""
         stream, ref_group = self._group(name, group)
         policy = self._policy(stream, ref_group)
         if policy.max_deliveries is None or policy.dead_letter_stream is None:
@@ -409,7 +409,7 @@ class Reference(RefKeyspace):
                 ref_group.drop(pending.id)
 
     def _policy(self, stream: RefStream, group: RefGroup) -> GroupPolicy:
-        """Return what holds: a stream that was renamed is not its own dead letter stream."""
+        """Return the policy as it applies: a renamed stream is not its own dead letter stream."""
         name = group.policy.dead_letter_stream
         if name is None or self.streams.get(name) is not stream:
             return group.policy

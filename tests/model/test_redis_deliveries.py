@@ -333,7 +333,7 @@ class History:
 
 
 async def answer(backend: Backend, request: Request[Any]) -> Any:
-    """Return what a backend replies, or its error, without what may differ."""
+    """Return a backend's reply, or its error, without the parts that may differ."""
     try:
         return plain(await backend.perform(request))
     except StreamError as error:

@@ -1,4 +1,4 @@
-"""Platter: what a disk holds, and what of it a crash leaves.
+"""Platter: the content of a disk, and its remains after a crash.
 
 The running system sees all that was written. Safe is what was synced, contents and names apart.
 When the power goes, each unsynced write is lost, kept, or kept in pieces, whatever became of those

@@ -31,7 +31,7 @@ class Target:
         return await asyncio.open_connection(self.client.host, self.redis_port)
 
     def let_go(self) -> None:
-        """Close what a case has left open."""
+        """Close the connections that a case has left open."""
         for _, writer in self.held:
             writer.transport.abort()
         for socket in self.sockets:
@@ -46,7 +46,7 @@ Act = Callable[[Target], Awaitable[Any]]
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured, alone on a gateway."""
+    """A case to measure, alone on a gateway."""
 
     name: str
     covers: tuple[str, ...]

@@ -26,7 +26,7 @@ NO_NOUNS += ["service", "services", "tools", "util", "utils"]
 EMPTY_DOCSTRINGS = ["Keep the name.", "Keep the names.", "Return the wire form."]
 """They repeat the name, which is worse than none."""
 
-PLAIN = ["clients", "console", "deploy", "engine", "examples", "pipeline"]
+PLAIN = ["clients", "console", "deploy", "engine", "examples", "pipeline", "tests"]
 """Folders whose docstrings say a thing by its noun."""
 
 RELATIVE = {"how", "what", "where", "which", "who", "whom", "whose"}
@@ -273,7 +273,7 @@ def names_in(module: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def instead_of(name: str) -> str | None:
-    """Return what to say instead of a name; None if it is well."""
+    """Return the advice about a name; None if it is well."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_").split("_")
     if len(words) == 1 and (instead := _plural(words[0], INSTEAD_OF)):
         return instead

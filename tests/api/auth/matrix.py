@@ -1,4 +1,4 @@
-"""What the matrix asks: every operation, command and frame, about a stream, a group, a consumer."""
+"""The cases of the matrix: every operation, command and frame, with the names in them."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ _NAMES = ("orders", "billing", "anna", "ben", "carla")
 
 
 class About(NamedTuple):
-    """What a request is about."""
+    """The names in a request."""
 
     stream: str
     group: str = "g"

@@ -1,4 +1,4 @@
-"""What takes turns: the embedded engine, and two gateways and Webdis over one Valkey."""
+"""Places that take turns: the embedded engine, and two gateways and Webdis over one Valkey."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""What each command does to a stream that is watched, as redis-server tells it."""
+"""The effect of each command on a stream that is watched, as redis-server tells it."""
 
 from __future__ import annotations
 

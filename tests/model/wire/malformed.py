@@ -1,4 +1,4 @@
-"""What is no command, and commands at the edge of what there is."""
+"""Bytes that are no command, and commands at the edge of the possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What surprises people about streams, one sentence each."""
+"""Surprises about streams, one sentence each."""
 
 import pytest
 from msgspec.structs import replace

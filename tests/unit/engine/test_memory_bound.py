@@ -206,7 +206,7 @@ GOING_ON: Mapping[str, Request[Any]] = {
 
 
 async def beyond(storage: Storage, memory: MemoryBounds) -> Engine:
-    """Return an engine whose bound can be set below what it has: 20 entries, 10 pending."""
+    """Return an engine with 20 entries, 10 of them pending, for a bound below its size."""
     engine = Engine(storage, memory=memory)
     drafts = [Draft(EntryId(number, 0), PAIR) for number in range(1, 21)]
     await engine.perform(Add(b"s", drafts))
@@ -247,7 +247,7 @@ async def test_what_adds_nothing_goes_on_beyond_the_slack(what: str) -> None:
 
 
 class NearlyFull(MemoryStorage):
-    """Storage whose disk is nearly full."""
+    """Storage with a nearly full disk."""
 
     is_scarce = False
     refusal = "the disk is full"

@@ -1,4 +1,4 @@
-"""What a group does by itself: rests, dead letters and their return, consumers that vanish."""
+"""The policy of a group: delays, dead letters and their return, consumers that vanish."""
 
 import asyncio
 import io

@@ -1,4 +1,4 @@
-"""XINFO: what is told of a stream, its groups and their consumers, and in which order."""
+"""XINFO: the fields of a stream, its groups and their consumers, and their order."""
 
 from __future__ import annotations
 

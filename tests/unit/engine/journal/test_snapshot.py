@@ -1,4 +1,4 @@
-"""A snapshot is the whole state: what was loaded from one behaves as what it was made of."""
+"""A snapshot is the whole state: a loaded keyspace behaves as its original."""
 
 import io
 from typing import Any

@@ -155,7 +155,7 @@ def test_an_id_that_was_removed_can_become_pending_again(alice: Consumer, bob: C
 
 
 class Known(NamedTuple):
-    """What is known of a pending entry."""
+    """The known facts of a pending entry."""
 
     owner: int  # -1 for nobody
     at_ms: int

@@ -1,5 +1,4 @@
-"""What another client puts under a key of the gateway: a request that meets it says so, and
-changes nothing."""
+"""Foreign values under keys of the gateway: a request that meets one fails and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes too old goes, without anybody who asks."""
+"""Old entries, letters and consumers go, without anybody who asks."""
 
 from __future__ import annotations
 
