@@ -456,7 +456,7 @@ def _behind(root_path: str) -> list[Middleware]:
 
 
 def open_backend(settings: Settings, progress: Progress = recovery.no_progress) -> Backend:
-    """Open the keeper of the streams: servers, if the operator named some, or an engine.
+    """Open the backend: servers, if the operator named some, or an engine.
 
     Args:
         settings: what the operator chose.

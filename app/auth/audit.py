@@ -179,7 +179,7 @@ def _described(what: Request[Any] | Need) -> dict[str, object]:
 
 
 def _origin() -> dict[str, object]:
-    """Return from where the request of this task comes, and what its path says."""
+    """Return the origin of this task's request, and the names in its path."""
     scope = _served.get()
     if scope is None:
         return {}

@@ -48,7 +48,7 @@ class Verifier(Protocol):
     """Knows credentials of one kind."""
 
     def verify(self, token: str, now_ms: int) -> Principal:
-        """Return whose credential it is.
+        """Return the principal of a credential.
 
         Raises:
             Unauthenticated: it is not valid.
@@ -74,7 +74,7 @@ class KeyVerifier(Verifier, Protocol):
 
 
 class Authenticator:
-    """Knows who asks."""
+    """Finds the principal of a credential."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class Authenticator:
         return self._clock.wall_ms()
 
     def verify(self, token: str) -> Principal:
-        """Return whose key or token it is.
+        """Return the principal of a key or token.
 
         Raises:
             Unauthenticated: it is not valid.

@@ -28,7 +28,7 @@ _REFUSED_IN_CLAIM = re.compile(r"[*{}\x00-\x1f\x7f-\x9f]")
 
 
 class Verb(StrEnum):
-    """What can be allowed."""
+    """The verbs of grants."""
 
     READ = "read"  # ranges, cursors, following, descriptions, bulk reads
     APPEND = "append"  # entries, batches, staged batches
@@ -155,7 +155,7 @@ Limit = Annotated[int, Field(ge=1, le=COUNT_MAX)]
 
 
 class UsageLimits(BaseModel):
-    """How much a principal may use; what is left out is as the settings say."""
+    """The limits of a principal's use; the settings fill in those left out."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -178,5 +178,5 @@ class UsageLimits(BaseModel):
 
 
 def verbs_of(rights: Sequence[Right]) -> frozenset[Verb]:
-    """Return what is allowed with some stream at least."""
+    """Return the verbs that are allowed with some stream at least."""
     return frozenset[Verb]().union(*(right.verbs for right in rights))

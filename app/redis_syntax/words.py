@@ -52,7 +52,7 @@ class CommandError(StreamError):
 
 
 class Bounds(NamedTuple):
-    """How much one reply may hold. A larger reply would delay other clients."""
+    """The bounds of one reply. A larger reply would delay other clients."""
 
     entries_max: int = DEFAULTS.read_entries_max
     size_bytes_max: int = DEFAULTS.read_bytes_max  # names and values, approximately

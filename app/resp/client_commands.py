@@ -1,4 +1,4 @@
-"""CLIENT: what clients say of themselves, and what operators see and do of clients."""
+"""CLIENT: clients' descriptions of themselves, and operators' views and actions."""
 
 from __future__ import annotations
 

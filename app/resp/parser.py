@@ -226,7 +226,7 @@ class _Slow:
 
     @property
     def size_bytes(self) -> int:
-        """Return how many bytes of a command are kept, and not how many it says it has."""
+        """Return the number of bytes kept of a command, without those still to come."""
         missing = max((self._missing or 0) - 2, 0)
         return self._size_bytes - missing + len(self._line)
 
@@ -267,7 +267,7 @@ class _Slow:
         return at
 
     def _go_on(self, data: bytes, at: int) -> int:
-        """Take what is here of a word; returns where it ends, or 0: the end is not here."""
+        """Take the next part of a word; returns its end, or 0: the end is not here."""
         assert self._missing is not None
         assert self._words is not None
         part = data[at : at + self._missing]

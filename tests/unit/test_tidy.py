@@ -26,16 +26,13 @@ NO_NOUNS += ["service", "services", "tools", "util", "utils"]
 EMPTY_DOCSTRINGS = ["Keep the name.", "Keep the names.", "Return the wire form."]
 """They repeat the name, which is worse than none."""
 
-PLAIN = ["clients", "console", "deploy", "engine", "examples", "pipeline", "tests"]
-"""Folders whose docstrings say a thing by its noun."""
-
 RELATIVE = {"how", "what", "where", "which", "who", "whom", "whose"}
 PREPOSITIONS = {"after", "at", "by", "for", "from", "in", "into", "of", "on", "to", "up", "with"}
 SHORT_MAX = 14
 """Words of a sentence that says `whether` or `how many`."""
 
 NAMED = ["app", "clients", "console", "deploy", "engine", "examples", "pipeline", "tests"]
-"""Folders whose names are checked."""
+"""Folders whose names and docstrings are checked."""
 
 INSTEAD_OF_PART = {
     "aside": "in_thread, or the place where it goes",
@@ -139,7 +136,7 @@ def test_no_docstring_repeats_a_name() -> None:
     assert not empty, f"{empty}: say what it does, or say nothing"
 
 
-@pytest.mark.parametrize("folder", PLAIN)
+@pytest.mark.parametrize("folder", NAMED)
 def test_a_docstring_says_a_thing_by_its_noun(folder: str) -> None:
     riddles = [
         f"{path}:{line}: {first}: {fault}"

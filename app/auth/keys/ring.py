@@ -45,7 +45,7 @@ class KeyRing:
         return self._keys
 
     def verify(self, token: str, now_ms: int) -> Principal:
-        """Return whose key this is: the same object each time.
+        """Return the principal of a key: the same object each time.
 
         Args:
             token: the key, as its owner has it.
@@ -68,7 +68,7 @@ class KeyRing:
         return self._principal(key, matching[0])
 
     def mark_of(self, principal: Principal) -> str | None:
-        """Return which secret of which key a principal has, without the secret; None: no key."""
+        """Return a mark of a principal's key and secret, without the secret; None: no key."""
         return next(
             (
                 f"{secret.key}.{secret.sha256[:_MARK_LENGTH]}"

@@ -42,7 +42,7 @@ class Fetcher:
         self._tls = httpx.create_ssl_context()  # it reads files: not in the event loop
 
     async def __call__(self) -> bytes:
-        """Return what is there.
+        """Return the content of the URL.
 
         Raises:
             KeySetFault: it cannot be had, in time and whole.

@@ -1,4 +1,4 @@
-"""Address: where the servers are, read from a URL, and how connections to them are made."""
+"""Address: the servers in a URL, and the connections to them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SENTINEL_PORT = 26379
 
 
 class Arrangement(StrEnum):
-    """How several servers belong together."""
+    """The arrangement of several servers."""
 
     SINGLE = "single"
     SENTINEL = "sentinel"
@@ -39,7 +39,7 @@ _SCHEMES = {
 
 
 class Address(NamedTuple):
-    """Where a server listens."""
+    """The address of a server."""
 
     host: str
     port: int
@@ -80,7 +80,7 @@ class Servers(NamedTuple):
     context: ssl.SSLContext | None = None  # None: without TLS
 
     def __str__(self) -> str:
-        """Return what a log or a problem may say."""
+        """Return the addresses for a log or a problem."""
         addresses = ", ".join(map(str, self.addresses))
         return f"{self.arrangement} {addresses}{f' ({self.service})' if self.service else ''}"
 

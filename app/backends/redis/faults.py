@@ -1,4 +1,4 @@
-"""Faults: what may go wrong between the gateway and the servers, and which errors users get.
+"""Faults: failures between the gateway and the servers, and their errors for users.
 
 A command fails with `NotSent` or `Lost` if the network or a server fails, with a `ResponseError` of
 redis-py if the server refuses it, and with a `Fault` if one of our functions does: its error reply

@@ -148,7 +148,7 @@ class Unhold(Message, frozen=True):
 
 
 class Follow(Message, frozen=True):
-    """Follow a consumer's losses to others, as `Taken`, until `Unfollow`."""
+    """Report takeovers from a consumer, as `Taken`, until `Unfollow`."""
 
     number: int
     stream: bytes

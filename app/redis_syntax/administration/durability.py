@@ -40,7 +40,7 @@ class Waiting:
 
     @property
     def _replica_count(self) -> int:
-        """Return how many replicas have what was answered; no other one is known."""
+        """Return the number of replicas that have all answered changes; others are unknown."""
         return int(self._store.durable is Durable.REPLICA)
 
     def _wait(self, words: Sequence[bytes]) -> AnyPlan:

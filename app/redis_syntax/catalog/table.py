@@ -32,7 +32,7 @@ _CONTAINER_ARITY = -2
 
 
 class DescribedCommand:
-    """A command that is there: what it is, how many words it has, and its subcommands."""
+    """A command that exists, with its description, its number of words and its subcommands."""
 
     def __init__(self, name: str, description: Description, arity: int) -> None:
         """Begin without subcommands.

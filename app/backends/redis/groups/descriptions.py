@@ -14,7 +14,7 @@ NOBODY = b"\0released"
 
 
 def read_group_info(description: Sequence[Any]) -> GroupInfo:
-    """Return what `describe_group` says of a group."""
+    """Return a group's description by `describe_group`."""
     facts = _by_name(description[0])
     nobodys_count, hidden_count, *rules = description[1]
     return GroupInfo(
@@ -30,7 +30,7 @@ def read_group_info(description: Sequence[Any]) -> GroupInfo:
 
 
 def read_consumer_info(description: Sequence[Any]) -> ConsumerInfo:
-    """Return what XINFO CONSUMERS says of a consumer.
+    """Return a consumer's description by XINFO CONSUMERS.
 
     Redis 7.0 does not say when a consumer last got something. Then its last attempt counts.
     """

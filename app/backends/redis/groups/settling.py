@@ -46,7 +46,7 @@ async def ack(client: Client, request: Ack) -> list[Outcome]:
 
 
 async def ack_through(client: Client, request: AckThrough) -> None:
-    """Acknowledge what a consumer received up to the entry `seen`."""
+    """Acknowledge a consumer's entries up to the entry `seen`."""
     stream, group = request.stream, request.group
     start: bytes | None = b"-"
     while start is not None:
