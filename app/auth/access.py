@@ -52,7 +52,7 @@ _CREATE = "manage on a stream that is to be created, or append by a grant with `
 
 
 class Access:
-    """The use of a backend by a principal, within its rights."""
+    """The access of a principal to a backend, within its rights."""
 
     __slots__ = ("audit", "backend", "is_slowed", "principal", "usage")
 

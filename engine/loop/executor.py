@@ -365,4 +365,4 @@ class Executor:
 
 
 def _nothing() -> None:
-    """Hold nothing back: the executor holds everything."""
+    """Do nothing about open ranges that hold too much."""

@@ -112,7 +112,7 @@ async def _perform(client: Client, request: Request[Any]) -> Any:
 
 
 class _ServerSafety:
-    """The durability of writes by the primaries' own accounts: the least of all."""
+    """The durability of writes as the primaries report it: the least of all."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

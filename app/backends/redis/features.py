@@ -75,7 +75,7 @@ FEATURES: dict[Feature, _Need] = {
 
 
 class Facts(NamedTuple):
-    """A server's account of itself."""
+    """The facts that a server reports of itself."""
 
     product: str  # "Redis" or "Valkey"
     version: str

@@ -134,7 +134,7 @@ class RemoteBackend:
 
     @property
     def engine(self) -> EngineState:
-        """Return the engine's last word of its own state."""
+        """Return the last state that the engine has sent."""
         return self._link.state
 
     @property

@@ -83,7 +83,7 @@ class ErrorFacts(NamedTuple):
 
 
 class EngineState(NamedTuple):
-    """The engine's account of itself, sent without a request."""
+    """The state of the engine, which it sends without a request."""
 
     refusal: str | None = None
     failure: str | None = None

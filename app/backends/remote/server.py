@@ -133,7 +133,7 @@ class EngineServer:
             raise
 
     def state(self) -> EngineState:
-        """Return the engine's account of itself."""
+        """Return the state of the engine."""
         backend = self.backend
         journal = None if backend.journal is None else backend.journal.status
         return EngineState(
