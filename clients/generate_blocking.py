@@ -25,7 +25,7 @@ CLASSES = {
     "group": {"Consuming": "BlockingConsuming", "Group": "BlockingGroup"},
     "client": {"AsyncClient": "Client"},
 }
-"""Of each module: its classes, and what they are called where they block."""
+"""Of each module: its classes, with the names of their blocking ones."""
 
 NAMES = {name: blocking for names in CLASSES.values() for name, blocking in names.items()}
 

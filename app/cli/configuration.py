@@ -23,7 +23,7 @@ _OF_COPIES = tuple(
 _NOT_OF_THE_GATEWAY = frozenset(
     {_FILE_VARIABLE, *(f"{PREFIX}{name}" for name in (*_OF_CLIENTS, *_OF_COPIES))}
 )
-"""Variables that are no settings: which file has them, and what clients read."""
+"""Variables that are no settings: the name of the settings file, and variables of clients."""
 
 config_option = click.option(
     "--config",

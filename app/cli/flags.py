@@ -25,7 +25,7 @@ from headgate.client.problems import HeadgateError
 _URL = "http://127.0.0.1:8080"
 _RETRY_S = 30.0
 _COMPLETION_S = 0.5
-"""How long a key pressed for completion may take."""
+"""Time of a completion, at most."""
 _COMPLETIONS_MAX = 100
 
 

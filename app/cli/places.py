@@ -24,7 +24,7 @@ from headgate.engine.journal.journal import FsyncPolicy
 from headgate.engine.journal.recovery import Progress, no_progress
 
 _ANSWER_MS_MAX = 60_000
-"""How long a server that is not made for a gateway may take to answer."""
+"""Time for an answer of a server that is not made for a gateway."""
 
 _SCHEMES = ("redis://", "rediss://", "redis+cluster://", "redis+sentinel://")
 

@@ -241,10 +241,10 @@ def consumer_path(
 @pure
 def named_consumer(
     consumer: Annotated[
-        str | None, Query(description="Who is asking; or say it in `Headgate-Consumer`.")
+        str | None, Query(description="Name of the consumer; or give it in `Headgate-Consumer`.")
     ] = None,
     headgate_consumer: Annotated[
-        str | None, Header(alias="Headgate-Consumer", description="Who is asking.")
+        str | None, Header(alias="Headgate-Consumer", description="Name of the consumer.")
     ] = None,
 ) -> bytes | None:
     """Return the consumer that the request names by query or by header, if any.

@@ -51,7 +51,7 @@ def _as_many_as_allowed(
     limits: LimitsDep,
     limit: Annotated[
         int | None,
-        Query(ge=1, description="How many in one page; as many as allowed unless given."),
+        Query(ge=1, description="Items of one page; as many as allowed unless given."),
     ] = None,
     cursor: Annotated[str | None, CURSOR] = None,
 ) -> Page:

@@ -39,7 +39,7 @@ class ClientFrame(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     needs: ClassVar[Needs]
-    """What it needs; a gateway with a frame that does not say it does not start."""
+    """Needs of the frame; a gateway with a frame that declares none does not start."""
 
 
 class SubscriptionFrame(ClientFrame):
@@ -59,20 +59,20 @@ class SubscribeFrame(ClientFrame):
     stream: str
     group: str | None = Field(None, description="Read as a consumer of this group.")
     consumer: str | None = Field(
-        None, description="Who reads; without a name one is made, and removed in the end."
+        None, description="Its consumer; without a name one is made, and removed in the end."
     )
     after: str = Field(
         "$", description="Without a group: an id, `$` for from now on, `+` for the last entry."
     )
     credit: Annotated[int, Field(ge=1, strict=True)] = Field(
-        64, description="How many entries may come before more credit is given."
+        64, description="Number of entries that may come before more credit is given."
     )
-    auto_credit: Flag = Field(False, description="What is settled gives its credit back.")
+    auto_credit: Flag = Field(False, description="A settled entry gives its credit back.")
     claim_idle_ms: Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)] | None = Field(
         None, description="Also take entries pending with anybody and idle for so long."
     )
     on_disconnect: OnDisconnect | None = Field(
-        None, description="What becomes of entries that are not settled in the end."
+        None, description="Treatment of entries that are not settled in the end."
     )
     ack: Literal["explicit", "none"] = Field(
         "explicit", description="`none`: entries are done with as they are sent."
@@ -119,7 +119,7 @@ class NackFrame(SubscriptionFrame):
     ids: FrameIds
     mode: Literal["silent", "fail", "fatal"] = "fail"
     delay_ms: Milliseconds | None = Field(None, description="Nobody gets them before that.")
-    error: NackError | None = Field(None, description="What went wrong.")
+    error: NackError | None = Field(None, description="Error of the consumer.")
 
 
 class ExtendFrame(SubscriptionFrame):
@@ -221,7 +221,7 @@ class Subscribed(BaseModel):
     position: IdText = Field(description="Entries come from after this id.")
     consumer: str | None = None
     pending: int | None = Field(None, description="Entries the consumer holds already.")
-    gap: Gap | None = Field(None, description="What trimming took before the first entry.")
+    gap: Gap | None = Field(None, description="Trimmed entries before the first one.")
 
 
 class Entries(BaseModel):
@@ -233,7 +233,7 @@ class Entries(BaseModel):
     deleted_ids: list[IdText] | None = None
     credit_left: int
     lag: int | None = None
-    gap: Gap | None = Field(None, description="What trimming took before these entries.")
+    gap: Gap | None = Field(None, description="Trimmed entries before these.")
 
 
 class State(BaseModel):

@@ -190,9 +190,7 @@ async def stage_chunk(
     partition: Number,
     attempt: Annotated[AttemptText, Path()],
     chunk: Number,
-    stream: Annotated[
-        str | None, Query(description="Where its rows go that do not say it themselves.")
-    ] = None,
+    stream: Annotated[str | None, Query(description="Stream of rows that do not name one.")] = None,
 ) -> Staged:
     """Stage a chunk of a batch: nothing is appended before the batch is committed.
 

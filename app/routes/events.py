@@ -47,7 +47,7 @@ from headgate.engine.requests.groups import DescribeGroup
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=Operation)
 
 _RETURN_MS = 100
-"""How soon a browser comes back that has only to acknowledge."""
+"""Pause before a browser comes back only to acknowledge."""
 
 _FULL = followed.State("max_pending")
 
@@ -185,7 +185,7 @@ async def group_events(
     on_disconnect: Annotated[
         OnDisconnect | None,
         Query(
-            description="What becomes of unacknowledged entries when the connection ends; as the "
+            description="Treatment of unacknowledged entries when the connection ends; as the "
             "group's policy says, or `release`, if it is left out."
         ),
     ] = None,

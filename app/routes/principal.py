@@ -19,7 +19,7 @@ class AllowedStreams(BaseModel):
     """Streams, and what you may do with them."""
 
     streams: list[str] = Field(description="Names of streams, or beginnings of names and `*`.")
-    do: list[Verb] = Field(description="What you may do with them.")
+    do: list[Verb] = Field(description="Verbs allowed on them.")
     groups: list[str] | None = Field(description="Only with these groups; null with all.")
     consumer: str | None = Field(description="Only as this consumer; null as any.")
     create: bool = Field(description="An append may create the stream.")
@@ -42,7 +42,7 @@ class DescribedPrincipal(BaseModel):
     id: str = Field(description="The name of your key, or the subject of your token.")
     anonymous: bool = Field(description="Whether you sent no credential.")
     expires_at_ms: int | None = Field(description="When your credential ends, in unix time.")
-    allowed: list[AllowedStreams] = Field(description="What you may do: each of these.")
+    allowed: list[AllowedStreams] = Field(description="Your rights: each of these.")
 
     @classmethod
     def of(cls, principal: Principal) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 OnDisconnect = Literal["release", "keep"]
-"""What becomes of entries that are not settled when the connection ends."""
+"""Treatment of entries that are not settled when the connection ends."""
 
 
 class StreamConfig(TypedDict, total=False):

@@ -13,10 +13,10 @@ from headgate.client.entries import Gap
 from headgate.client.problems import HeadgateError
 
 Outcome = Literal["acked", "released", "extended", "not_pending", "claimed", "lost"]
-"""What became of an entry; `lost`: the connection ended, and the entry went back."""
+"""Outcome of an entry; `lost`: the connection ended, and the entry went back."""
 
 State = Literal["live", "caught_up", "credit_exhausted", "max_pending", "lost"]
-"""How it stands: entries come, there are none now, or why none come; `lost`: no connection."""
+"""States: entries come, there are none now, or the reason why none come; `lost`: no connection."""
 
 Mode = Literal["fail", "fatal", "silent"]
 """Modes of a nack: it failed, it can never succeed, or it was not tried."""
@@ -34,7 +34,7 @@ _DONE_MAX: Final = 10_000
 """Entries whose acknowledgement is repeated if they come again."""
 
 EXTEND_S: Final = 10.0
-"""How often the idle clock of what is held is restarted, unless the group claims earlier."""
+"""Interval between restarts of the idle clock of held entries, unless the group claims earlier."""
 
 FRAME_IDS_MAX: Final = 1_000
 """Entries that are settled by one frame."""

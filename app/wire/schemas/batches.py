@@ -13,7 +13,7 @@ class Staged(BaseModel):
     """The size of a staged chunk."""
 
     entries: int
-    size_bytes: int = Field(description="What it takes of `staged_bytes_max`.")
+    size_bytes: int = Field(description="Its part of `staged_bytes_max`.")
 
 
 AttemptText = Annotated[
@@ -35,7 +35,7 @@ class Attempt(Request):
     partition: Count
     attempt: AttemptText
     chunks: Annotated[int, Field(ge=0, le=CHUNKS_MAX, strict=True)] = Field(
-        description="How many it staged: those from 0 on."
+        description="Number of its chunks: those from 0 on."
     )
 
 

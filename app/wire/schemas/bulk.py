@@ -30,7 +30,7 @@ class PlanBulkRead(Request):
     max_entries: Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)] | None = Field(
         None, description="Of all streams together; null is all there are."
     )
-    wait_ms: Milliseconds = Field(0, description="How long to wait if no stream has anything.")
+    wait_ms: Milliseconds = Field(0, description="Time to wait if no stream has an entry.")
 
 
 class Portion(BaseModel):
@@ -44,7 +44,7 @@ class Portion(BaseModel):
     backlog: int = Field(description="All entries above `after`.")
     last_id: IdText = Field(description="The stream's last id.")
     first_id: IdText | None = Field(description="Of the oldest entry; null if there is none.")
-    gap: Gap | None = Field(description="What trimming took between the cursor and the oldest.")
+    gap: Gap | None = Field(description="Trimmed entries between the cursor and the oldest.")
 
     @classmethod
     def of(cls, portion: EnginePortion) -> Self:

@@ -46,7 +46,7 @@ class Consumers(BaseModel):
 class DeletedConsumer(BaseModel):
     """The pending entries of a deleted consumer."""
 
-    pending: int = Field(description="How many entries were released or dropped.")
+    pending: int = Field(description="Number of entries that were released or dropped.")
 
 
 GroupStartText = Annotated[
@@ -60,7 +60,7 @@ class GroupInput(Request):
     start: GroupStartText = "$"
     create_stream: Flag = Field(False, description="Create the stream if it is not there.")
     entries_read: Count | None = Field(
-        None, description="How many entries lie before `start`, if you know; `lag` follows from it."
+        None, description="Number of entries before `start`, if you know; `lag` follows from it."
     )
     policy: Policy | None = None
 
@@ -79,7 +79,7 @@ class GroupPatch(Request):
     start: GroupStartText | None = None
     entries_read: Count | None = Field(
         None,
-        description="How many entries lie before its position; unknown if only `start` is given.",
+        description="Number of entries before its position; unknown if only `start` is given.",
     )
     policy: Policy | None = Field(
         None, description="The parts to change; a part that is null is removed."
@@ -132,7 +132,7 @@ class GroupDetail(Group):
 
     pending_entries: list[PendingEntry]
     consumer_details: list[GroupConsumer]
-    consumers_left_out: int = Field(description="How many more consumers it has.")
+    consumers_left_out: int = Field(description="Number of its other consumers.")
 
     @classmethod
     def of_detail(cls, detail: EngineGroupDetail) -> Self:

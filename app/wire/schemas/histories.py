@@ -9,7 +9,7 @@ Series = list[float | None]
 
 
 class _History(BaseModel):
-    step_ms: int = Field(description="How far the times are apart.")
+    step_ms: int = Field(description="Distance between two times.")
     times_ms: list[int] = Field(description="Unix times, each at the end of its step.")
 
 

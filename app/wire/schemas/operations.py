@@ -16,7 +16,7 @@ class Health(BaseModel):
 
     status: Literal["ok"]
     warnings: list[str] | None = Field(
-        None, description="What an operator should look at; the log says more."
+        None, description="Faults for an operator to look at; the log has the details."
     )
     durable: Durable | None = Field(
         None, description="Durability of an answered change; told by `/readyz`."
@@ -53,7 +53,7 @@ class FollowedSubscription(BaseModel):
 
     stream: str
     group: str | None = Field(description="Null if the stream itself is read.")
-    consumer: str | None = Field(description="Who reads; null if the stream itself is read.")
+    consumer: str | None = Field(description="Its consumer; null if the stream itself is read.")
     state: str = Field(
         description="Why nothing comes, or that it does: `live`, `caught_up`, `credit_exhausted` "
         "or `max_pending`."
@@ -83,14 +83,14 @@ class Connection(BaseModel):
     id: str = Field(description="A WebSocket is told it by `welcome`, a Redis client by CLIENT ID.")
     transport: connections.Transport
     client: str = Field(description="Address of the client.")
-    principal: str = Field(description="Who it is.")
+    principal: str = Field(description="Name of its principal.")
     since_ms: int = Field(description="When it began, in unix time.")
     subscriptions: list[FollowedSubscription] = Field(
-        description="What it follows; a page has 5,000 of them for each worker."
+        description="Its subscriptions; a page has 5,000 of them for each worker."
     )
     subscription_count: int = Field(description="All of them, with those that are left out.")
     sent_entries: int | None = Field(description="Entries sent; null for Redis clients.")
-    outbox_bytes: int = Field(description="What the client has not taken yet.")
+    outbox_bytes: int = Field(description="Bytes that the client has not taken yet.")
 
     @classmethod
     def of(cls, connection: connections.OpenConnection) -> Self:

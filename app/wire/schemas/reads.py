@@ -31,7 +31,7 @@ class Entries(BaseModel):
     entries: list[Entry]
     next_after: IdText | None = Field(description="Cursor for the next read, ascending.")
     last_id: IdText = Field(description="The stream's last id.")
-    gap: Gap | None = Field(description="What trimming took between the cursor and the oldest.")
+    gap: Gap | None = Field(description="Trimmed entries between the cursor and the oldest.")
 
 
 class StreamEntries(Entries):
@@ -54,7 +54,7 @@ class Read(Request):
         min_length=1, max_length=100
     )
     limit: Annotated[int, Field(ge=1, strict=True)] = Field(100, description="Entries per stream.")
-    wait_ms: Milliseconds = Field(0, description="How long to wait if there is nothing.")
+    wait_ms: Milliseconds = Field(0, description="Time to wait if there is nothing.")
 
 
 class StreamsRead(BaseModel):

@@ -23,10 +23,10 @@ from headgate.client.subscription import Closed
 T = TypeVar("T")
 
 _END_S = 2.0
-"""How long what runs may take to end; it takes longest to say goodbye to a gateway that hangs."""
+"""Time for tasks to end; it takes longest to say goodbye to a gateway that hangs."""
 
 _JOIN_S = 3 * _END_S
-"""How long the thread may take. Only a function of the program can hold it longer."""
+"""Time for the thread to end. Only a function of the program can hold it longer."""
 
 
 class Portal:

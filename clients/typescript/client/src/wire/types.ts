@@ -104,11 +104,11 @@ export interface Delivery {
    */
   namesBase64?: boolean | null;
   /**
-   * How often it was delivered, this time included.
+   * Number of its deliveries, this one included.
    */
   deliveries: number;
   /**
-   * How long it had been idle when it was claimed.
+   * Idle time when it was claimed.
    */
   idleMs: number;
   /**
@@ -156,7 +156,7 @@ export interface Entries {
    */
   lastId: string;
   /**
-   * What trimming took between the cursor and the oldest.
+   * Trimmed entries between the cursor and the oldest.
    */
   gap: Gap | null;
 }
@@ -381,7 +381,7 @@ export interface GroupDetail {
   pendingEntries: PendingEntry[];
   consumerDetails: GroupConsumer[];
   /**
-   * How many more consumers it has.
+   * Number of its other consumers.
    */
   consumersLeftOut: number;
 }
@@ -427,7 +427,7 @@ export interface PendingEntry {
    */
   id: string;
   /**
-   * Who holds it; null: nobody, it was given back.
+   * Owner; null: none, it was released.
    */
   consumer: string | null;
   /**
@@ -557,7 +557,7 @@ export interface GroupInput {
    */
   createStream?: boolean;
   /**
-   * How many entries lie before `start`, if you know; `lag` follows from it.
+   * Number of entries before `start`, if you know; `lag` follows from it.
    */
   entriesRead?: number | null;
   policy?: Policy | null;
@@ -568,7 +568,7 @@ export interface GroupInput {
 export interface GroupPatch {
   start?: string | null;
   /**
-   * How many entries lie before its position; unknown if only `start` is given.
+   * Number of entries before its position; unknown if only `start` is given.
    */
   entriesRead?: number | null;
   /**
@@ -595,7 +595,7 @@ export interface ReadGroup {
    */
   limit?: number;
   /**
-   * How long to wait if there is nothing.
+   * Time to wait if there is nothing.
    */
   waitMs?: number;
   /**
@@ -632,7 +632,7 @@ export interface Nack {
    */
   delayMs?: number | null;
   /**
-   * What went wrong. It comes as `last_error` with the next delivery, and goes into the dead letter as `_error`.
+   * Error of the consumer. It comes as `last_error` with the next delivery, and goes into the dead letter as `_error`.
    */
   error?: string | null;
 }
@@ -730,11 +730,11 @@ export interface PendingSummary {
   minId: string | null;
   maxId: string | null;
   /**
-   * Who holds entries, by name.
+   * Consumers that hold entries, by name.
    */
   consumers: ConsumerPending[];
   /**
-   * How many more consumers hold entries.
+   * Number of other consumers that hold entries.
    */
   consumersLeftOut: number;
 }
@@ -814,7 +814,7 @@ export interface Deleted {
  */
 export interface DeletedConsumer {
   /**
-   * How many entries were released or dropped.
+   * Number of entries that were released or dropped.
    */
   pending: number;
 }
@@ -848,14 +848,14 @@ export interface TicketRequest {
    */
   consumer?: string | null;
   /**
-   * What it allows; you must be allowed to do that yourself.
+   * Verbs that it allows; you must have them yourself.
    *
    * @minItems 1
    * @maxItems 3
    */
   do: ("read" | "append" | "consume")[];
   /**
-   * How long it is good, for any number of connections.
+   * Time that it is valid, for any number of connections.
    */
   ttlMs?: number;
 }
@@ -876,7 +876,7 @@ export interface ProblemDetails {
    */
   status: number;
   /**
-   * What happened, for people.
+   * The problem, for people.
    */
   detail: string;
   /**
@@ -884,7 +884,7 @@ export interface ProblemDetails {
    */
   instance: string;
   /**
-   * What happened, for programs.
+   * The problem, for programs.
    */
   code:
     | "malformed"
@@ -933,7 +933,7 @@ export interface ProblemDetails {
    */
   retryAfterMs?: number | null;
   /**
-   * What exactly is wrong, and where.
+   * The faults, each with its place.
    */
   errors?: ProblemError[] | null;
   /**
@@ -950,11 +950,11 @@ export interface ProblemDetails {
  */
 export interface ProblemError {
   /**
-   * Where: a JSON pointer below `/body`, `/query`, `/path` or `/header`.
+   * The place: a JSON pointer below `/body`, `/query`, `/path` or `/header`.
    */
   pointer: string;
   /**
-   * What is wrong there.
+   * The fault there.
    */
   detail: string;
 }
