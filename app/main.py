@@ -91,7 +91,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("headgate")
 
 _MEMORY_PERCENTAGE = 70
-"""Of what the machine has, for the streams: a rewrite and connections take memory, too."""
+"""Share of the machine's memory for the streams: a rewrite and connections take memory, too."""
 
 _OBSERVED_EVERY_S = 1.0
 _OBSERVED_AT_SERVERS_EVERY_S = 10.0

@@ -25,7 +25,7 @@ from headgate.app.transport.requests import in_time
 log = logging.getLogger("headgate")
 
 GRACE_S = 5
-"""How long open connections may take to end when the gateway is told to stop."""
+"""Time for open connections to end when the gateway is told to stop."""
 
 
 class Server(uvicorn.Server):

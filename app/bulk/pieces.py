@@ -15,7 +15,7 @@ PIECE_BYTES = 32 * 1024
 """To read it takes two milliseconds if its strings are short."""
 
 _WHOLE_BYTES = 4 * PIECE_BYTES
-"""What is not larger is one piece."""
+"""A body of this size or less is one piece."""
 
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
 

@@ -41,7 +41,7 @@ log = logging.getLogger("headgate")
 T = TypeVar("T")
 
 SWEEP_INTERVAL_S = 60.0
-"""How often what is too old is looked for."""
+"""Interval between sweeps for old chunks."""
 
 _UNFINISHED = "new"
 """Name of a file that is being written; behind it may come the number of the process."""
@@ -55,7 +55,7 @@ _NUMBER = "0|[1-9][0-9]{0,18}"
 _FILE = re.compile(rf"({_NUMBER})-({_NUMBER})-([A-Za-z0-9._-]{{1,64}})")
 _OF_UNFINISHED = re.compile(rf"{_UNFINISHED}\d*")
 _FOLDERS = re.compile(r"[0-9a-f]{64}"), re.compile(_NUMBER)
-"""What folders of writers, and of batches in them, are called."""
+"""Names of folders of writers, and of batches in them."""
 
 _SHOWN_MAX = 5
 

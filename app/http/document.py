@@ -54,7 +54,7 @@ SECURITY_SCHEMES: dict[str, dict[str, str]] = {
         "description": "A key or a token, where a browser can send no header.",
     },
 }
-"""How a request says who asks. Rights stand as scopes at each operation."""
+"""Ways to present a credential. Rights stand as scopes at each operation."""
 
 _REF = "#/components/schemas/{model}"
 # The first server: what is tried out on /docs goes to the gateway that serves it, by its own name.

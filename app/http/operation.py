@@ -244,7 +244,7 @@ class Operation(APIRoute):
     """Media types of a body; None: the operation reads path, query and body by itself."""
 
     needs: Needs | None = None
-    """What an operation needs that does not say it."""
+    """Needs of operations without a declaration of their own."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         """Take a path, its endpoint, and the options that FastAPI's routes have.

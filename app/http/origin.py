@@ -35,7 +35,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _LINES_PER_S_MAX = 10
 
 _ORIGIN_BYTES_MAX = 300
-"""What is longer is no origin: a scheme, the longest host name and a port."""
+"""Longest origin: a scheme, the longest host name and a port."""
 
 _TOO_LONG = b"?"
 _SEE_HOSTS = "see allowed_hosts."

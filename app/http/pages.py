@@ -9,7 +9,7 @@ PAGE_HEADERS = {
     "Cache-Control": "no-cache",
     "X-Content-Type-Options": "nosniff",
 }
-"""Of what is text for curl and a page for a browser."""
+"""Headers of answers that are text for curl and a page for a browser."""
 
 _SELF = "'self'"
 _NONE = "'none'"

@@ -61,10 +61,10 @@ _APPEND_LENGTH_MAX = 4096
 """characters. A longer one waits for those before it, and those behind it wait for it."""
 
 _AUTH_S_MAX = 10.0
-"""How long a client may take to say who it is."""
+"""Time for a client to present its credential."""
 
 _GOODBYE_S_MAX = 1.0
-"""How long the last words may take: less than the gateway takes to stop."""
+"""Time for the last frames: less than the gateway takes to stop."""
 
 
 class _Feed:

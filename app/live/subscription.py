@@ -29,7 +29,7 @@ BATCH_BYTES_MAX = 2**20
 """Names and values in one batch, but for its first entry."""
 
 _BEHIND_WAIT_MS = 1
-"""How long a read waits of a subscriber that is not at the end: entries are there, as a rule."""
+"""Time of a read before the end of a stream: entries are there, as a rule."""
 
 RETRY_S = 1.0
 """Before a subscription reads again, after the servers that keep the streams were not there."""

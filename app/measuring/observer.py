@@ -16,7 +16,7 @@ from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import Observe
 
 _VALID_FOR = 3
-"""What was observed holds until it should have been observed so many times again."""
+"""An observation holds until so many more should have been made."""
 
 
 class ObserverOptions(NamedTuple):

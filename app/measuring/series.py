@@ -12,7 +12,7 @@ from headgate.engine.replies import ObservedGroup, ObservedStream
 Values = dict[str, float | None]
 
 RATES: Final = ("appended", "delivered", "acknowledged", "requests", "refused", "failed")
-"""What is counted, by second."""
+"""Counts that are shown by second."""
 
 PRESENT: Final = (
     "connections_events",

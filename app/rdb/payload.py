@@ -31,7 +31,7 @@ from headgate.engine.images import (
 _VERSION_BYTES = 2
 _CHECKSUM_BYTES = 8
 _ENTRY_BYTES = 30
-"""What an entry takes besides its names and values: its id, and its part of a chunk."""
+"""Memory of an entry besides its names and values: its id, and its part of a chunk."""
 
 _FOOTER_BYTES = _VERSION_BYTES + _CHECKSUM_BYTES
 

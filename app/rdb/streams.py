@@ -43,7 +43,7 @@ _PENDING_BYTES = 500
 _CONSUMER_BYTES = 400
 _GROUP_BYTES = 1_000
 _KEY_BYTES = 300
-"""What one of them takes in memory once it was read, about, besides its name."""
+"""Memory of a key once it was read, about, besides its name."""
 
 
 def read_stream(

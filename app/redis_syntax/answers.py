@@ -16,7 +16,7 @@ from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamError
 
 _ITEMS_AT_ONCE = 256
-"""How many strings or numbers are written before other tasks may run."""
+"""Strings or numbers written before other tasks may run."""
 
 
 class Answers:

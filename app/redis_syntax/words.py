@@ -141,7 +141,7 @@ def where_missing(reply: Reply) -> Callable[[StreamError], Reply]:
 
 
 SHOWN_BYTES_MAX = 128
-"""What an error shows of an unknown command, and of its arguments."""
+"""Part of an unknown command and its arguments that an error shows."""
 
 
 def integer(word: bytes, error: str = NOT_AN_INTEGER) -> int:

@@ -28,12 +28,12 @@ _COMMANDS_AT_ONCE: Final = 1_000
 """Run before others have their turn."""
 
 UNSENT_BYTES_MIN: Final = 64 * 1024
-"""What a transport has of replies before its client counts as one that does not read."""
+"""Replies in a transport before its client counts as one that does not read."""
 
 _TOO_MANY: Final = "ERR max number of clients reached"
 
 _LAST_WORDS_S: Final = 1.0
-"""How long a client may go on sending until it has read why its connection ends."""
+"""Time for a client to read the reason of its end, while it still sends."""
 
 
 class RespConnection(Peer):

@@ -22,7 +22,7 @@ COUNT_MAX = 2**31 - 1
 
 STRANGER_WORDS_MAX = 10
 STRANGER_WORD_BYTES_MAX = 16_384
-"""What a client may send that has not said who it is (Redis: the same)."""
+"""Longest word of a client before its login (Redis: the same)."""
 
 LINE_BYTES_MAX = 64 * 1024
 """Of an inline command, or of the digits of a length (Redis: PROTO_INLINE_MAX_SIZE)."""
@@ -33,7 +33,7 @@ _COUNTS = {b"*%d" % count: count for count in range(1, _KNOWN_MAX)}
 
 _SPLIT_BYTES = 64 * 1024
 _SPLIT_BYTES_MIN = 256
-"""Split at once. Where less than half of it are whole commands, the next part is half as long: what
+"""Split at once. If less than half of it are whole commands, the next part is half as long: what
 is split for nothing is split again, and a value that is full of line ends makes an object of each.
 """
 

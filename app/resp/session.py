@@ -32,7 +32,7 @@ from headgate.engine.errors import Draining, StreamError
 from headgate.engine.requests.keyspace import IfUnchanged
 
 _ATTACKS: Final = frozenset({b"POST", b"HOST:"})
-"""What a web page sends that was made to send commands here (Redis: the same)."""
+"""Words of a web page that was made to send commands here (Redis: the same)."""
 
 _BLOCKING: Final = frozenset({b"XREAD", b"XREADGROUP"})
 
@@ -43,10 +43,10 @@ _OWN: OwnCommands = {**transaction.COMMANDS, **handshake.COMMANDS, **client_comm
 _MAY_BE_ALONE: Final = frozenset({*_OWN, *_ATTACKS, *_BLOCKING})
 
 _STRANGER_S: Final = 10.0
-"""How long a client has to say who it is, where it must."""
+"""Time for a client's login, if it needs one."""
 
 _LAST_READ_S: Final = 0.1
-"""How long a read blocks whose client sends no more: long enough to get what is there."""
+"""Block of a read whose client sends no more: long enough to get present entries."""
 
 
 class Wire(Protocol):

@@ -43,11 +43,11 @@ GROWTH_BYTES_MIN = 32 * 2**20
 UNACCOUNTED_SHARE = 0.5
 UNACCOUNTED_BYTES_MIN = 512 * 2**20
 UNACCOUNTED_LOOKS = 300
-"""Likewise for what the streams do not account for, if it stays so for a minute: then everything is
+"""Likewise for unaccounted memory, if it stays so for a minute: then everything is
 looked at, which takes a second where a million entries are pending."""
 
 _ESTIMATE = 1.3
-"""What the streams take is an estimate, and may be more."""
+"""Factor on the memory of the streams, which is an estimate."""
 
 FREE_BYTES_MIN = 8 * 2**20
 """Less that is free is left to the allocator: it will be needed again."""
@@ -58,7 +58,7 @@ which is the last: fifteen thousand take 3 to 7 ms, and 15 if they are entries o
 
 
 _COUNT_S = 0.025
-"""How often new objects are counted. If there are a few hundred, this takes a microsecond."""
+"""Interval between counts of new objects. A count of a few hundred takes a microsecond."""
 
 _NEW_MAX = 2_000
 """New objects that were counted, from which on they are looked at: this takes 2 to 5 ms."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LIST, _CUT_OFF = "list connections", "cut off connection"
 
 _WITHIN_S: Final = 2.0
-"""How long other workers may take to answer."""
+"""Time for answers of other workers."""
 
 Transport = Literal["websocket", "events", "redis"]
 

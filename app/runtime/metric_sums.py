@@ -28,7 +28,7 @@ _LASTING: Final = frozenset({"counter", "histogram"})
 """Types that count from the start on."""
 
 _CREATED = "_created"
-"""How the sample ends that says since when is counted: the earliest holds."""
+"""End of the name of the sample with the start of counting: the earliest holds."""
 
 Labels = tuple[tuple[str, str], ...]
 

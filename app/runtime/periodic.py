@@ -23,7 +23,7 @@ from headgate.engine.periodic import OnOutcome, Round
 log = logging.getLogger("headgate")
 
 SAME_LINE_S = 60.0
-"""How long work that fails in the same way is not logged again."""
+"""Time before work that fails in the same way is logged again."""
 
 _SHORTAGES = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 

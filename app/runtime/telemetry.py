@@ -21,7 +21,7 @@ _OF_JOURNAL = {
 }
 
 _REFUSED, _FAILED = 400, 500
-"""From which status on a request is refused, or has failed."""
+"""Least status of a refused request, and of a failed one."""
 
 
 class _Answers:

@@ -86,7 +86,7 @@ OPERATIONS: Mapping[type[Request[Any]], MessagingOperation] = {
     Nack: MessagingOperation("nack", "settle", SpanKind.CLIENT, _of_stream, _ids),
     Extend: MessagingOperation("extend", "settle", SpanKind.CLIENT, _of_stream, _ids),
 }
-"""Which requests have a span."""
+"""Requests with a span."""
 
 _SYSTEM = "headgate"
 _NAMED_MAX = 8

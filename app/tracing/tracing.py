@@ -27,7 +27,7 @@ _STATE: Final = b"tracestate"
 _LENGTH: Final = 55
 """Of version 00 of `traceparent` (W3C Trace Context)."""
 _SAMPLED: Final = b"13579bdf"
-"""What the last digit of the flags is then."""
+"""Last digits of the flags of a sampled request."""
 _EXPORT_S_MAX: Final = 3.0
 _PATH: Final = "/v1/traces"
 

@@ -23,7 +23,7 @@ PORTION_BYTES = 512
 times as much of it."""
 
 _LAST_WORDS_S = 1.0
-"""How long a peer that broke the protocol may go on sending until it has read why it is closed.
+"""Time for a peer that broke the protocol to read the reason, while it still sends.
 
 To close at once would reset the connection, and the close frame would be lost.
 """

@@ -48,7 +48,7 @@ HEADER_BYTES_MAX = 64 * 1024
 HEADERS_MAX = 128
 
 _LAST_WORDS_S = 1.0
-"""How long a client that is refused may go on sending until it has read why.
+"""Time for a refused client to read the reason, while it still sends.
 
 To close at once would reset the connection, and the answer would be lost.
 """

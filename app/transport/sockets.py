@@ -23,10 +23,10 @@ SOCKETS_MIN = 16
 _WARN_EVERY_S = 10.0
 
 UNREAD_BYTES_MIN = 16 * 1024
-"""What any connection may have received that is not used yet; if it has more, all of it counts."""
+"""Unused bytes that any connection may have received; if it has more, all of them count."""
 
 UNREAD_BYTES_MAX = 2**20
-"""Of these bytes, what counts as unread. What is beyond counts as something large that arrives."""
+"""Part of these bytes that counts as unread. More counts as something large that arrives."""
 
 
 def sockets_max_of(chosen: int | None, process_count: int = 1) -> int:

@@ -22,7 +22,7 @@ _SETTLED_AT_ONCE = 1_000
 """Ids whose outcomes make one part of an answer."""
 
 _OUTCOMES = {outcome: f'","outcome":"{outcome}"}}' for outcome in Outcome}
-"""How the result for an id ends: to format an outcome takes longer than everything before it."""
+"""Ends of the results for an id: to format an outcome takes longer than everything before it."""
 
 _encode = msgspec.json.Encoder().encode
 

@@ -49,10 +49,10 @@ from headgate.engine.clock import SystemClock
 log = logging.getLogger("headgate")
 
 WORKERS_END_S_MAX: Final = 8.0
-"""How long workers may take to answer who waits: a little more than the server itself allows."""
+"""Time for workers to answer blocked requests: a little more than the server itself allows."""
 
 ENGINE_END_S_MAX: Final = 50.0
-"""How long the engine may take to write what it has taken. It is killed only after that."""
+"""Time for the engine to write its records. It is killed only after that."""
 
 _METRICS_WITHIN_S = 2.0
 _SAMPLES_WITHIN_S = 0.8

@@ -22,7 +22,7 @@ from deploy.local_cluster.server import Server, ServerEnded, is_free
 
 GATEWAY_COUNT = 2
 LOOK_S = 0.2
-"""How often we look whether something has ended."""
+"""Interval between looks for ended processes."""
 
 
 class _End(Exception):

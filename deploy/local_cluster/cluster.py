@@ -17,7 +17,7 @@ from deploy.local_cluster.waiting import until
 PRIMARY_COUNT = 3
 SERVER_COUNT = 2 * PRIMARY_COUNT
 BUS_OFFSET = 10_000
-"""What is between the port for clients and the one for other nodes, unless it is set."""
+"""Distance between the port for clients and the one for other nodes, unless it is set."""
 
 _FORMED = "formed"
 """A file in the folder of a cluster that was formed as a whole."""

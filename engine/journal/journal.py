@@ -45,20 +45,20 @@ from headgate.engine.periodic import Watch, repeat, unwatched
 from headgate.engine.replies import JournalStatus
 
 SYNC_INTERVAL_S = 1.0
-"""How often `everysec` forces to disk what was written."""
+"""Interval between syncs under `everysec`."""
 
 SYNC_PATIENCE_S = 2.0
-"""How long writes go on beside a sync that does not end (Redis: the same)."""
+"""Time that writes go on beside a sync that does not end (Redis: the same)."""
 
 LOOK_INTERVAL_S = 1.0
-"""How often it is looked whether there is room."""
+"""Interval between looks for room."""
 
 PAUSE_S_MIN = 0.1
 PAUSE_S_MAX = 1.0
-"""How long the journal waits before it tries again what has not worked: twice as long each time."""
+"""Longest pause before the journal tries a failed write again: the pause doubles each time."""
 
 PATIENCE_S = 2.0
-"""How long a record waits for a disk that does not take it, before it is given up."""
+"""Time that a record waits for a disk that does not take it, before it is given up."""
 
 REWRITE_PAUSE_S_MIN = 1.0
 REWRITE_PAUSE_S_MAX = 300.0

@@ -32,7 +32,7 @@ _GROWING = (
 
 
 SCARCE = 4
-"""Where the disk itself is full, a quarter of what is to stay free is kept from them: half of the
+"""On a full disk, a quarter of the space to stay free is kept from them: half of the
 reserve."""
 
 

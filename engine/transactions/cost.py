@@ -47,7 +47,7 @@ _REQUEST = 15
 """Any request: it is decided, recorded, applied, and answered."""
 
 _CHEAP = 1_000
-"""What all others may cost beside one dear request."""
+"""Cost of all others beside one dear request."""
 
 _IN_STEPS = u.DumpStream | u.RestoreStream
 
@@ -538,4 +538,4 @@ COSTS: Mapping[type[Request[Any]], Callable[[Cost, Any], int]] = {
     b.LastCommit: _once,
     b.PlanRead: _plan,
 }
-"""Which function says what a request costs."""
+"""The function for the cost of each kind of request."""

@@ -33,7 +33,7 @@ Outcome = Any | StreamError
 
 
 _GROWING = Add | CreateGroup | CopyStream | RestoreStream | RememberKey
-"""What adds to the streams if it succeeds."""
+"""Requests that add to the streams if they succeed."""
 
 
 class _Step(NamedTuple):

@@ -13,7 +13,7 @@ from headgate.pipeline.memory.entries import read_live
 from headgate.pipeline.offsets import BEGINNING
 
 QUERY = "headgate/archive"
-"""What writes, by the lake's commits: all runs of this file."""
+"""Writer in the lake's commits: all runs of this file."""
 
 
 def run(

@@ -8,7 +8,7 @@ from multiprocessing import get_context
 from typing import NamedTuple
 
 _NICENESS = 10
-"""Java and what it leaves to be collected wait until those whose time is taken have had theirs."""
+"""Java and its garbage collection wait until the measured processes have had their time."""
 
 _WRITTEN = """
     SELECT writer, count(*), count(DISTINCT n), min(n), max(n) FROM numbered GROUP BY writer

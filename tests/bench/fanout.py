@@ -19,7 +19,7 @@ AHEAD_MAX = 2_000
 """Entries published that the slowest subscriber has not got yet: more are held back."""
 
 RATE = 1_000
-"""Entries a second, where it is measured how soon they are there."""
+"""Entries a second, for the measurement of delays."""
 
 _CREDIT = 65_536
 _MARKER = b'"seq":"'

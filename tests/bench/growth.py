@@ -39,7 +39,7 @@ BATCH = 1000
 PAGE = 100
 TIMES = 200
 FLAT = 1.5
-"""What a thousand times as much may cost: the processor's caches hold less of it."""
+"""Cost of a thousandfold size, at most: the processor's caches hold less of it."""
 
 STREAM, GROUP = b"growing", b"g"
 

@@ -27,7 +27,7 @@ WARM_UP = 0.25
 GROWTH_MAX = 0.05
 """Of memory and of files, over the time after the warm-up."""
 SLOWER_MAX = 2.0
-"""What the later half may take of the earlier one's p99: other work comes and goes beside this."""
+"""Ratio of the later half's p99 to the earlier one's, at most: other work comes and goes beside."""
 REWRITE_BYTES_MIN = 2**20
 _GREETING = "Headgate is at"
 

@@ -9,7 +9,7 @@ from typing import Self
 _RECEIVE_BYTES = 2**18
 
 Take = Callable[[bytes], None]
-"""Given what a socket received: frame headers and payloads as they came."""
+"""Given the data of a socket: frame headers and payloads as they came."""
 
 
 class LeanSocket:

@@ -35,7 +35,7 @@ TASKS = 2
 POLLS = 300
 READERS = 2
 PAUSE_S = 0.02
-"""Between what a long poll waits for: it is there before that is appended."""
+"""Pause between appends: a long poll is there before the next one."""
 
 _JSON = "id string, fields map<string, string>"
 _ARROW = "application/vnd.apache.arrow.stream"

@@ -18,7 +18,7 @@ from tests.behind_socket import served
 from tests.running import running
 
 SURVIVES = "survives"
-"""What it holds is there when it is opened again. The port does not say so: who opens it knows."""
+"""Entries are there after it is opened again. The port does not say so: who opens it knows."""
 
 ALL = frozenset({*Ability, SURVIVES})
 

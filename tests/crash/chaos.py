@@ -59,7 +59,7 @@ RELOAD_S_MAX = 30.0
 STARTED_ANEW = "process has ended, and is started anew"
 
 LOOK_S = 0.05
-"""How often an operator looks whether all is done."""
+"""Interval between an operator's looks for the end of all work."""
 
 RETRY_S = 0.02
 

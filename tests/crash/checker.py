@@ -109,7 +109,7 @@ def _acknowledged_in_vain(history: History, after: State) -> Iterator[str]:
 
 
 Change = tuple[int, int | None, str]
-"""What a request may have done to an entry: when sent, when answered, and what then holds."""
+"""A possible change of an entry by a request: when sent, when answered, and the state then."""
 
 _NOBODY = "(nobody)"
 _SETTLED = "(settled)"

@@ -38,7 +38,7 @@ RETURN_CREDIT = 250
 Events = list[tuple[str, Any]]
 
 GONE = (OSError, EOFError, WebSocketException)
-"""How a consumer finds that its connection, or its gateway, is no more."""
+"""Errors of a consumer whose connection, or gateway, is no more."""
 
 
 class DroppedError(ConnectionError):

@@ -33,7 +33,7 @@ CONSUMERS = ["c0", "c1", "c2"]
 PAGE = 1000
 PENDING_MAX = 10_000
 PAD_BYTES = 10_000
-"""What makes a batch take a while to be written."""
+"""Padding that makes a batch take a while to be written."""
 
 Step = Callable[[], Awaitable[None]]
 """One request of a client."""

@@ -30,7 +30,7 @@ pytestmark = [
 WARM_UPS = 2
 ROUNDS = 2
 MEASUREMENTS_MAX = 4
-"""What leaks does so in all of them; the allocator takes what it needs in the first ones."""
+"""A leak shows in all of them; the allocator takes its memory in the first ones."""
 GROWTH_MIB_MAX = 2.5
 """A frame of 1 MiB that is kept for each round would be too much already."""
 

@@ -19,7 +19,7 @@ BUILD = [sys.executable, "-m", "build", "--no-isolation", "--outdir"]
 INSTALL = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
 
 NAMES_OF_USERS = ["app", "client", "console", "engine", "pipeline"]
-"""What folders of our users are called, too."""
+"""Names that folders of our users have, too."""
 
 
 def run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:

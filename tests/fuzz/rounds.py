@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "3"))
-"""How long each fuzzer goes on."""
+"""Duration of each fuzzer."""
 
 CASE_S_MAX = 60
-"""How long one case may take; all end within a second, on a machine that is not busy."""
+"""Time of one case, at most; all end within a second, on a machine that is not busy."""
 
 
 def seeds(seconds: float = SECONDS) -> Iterator[int]:

@@ -18,7 +18,7 @@ GROWTH_MIB_MAX = 24.0
 
 HEALTH_S_MAX = 5.0
 ANSWER_S_MAX = 0.2
-"""How long to read on when nothing comes: half a request has no answer."""
+"""Time to read on without data: half a request has no answer."""
 
 _BAD_STATUS = re.compile(rb"HTTP/1\.1 5\d\d[^\r]*")
 

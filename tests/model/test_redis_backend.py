@@ -352,7 +352,7 @@ LEFT_OUT: Mapping[type, Mapping[str, Any]] = {
     PendingInspection: {"delivered_at_ms": 0},
     ConsumerInspection: {"seen_at_ms": 0, "active_at_ms": None},
 }
-"""What the backends need not agree on."""
+"""Fields that the backends need not agree on."""
 
 
 def comparable(value: Any) -> Any:

@@ -87,7 +87,7 @@ DIFFERENCES = {
     "delivery counts above 2^53": "are exact only if they are the greatest one",
     "dead letters": "one that cannot be appended waits in the outbox, and is pending no more",
 }
-"""How the Redis backend differs from the engine. The histories do not reach what differs."""
+"""Differences of the Redis backend and the engine. The histories do not reach them."""
 
 STREAMS = b"s", b"t"
 GROUPS = b"g", b"h"

@@ -22,10 +22,10 @@ GATEWAY_COUNT = 3
 KEY = "headgate:orders"
 LAG_ENTRIES = 200
 LAG_S_MAX = 0.5
-"""What is appended while a replica gets nothing; both are limits."""
+"""Time of appends while a replica gets nothing; both are limits."""
 
 SHARES_AHEAD = 2
-"""How many of the shares between two events a writer may be ahead of the last event."""
+"""Shares between two events that a writer may be ahead of the last event."""
 
 
 class ClusterChaos(Chaos):

@@ -472,7 +472,7 @@ _RARE_POINTS = [
 ]
 
 _JUMPS_MS = [0, 1, 50, -50, -3_000, 60_000, -60_000, 200_000, -3_600_000, 3_600_000]
-"""What the wall clock does, between lives and within."""
+"""Jumps of the wall clock, between lives and within."""
 
 
 async def _await(ask: Callable[[], Any]) -> Any:

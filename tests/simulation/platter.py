@@ -13,7 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 SECTOR_BYTES = 64
-"""What is torn is torn here. Small, as the files are."""
+"""Torn writes are torn here. Small, as the files are."""
 
 
 class Write(NamedTuple):

@@ -41,7 +41,7 @@ class Target:
 
 
 Act = Callable[[Target], Awaitable[Any]]
-"""What is done; an `Answer` that it returns is told in the table."""
+"""The act of a case; an `Answer` that it returns is told in the table."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Case:
     prepare: Act | None = None
     """Done before, and not measured."""
     is_destructive: bool = False
-    """What it leaves is not what the next case begins with."""
+    """The next case cannot begin with its remains."""
 
 
 def command(line: str, prepare: Act | None = None, *, is_destructive: bool = False) -> Case:

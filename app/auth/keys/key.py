@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from headgate.app.auth.grants import Grants, Right, UnboundClaim, UsageLimits
 
 PREFIX = "hg_"
-"""How each key begins, so that a scanner of sources for secrets can tell what it is."""
+"""Beginning of each key, so that a scanner of sources for secrets knows it."""
 
 NAME_CHARACTERS_MAX = 256
 

@@ -9,7 +9,7 @@ from headgate.app.auth.keys.key import ApiKey, parse_key
 from headgate.app.auth.principal import Principal, Unauthenticated
 
 _NO_KEY = "0" * 64
-"""Compared with where there is no such key, so that this takes as long."""
+"""Compared in place of a missing key, so that the check takes as long."""
 
 _MARK_LENGTH = 16
 """Characters of the hash of a secret that tell it from others of its key."""

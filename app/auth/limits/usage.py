@@ -24,10 +24,10 @@ USAGES_MAX: Final = 10_000
 """Principals whose use is remembered while they use nothing."""
 
 SLOWED_S_MAX: Final = 10.0
-"""How long a connection may send more than it should. Until then it is read more slowly."""
+"""Debt of a connection, in seconds, at most. Until then it is read more slowly."""
 
 UNITS: Final = ("requests", "entries", "bytes")
-"""Of what there may be so many in a second."""
+"""Units of the rates."""
 
 Amounts = tuple[int, int, int]
 """Of `UNITS`; or of connections, blocked reads and subscriptions."""
@@ -396,7 +396,7 @@ class Patience:
 
 
 UNLIMITED: Final = Usage(UsageLimits(), lambda: 0.0)
-"""The usage of all who have no limit. Nobody asks it how much that is."""
+"""The usage of all principals without a limit. It does not count."""
 
 
 class Usages:

@@ -25,7 +25,7 @@ from headgate.engine.requests.streams import DescribeStream
 _DIGEST_BYTES = 16
 
 _NOT_PLAIN = {"epoch", "trimmed_through"}
-"""What a server of Redis does not keep."""
+"""Facts that a server of Redis does not keep."""
 
 
 class Fingerprint(NamedTuple):

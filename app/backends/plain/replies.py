@@ -22,7 +22,7 @@ from headgate.engine.replies import (
 )
 
 REDIS_KEYS = 100_000, 100
-"""How long idempotency keys protect in Redis unless said, in milliseconds, and how many do."""
+"""Redis's defaults of idempotency keys: their time in milliseconds, and their number."""
 
 
 def read_stream(name: bytes, reply: Sequence[Any]) -> StreamInfo:

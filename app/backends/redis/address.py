@@ -14,7 +14,7 @@ from redis.backoff import NoBackoff
 from redis.driver_info import DriverInfo
 
 _LIBRARY = DriverInfo(name="headgate", lib_version=None)
-"""Who we are (CLIENT SETINFO). To learn its version, each connection would read a file."""
+"""Our name (CLIENT SETINFO). To learn its version, each connection would read a file."""
 
 _PORT = 6379
 _SENTINEL_PORT = 26379

@@ -34,10 +34,10 @@ T = TypeVar("T")
 _WITH_SERVERS = {b"servers", b"default", b"all", b"everything"}
 
 _AT_ONCE_MS = 1
-"""How long a server may wait before it says what is so: others use the connection, too."""
+"""Time of a server's wait before it replies: others use the connection, too."""
 
 _AT_ONCE = {**PERFORMERS, **GROUP_PERFORMERS}
-"""What carries out requests without waiting."""
+"""Performers of requests that do not wait."""
 
 
 class Performs(Protocol):

@@ -141,7 +141,7 @@ _COUNTERS = {
     b"newest": "the id of the newest entry",
     b"length": "the number of entries",
 }
-"""What a counter must not be below, in words."""
+"""Lower bounds of counters, in words."""
 
 _MADE: dict[str, Callable[..., StreamError]] = {
     "OutOfReach": errors.OutOfReach,

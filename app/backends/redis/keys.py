@@ -14,7 +14,7 @@ from typing import NamedTuple
 from redis.crc import key_slot
 
 _SIDE = b"hg:"
-"""What side keys begin with. The prefix of the streams comes next."""
+"""Beginning of side keys. The prefix of the streams comes next."""
 
 _TAG = re.compile(rb"\{([^}]+)\}")
 _ESCAPED = re.compile(rb"[{}]|%(?=7B|7D|25|68)")

@@ -42,7 +42,7 @@ from headgate.engine.errors import MemoryFull, Unavailable
 log = logging.getLogger("headgate")
 
 _RENEWALS = 3
-"""How often a lease is renewed in the time after which it would be over."""
+"""Renewals of a lease in its own lifetime."""
 
 _RETRY_S = 1.0
 """Before the lease is renewed if the servers were not there: others look whether it is."""

@@ -60,7 +60,7 @@ _SMALL = frozenset({Ack, AckAndDelete, Add, CountStreams, Delete, DescribeStream
 """Requests of a pipeline that are sent together, as their replies are small."""
 
 _END_S = 5.0
-"""How long `close` waits for calls that are not answered yet."""
+"""Time that `close` waits for calls that are not answered yet."""
 
 _decode_rewriting = msgspec.msgpack.Decoder(Rewriting).decode
 

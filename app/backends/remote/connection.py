@@ -40,7 +40,7 @@ from headgate.engine.replies import Takeover
 log = logging.getLogger("headgate")
 
 _PATIENCE_S = 1.0
-"""For how long a call waits for a connection that is not there. After that calls fail at once."""
+"""Time that a call waits for a missing connection. After that calls fail at once."""
 
 _PAUSE_S = 0.05
 """Between two attempts to connect: to try costs little, and the engine is on the same machine."""

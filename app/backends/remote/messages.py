@@ -36,7 +36,7 @@ from headgate.engine.requests import (
 R = TypeVar("R")
 
 MODULES = (bulk, deliveries, dumps, entries, groups, histogram, keyspace, ranges, streams)
-"""Where requests are defined."""
+"""Modules of requests."""
 
 REQUESTS: tuple[type[Request[Any]], ...] = tuple(
     sorted(
@@ -65,7 +65,7 @@ ERRORS: Mapping[str, type[errors.StreamError]] = {
 AnyRequest = reduce(or_, REQUESTS)
 
 Fact = EntryId | PartialId | bool | int | str | None
-"""What an error may have as an attribute, besides its location and names."""
+"""Types of an error's attributes, besides its location and names."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):

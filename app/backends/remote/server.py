@@ -65,10 +65,10 @@ from headgate.engine.requests.entries import Add, Read
 log = logging.getLogger("headgate")
 
 _LOOK_S = 0.1
-"""How often it is looked whether the state of the engine is another one."""
+"""Interval between looks for a change of the engine's state."""
 
 _STRANDED_S = 3.0
-"""How long workers have to connect to an engine that was started, before the temporary consumers
+"""Time for workers to connect to an engine that was started, before the temporary consumers
 that none of them holds are removed."""
 
 _PROMPT_MAX = 4_096

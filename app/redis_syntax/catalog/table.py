@@ -23,10 +23,10 @@ DESCRIBED: Catalog = {
     **server.CATALOG,
     **diagnosis.CATALOG,
 }
-"""What is told of commands that anybody can send."""
+"""Descriptions of commands that anybody can send."""
 
 OF_CONNECTIONS: Catalog = connection.OF_CONNECTIONS
-"""What is told of commands that only connections can send."""
+"""Descriptions of commands that only connections can send."""
 
 _CONTAINER_ARITY = -2
 

@@ -29,7 +29,7 @@ REQUESTS: Final = "headgate.requests"
 """Name of the logger that has a line for each request."""
 
 _OWN_ATTRIBUTES: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
-"""What each record has. Everything else is a field of its line."""
+"""Attributes of each record. Everything else is a field of its line."""
 
 log = logging.getLogger("headgate")
 

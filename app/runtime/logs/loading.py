@@ -12,7 +12,7 @@ _LARGE_BYTES = 8 * 2**20
 """A journal smaller than this is loaded before anybody could read about it."""
 
 _STEP_PERCENT = 10
-"""How often a line of the log says how far it is."""
+"""Step between two lines of the log about the progress."""
 
 
 def show_progress(done: int, total: int, what: str = "Loading") -> None:

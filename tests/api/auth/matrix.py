@@ -11,7 +11,7 @@ import httpx
 from headgate.app.auth.grants import Grant, Verb
 
 _NAMES = ("orders", "billing", "anna", "ben", "carla")
-"""What the examples of the document call their stream, their group and their consumers."""
+"""Names of the stream, the group and the consumers in the document's examples."""
 
 
 class About(NamedTuple):

@@ -16,7 +16,7 @@ from tests.bench.servers import serving_process
 from tests.model.redis_server import Redis, words
 
 STREAM = "bench"
-"""Where everybody appends and reads."""
+"""The stream of all appends and reads."""
 
 
 class Place(NamedTuple):

@@ -22,13 +22,13 @@ from tests.model.wire.own_port import OwnPort, own_port
 
 IS_LONG = os.environ.get("HEADGATE_TEST_WIRE") == "long"
 SENT_BYTES = 3_000_000 if IS_LONG else 0
-"""How much is sent of a case that is so long that most cuts are like those beside them."""
+"""Bytes sent of a case that is so long that most cuts are like those beside them."""
 
 PATIENCE_S = 60.0
 """Some cases are many thousand commands."""
 
 NEXT = b"\r\nECHO next\r\n"
-"""What is sent behind a case shows whether the connection has ended, and what it waits for."""
+"""Commands behind a case. Their answers show whether the connection has ended or waits."""
 
 
 @pytest.fixture

@@ -189,7 +189,7 @@ ADDING: Mapping[str, Request[Any]] = {
     "a consumer that claims any": Autoclaim(b"s", b"g", b"n", 0, limit=1),
     "an error": Nack(b"s", b"g", PENDING[1:2], NackMode.FAIL, error=b"it failed"),
 }
-"""What readers add, besides entries."""
+"""Requests of readers that add to memory, besides entries."""
 
 GOING_ON: Mapping[str, Request[Any]] = {
     "an ack": Ack(b"s", b"g", PENDING[:1]),
@@ -202,7 +202,7 @@ GOING_ON: Mapping[str, Request[Any]] = {
     "a delete": Delete(b"s", PENDING[4:5]),
     "a trim": Trim(b"s", TrimTo(max_length=5)),
 }
-"""What goes on, whoever has filled the memory."""
+"""Requests that go on when memory is full."""
 
 
 async def beyond(storage: Storage, memory: MemoryBounds) -> Engine:

@@ -33,7 +33,7 @@ _INTERVAL_S = 1.0
 """Pause between two rounds."""
 
 _LOCK_MS = 10_000
-"""How long the lock lasts after it was last renewed."""
+"""Lifetime of the lock after its last renewal."""
 
 _PAGE = 100
 """Streams of the index that are looked at before the next pause."""

@@ -29,7 +29,7 @@ from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
 from headgate.engine.room import ReadRoom, ReplyRoom
 
 _ENTRIES_AT_ONCE, _BYTES_AT_ONCE, _PARTS_AT_ONCE = 2_000, 2**20, 20_000
-"""What one call reads at most, so that the server is soon free for others."""
+"""Bounds of one call, so that the server is soon free for others."""
 
 _STREAMS_AT_ONCE = 16
 """Streams that a read with a budget reads at once. It may not need the last of them."""

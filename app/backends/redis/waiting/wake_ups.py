@@ -32,7 +32,7 @@ _PAUSE_S_MIN, _PAUSE_S_MAX = 0.1, 2.0
 """Between two attempts to connect; each pause is twice the one before."""
 
 _LOOK_S = 0.25
-"""How often all reads are run again if a server cannot tell what was changed."""
+"""Interval between runs of all reads if a server cannot report changes."""
 
 
 class WakeUps:

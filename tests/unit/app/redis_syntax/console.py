@@ -37,7 +37,7 @@ LEFT = "XRANGE s - +"
 PENDING = "XPENDING s g - + 9"
 
 Case = tuple[str, Sequence[str], Any]
-"""What it shows, the commands, and the reply of the last one or the text of its error."""
+"""The subject, the commands, and the reply of the last one or the text of its error."""
 
 
 class Console:

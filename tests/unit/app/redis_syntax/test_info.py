@@ -60,7 +60,7 @@ IN_FULL = [
         ],
     ],
 ]
-"""What XINFO STREAM FULL tells of it."""
+"""The reply of XINFO STREAM FULL about the stream."""
 
 
 def fields(flat: list[Any]) -> dict[str, Any]:
