@@ -58,7 +58,9 @@ these commands, too.
     show_default=True,
     help="Commands that run at the same time.",
 )
-@click.option("--consumer", type=Utf8(), help="Who reads; unless given, the gateway makes a name.")
+@click.option(
+    "--consumer", type=Utf8(), help="Name of the consumer; unless given, the gateway makes one."
+)
 @click.option(
     "--claim-idle",
     type=Duration(),

@@ -134,7 +134,7 @@ def _where(default: str | Callable[[], str]) -> list[Callable[..., Callable[...,
             show_envvar=True,
             default=default,
             show_default=_URL,
-            help="Where the gateway is.",
+            help="URL of the gateway.",
         ),
         click.option(
             "--ca",

@@ -221,7 +221,7 @@ _OPTIONS: dict[str, Callable[[Callable[..., None]], Callable[..., None]]] = {
     "streams": click.option("--streams", help="Names of streams, separated by commas."),
     "pattern": click.option("--pattern", help="Regular expression that names match in full."),
     "master": click.option(
-        "--master", help="Where Spark runs: local[2], spark://…, sc://… (Connect).  [local[*]]"
+        "--master", help="Spark's master: local[2], spark://…, sc://… (Connect).  [local[*]]"
     ),
     "on_spark": click.option(
         "--spark", "on_spark", is_flag=True, help="On Spark, also what would fit into memory."
@@ -230,7 +230,7 @@ _OPTIONS: dict[str, Callable[[Callable[..., None]], Callable[..., None]]] = {
     "lake": click.option("--lake", required=True, help="Path of the lake, a Delta table."),
     "lake?": click.option("--lake", default="", help="Path of the lake, a Delta table."),
     "checkpoint": click.option(
-        "--checkpoint", help="Where the query notes how far it is.  [beside the lake]"
+        "--checkpoint", help="Folder of the query's checkpoint.  [beside the lake]"
     ),
     "trigger": click.option(
         "--trigger",

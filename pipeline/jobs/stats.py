@@ -49,7 +49,11 @@ _WINDOWS_MAX = 100_000
     "--window", type=Duration(), default="1m", show_default=True, help="Length of a window."
 )
 @click.option(
-    "--watermark", type=Duration(), default="10s", show_default=True, help="How late is too late."
+    "--watermark",
+    type=Duration(),
+    default="10s",
+    show_default=True,
+    help="Delay from which an entry is too late.",
 )
 @click.option("--fields", "is_fields", is_flag=True, help="Per field instead of per window.")
 def main(flags: Flags, *, window: int, watermark: int, is_fields: bool) -> None:

@@ -21,7 +21,7 @@ url_option = click.option(
     show_default=True,
     show_envvar=True,
     callback=_read,
-    help="Where the gateway is.",
+    help="URL of the gateway.",
 )
 token_file_option = click.option(
     "--token-file",
