@@ -89,7 +89,7 @@ class Server(uvicorn.Server):
             await self._open_redis_port()
         for server in self.servers:
             for listening in server.sockets:
-                _notice_who_vanishes(listening, self._settings)
+                _end_vanished_peers(listening, self._settings)
         if self._on_listening is not None and self.started:
             port = self.servers[0].sockets[0].getsockname()[1]
             self._on_listening(url_of(self._settings, port))
@@ -130,7 +130,7 @@ class Server(uvicorn.Server):
             host = settings.redis_host or settings.host
             self._redis_sockets = await asyncio.to_thread(bind, host, settings.redis_port)
         for listening in self._redis_sockets or ():
-            _notice_who_vanishes(listening, settings)
+            _end_vanished_peers(listening, settings)
         await self.redis.open(self._redis_sockets or ())
         commands = self._gateway.backend.commands
         if commands is not None and self.redis.port is not None:
@@ -172,7 +172,7 @@ def certificate_of(settings: Settings) -> Certificate | None:
     return Certificate(settings.tls_cert, settings.tls_key)
 
 
-def _notice_who_vanishes(listening: socket.socket, settings: Settings) -> None:
+def _end_vanished_peers(listening: socket.socket, settings: Settings) -> None:
     """Let the system end connections whose peer is gone without a word; accepted ones inherit it.
 
     Without this, what was sent to a host that has vanished is tried again for a quarter of an hour,

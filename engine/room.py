@@ -56,7 +56,7 @@ class ReadRoom:
         return True
 
     def take_what_went(self, before: ReadRoom, after: ReadRoom) -> None:
-        """Take in the room that was used in another read."""
+        """Take the bytes and parts that another read has used: the difference of its rooms."""
         if before.bytes_left is not None and after.bytes_left is not None:
             size_bytes = before.bytes_left - after.bytes_left
             self.take_all(size_bytes, before.parts_left - after.parts_left, is_first=True)

@@ -449,12 +449,12 @@ class Connection:
         delivered_counts = self._gateway.metrics.delivered_counts
         ended = None
         async with aclosing(subscription.follow()) as coming:
-            async for what in coming:
-                if isinstance(what, Ended):
-                    ended = what
+            async for item in coming:
+                if isinstance(item, Ended):
+                    ended = item
                     break
-                self._session.followed(sub, what)
-                entry_count = _entry_count(what)
+                self._session.followed(sub, item)
+                entry_count = _entry_count(item)
                 self._sent_entries += entry_count
                 delivered_counts["websocket"] += entry_count
                 await self._send()
@@ -492,8 +492,8 @@ def _nothing() -> None:
     """Cancel nothing."""
 
 
-def _entry_count(what: Followed) -> int:
-    match what:
+def _entry_count(item: Followed) -> int:
+    match item:
         case StreamBatch(read):
             return len(read.entries)
         case GroupBatch(deliveries):

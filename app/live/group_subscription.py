@@ -206,7 +206,7 @@ class GroupSubscription(Subscription):
                     if gone:  # it would only use up what the consumer may hold
                         await self._access.perform(Ack(*self._names, gone, consumer=self._consumer))
                     if len(self._held) > 2 * self._held_expected:
-                        await self._look_what_is_held()
+                        await self._forget_settled()
 
     async def _reads(self) -> AsyncGenerator[GroupRead | ClaimedAway, None]:
         """Yield reads, also after the servers were not there for a while.
@@ -277,7 +277,7 @@ class GroupSubscription(Subscription):
             begin = bisect_right(ids, page[-1].id) if len(page) == _PENDING_PAGE else len(ids)
         return [Takeover(taken, by) for by, taken in by_taker.items()]
 
-    async def _look_what_is_held(self) -> None:
+    async def _forget_settled(self) -> None:
         """Forget entries that are not pending any more: they were settled elsewhere."""
         start, end = min(self._held.counts), max(self._held.counts)
         pending: list[EntryId] = []

@@ -256,9 +256,9 @@ class Session:
                 answer = _settled(intent, outcome)
         self._answers.done(intent, answer)
 
-    def followed(self, sub: str, what: Followed) -> None:
+    def followed(self, sub: str, item: Followed) -> None:
         """Take an item of a subscription, and tell the client."""
-        match what:
+        match item:
             case StreamBatch(read, credit_left):
                 if read.entries or read.gap is not None:
                     self._answers.say(entries_frame(sub, read, credit_left=credit_left or 0))

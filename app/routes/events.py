@@ -321,13 +321,13 @@ class _Encoder:
                 with self._usage.connections.held(), self._usage.subscriptions.held():
                     yield self._ready_event(self._ready.position, self._ready.gap)
                     async with aclosing(self._subscription.follow(until=until)) as coming:
-                        async for what in coming:
-                            part = await self._encoded(what)
+                        async for item in coming:
+                            part = await self._encoded(item)
                             if part:
                                 yield part
-                            if self._ack == "on_receipt" and isinstance(what, followed.GroupBatch):
-                                await self._acknowledge(what)
-                            if self._ack == "on_reconnect" and what == _FULL:
+                            if self._ack == "on_receipt" and isinstance(item, followed.GroupBatch):
+                                await self._acknowledge(item)
+                            if self._ack == "on_reconnect" and item == _FULL:
                                 return  # only a new connection acknowledges
             except (StreamError, GatewayError) as error:
                 yield self._connection.last_event(error)
@@ -338,8 +338,8 @@ class _Encoder:
         if ids:
             await self._subscription.ack(ids)
 
-    async def _encoded(self, what: followed.Followed) -> bytes:
-        match what:
+    async def _encoded(self, item: followed.Followed) -> bytes:
+        match item:
             case followed.StreamBatch(read):
                 return self._entries(read)
             case followed.GroupBatch(deliveries):

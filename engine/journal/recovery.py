@@ -237,7 +237,7 @@ def repair(disk: Disk) -> list[str]:
 def _cut_off(disk: Disk, damage: Corrupt) -> list[str]:
     newest, segments = _files(disk.names())
     if damage.name == newest:
-        keyspace, position = _load_what_can_be(disk, newest)
+        keyspace, position = _load_undamaged_part(disk, newest)
         kept = [cut_off(disk, name, 0) for name in [newest, *segments]]
         save(disk, keyspace, position)
         return kept
@@ -404,7 +404,7 @@ def _load_snapshot(disk: Disk, name: str) -> tuple[Keyspace, int]:
         return snapshot.load(read_blocks(file, name, header), name), position
 
 
-def _load_what_can_be(disk: Disk, name: str) -> tuple[Keyspace, int]:
+def _load_undamaged_part(disk: Disk, name: str) -> tuple[Keyspace, int]:
     """Load the part of a damaged snapshot before the damage.
 
     An item that makes no sense may have been taken in part, so those before it are loaded anew.

@@ -233,7 +233,7 @@ def damaged(platter: Platter, random: Random) -> None:
     name = random.choice(recovery.names_in_use(disk))
     data = copy.names[name].data
     at = random.randrange(len(data))
-    if at >= _end_of_what_is_vouched_for(disk, name):
+    if at >= _end_of_safe_part(disk, name):
         return
     data[at] ^= random.randint(1, 255)
     try:
@@ -243,7 +243,7 @@ def damaged(platter: Platter, random: Random) -> None:
     raise ViolationError(f"{name}: byte {at} was changed, and nobody noticed")
 
 
-def _end_of_what_is_vouched_for(disk: SimulatedDisk, name: str) -> int:
+def _end_of_safe_part(disk: SimulatedDisk, name: str) -> int:
     """Return the offset of a file's last block, if no later one says that it was ever safe."""
     if name != recovery.names_in_use(disk)[-1] or name.startswith("snapshot-"):
         return disk.size_bytes(name)

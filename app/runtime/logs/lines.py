@@ -186,7 +186,7 @@ def note_request(facts: RequestFacts) -> None:
         _lines.write_soon(facts)
 
 
-def log_what_is_printed() -> None:
+def log_prints_of_python() -> None:
     """Write into the log what Python prints on standard error by itself: warnings, tracebacks."""
     logging.captureWarnings(capture=True)
     sys.excepthook = _log_failure
