@@ -91,7 +91,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("headgate")
 
 _MEMORY_PERCENTAGE = 70
-"""Of what the machine has, for the streams: a rewrite and connections take memory, too."""
+"""Share of the machine's memory for the streams: a rewrite and connections take memory, too."""
 
 _OBSERVED_EVERY_S = 1.0
 _OBSERVED_AT_SERVERS_EVERY_S = 10.0
@@ -305,12 +305,12 @@ def watch_streams(metrics: Metrics, backend: Backend, settings: Settings) -> Non
 
 
 def watch_loop(metrics: Metrics, settings: Settings) -> LoopDelay:
-    """Return what measures how late the event loop is, shown in metrics."""
+    """Return the measure of the event loop's delay, shown in metrics."""
     return LoopDelay(metrics.registry, settings.loop_delay_warn_ms, CommandRunner.run.__code__)
 
 
 def observer_of(backend: Backend, settings: Settings) -> Observer:
-    """Return what measures the streams of a backend, and their groups."""
+    """Return the observer of a backend's streams and groups."""
     every_s = _OBSERVED_EVERY_S if settings.backend is None else _OBSERVED_AT_SERVERS_EVERY_S
     options = ObserverOptions(settings.observe, settings.observed_max, every_s)
     return Observer(backend, options, SystemClock())
@@ -324,7 +324,7 @@ def _gateway(
     history: HistoryReader,
     siblings: Siblings | None,
 ) -> Gateway:
-    """Return what an app is made of, counted in its metrics."""
+    """Put together the gateway of an app, counted in its metrics."""
     bounds = _memory_bounds(settings)
     runner = backend.commands
     if runner is not None:
@@ -372,7 +372,7 @@ def _gateway(
 
 
 def _tracing(settings: Settings) -> "Tracing | None":
-    """Return what sends traces, if somebody collects them.
+    """Return the sender of traces, if there is a collector.
 
     Raises:
         ValueError: the packages for it are not installed.
@@ -387,7 +387,7 @@ def _tracing(settings: Settings) -> "Tracing | None":
 
 
 def server_settings(settings: Settings, backend: Backend) -> ServerSettings:
-    """Return what Redis clients may know of the settings (CONFIG GET)."""
+    """Return the settings as Redis clients may know them (CONFIG GET)."""
     is_journaled = Ability.JOURNAL in backend.abilities
     return ServerSettings(
         host=settings.redis_host or settings.host,
@@ -406,12 +406,12 @@ def server_settings(settings: Settings, backend: Backend) -> ServerSettings:
 
 
 def _share(limit: int, process_count: int, *, at_least: int) -> int:
-    """Return what each process may take of what all may take together."""
+    """Return the share of each process in a limit of all together."""
     return min(limit, max(limit // process_count, at_least))
 
 
 def _check_declared() -> None:
-    """Refuse to start with a request or a frame for which nobody has said what it needs.
+    """Check that every request and every frame declares its needs.
 
     Raises:
         Unsupported: naming them.
@@ -456,7 +456,7 @@ def _behind(root_path: str) -> list[Middleware]:
 
 
 def open_backend(settings: Settings, progress: Progress = recovery.no_progress) -> Backend:
-    """Return what keeps the streams: servers, if the operator named some, or an engine.
+    """Open the backend: servers, if the operator named some, or an engine.
 
     Args:
         settings: what the operator chose.
@@ -472,7 +472,7 @@ def open_backend(settings: Settings, progress: Progress = recovery.no_progress) 
 
 
 def client_options(settings: Settings, url: SecretStr) -> ClientOptions:
-    """Return how the servers of a URL are used.
+    """Return the options for the use of servers at a URL.
 
     Raises:
         ValueError: the URL is wrong. The text does not repeat it.
@@ -558,7 +558,7 @@ def _staging(settings: Settings, directory: Path | None, siblings: Siblings | No
 
 
 async def _watched(run: Coroutine[Any, Any, None], gateway: Gateway) -> None:
-    """Do what the gateway cannot do without; if that fails, the process has to end."""
+    """Run a part that the gateway cannot do without; if that fails, the process has to end."""
     try:
         await run
     except Exception as error:
@@ -568,7 +568,7 @@ async def _watched(run: Coroutine[Any, Any, None], gateway: Gateway) -> None:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
-    """Own what runs beside the requests; yields what each of them finds in its `state`."""
+    """Own the tasks beside the requests; yields the `state` that each request gets."""
     gateway: Gateway = app.state.gateway
     backend, staging, arrow = gateway.backend, app.state.staging, ArrowThreads()
     loop_delay: LoopDelay = app.state.loop_delay

@@ -25,11 +25,11 @@ from headgate.app.transport.requests import in_time
 log = logging.getLogger("headgate")
 
 GRACE_S = 5
-"""How long open connections may take to end when the gateway is told to stop."""
+"""Time for open connections to end when the gateway is told to stop."""
 
 
 class Server(uvicorn.Server):
-    """A server that says where it listens, and answers who waits before it stops."""
+    """A server that announces its address, and answers blocked requests before it stops."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Server(uvicorn.Server):
             await self._open_redis_port()
         for server in self.servers:
             for listening in server.sockets:
-                _notice_who_vanishes(listening, self._settings)
+                _end_vanished_peers(listening, self._settings)
         if self._on_listening is not None and self.started:
             port = self.servers[0].sockets[0].getsockname()[1]
             self._on_listening(url_of(self._settings, port))
@@ -111,11 +111,11 @@ class Server(uvicorn.Server):
             watching.cancel()
 
     async def on_tick(self, counter: int) -> bool:
-        """Do what is to be done now and then; tells whether to stop."""
+        """Do uvicorn's regular work; tells whether to stop."""
         return await super().on_tick(counter) or self._gateway.died.is_set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer who waits, then stop."""
+        """Answer blocked requests, then stop."""
         self._gateway.draining.set()
         self._gateway.backend.drain()
         await self.redis.close(GRACE_S)
@@ -130,7 +130,7 @@ class Server(uvicorn.Server):
             host = settings.redis_host or settings.host
             self._redis_sockets = await asyncio.to_thread(bind, host, settings.redis_port)
         for listening in self._redis_sockets or ():
-            _notice_who_vanishes(listening, settings)
+            _end_vanished_peers(listening, settings)
         await self.redis.open(self._redis_sockets or ())
         commands = self._gateway.backend.commands
         if commands is not None and self.redis.port is not None:
@@ -162,7 +162,7 @@ def url_of(settings: Settings, port: int) -> str:
 
 
 def certificate_of(settings: Settings) -> Certificate | None:
-    """Return what the settings say of TLS; None: there is none.
+    """Return the certificate of the settings; None: there is no TLS.
 
     Raises:
         UnusableCertificate: its files cannot be used.
@@ -172,7 +172,7 @@ def certificate_of(settings: Settings) -> Certificate | None:
     return Certificate(settings.tls_cert, settings.tls_key)
 
 
-def _notice_who_vanishes(listening: socket.socket, settings: Settings) -> None:
+def _end_vanished_peers(listening: socket.socket, settings: Settings) -> None:
     """Let the system end connections whose peer is gone without a word; accepted ones inherit it.
 
     Without this, what was sent to a host that has vanished is tried again for a quarter of an hour,

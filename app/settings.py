@@ -45,7 +45,7 @@ MEMORY = Path(":memory:")
 """Instead of a directory: nothing is kept."""
 
 PREFIX = "HEADGATE_"
-"""What the name of each variable begins with."""
+"""Beginning of the name of each variable."""
 
 WORKERS_MAX = 256
 
@@ -150,7 +150,7 @@ Origins = Annotated[
 
 
 class LogLevel(StrEnum):
-    """How much the log says."""
+    """The lowest level of lines in the log."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -159,7 +159,7 @@ class LogLevel(StrEnum):
 
 
 class Choices(BaseSettings):
-    """What an operator can choose besides the limits."""
+    """The settings of an operator besides the limits."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
@@ -175,7 +175,7 @@ class Choices(BaseSettings):
         None, description="Address to listen on for Redis clients; null: that of `host`."
     )
     data_dir: Path = Field(
-        Path("data"), description="Where the journal is kept; `:memory:` keeps nothing."
+        Path("data"), description="Directory of the journal; `:memory:` keeps nothing."
     )
     fsync: FsyncPolicy = Field(
         FsyncPolicy.ALWAYS,
@@ -196,14 +196,14 @@ class Choices(BaseSettings):
         WhenFull.REFUSE,
         description="When memory is full: refuse appends, or trim the oldest entries.",
     )
-    log_level: LogLevel = Field(LogLevel.INFO, description="How much the log says.")
+    log_level: LogLevel = Field(LogLevel.INFO, description="Lowest level of lines in the log.")
     log_requests: bool = Field(
         False,
         description="Write a line into the log for each request: method, route, status, "
         "milliseconds, principal, request id.",
     )
     loop_delay_warn_ms: int = Field(
-        100, ge=10, description="What holds the event loop for longer is named in a warning."
+        100, ge=10, description="A longer hold of the event loop is named in a warning."
     )
     observe: ObservedNames = Field(
         ["*"],
@@ -224,7 +224,7 @@ class Choices(BaseSettings):
         [], description="Origins whose pages may call, such as `https://app.example`; `*` is any."
     )
     request_ms_max: int = Field(
-        30_000, ge=100, description="How long a request may take to arrive, header and body."
+        30_000, ge=100, description="Time for a request to arrive, header and body."
     )
     workers: Workers = Field(
         1,
@@ -249,7 +249,7 @@ class Choices(BaseSettings):
 
 
 class CredentialChoices(BaseModel):
-    """Who may come in: keys, tokens, tickets, and those without any of them."""
+    """The credentials that the gateway accepts: keys, tokens, tickets, or none."""
 
     keys_file: Path | None = Field(
         None, description="File of API keys; `keys.json` of the data directory unless given."
@@ -274,7 +274,7 @@ class CredentialChoices(BaseModel):
     jwt_audience: str | None = Field(None, description="`aud` that a token must have.")
     jwt_issuer: str | None = Field(None, description="`iss` that a token must have.")
     jwt_leeway_s: int = Field(
-        0, ge=0, le=300, description="How far the clock of the issuer may be off, in seconds."
+        0, ge=0, le=300, description="Allowed difference of the issuer's clock, in seconds."
     )
     jwt_grants: GivenGrants = Field(
         [], description="Grants, as JSON, of a token without the claim `headgate`."
@@ -294,8 +294,8 @@ class CredentialChoices(BaseModel):
     )
     otlp_url: HttpUrl | None = Field(
         None,
-        description="Where a collector takes traces (OTLP over HTTP), such as "
-        "`http://localhost:4318`. What comes under a sampled parent (`traceparent`) has spans.",
+        description="URL of a collector of traces (OTLP over HTTP), such as "
+        "`http://localhost:4318`. Requests under a sampled parent (`traceparent`) have spans.",
     )
     trace_field: str = Field(
         "",
@@ -330,7 +330,7 @@ class CredentialChoices(BaseModel):
 
 
 class NetworkChoices(BaseModel):
-    """How the gateway is reached: TLS, and proxies in front of it."""
+    """The network around the gateway: TLS, and proxies in front of it."""
 
     tls_cert: Path | None = Field(
         None, description="PEM file of the certificate and its chain: serve HTTPS."
@@ -357,12 +357,12 @@ class RedisChoices(BaseModel):
     )
     redis_durability: DurabilityLevel = Field(
         DurabilityLevel.NONE,
-        description="What an answer to a change waits for: nothing, the disk of the primary, or "
-        "the disks of the primary and of a replica.",
+        description="Durability of an answered change: none, on the disk of the primary, or "
+        "on the disks of the primary and of a replica.",
     )
     redis_prefix: Annotated[str, AfterValidator(_prefix)] = Field(
         "headgate:",
-        description="What the keys of streams begin with at the servers; the names of the streams "
+        description="Prefix of the keys of streams at the servers; the names of the streams "
         "come behind it.",
     )
     redis_username: str | None = Field(
@@ -378,9 +378,7 @@ class RedisChoices(BaseModel):
         None, description="PEM file of the certificate that the gateway shows to the servers."
     )
     redis_tls_key: Path | None = Field(None, description="PEM file of the key of it.")
-    redis_answer_ms_max: int = Field(
-        5_000, ge=100, description="How long a server may take to answer."
-    )
+    redis_answer_ms_max: int = Field(5_000, ge=100, description="Time for a server's answer.")
 
 
 class Settings(ChosenLimits, NetworkChoices, RedisChoices, CredentialChoices, Choices):

@@ -25,7 +25,7 @@ CLASSES = {
     "group": {"Consuming": "BlockingConsuming", "Group": "BlockingGroup"},
     "client": {"AsyncClient": "Client"},
 }
-"""Of each module: its classes, and what they are called where they block."""
+"""Of each module: its classes, with the names of their blocking ones."""
 
 NAMES = {name: blocking for names in CLASSES.values() for name, blocking in names.items()}
 
@@ -142,7 +142,7 @@ def _init(owner: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]
         init = [
             "",
             f"    def __init__(self, inner: {owner}, portal: Portal) -> None:",
-            '        """Run what is asked of it on the loop of a portal."""',
+            '        """Run the calls of `inner` on the loop of a portal."""',
             "        self._inner = inner",
             "        self._portal = portal",
         ]
@@ -178,8 +178,8 @@ def _attributes(init: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str,
 
 _ATTRIBUTES = {
     "epoch": "Return the life that the stream is in.",
-    "gap": "Return what trimming took before the entry that came last; None: nothing.",
-    "gap_to": "Return up to which id entries of the range were trimmed; None: none were.",
+    "gap": "Return the trimmed ids before the entry that came last; None: there are none.",
+    "gap_to": "Return the last trimmed id of the range; None: none was trimmed.",
     "id": "Return the id of the entry.",
     "last_id": "Return the last id of the stream.",
     "name": "Return the name.",

@@ -46,12 +46,12 @@ def build() -> None:
 
 
 def is_built() -> bool:
-    """Tell whether what is built was built of what is here now."""
+    """Tell whether the bundle was built of the present sources."""
     return _noted(BUILT) == _sources_checksum()
 
 
 def install() -> None:
-    """Install what the lock file names, unless it is installed."""
+    """Install the packages of the lock file, unless they are installed."""
     checksum = _checksum([HERE / "package-lock.json"])
     if _noted(INSTALLED) != checksum:
         npm("ci", "--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund")

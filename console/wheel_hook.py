@@ -20,7 +20,7 @@ class ConsoleHook(BuildHookInterface[Any]):
     """Builds the console where its sources are."""
 
     def dependencies(self) -> list[str]:
-        """Return what the build takes besides: a Node, where there is none."""
+        """Return additional requirements of the build: a Node, if there is none."""
         return [_NODE] if _has_sources() and not is_built() and not has_node() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""Buckets: how often values were how large, for histograms."""
+"""Buckets: counts of values by size, for histograms."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _SLEEPLESS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
-    """What the engine asks the time."""
+    """The wall clock and the monotonic clock of the engine."""
 
     def wall_ms(self) -> int:
         """Return unix time in milliseconds."""

@@ -223,7 +223,7 @@ class ExpirySet(msgspec.Struct, frozen=True, array_like=True, tag=24):
 
 
 class DefaultsSet(msgspec.Struct, frozen=True, array_like=True, tag=25):
-    """What holds for streams that say nothing themselves (CONFIG SET stream-*)."""
+    """Change the defaults of streams without a configuration of their own (CONFIG SET stream-*)."""
 
     defaults: Defaults
 

@@ -36,11 +36,11 @@ from headgate.engine.limits import (
 S = TypeVar("S", bound=msgspec.Struct)
 
 OnDisconnect = Literal["release", "keep"]
-"""What becomes of entries that a connection leaves pending: released, or kept by their consumer."""
+"""Treatment of the entries that a connection leaves pending: its consumer may keep them."""
 
 
 class About(NamedTuple):
-    """What a setting says of itself."""
+    """The description and the range of a setting."""
 
     description: str
     """For users."""
@@ -55,7 +55,7 @@ class About(NamedTuple):
 
 
 class Form(Enum):
-    """What the value of a setting is, if it is not None."""
+    """The kind of a setting's value, if it is not None."""
 
     NUMBER = "number"
     NUMBERS = "list of numbers"
@@ -70,11 +70,11 @@ class Setting(NamedTuple):
     form: Form
     about: About
     choices: Any = None
-    """The `Literal` of the words that a choice has."""
+    """The `Literal` of a choice."""
 
 
 class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """How long a stream keeps its entries and its writers' keys; None is what holds by default."""
+    """The retention of a stream's entries and of its writers' keys; None is the default."""
 
     max_length: Annotated[int | None, About("Keep the newest so many.")] = None
     max_age_ms: Annotated[int | None, About("Keep entries whose id is not older.", 1)] = None
@@ -102,7 +102,7 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
 
 
 class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """What a group does by itself; every part may be left out or null."""
+    """The policy of a group, which it follows by itself; every part may be left out."""
 
     claim_idle_ms: Annotated[
         int | None, About("Reads that do not say it take over entries idle for so long.")
@@ -152,7 +152,7 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
         return self.max_deliveries is not None or self.consumer_ttl_ms is not None
 
     def on(self, stream: bytes) -> GroupPolicy:
-        """Return what holds on a stream of this name: none is its own dead letter stream.
+        """Return the policy as it applies to a stream: none is its own dead letter stream.
 
         It may have been given that name after the policy was set.
         """
@@ -161,18 +161,18 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
         return msgspec.structs.replace(self, max_deliveries=None, dead_letter_stream=None)
 
     def is_spent(self, delivery_count: int) -> bool:
-        """Tell whether an entry has been delivered so often that it is not delivered again."""
+        """Tell whether an entry has used up its deliveries."""
         return self.max_deliveries is not None and delivery_count >= self.max_deliveries
 
     def delay_ms(self, delivery_count: int) -> int:
-        """Return how long an entry rests that has failed after so many deliveries."""
+        """Return the delay of an entry before its next delivery, by its number of deliveries."""
         if not self.backoff_ms:
             return 0
         return self.backoff_ms[min(max(delivery_count, 1), len(self.backoff_ms)) - 1]
 
 
 NO_POLICY: Final = GroupPolicy()
-"""What Redis does: nothing by itself."""
+"""The policy of Redis: it does nothing by itself."""
 
 
 class Patch(msgspec.Struct, Generic[S], frozen=True):

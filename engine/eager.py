@@ -48,7 +48,7 @@ class Completion(Generic[T]):
         self._complete()
 
     def on_done(self, wake: Callable[[], None] | None) -> None:
-        """Set what is called once it is done."""
+        """Set the callback that is called once it is done."""
         self._wake = wake
 
     def __await__(self) -> Generator[Any, Any, T]:
@@ -168,12 +168,12 @@ _OWN_TASK = _OwnTask()
 
 
 def own_task() -> _OwnTask:
-    """Return what to await where a coroutine needs a task; in a task nothing is waited for."""
+    """Return an awaitable that moves a coroutine into a task; in a task it is done at once."""
     return _OWN_TASK
 
 
 class _Remainder(Coroutine[Any, Any, None]):
-    """What is left of a coroutine that waits for something: a task runs it from there on."""
+    """The remainder of a coroutine that waits for something: a task runs it from there on."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, None], awaited: object) -> None:
         self._coroutine = coroutine

@@ -51,7 +51,7 @@ _ENDED = "the gateway has failed"
 
 
 class Begun(NamedTuple, Generic[T]):
-    """What became of a request that was carried out at once."""
+    """The outcome of a request that was carried out at once."""
 
     reply: T
     position: int  # everything up to there has to be durable before anybody gets the reply
@@ -147,13 +147,13 @@ class Engine:
 
     @property
     def waited_for(self) -> tuple[int, int]:
-        """Return how many streams have blocked reads, and how many have blocked group reads."""
+        """Return the numbers of streams with blocked reads and with blocked group reads."""
         waiters = self._executor.waiters
         return waiters.stream_count, waiters.grouped_stream_count
 
     @property
     def activity(self) -> TotalActivity:
-        """Return what has happened to all streams since the start."""
+        """Return the counts of all streams since the start."""
         return self._executor.activity
 
     @property
@@ -401,5 +401,8 @@ class Engine:
         self._executor.waiters.drain()
 
     async def run_housekeeping(self) -> None:
-        """Remove what is too old as time passes, until cancelled. See `housekeeping`."""
+        """Remove expired entries, consumers and streams as time passes, until cancelled.
+
+        See `housekeeping`.
+        """
         await self._housekeeping.run()

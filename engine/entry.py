@@ -138,7 +138,7 @@ def sizes_of(many: Iterable[Fields]) -> list[int]:
 
 
 def check_fields(fields: Fields, index: int) -> None:
-    """Refuse what cannot be stored as the fields of an entry.
+    """Check that these can be stored as the fields of an entry.
 
     Args:
         fields: names and values.
@@ -162,7 +162,7 @@ def check_fields(fields: Fields, index: int) -> None:
 
 
 def is_storable(fields: Fields) -> bool:
-    """Tell whether an entry may have these names and values, of which there are pairs."""
+    """Tell whether an entry may have these names and values. They are pairs."""
     return len(fields) <= 2 * ENTRY_FIELDS_MAX and size_of(fields) <= ENTRY_BYTES_MAX
 
 
@@ -176,7 +176,7 @@ class PartialId(msgspec.Struct, frozen=True):
 
 
 IdRequest = EntryId | PartialId | None
-"""What an append asks for: an explicit id, `ms-*`, or None for `*`."""
+"""The id in an append: an explicit id, `ms-*`, or None for `*`."""
 
 
 class Draft(NamedTuple):

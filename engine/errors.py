@@ -45,10 +45,10 @@ status codes. The leaves have the facts as attributes, and a text for people.
 from __future__ import annotations
 
 Location = tuple[str | int, ...]
-"""Which part of a request an error is about: field names, and indexes from 0. () means no part."""
+"""The part of a request that an error is about: field names, and indexes from 0. () means none."""
 
 _SHOWN_MAX = 64
-"""How many characters of an invalid text an error shows."""
+"""Characters of an invalid text in an error, at most."""
 
 
 class StreamError(Exception):
@@ -301,7 +301,7 @@ class WrongSideKey(WrongType):
     """A server has something else under a key than what the gateway keeps there."""
 
     def __init__(self, key: bytes, why: str) -> None:
-        """Describe what is wrong.
+        """Describe the foreign key.
 
         Args:
             key: the key, which belongs to the gateway or to one of its streams.

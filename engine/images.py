@@ -31,7 +31,7 @@ class EntriesImage(NamedTuple):
 
 
 class CountersImage(NamedTuple):
-    """What a stream says of its whole life."""
+    """The counters of a stream's whole life."""
 
     last_id: EntryId
     max_deleted_id: EntryId

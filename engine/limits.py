@@ -135,7 +135,7 @@ TRIMMED_AT_ONCE = 1_000
 """Entries that are trimmed from this stream at a time."""
 
 MAKING_ROOM_MAX = 64
-"""How often such a trim is repeated for one request. If memory is still full, an append is
+"""Repeats of such a trim for one request. If memory is still full, an append is
 refused."""
 
 RECENT_COUNT_MAX = 64
@@ -165,7 +165,7 @@ RESTORED_AT_ONCE_MAX = 250
 2 to 10 µs, most where the times of deliveries do not ascend; a chunk takes ten times as long."""
 
 UNPACKED_BYTES_MAX = 128 * 2**20
-"""What all payloads that are being restored take together in a process, the payloads themselves
+"""Memory of all payloads that are being restored in a process together, the payloads themselves
 included while they wait. A payload may have 16 MiB, and unpacked it may have 88 times as much."""
 
 UNPACKED_ELEMENTS_MAX = 2**21
@@ -241,7 +241,7 @@ RANGE_IDLE_MS_MAX = 600_000
 long before."""
 
 HELD_BYTES_MAX = 256 * 2**20
-"""What open ranges keep of entries that were trimmed or deleted."""
+"""Memory of trimmed or deleted entries in open ranges."""
 
 READ_PARTS_MAX = 100_000
 """Names and values in one read that is bounded in bytes. Unpacking one takes about 150 ns, however
@@ -285,7 +285,7 @@ TRANSACTION_WORDS_MAX = 200_000
 """Words of all commands of a transaction. Each one takes 60 bytes, besides what is in it."""
 
 TRANSACTION_COST_MAX = 25_000
-"""What the requests of a transaction may cost together, in microseconds, about: nothing else runs
+"""Cost of the requests of a transaction together, in microseconds, about: nothing else runs
 in between. 10,000 short appends are within, and so is any request alone. `transactions/cost.py`."""
 
 QUEUES_MAX = 1_000

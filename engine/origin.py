@@ -16,7 +16,7 @@ _ERROR = b"_error"
 
 
 class Origin(NamedTuple):
-    """Where a dead letter comes from, as the values of its last fields."""
+    """The origin of a dead letter, as the values of its last fields."""
 
     stream: bytes
     id: bytes

@@ -75,7 +75,7 @@ def compressed(encoded: bytes) -> bytes:
 
 
 def unpacked_bytes(packed: bytes) -> int:
-    """Return what packed entries say they will take; negative if they do not say it."""
+    """Return the size of packed entries once unpacked; negative if it is not in their header."""
     return zstandard.frame_content_size(packed) if packed.startswith(_COMPRESSED) else len(packed)
 
 

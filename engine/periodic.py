@@ -23,7 +23,7 @@ OnOutcome = Callable[[Exception | None], None]
 """Told of each round that fails, and with None of the first that does not fail after others."""
 
 Watch = Callable[[str], OnOutcome | None]
-"""Returns what is told of some work, by its name; None: its first failure ends it."""
+"""Returns the callback for outcomes of some work, by its name; None: its first failure ends it."""
 
 
 def unwatched(work: str) -> None:
@@ -66,7 +66,7 @@ async def complete(work: Round, on_outcome: OnOutcome | None) -> None:
 
 
 def _is_cancelled(error: BaseException) -> bool:
-    """Tell whether this task is cancelled, and not only something for which it has waited."""
+    """Tell whether this task itself is cancelled, and not only its awaitable."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
 

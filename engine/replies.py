@@ -1,4 +1,4 @@
-"""What the engine answers: plain values, complete when they are made."""
+"""Replies of the engine: plain values, complete when they are made."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 
 class Created(NamedTuple, Generic[T]):
-    """What was to be created, as it is now; it may have been there."""
+    """A thing to be created, as it is now; it may have been there."""
 
     is_new: bool
     info: T
 
 
 class Added(NamedTuple):
-    """What an append made, now or when its key was first used."""
+    """The ids of an append, made now or when its key was first used."""
 
     ids: list[EntryId]
     is_repeat: bool
@@ -34,7 +34,7 @@ class Gap(NamedTuple):
 
 
 def gap_after(after: EntryId, trimmed_through: EntryId) -> Gap | None:
-    """Return what trimming took from a reader that has seen everything up to `after`.
+    """Return the gap that a trim left for a reader which has seen everything up to `after`.
 
     `0-0` asks for whatever there is; only a cursor above it has seen anything.
     """
@@ -42,7 +42,7 @@ def gap_after(after: EntryId, trimmed_through: EntryId) -> Gap | None:
 
 
 class StreamRead(NamedTuple):
-    """What one stream had for one cursor."""
+    """The entries of one stream behind one cursor."""
 
     stream: bytes
     entries: list[Entry]
@@ -78,7 +78,7 @@ class PackedPage(NamedTuple):
 
 
 class Portion(NamedTuple):
-    """What one stream has for a bulk read: `entries` live ones, above `after` up to `end`."""
+    """The portion of one stream in a bulk read: `entries` live ones, above `after` up to `end`."""
 
     stream: bytes
     epoch: int | None  # of the stream; None: there is none
@@ -100,7 +100,7 @@ class Split(NamedTuple):
 
 
 class Histogram(NamedTuple):
-    """How many entries of a range are of which time: a count for each bucket, from the first on."""
+    """Entries of a range by time: a count for each bucket, from the first on."""
 
     from_ms: int  # when the first bucket begins
     to_ms: int  # the last millisecond of the range
@@ -109,7 +109,7 @@ class Histogram(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What a batch of a writer put into one stream."""
+    """The entries of a writer's batch in one stream."""
 
     stream: bytes
     entries: int
@@ -118,7 +118,7 @@ class Written(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """What the commit of a batch made, now; nothing if it was committed before."""
+    """The result of the commit of a batch; nothing if it was committed before."""
 
     is_repeat: bool
     streams: list[Written]  # in the order in which the batch first names them
@@ -157,7 +157,7 @@ class GroupState(StrEnum):
 
 
 class GroupRead(NamedTuple):
-    """What one stream had for a consumer of a group."""
+    """The result of a group read in one stream."""
 
     stream: bytes
     deliveries: list[Delivery]
@@ -168,7 +168,7 @@ class GroupRead(NamedTuple):
 
 
 class Outcome(StrEnum):
-    """What became of one id of an ack, nack or extend."""
+    """The outcome of an ack, nack or extend for one id."""
 
     ACKED = "acked"
     RELEASED = "released"
@@ -178,7 +178,7 @@ class Outcome(StrEnum):
 
 
 class Claimed(NamedTuple):
-    """What XCLAIM or XAUTOCLAIM got."""
+    """The result of XCLAIM or XAUTOCLAIM."""
 
     deliveries: list[Delivery]
     deleted_ids: list[EntryId]  # were pending, are gone from the stream, left the PEL
@@ -230,7 +230,7 @@ class GroupInfo(NamedTuple):
     entries_read: int | None
     lag: int | None
     pending_count: int
-    nacked_count: int
+    released_count: int
     consumer_count: int
     policy: GroupPolicy
 
@@ -300,7 +300,7 @@ class StreamDetail(NamedTuple):
 
 
 class StreamDefaults(NamedTuple):
-    """What holds for streams that say nothing themselves."""
+    """The defaults of streams without a configuration of their own."""
 
     node_bytes_max: int
     node_entries_max: int
@@ -374,7 +374,7 @@ class NamePage(NamedTuple):
 
 
 class JournalStatus(NamedTuple):
-    """How the journal is."""
+    """The state of the journal."""
 
     position: int
     durable_position: int
@@ -391,7 +391,7 @@ class JournalStatus(NamedTuple):
 
 
 class Deletion(StrEnum):
-    """What became of one id of a delete."""
+    """The outcome of a delete for one id."""
 
     DELETED = "deleted"
     NOT_FOUND = "not_found"
@@ -399,7 +399,7 @@ class Deletion(StrEnum):
 
 
 class RedriveOutcome(StrEnum):
-    """What became of a dead letter that was sent back."""
+    """The outcome of sending a dead letter back."""
 
     RELEASED = "released"  # its group's next reader gets the entry
     APPENDED = "appended"  # the entry was gone: it is a new one, for every group

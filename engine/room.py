@@ -1,4 +1,4 @@
-"""Room: how much one read may still return, and what each of several streams gets of it.
+"""Room: the remaining room of one read, and the shares of several streams.
 
 Long names take time, and so do many short ones.
 """
@@ -56,14 +56,14 @@ class ReadRoom:
         return True
 
     def take_what_went(self, before: ReadRoom, after: ReadRoom) -> None:
-        """Take in what another room had before and has no more."""
+        """Take the bytes and parts that another read has used: the difference of its rooms."""
         if before.bytes_left is not None and after.bytes_left is not None:
             size_bytes = before.bytes_left - after.bytes_left
             self.take_all(size_bytes, before.parts_left - after.parts_left, is_first=True)
 
 
 class ReplyRoom:
-    """What is left of the budget of a read: its streams take in turn, until nothing is left."""
+    """The remaining budget of a read: its streams take in turn, until nothing is left."""
 
     def __init__(self, budget: Budget) -> None:
         """Start with all of it."""
@@ -83,7 +83,7 @@ class ReplyRoom:
         return 0 if is_spent and not self._is_first else self._count_left
 
     def limit(self, count: int | None) -> int:
-        """Return how many entries to read of a stream, if so many are asked for."""
+        """Return the limit for the next stream of a read."""
         return self.count if count is None else min(count, self.count)
 
     def take(
@@ -142,7 +142,7 @@ def shares(backlogs: Sequence[int], limit: int) -> list[int]:
 
 
 def _reply_bytes(entry_id: EntryId, fields: Fields | None, numbers: Sequence[int]) -> int:
-    """Return how long an entry is in RESP2: id, names and values, numbers."""
+    """Return the size of an entry in RESP2: id, names and values, numbers."""
     size_bytes = _header_bytes(2 + len(numbers)) + _string_bytes(len(b"%d-%d" % entry_id))
     if fields is None:
         size_bytes += len("$-1\r\n")
@@ -152,7 +152,7 @@ def _reply_bytes(entry_id: EntryId, fields: Fields | None, numbers: Sequence[int
 
 
 def _header_bytes(number: int) -> int:
-    """Return how long a number is, or the length of what follows."""
+    """Return the size of a number's line, or of a header with a length."""
     return len(str(number)) + len("*\r\n")
 
 

@@ -129,7 +129,7 @@ var init_rest = __esm({
         this.fetching = fetching;
         this.url = (url.includes("://") ? url : `http://${url}`).replace(/\/+$/, "");
       }
-      /** Where the gateway is, without a slash at the end. */
+      /** URL of the gateway, without a slash at the end. */
       url;
       /**
        * Ask the gateway for something; returns its answer, with names in camelCase.
@@ -462,10 +462,10 @@ var Job = class {
   }
   id;
   fields;
-  /** How often it was delivered, this time included. */
+  /** Number of its deliveries, this one included. */
   deliveries;
   idleMs;
-  /** Who had it before, if it was claimed. */
+  /** Its owner before, if it was claimed. */
   claimedFrom;
   /** Why it was given back before, if that is known. */
   lastError;
@@ -774,7 +774,7 @@ var Group = class {
   create(group = {}) {
     return this.context.rest.ask("PUT", this.#path, { body: group, isRepeatable: true });
   }
-  /** Return how the group is. */
+  /** Return the state of the group. */
   info() {
     return this.context.rest.ask("GET", this.#path);
   }
@@ -805,7 +805,7 @@ var Group = class {
   autoclaim({ consumer, signal, ...body }) {
     return this.#ask("autoclaim", { ...body }, { consumer, signal });
   }
-  /** Return what is pending, with who holds it and for how long. */
+  /** Return the pending entries, with their owners and idle times. */
   async pending({ minIdleMs, ...options } = {}) {
     const query = { ...options, min_idle_ms: minIdleMs };
     return (await this.context.rest.ask("GET", `${this.#path}/pending`, { query })).pending;
@@ -1373,7 +1373,7 @@ var Stream = class {
   #reader(options, onEntries, onEnd) {
     return new Follower(this.context.line, this.context.nextSub(), this.name, options, onEntries, onEnd);
   }
-  /** Return how the stream is. */
+  /** Return the state of the stream. */
   info() {
     return this.context.rest.ask("GET", this.#path);
   }
@@ -1414,7 +1414,7 @@ function createClient(options) {
   return new Client(options);
 }
 var Client = class {
-  /** Where the gateway is. */
+  /** URL of the gateway. */
   url;
   #rest;
   #line;
@@ -1432,7 +1432,7 @@ var Client = class {
     const nextSub = () => `s${subs += 1}`;
     this.#context = { rest: this.#rest, line: this.#line, producer: randomName(), nextSub, report: onError };
   }
-  /** How the connection is. */
+  /** State of the connection. */
   get state() {
     return this.#line.state;
   }

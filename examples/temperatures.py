@@ -39,7 +39,7 @@ CUT_OFF_AFTER = 150
 
 @dataclass
 class Job:
-    """What the three consumers work on together, and what came of it."""
+    """The common work of the three consumers, with its results."""
 
     url: str
     victim: str  # which of them is cut off
@@ -209,7 +209,7 @@ async def _first_failure_or(
 
 
 async def report(job: Job, seconds: float) -> None:
-    """Say what came of it, in the gateway's own words too."""
+    """Report the results, with the gateway's own counts."""
     async with httpx.AsyncClient(base_url=job.url, headers=headers_of(job.url)) as http:
         group = (await http.get(f"/v1/streams/{STREAM}/groups/{GROUP}")).json()
     print(f"{len(job.ids)} readings in and acknowledged in {seconds:.1f} s")

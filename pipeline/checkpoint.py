@@ -1,4 +1,4 @@
-"""What Spark keeps of a query in its checkpoint: who it is, and where each batch begins and ends.
+"""Checkpoint: the identity of Spark's query, and the ends of its batches.
 
 Spark writes the offset a batch ends at before the batch runs, so a sink can look up exactly which
 ranges it was given, also when the batch is run again after a crash.
@@ -37,7 +37,7 @@ class Checkpoint:
             self._files, self._root = pyarrow.fs.LocalFileSystem(), str(Path(path).absolute())
 
     def claim(self, purpose: Mapping[str, str]) -> None:
-        """Note what the checkpoint is for, or compare it with what was noted.
+        """Note the purpose of the checkpoint, or compare it with the noted one.
 
         Raises:
             CheckpointError: it is for something else, or of a query that is none of ours.
@@ -99,7 +99,7 @@ class Checkpoint:
         return str(json.loads(text)["id"])
 
     def end(self, batch: int) -> dict[str, Position] | None:
-        """Return where each stream is read up to by a batch; None if the batch was not planned.
+        """Return each stream's position at the end of a batch; None if the batch was not planned.
 
         Raises:
             CheckpointError: it is not written as Spark 4 does.

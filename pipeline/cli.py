@@ -16,7 +16,7 @@ _JOBS = {
     "replay": "Append a range of the lake or of a stream to a stream.",
     "verify": "Compare streams with the lake, range by range.",
     "stats": "Rates, sizes and values of fields, by window of time.",
-    "lag": "How far groups are behind, and how long entries have been pending.",
+    "lag": "The lag of groups, and the ages of their pending entries.",
     "deadletters": "Dead letters as a table; send them back.",
     "changes": "The latest state by key, from a stream of changes.",
     "plot": "A picture of a stream: one HTML file.",
@@ -69,7 +69,7 @@ class _Jobs(click.Group):
 
 
 def message_of(error: BaseException) -> str:
-    """Return what an error says to the person at the terminal, in one line.
+    """Return the message of an error for the person at the terminal, in one line.
 
     What goes wrong in a task reaches the driver as text: the traceback of a worker, whose last
     line is the error, wrapped in what the JVM has to say about it.

@@ -1,4 +1,4 @@
-"""Connection: where the gateway is and who asks, as drivers send it to their tasks.
+"""Connection: the gateway's URL and the caller's token, as drivers send them to their tasks.
 
 Spark writes down much of what it is told: plans, offsets, events, logs. The token is in none of
 that. It travels to tasks inside the pickled reader or writer, which Spark keeps in memory; a token

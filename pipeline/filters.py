@@ -1,4 +1,4 @@
-"""What filters on rows say about ranges of entries."""
+"""Bounds of ranges of entries, from filters on rows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Bounds:
         return self.streams is None or name in self.streams
 
     def narrowed(self, after: str, to: str, first_id: str | None, last_id: str) -> tuple[str, str]:
-        """Return what is left of a range, exclusive and inclusive; it may be empty.
+        """Return the part of a range within the bounds, exclusive and inclusive; it may be empty.
 
         Args:
             after: exclusive.
@@ -71,7 +71,7 @@ class Bounds:
 
 
 def bounds_of(filters: Iterable[Filter], *, is_entries: bool) -> Bounds:
-    """Return what filters, all of which have to pass, say.
+    """Return the bounds in filters, all of which have to pass.
 
     Args:
         filters: as Spark gives them.

@@ -56,7 +56,7 @@ class LakeConflict(RuntimeError):
 
 
 class Held(NamedTuple):
-    """What the lake holds of a stream without a hole: ids behind `after`, up to and with `to`.
+    """The part of a stream that the lake holds without a hole: ids behind `after`, up to `to`.
 
     Attributes:
         epoch: the life of the stream.
@@ -114,7 +114,7 @@ class Lake:
         return sorted({file.stream for file in self.files()})
 
     def held(self, stream: str) -> Held | None:
-        """Return what it holds of a stream without a hole, in the stream's latest life; if any."""
+        """Return the held range of a stream without a hole, in the stream's latest life; if any."""
         return _held(self._table(), stream)
 
     def files(
@@ -163,7 +163,7 @@ class Lake:
         return rows
 
     def uri(self, file: LakeFile) -> str:
-        """Return where a file is, for Spark."""
+        """Return the path of a file, for Spark."""
         return f"{self.path}/{file.path}"
 
     def arrow(
@@ -189,7 +189,7 @@ class Lake:
         return 0 if last is None else last + 1
 
     def admit(self, ranges: Mapping[str, Held], *, allow_gap: bool = False) -> dict[str, str]:
-        """Return per stream up to where the lake has what a batch brings: that is to be left out.
+        """Return by stream the end of the part of a batch that the lake has: it is to be left out.
 
         Args:
             ranges: per stream what the batch was read from.
@@ -286,7 +286,7 @@ class Lake:
         return paths
 
     def checkpoint(self, name: str) -> str:
-        """Return where a query keeps its checkpoint, beside the lake."""
+        """Return the path of a query's checkpoint, beside the lake."""
         return f"{self.path}/{CHECKPOINTS}/{name}"
 
     def _table(self) -> DeltaTable:
@@ -333,7 +333,7 @@ def _is_table(path: str) -> bool:
 
 
 def _others(path: Path) -> set[str]:
-    """Return what is at a path that is to become a lake and does not belong to one."""
+    """Return the names at a path for a new lake that belong to no lake."""
     if not path.is_dir():
         return {"a file"}
     return {child.name for child in path.iterdir()} - {CHECKPOINTS}
@@ -404,7 +404,7 @@ def _refuse_again(stream: str, old: Held, files: Sequence[LakeFile]) -> None:
 
 
 def _joined(old: Held | None, new: Held) -> Held:
-    """Return what is held once a range comes to what was held."""
+    """Return the union of a held range and the next one."""
     if old is None or new.epoch != old.epoch or is_before(old.to, new.after):
         return new
     return Held(new.epoch, old.after, max(old.to, new.to, key=parse_id))

@@ -35,7 +35,7 @@ COLUMNS = pa.schema(
         ("date", pa.date32()),
     ]
 )
-"""What a row of the lake is. Values are bytes, as in a stream: nothing is lost; order and repeated
+"""Row of the lake. Values are bytes, as in a stream: nothing is lost; order and repeated
 names stay as they are in the pairs of the map."""
 
 WRITTEN = pa.schema(
@@ -49,7 +49,7 @@ WRITTEN = pa.schema(
         ("ms_max", pa.int64()),
     ]
 )
-"""What a task says of the files it wrote: `LakeFile`, one row each."""
+"""A task's report of the files it wrote: `LakeFile`, one row each."""
 
 FILE_BYTES_MAX = 128 * 2**20
 _NAME_CHARS_MAX = 160  # file systems take 255 bytes
@@ -83,7 +83,7 @@ class LakeFile(NamedTuple):
 
 
 def files_of(written: Iterable[pa.RecordBatch]) -> list[LakeFile]:
-    """Return what `write_rows` and `merge_files` said."""
+    """Return the files that `write_rows` and `merge_files` have written."""
     return [LakeFile(**row) for batch in written for row in batch.to_pylist()]
 
 
@@ -147,7 +147,7 @@ def directory_name(stream: str) -> str:
 
 
 def without_held(rows: pa.Table, held_to: Mapping[str, str]) -> pa.Table:
-    """Return the rows of streams whose ids are beyond what is held of them."""
+    """Return the rows of streams behind their held ranges."""
     for stream, to in held_to.items():
         last = parse_id(to)
         ms = rows["ms"].to_numpy()
@@ -182,7 +182,7 @@ def _map_of(fields: pa.ListArray) -> pa.MapArray:
 
 
 def _runs(rows: pa.Table) -> Iterator[tuple[int, int]]:
-    """Yield where rows of one stream and date follow each other in the order of their ids."""
+    """Yield runs of rows of one stream and date, in the order of their ids."""
     if rows.num_rows == 0:
         return
     stream = rows["stream"].to_numpy()
@@ -281,7 +281,7 @@ def _ms(rows: pa.Table, index: int) -> int:
 
 
 def bins_of(files: Sequence[LakeFile], file_bytes_max: int) -> list[list[LakeFile]]:
-    """Return which files of one stream and date are merged: neighbours, of two files or more.
+    """Return groups of files to merge, of one stream and date: neighbours, of two files or more.
 
     Args:
         files: in any order.

@@ -1,4 +1,4 @@
-"""Where a reader stands in its streams, as arithmetic: no gateway, no Spark, no clock.
+"""Offsets: a reader's positions in streams, as arithmetic: no gateway, no Spark, no clock.
 
 An offset is what Spark keeps in its checkpoint: for each stream the id of the last entry that
 was read and the stream's epoch, `{"orders": {"id": "1718000000000-0", "epoch": "5f2a…"}}`. It is
@@ -206,7 +206,7 @@ def offset_of(positions: Mapping[str, Position]) -> Offset:
 
 
 def literal_prefix(pattern: str) -> str:
-    """Return what every name that a regular expression matches in full begins with.
+    """Return a common prefix of all names that a regular expression matches in full.
 
     It may be shorter than need be, never longer.
     """
@@ -223,7 +223,7 @@ def literal_prefix(pattern: str) -> str:
 def parts_of(
     counts: Sequence[int], *, entries_max: int, parts_min: int = 1
 ) -> tuple[list[int], int]:
-    """Return into how many parts each range is cut, and how many entries a task may read.
+    """Return the number of parts of each range, and the maximum of entries for a task.
 
     Args:
         counts: entries of each range.

@@ -1,4 +1,4 @@
-"""What `.option(…)` takes: one table, read once, on the driver.
+"""Options of `.option(…)`: one table, read once, on the driver.
 
 Option names are case-insensitive, as everywhere in Spark; here they are as people write them.
 """
@@ -69,7 +69,7 @@ class OptionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How streams are read; `READING` says what each one means."""
+    """The options of a read; `READING` explains each one."""
 
     connection: Connection
     subscribe: tuple[str, ...] | None
@@ -91,7 +91,7 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How streams are written; `WRITING` says what each one means."""
+    """The options of a write; `WRITING` explains each one."""
 
     connection: Connection
     stream: str | None
@@ -101,7 +101,7 @@ class WriteOptions:
 
 
 def read_options(options: Mapping[str, str], *, is_query: bool | None) -> ReadOptions:
-    """Return what the options of a read say.
+    """Check and parse the options of a read.
 
     Args:
         options: as Spark gives them: names in lower case.
@@ -154,7 +154,7 @@ def read_options(options: Mapping[str, str], *, is_query: bool | None) -> ReadOp
 
 
 def write_options(options: Mapping[str, str], *, is_query: bool) -> WriteOptions:
-    """Return what the options of a write say.
+    """Check and parse the options of a write.
 
     Args:
         options: as Spark gives them: names in lower case.

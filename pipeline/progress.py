@@ -1,4 +1,4 @@
-"""How far queries are: what they read, and what is left, for people and for Prometheus.
+"""Progress of queries: entries read and entries left, for people and for Prometheus.
 
 `commit` of a source lags one micro-batch behind, so this listens to the queries themselves.
 """
@@ -139,7 +139,7 @@ class Progress(StreamingQueryListener):
             self._failures.labels(name or str(event.id)).inc()
 
     def _ask(self, offset: str) -> None:
-        """Note what is left behind an offset; a gateway that is away leaves it as it was."""
+        """Note the lag behind an offset; a gateway that is away leaves it as it was."""
         if self._client is None or time.monotonic() - self._lag_at_s < _LAG_S:
             return
         try:

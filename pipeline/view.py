@@ -34,7 +34,7 @@ _KEYS: Final = [(tables.ID, pa.string()), (tables.TIME, pa.timestamp("us", "UTC"
 
 
 class ViewConflict(RuntimeError):
-    """The view does not take what the lake has, and says why. What it has stays as it is."""
+    """The view does not take the lake's entries, and says why. Its own entries stay."""
 
 
 class View:
@@ -58,7 +58,7 @@ class View:
         anew: bool = False,
         on_progress: Callable[[int], None] = lambda _: None,
     ) -> int:
-        """Add what the lake has and the view has not; returns how many entries that is.
+        """Add the lake's entries that the view lacks; returns their number.
 
         1. Without `columns`, entries are read once for the types of the columns that are new.
         2. They are read once more and written, portion by portion. Each portion is one commit that

@@ -28,7 +28,7 @@ def listening() -> Iterator[socket.socket]:
 
 
 def options_of(engine: EmbeddedBackend, sock: socket.socket) -> RemoteOptions:
-    """Return how a worker uses an engine."""
+    """Return the options of a worker for an engine."""
     return RemoteOptions(
         Path(sock.getsockname()), engine.durable, Ability.JOURNAL in engine.abilities
     )

@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Rules of all tests."""
 
 import gc
 from pathlib import Path
@@ -35,7 +35,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what only the embedded engine does: `@pytest.mark.embedded(reason)`."""
+    """Skip tests of abilities of the embedded engine: `@pytest.mark.embedded(reason)`."""
     mark = item.get_closest_marker("embedded")
     if mark is not None and URL is not None:
         pytest.skip(mark.args[0])

@@ -1,4 +1,4 @@
-"""How long a stream is, for tests that ask nothing else."""
+"""The length of a stream, for tests that ask nothing else."""
 
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamNotFound

@@ -128,7 +128,7 @@ class MemoryDisk:
         self.is_closed = True
 
     def lose_power(self) -> None:
-        """Forget what was not forced to disk."""
+        """Forget the data that was not forced to disk."""
         for name, file in self.files.items():
             del file[self._safe_bytes.get(name, 0) :]
 

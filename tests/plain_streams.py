@@ -23,14 +23,14 @@ HOUR_MS = 3_600_000
 LONG_AGO_MS = 1_700_000_000_000
 
 _TIMES = {b"seen-time", b"active-time", b"seen-at", b"radix-tree-keys", b"radix-tree-nodes"}
-"""What a copy has differently: when a consumer was last seen, and how the server keeps it."""
+"""Facts that differ in a copy: times of consumers, and the server's form of the stream."""
 
 _NEWER = {b"nacked-count", b"pids-tracked", b"iids-tracked", b"iids-added", b"iids-duplicates"}
 _NEWER |= {b"idmp-duration", b"idmp-maxsize"}
 """What Redis 7.0 does not say."""
 
 CLOCKS_MS = 50
-"""By how much a delivery time may differ: a server says how long ago, and then what time it is."""
+"""Tolerance of a delivery time: a server tells an age, and later its time."""
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def replies(server: Server, commands: Sequence[Sequence[bytes | str | int]]) -> 
 
 
 def of_directory(place: Path, commands: Sequence[Sequence[bytes | str | int]]) -> list[Raw]:
-    """Return what a gateway with this data directory replies to Redis commands."""
+    """Return the replies of a gateway with this data directory to Redis commands."""
 
     async def run() -> list[Raw]:
         backend = open_backend(Settings(data_dir=place))

@@ -28,7 +28,7 @@ class SlowStorage(MemoryStorage):
         self._moved.set()
 
     def fail(self) -> None:
-        """Lose what is not durable."""
+        """Lose the records that are not durable."""
         self.failure = "the disk is gone"
         self._moved.set()
 

@@ -1,1 +1,1 @@
-"""Auth: who asks, what they may do, and how much."""
+"""Auth: principals, their rights, and their limits of use."""

@@ -51,7 +51,7 @@ _CREATE = "manage on a stream that is to be created, or append by a grant with `
 
 
 class Access:
-    """What a principal may do with a backend."""
+    """The access of a principal to a backend, within its rights."""
 
     __slots__ = ("audit", "backend", "is_slowed", "principal", "usage")
 
@@ -99,7 +99,7 @@ class Access:
 
     @property
     def name(self) -> str:
-        """Return who runs commands, as Redis names users."""
+        """Return the name of the principal as a user of Redis."""
         return "default" if self.principal.is_anonymous else self.principal.id
 
     @property
@@ -108,7 +108,7 @@ class Access:
         return self.usage.is_limited
 
     def check(self, verbs: AbstractSet[Verb]) -> None:
-        """Refuse what needs one of these verbs, on whatever stream. No verb: any will do.
+        """Check that the principal has one of these verbs, on any stream. No verb: any will do.
 
         Raises:
             Forbidden: the principal has none of them.
@@ -121,7 +121,7 @@ class Access:
             raise
 
     def require(self, needs: Iterable[Need]) -> None:
-        """Refuse what the rights are not enough for; raises as `perform`."""
+        """Check that the rights cover the needs; raises as `perform`."""
         self._check(needs, None)
 
     def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
@@ -213,7 +213,7 @@ class Access:
     def refusal(
         self, request: Request[T], admitted: Request[T], error: StreamError
     ) -> Forbidden | None:
-        """Return how a request is refused by what its streams are like; None: it is not.
+        """Return the refusal of a request after its error; None: the error may be shown.
 
         It would have created a stream, or taken policies along that reach too far.
 
@@ -257,7 +257,7 @@ class Access:
             raise
 
     def _is_act(self, request: Request[Any]) -> bool:
-        """Tell whether there is a line about it; not where nobody has said who acts."""
+        """Tell whether the audit log gets a line about a request."""
         return is_act(type(request)) and not self.principal.is_home
 
     async def _perform(self, request: Request[T], admitted: Request[T]) -> T:

@@ -38,10 +38,10 @@ _LISTED_MAX = 10
 """Names of one line."""
 
 _REPORT_S = 1.0
-"""How long after a line that was left out a line tells how many there were."""
+"""Pause after a line that was left out, before a line counts those left out."""
 
 _NAMES = ("stream", "group", "consumer", "to", "connection")
-"""What requests call their names, and the log as well."""
+"""Names in requests, and in the log as well."""
 
 Later = Callable[[float, Callable[[], None]], object]
 """Calls something in so many seconds."""
@@ -50,7 +50,7 @@ _served: ContextVar[Scope | None] = ContextVar("served", default=None)
 
 
 serve: Callable[[Scope], object] = _served.set
-"""Notes which request or connection this task serves, so that its lines say from where."""
+"""Notes the request or connection of this task, so that its lines have an origin."""
 
 
 def served_address() -> str | None:
@@ -179,7 +179,7 @@ def _described(what: Request[Any] | Need) -> dict[str, object]:
 
 
 def _origin() -> dict[str, object]:
-    """Return from where the request of this task comes, and what its path says."""
+    """Return the origin of this task's request, and the names in its path."""
     scope = _served.get()
     if scope is None:
         return {}

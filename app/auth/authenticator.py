@@ -35,7 +35,7 @@ _KEY_PREFIX = "hg_"
 _SCHEME = "bearer "
 _KEY = re.compile(rb"[Bb]earer hg_")
 _SPELLING = re.compile(rb"[Bb]earer \S+")
-"""Of what is remembered; or else one credential would be so many times."""
+"""The only remembered spelling; or else one credential would be there many times."""
 
 _LENGTH_MAX = SIZE_BYTES_MAX + 256
 """Of a credential with its scheme: what is longer is none, and is not even looked for."""
@@ -48,7 +48,7 @@ class Verifier(Protocol):
     """Knows credentials of one kind."""
 
     def verify(self, token: str, now_ms: int) -> Principal:
-        """Return whose credential it is.
+        """Return the principal of a credential.
 
         Raises:
             Unauthenticated: it is not valid.
@@ -74,7 +74,7 @@ class KeyVerifier(Verifier, Protocol):
 
 
 class Authenticator:
-    """Knows who asks."""
+    """Finds the principal of a credential."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Authenticator:
         if not self._has_any():
             self._home = Access(backend, home(), audit)
         self.for_all: Access | None = None if usages.are_for_all else self._home
-        """The access of every request; None: each has to say who asks, or where it comes from."""
+        """The access of every request; None: each has to present a credential or an origin."""
 
     @property
     def is_open(self) -> bool:
@@ -186,7 +186,7 @@ class Authenticator:
         return self._clock.wall_ms()
 
     def verify(self, token: str) -> Principal:
-        """Return whose key or token it is.
+        """Return the principal of a key or token.
 
         Raises:
             Unauthenticated: it is not valid.

@@ -30,7 +30,7 @@ _CHANGED = "keys changed"
 
 
 class CredentialOptions(NamedTuple):
-    """What an operator has chosen."""
+    """The credential settings of an operator."""
 
     data_dir: Path | None = None  # None: nothing is kept
     keys_file: Path | None = None  # None: that of the data directory, if there is one
@@ -88,7 +88,7 @@ class Credentials:
         self._issuer = open_issuer(self._options.issuer, on_withdrawn=self._end_tokens)
 
     def authenticator(self, backend: Backend) -> Authenticator:
-        """Return what knows the principals of a backend."""
+        """Return the authenticator of a backend."""
         usages, siblings = Usages(self._options.limits, self._monotonic_s), self._options.siblings
         if siblings is not None:
             self._shared_usage = SharedUsage(usages, siblings)
@@ -116,7 +116,7 @@ class Credentials:
         return self._ring.is_configured or self._issuer is not None
 
     def warnings(self) -> Iterator[str]:
-        """Yield what is wrong, for everybody to see; the log has the details."""
+        """Yield warnings for everybody to see; the log has the details."""
         if self._keys is not None and self._keys.warning is not None:
             yield "The keys file cannot be used as it is: what was read before stays in use."
         jwks = None if self._issuer is None else self._issuer.jwks

@@ -1,4 +1,4 @@
-"""Faults of what an operator configured. They stop the start, and the text says what to mend."""
+"""Faults of credential settings. They stop the start, and the text names the remedy."""
 
 
 class CredentialFault(ValueError):

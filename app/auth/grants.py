@@ -21,14 +21,14 @@ PATTERNS_MAX = 100
 """Patterns of one grant."""
 
 _PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
-"""What stands for something else: a brace that is doubled, or a claim, whose name is the group."""
+"""Placeholders: a brace that is doubled, or a claim, whose name is the group."""
 
 _CLAIM = re.compile(r"[\w.:/-]{1,128}", re.ASCII)
 _REFUSED_IN_CLAIM = re.compile(r"[*{}\x00-\x1f\x7f-\x9f]")
 
 
 class Verb(StrEnum):
-    """What can be allowed."""
+    """The verbs of grants."""
 
     READ = "read"  # ranges, cursors, following, descriptions, bulk reads
     APPEND = "append"  # entries, batches, staged batches
@@ -96,7 +96,7 @@ class Grant(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     streams: Patterns = Field(description="Names of streams, or beginnings of names and `*`.")
-    do: list[Verb] = Field(min_length=1, description="What may be done with them.")
+    do: list[Verb] = Field(min_length=1, description="The verbs allowed on them.")
     groups: Patterns | None = Field(None, description="Only with these groups.")
     consumer: PatternText | None = Field(None, description="Only as this consumer.")
     create: bool = Field(False, description="An append may create the stream.")
@@ -149,13 +149,13 @@ EVERYTHING = Right(frozenset(Verb), (Pattern(b"", is_prefix=True),), create=True
 """All rights there are."""
 
 ANYBODY = Grant(streams=["*"], do=[verb for verb in Verb if verb is not Verb.ADMIN], create=True)
-"""What requests without a credential may do where they are allowed, unless said otherwise."""
+"""Rights of requests without a credential, if these are allowed and have no others."""
 
 Limit = Annotated[int, Field(ge=1, le=COUNT_MAX)]
 
 
 class UsageLimits(BaseModel):
-    """How much a principal may use; what is left out is as the settings say."""
+    """The limits of a principal's use; the settings fill in those left out."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -178,5 +178,5 @@ class UsageLimits(BaseModel):
 
 
 def verbs_of(rights: Sequence[Right]) -> frozenset[Verb]:
-    """Return what is allowed with some stream at least."""
+    """Return the verbs that are allowed with some stream at least."""
     return frozenset[Verb]().union(*(right.verbs for right in rights))

@@ -15,7 +15,7 @@ _ATTRIBUTE = "needs"
 
 
 class Needs(NamedTuple):
-    """What is needed, whatever the stream."""
+    """The needs of an operation, on any stream."""
 
     verbs: frozenset[Verb] = frozenset()  # one of them; none: any right
     is_open: bool = False  # nothing at all
@@ -28,7 +28,7 @@ OPEN = Needs(is_open=True)
 
 
 def needs(*verbs: Verb, opened_by: str | None = None, by_url: bool = False) -> Callable[[F], F]:
-    """Declare what an operation needs: one of the verbs; without verbs, any right."""
+    """Declare the needs of an operation: one of the verbs; without verbs, any right."""
     return _declaring(Needs(frozenset(verbs), opened_by=opened_by, by_url=by_url))
 
 
@@ -38,7 +38,7 @@ def is_open(operation: F) -> F:
 
 
 def needs_of(operation: Callable[..., Any]) -> Needs | None:
-    """Return what an operation has declared; None if it has declared nothing."""
+    """Return the declared needs of an operation; None if it has declared none."""
     declared = operation.__dict__.get(_ATTRIBUTE)
     return declared if isinstance(declared, Needs) else None
 

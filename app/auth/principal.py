@@ -1,4 +1,4 @@
-"""Principal: who asks. Every way in makes one of a credential, and asks it what it may do."""
+"""Principal: the caller. Every way in makes one of a credential, and asks it for its rights."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ _REMEMBERED_BYTES_MAX = 1024
 
 
 class Need(NamedTuple):
-    """What a request needs: one of the verbs, on a stream, a group, as a consumer."""
+    """A need of a request: one of the verbs, on a stream, a group, as a consumer."""
 
     verbs: tuple[Verb, ...]
     stream: bytes | None = None  # None: all streams together
@@ -54,10 +54,10 @@ class Unauthenticated(GatewayError):
 
 
 class Forbidden(GatewayError):
-    """The principal may not do this. The text says what was missing, and never what exists."""
+    """The principal may not do this. The text names the missing right, and never what exists."""
 
     def __init__(self, need: Need | str) -> None:
-        """Say what was missing."""
+        """Name the missing right."""
         super().__init__("forbidden", f"This needs {need}, and the credential does not allow it.")
 
 
@@ -139,7 +139,7 @@ class Principal:
         return known
 
     def check(self, need: Need) -> None:
-        """Refuse what the rights are not enough for.
+        """Check that the rights cover a need.
 
         Raises:
             Forbidden: saying what was missing.
@@ -149,7 +149,7 @@ class Principal:
             raise self._refusal(str(need))
 
     def check_any(self, verbs: AbstractSet[Verb]) -> None:
-        """Refuse what needs one of these verbs, on whatever stream. No verb: any will do.
+        """Check that the rights have one of these verbs, on any stream. No verb: any will do.
 
         Raises:
             Forbidden: there is none of them among the rights.

@@ -37,7 +37,7 @@ _ANY = (Verb.READ, Verb.APPEND, Verb.CONSUME, Verb.MANAGE)
 
 
 def rule_of(kind: type[Request[Any]]) -> Rule:
-    """Return what says which needs a request of this kind has.
+    """Return the rule for the needs of requests of a kind.
 
     Raises:
         KeyError: nobody has decided that.
@@ -51,7 +51,7 @@ def undecided() -> list[str]:
 
 
 def is_act(kind: type[Request[Any]]) -> bool:
-    """Tell whether requests of this kind manage something, so that the audit log has them."""
+    """Tell whether requests of this kind manage something. The audit log has those."""
     return kind in _ACTS
 
 
@@ -155,7 +155,7 @@ def _rename(request: keyspace.RenameStream | dumps.CopyStream) -> Collection[Nee
 
 
 def policy_needs(stream: bytes, targets: Iterable[bytes]) -> Collection[Need]:
-    """Return what it needs that policies of a stream write to others: they read it as well."""
+    """Return the needs of a stream whose policies write to others: they read it as well."""
     others = [target for target in targets if target != stream]
     if not others:
         return ()

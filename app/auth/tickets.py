@@ -34,7 +34,7 @@ class Owners(Protocol):
     """The principals of keys, to whom tickets belong."""
 
     def mark_of(self, principal: Principal) -> str | None:
-        """Return which secret of which key a principal has, without the secret; None: no key."""
+        """Return a mark of a principal's key and secret, without the secret; None: no key."""
         ...
 
     def owner_of(self, mark: str, now_ms: int) -> Principal | None:
@@ -43,7 +43,7 @@ class Owners(Protocol):
 
 
 class Scope(NamedTuple):
-    """What a ticket is for."""
+    """The rights of a ticket."""
 
     verbs: frozenset[Verb]  # some of read, append, consume
     stream: bytes
@@ -51,14 +51,14 @@ class Scope(NamedTuple):
     consumer: bytes | None = None
 
     def needs(self) -> list[Need]:
-        """Return what the owner must be allowed to do itself."""
+        """Return the needs that the owner itself must be allowed."""
         needs = [Need((verb,), self.stream) for verb in sorted(self.verbs - {Verb.CONSUME})]
         if Verb.CONSUME in self.verbs:
             needs.append(Need((Verb.CONSUME,), self.stream, self.group, self.consumer))
         return needs
 
     def rights(self) -> list[Right]:
-        """Return what the ticket allows."""
+        """Return the rights of the ticket's bearer."""
         streams = (Pattern(self.stream),)
         rights = [Right(self.verbs - {Verb.CONSUME}, streams)]
         if Verb.CONSUME in self.verbs and self.group is not None:

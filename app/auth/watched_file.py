@@ -19,7 +19,7 @@ _LOOKS_BEFORE_RETRY = 20
 _MISSING = "there is no such file any more"
 
 _Stamp = tuple[int, ...] | str | None
-"""Changes when the file does; a text where it cannot be looked at; None where there is none."""
+"""Changes when the file does; a text for an unreadable file; None for a missing one."""
 
 
 class WatchedFile(Generic[T]):

@@ -45,7 +45,7 @@ _DURABLE = {
 
 
 class EmbeddedOptions(NamedTuple):
-    """How the engine is opened, and its bounds."""
+    """The options of the engine in this process, with its bounds."""
 
     data_dir: Path | None  # None: streams live in memory only
     fsync: FsyncPolicy = FsyncPolicy.ALWAYS
@@ -58,7 +58,7 @@ class EmbeddedOptions(NamedTuple):
 
     @property
     def durable(self) -> Durable:
-        """Return what an answer to a change waits for."""
+        """Return the durability of a change when it is answered."""
         return Durable.NOTHING if self.data_dir is None else _DURABLE[self.fsync]
 
 
@@ -107,7 +107,7 @@ class EmbeddedBackend:
 
     @property
     def activity(self) -> BackendActivity:
-        """Return what was counted since the start."""
+        """Return the counts since the start."""
         total, journal = self.engine.activity, self.engine.storage
         counts = total.appended_count, total.acked_count
         if not isinstance(journal, Journal):

@@ -37,7 +37,7 @@ class PayloadsBusy(CommandError, Unavailable):
 
 
 class Payloads:
-    """What unpacks and packs payloads, one at a time."""
+    """A thread that unpacks and packs payloads, one at a time."""
 
     def __init__(
         self,
@@ -63,11 +63,11 @@ class Payloads:
 
     @property
     def size_bytes(self) -> int:
-        """Return what all payloads take now."""
+        """Return the size of all payloads now."""
         return self._room.size_bytes
 
     def share(self) -> Share:
-        """Return what the payloads of one command or transaction take, as long as it is open."""
+        """Return the share of one command or transaction, as long as it is open."""
         return self._room.share()
 
     async def read(

@@ -57,7 +57,7 @@ class Ability(StrEnum):
 
 
 class Durable(StrEnum):
-    """What an answer to a change has waited for."""
+    """The durability of a change when it is answered."""
 
     NOTHING = "nothing"  # the change is in memory; servers keep it as they are set to
     EVERYSEC = "everysec"  # it is written, and forced to disk within a second
@@ -66,7 +66,7 @@ class Durable(StrEnum):
 
 
 class BackendActivity(NamedTuple):
-    """What a backend of this process has counted since it was opened."""
+    """The counts of a backend of this process since it was opened."""
 
     appended_count: int = 0
     acked_count: int = 0
@@ -79,12 +79,12 @@ class Backend(Protocol):
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """Return what this backend can do beyond the requests that every backend performs."""
+        """Return the abilities of this backend beyond the requests that every backend performs."""
         ...
 
     @property
     def durable(self) -> Durable:
-        """Return what an answer to a change has waited for."""
+        """Return the durability of a change when it is answered."""
         ...
 
     async def perform(self, request: Request[T]) -> T:
@@ -144,7 +144,7 @@ class Backend(Protocol):
 
     @property
     def activity(self) -> BackendActivity:
-        """Return what was counted here; nothing, if another process counts."""
+        """Return the counts of this process; nothing, if another process counts."""
         ...
 
     def memory_bytes(self) -> Mapping[str, int]:
@@ -215,7 +215,7 @@ class Leases(Protocol):
         ...
 
     def release_later(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
-        """Release what a connection held, and unregister it, once the servers are there again.
+        """Release a connection's entries, and unregister it, once the servers are there again.
 
         Args:
             holding: the consumer that the connection read as.
@@ -269,11 +269,11 @@ RESP3."""
 
 
 class Caller(Protocol):
-    """Who runs commands: has rights, and carries out requests within them."""
+    """A caller of commands: has rights, and carries out requests within them."""
 
     @property
     def name(self) -> str:
-        """Return who that is, as Redis names users."""
+        """Return the name of the caller's user in Redis."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Releasing: what becomes of what a connection held, once it cannot settle it any more.
+"""Releasing: entries of a connection that cannot settle them any more.
 
 `app.live.subscriber` does the same while the connection ends. These functions are for backends with
 leases, which release what others held, or what could not be released at the end of a connection.

@@ -29,7 +29,7 @@ THREADS_MAX = 2
 """Encodings and decodings at once: with more, each would only wait for the others."""
 
 _POOL = "ARROW_DEFAULT_MEMORY_POOL", "system"
-"""Where Arrow takes memory from, unless the environment says otherwise. mimalloc, its own choice,
+"""Arrow's allocator, unless the environment names one. mimalloc, its own choice,
 asks for huge pages where the system leaves that to programs, and so has 2 MiB more whenever it
 touches another part of its arena: up to 14 MiB were seen, for half of one in use at most. Readers
 in bulk are as quick with either (tests/bench/README.md)."""

@@ -16,7 +16,7 @@ _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 class ArrowBounds(NamedTuple):
-    """What a body may hold."""
+    """The bounds of a body in Arrow."""
 
     rows_max: int
     size_bytes_max: int  # names, values, ids and names of streams together

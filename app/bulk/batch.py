@@ -154,7 +154,7 @@ def _check_long_line(line: bytes, index: int) -> None:
 
 
 def _at_line(error: ValidationError, index: int) -> list[Any]:
-    """Return what is wrong with a line, with its place in the body and its number for people."""
+    """Return the errors of a line, with its place in the body and its number for people."""
     errors = []
     for line_error in error.errors(include_url=False, include_input=False):
         context = {**line_error.get("ctx", {}), "line": index + 1}

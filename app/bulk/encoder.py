@@ -15,7 +15,7 @@ from headgate.engine.packing import Unpacker
 from headgate.engine.replies import PackedEntries
 
 PIECE_BYTES = 256 * 1024
-"""What a slow client must take within its patience: less than a batch may have."""
+"""Size that a slow client must take within its patience: less than a batch may have."""
 
 _FIELDS = pa.map_(pa.binary(), pa.binary())
 _INT64_MAX = 2**63 - 1

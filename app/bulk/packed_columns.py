@@ -42,13 +42,13 @@ for _kind, _width in _UINTS.items():
     _HEADER_BYTES[_kind] = 1 + _width
 
 _STEPS = np.repeat(_HEADER_BYTES, 256)
-"""How long a value is that begins with two bytes. 0: more has to be looked at, or it is the end."""
+"""Length of a value by its first two bytes. 0: it has a longer header, or it is the end."""
 _STEPS[_BIN_8 << 8 : _BIN_16 << 8] += np.arange(256)
 _STEPS[_BIN_16 << 8 : (_BIN_32 + 1) << 8] = 0
 
 _END = bytes([_NEVER])
 _STEPS_AT_ONCE = 16
-"""Before it is looked who has arrived, and who stands in front of a long value."""
+"""Steps before a look for finished places, and for those before a long value."""
 
 
 class Columns(NamedTuple):
@@ -94,7 +94,7 @@ def _numbers(data: Bytes, at: Places) -> Numbers:
 
 
 def _values(data: Bytes, at: Places) -> Places:
-    """Return where values begin, and where runs end, in order; `at` is where the runs begin."""
+    """Return the offsets of values, and the ends of runs, in order; `at` has the runs' offsets."""
     words = data[:-1].astype(np.uint16) << 8 | data[1:]
     words = np.append(words, np.uint16(_NEVER << 8))
     is_value = np.zeros(len(data), np.bool_)

@@ -15,7 +15,7 @@ PIECE_BYTES = 32 * 1024
 """To read it takes two milliseconds if its strings are short."""
 
 _WHOLE_BYTES = 4 * PIECE_BYTES
-"""What is not larger is one piece."""
+"""A body of this size or less is one piece."""
 
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
 
@@ -36,13 +36,13 @@ _OPENING = re.compile(rb"\s*+\[\s*+(?=\{)")
 
 
 def opening_of(body: bytes) -> int | None:
-    """Return where the first object of a large array begins; None if the body is one piece."""
+    """Return the offset of the first object of a large array; None if the body is one piece."""
     match = _OPENING.match(body) if len(body) > _WHOLE_BYTES else None
     return None if match is None else match.end()
 
 
 def likely_end(body: bytes, begin: int) -> int | None:
-    """Return where a piece that begins there probably ends; None if it goes to the end.
+    """Return the probable end of a piece that begins there; None if it goes to the end.
 
     The next one begins behind the comma that follows.
     """
@@ -51,7 +51,7 @@ def likely_end(body: bytes, begin: int) -> int | None:
 
 
 def true_end(body: bytes, begin: int) -> int | None:
-    """Return where a piece that begins there ends, before a comma or the last bracket.
+    """Return the end of a piece that begins there, before a comma or the last bracket.
 
     None if there are no such items.
     """

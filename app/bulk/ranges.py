@@ -40,7 +40,7 @@ class _Batch(NamedTuple):
 
 
 class BulkRange:
-    """What is left to be read of a range."""
+    """The unread part of a range."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class BulkRange:
         return _Batch(sum(run.entry_count for run in runs), pieces)
 
     async def _next_runs(self) -> list[PackedEntries]:
-        """Return what goes into the next batch, nothing at the end.
+        """Return the runs of the next batch, nothing at the end.
 
         Raises:
             StreamNotFound: what was to be read by now may be missing something. The stream is gone,

@@ -1,4 +1,4 @@
-"""Staged rows: what a chunk of a batch holds, and how it lies in a file.
+"""Staged rows: the content of a chunk of a batch, and its format in a file.
 
 A file is a checksum and then blocks, each a length and so many rows as msgpack. Nothing else runs
 while a block is encoded or decoded, so a block is small.

@@ -41,7 +41,7 @@ log = logging.getLogger("headgate")
 T = TypeVar("T")
 
 SWEEP_INTERVAL_S = 60.0
-"""How often what is too old is looked for."""
+"""Interval between sweeps for old chunks."""
 
 _UNFINISHED = "new"
 """Name of a file that is being written; behind it may come the number of the process."""
@@ -55,13 +55,13 @@ _NUMBER = "0|[1-9][0-9]{0,18}"
 _FILE = re.compile(rf"({_NUMBER})-({_NUMBER})-([A-Za-z0-9._-]{{1,64}})")
 _OF_UNFINISHED = re.compile(rf"{_UNFINISHED}\d*")
 _FOLDERS = re.compile(r"[0-9a-f]{64}"), re.compile(_NUMBER)
-"""What folders of writers, and of batches in them, are called."""
+"""Names of folders of writers, and of batches in them."""
 
 _SHOWN_MAX = 5
 
 
 class ChunkName(NamedTuple):
-    """Which part of a batch a chunk is; they are appended in this order."""
+    """The part of a batch that a chunk is; chunks are appended in this order."""
 
     partition: int
     number: int
@@ -87,7 +87,7 @@ class BatchName(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Return where its chunks are: names of writers may be too long for files."""
+        """Return the folder of its chunks: names of writers may be too long for files."""
         return Path(sha256(self.writer).hexdigest(), str(self.batch))
 
 
@@ -145,7 +145,7 @@ class Staging:
         return size_bytes
 
     async def take(self, batch: BatchName, chunks: Sequence[ChunkName]) -> dict[bytes, list[Draft]]:
-        """Return what is to be appended to each stream, chunk after chunk. They stay.
+        """Return the drafts for each stream, chunk after chunk. The chunks stay.
 
         Raises:
             GatewayError: one is not there.
@@ -302,7 +302,7 @@ class Staging:
         return self._directory
 
     def _loaded(self) -> dict[Path, _Batch]:
-        """Return what is staged, found out once from the files."""
+        """Return the staged batches, read once from the files."""
         if self._batches is None:
             self._batches = {}
             scan = _Scan()
@@ -355,13 +355,13 @@ class Staging:
 
 
 class _Scan:
-    """What is below the directory, and what of it is none of ours."""
+    """The content of the staging directory, with the paths in it that are not of this gateway."""
 
     def __init__(self) -> None:
         self.unknown: list[Path] = []
 
     def entries(self, folder: Path) -> list[os.DirEntry[str]]:
-        """Return what is in a folder; nothing if it cannot be read."""
+        """Return the entries of a folder; nothing if it cannot be read."""
         try:
             with os.scandir(folder) as entries:
                 return list(entries)

@@ -19,7 +19,7 @@ _BATCH_MAX = 500
 """Entries in one request: a batch is appended whole or not at all."""
 
 Draft = Fields | Pairs | Entry
-"""What becomes an entry; an `Entry` has its own id."""
+"""Forms of an entry to append; an `Entry` has its own id."""
 
 _HELP = """\
 Append an entry made of NAME=VALUE words, or entries from standard input.

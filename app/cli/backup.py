@@ -46,7 +46,7 @@ _progress = partial(show_progress, what="Backing up")
     epilog=epilog(failed="a file is damaged, or the target takes nothing"),
 )
 @click.argument("target", type=click.Path(path_type=Path, allow_dash=True))
-@data_dir_option("Where the journal is kept.", exists=True)
+@data_dir_option("Directory of the journal.", exists=True)
 @json_option
 def command(target: Path, data_dir: Path, as_json: bool) -> None:
     """Back up the data of a gateway."""

@@ -33,7 +33,12 @@ headgate bench --for 10s --writers 4 --batch 100
     "bench", help=_HELP, short_help="Put a load on the gateway, and measure.", epilog=epilog()
 )
 @click.option(
-    "--for", "for_ms", type=Duration(), default=5_000, show_default="5s", help="How long."
+    "--for",
+    "for_ms",
+    type=Duration(),
+    default=5_000,
+    show_default="5s",
+    help="Duration of the load.",
 )
 @click.option(
     "--size", type=click.IntRange(0, 2**20), default=100, show_default=True, help="Bytes."

@@ -21,7 +21,7 @@ from headgate.engine.journal.disk import SystemDisk
         "headgate check --data-dir data", failed="damaged and not repaired, or in use by a gateway"
     ),
 )
-@data_dir_option("Where the journal is kept.", exists=True)
+@data_dir_option("Directory of the journal.", exists=True)
 @click.option(
     "--repair",
     is_flag=True,

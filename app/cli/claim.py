@@ -23,7 +23,7 @@ from headgate.client.blocking import Client
 @stream_argument
 @group_argument
 @click.argument("ids", nargs=-1, type=Utf8(), metavar="[ID…]")
-@click.option("--consumer", type=Utf8(), required=True, help="Who takes them over.")
+@click.option("--consumer", type=Utf8(), required=True, help="Their new owner.")
 @click.option(
     "--min-idle", type=Duration(), default=0, help="Only what was idle for so long, as 5m."
 )

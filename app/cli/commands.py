@@ -102,7 +102,7 @@ class Sections(click.Group):
 
 
 def _without_gateway(name: str, package: str) -> click.Command:
-    """Return what stands for a command whose packages are not installed."""
+    """Return a stand-in for a command whose packages are not installed."""
 
     def refuse(**_words: object) -> None:
         raise click.ClickException(

@@ -23,7 +23,7 @@ _OF_COPIES = tuple(
 _NOT_OF_THE_GATEWAY = frozenset(
     {_FILE_VARIABLE, *(f"{PREFIX}{name}" for name in (*_OF_CLIENTS, *_OF_COPIES))}
 )
-"""Variables that are no settings: which file has them, and what clients read."""
+"""Variables that are no settings: the name of the settings file, and variables of clients."""
 
 config_option = click.option(
     "--config",
@@ -104,7 +104,7 @@ def unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _line_of(error: ErrorDetails, config: Path | None, flags: Mapping[str, Any]) -> str:
-    """Return what is wrong with a setting, and the flag, the variable or the file that says it."""
+    """Return the fault of a setting, and the flag, the variable or the file that sets it."""
     text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
     if not error["loc"]:  # two settings that do not fit
         return text

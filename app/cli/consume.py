@@ -58,7 +58,9 @@ these commands, too.
     show_default=True,
     help="Commands that run at the same time.",
 )
-@click.option("--consumer", type=Utf8(), help="Who reads; unless given, the gateway makes a name.")
+@click.option(
+    "--consumer", type=Utf8(), help="Name of the consumer; unless given, the gateway makes one."
+)
 @click.option(
     "--claim-idle",
     type=Duration(),
@@ -165,7 +167,7 @@ class _Runs:
 
 
 def _variables(entry: Delivery, body: dict[str, Any]) -> dict[str, str]:
-    """Return what the command knows of an entry beside its fields."""
+    """Return the variables of an entry for the command, beside its fields."""
     variables = {"ENTRY_ID": entry.id, "ENTRY_DELIVERIES": str(entry.deliveries)}
     if entry.last_error is not None:
         variables["ENTRY_ERROR"] = entry.last_error.replace("\0", "")

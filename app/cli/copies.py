@@ -1,4 +1,4 @@
-"""Copies: which streams a command copies, how that goes on, and how it ended."""
+"""Copies: the choice of streams, the progress and the outcome of a command that copies."""
 
 import asyncio
 import gc
@@ -43,7 +43,7 @@ replace_option = click.option(
 
 
 def choice(only: tuple[str, ...], left_out: tuple[str, ...]) -> Callable[[bytes], bool]:
-    """Return what tells whether a stream of a name is copied.
+    """Return a predicate of names: whether a stream is copied.
 
     Raises:
         click.ClickException: a pattern is too long.
@@ -104,7 +104,7 @@ def _collecting_rarely() -> Iterator[None]:
 
 @contextmanager
 def _watching(*, as_json: bool, to_error: bool) -> Iterator[Watcher]:
-    """Show how a move goes on: as JSON, on a terminal, or only what goes wrong."""
+    """Show the progress of a move: as JSON, on a terminal, or only its failures."""
     console = Console(stderr=True)
     if as_json or not console.is_terminal or console.is_dumb_terminal:
         yield _Lines(as_json=as_json, to_error=to_error)
@@ -128,7 +128,7 @@ class _Lines:
         """Show nothing."""
 
     def ended(self, outcome: MoveOutcome) -> None:
-        """Show what has become of a stream."""
+        """Show the outcome of one stream."""
         stream = outcome.stream.decode(errors="backslashreplace")
         if self._as_json:
             facts = {"stream": stream, "state": outcome.state, "why": outcome.why}

@@ -26,18 +26,18 @@ _STYLE_OF = {"caught up": "green", "reading": "cyan", "lost": "bold red"}
 
 
 class Display:
-    """Where entries and what happens to the connection are shown."""
+    """The place for entries, and for notes about the connection."""
 
     def show(self, entries: Sequence[Entry]) -> None:
         """Show entries."""
         raise NotImplementedError
 
     def note(self, text: str) -> None:
-        """Show what a person should know."""
+        """Show a note for people."""
         raise NotImplementedError
 
     def note_gap(self, gap: Gap) -> None:
-        """Tell what trimming took before it was read."""
+        """Tell of the entries that were trimmed before they were read."""
         self.note(f"trimmed and missed: after {gap.first_id} to {gap.last_id}")
 
     def note_state(self, state: State, why: str) -> None:
@@ -53,7 +53,7 @@ class Display:
 
 
 def open_display(stream: str, *, as_json: bool, wrap: bool) -> Display:
-    """Return where a stream is shown."""
+    """Return the display of a stream."""
     console = screen()
     if as_json or console is None:
         return _Pipe(as_json)

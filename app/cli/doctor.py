@@ -49,7 +49,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @setting_option("redis_tls_key", type=_FILE)
 @json_option
 def command(config: Path | None, as_json: bool, **flags: Any) -> None:
-    """Say what Redis or Valkey servers have and lack, and what follows for a gateway.
+    """Examine Redis or Valkey servers: their abilities, faults, and the effects on a gateway.
 
     Nothing is changed at the servers. Give the password as HEADGATE_REDIS_PASSWORD: every user of
     the machine can read flags.

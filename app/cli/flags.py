@@ -25,7 +25,7 @@ from headgate.client.problems import HeadgateError
 _URL = "http://127.0.0.1:8080"
 _RETRY_S = 30.0
 _COMPLETION_S = 0.5
-"""How long a key pressed for completion may take."""
+"""Time of a completion, at most."""
 _COMPLETIONS_MAX = 100
 
 
@@ -134,7 +134,7 @@ def _where(default: str | Callable[[], str]) -> list[Callable[..., Callable[...,
             show_envvar=True,
             default=default,
             show_default=_URL,
-            help="Where the gateway is.",
+            help="URL of the gateway.",
         ),
         click.option(
             "--ca",
@@ -147,7 +147,7 @@ def _where(default: str | Callable[[], str]) -> list[Callable[..., Callable[...,
 
 
 def _own_url() -> str:
-    """Return where a gateway with the variables of this process is, as in a container."""
+    """Return the URL of a gateway with the variables of this process, as in a container."""
     port = os.environ.get("HEADGATE_PORT", "")
     scheme = "https" if os.environ.get("HEADGATE_TLS_CERT") else "http"
     return f"{scheme}://127.0.0.1:{port if port.isdecimal() else 8080}"
@@ -173,7 +173,7 @@ _WHO = [
 
 
 def gateway_options(command: Callable[..., Any]) -> Callable[..., None]:
-    """Give a command the flags that say where the gateway is and who calls.
+    """Give a command the flags for the gateway's URL and the caller's credential.
 
     It gets a client as `gateway`: `Client`, or `AsyncClient` if it is a coroutine function.
     """

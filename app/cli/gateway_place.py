@@ -39,7 +39,7 @@ def chosen_credential(url: str, token_file: Path | None, *, insecure: bool) -> C
 
 
 class GatewayPlace:
-    """Where the gateway is, and who calls. Nothing is sent before a client is used."""
+    """The URL of the gateway, and the caller's credential. Clients connect when they are used."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class GatewayPlace:
         return f"{self.url}: {text}{self._hint(error)}"
 
     def _hint(self, error: HeadgateError) -> str:
-        """Return which credential was refused, if an error is about that."""
+        """Return a hint about the refused credential, if an error is about that."""
         code = getattr(error, "code", "")
         is_closed = isinstance(error, Refused) and error.close_code == _UNAUTHENTICATED
         if code not in ("unauthenticated", "forbidden") and not is_closed:
@@ -141,7 +141,7 @@ class GatewayPlace:
 
 
 def _tls(ca: Path | None, *, verifies: bool) -> ssl.SSLContext | None:
-    """Return which certificates are good; None: the usual ones."""
+    """Return the trust in certificates; None: the usual one."""
     if not verifies:
         context = ssl.create_default_context()
         context.check_hostname = False

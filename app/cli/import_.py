@@ -51,7 +51,7 @@ begin with HEADGATE_REDIS_PREFIX. They are left out: `headgate move` copies them
 )
 @click.argument("place", metavar="SOURCE", type=StreamPlace(), envvar="HEADGATE_IMPORT_FROM")
 @place_option("import", "end", "--to", "Where they go; unless given, into the data directory.")
-@click.option("--database", default=0, help="Which database of an RDB file, if not the first.")
+@click.option("--database", default=0, help="Database of an RDB file, if not the first.")
 @only_option
 @except_option
 @replace_option

@@ -18,7 +18,7 @@ _STYLES = {"active": "green", "expired": "dim", "revoked": "red"}
 
 
 def facts_of(key: ApiKey, used_at_ms: int | None, now_ms: int) -> dict[str, Any]:
-    """Return what JSON says of a key."""
+    """Return the facts of a key for JSON."""
     shown: dict[str, Any] = key.model_dump(
         mode="json",
         exclude={"sha256": True, "previous": {"sha256"}, "limits": True, "grants": True},

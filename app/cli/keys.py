@@ -24,7 +24,7 @@ from headgate.app.settings import MEMORY
 
 
 class KeyPlace:
-    """Where the keys are: the file that `serve` reads with the same settings."""
+    """The keys' file: `serve` reads the same one with the same settings."""
 
     def __init__(self, config: Path | None, flags: dict[str, Any]) -> None:
         """Read the settings.
@@ -98,10 +98,10 @@ def command() -> None:
     "limits",
     multiple=True,
     metavar="NAME=NUMBER",
-    help="How much it may use, such as requests_per_s_max=100. May be repeated.",
+    help="A limit of its use, such as requests_per_s_max=100. May be repeated.",
 )
 @click.option(
-    "--expires", type=Duration(shortest_ms=1), help="How long it is valid, such as 90d or 12h."
+    "--expires", type=Duration(shortest_ms=1), help="Time that it is valid, such as 90d or 12h."
 )
 @json_option
 @_in_place
@@ -203,7 +203,7 @@ def revoke(key_id: str, as_json: bool, config: Path | None, **flags: Any) -> Non
 )
 @click.argument("key_id", metavar="ID")
 @click.option(
-    "--overlap", type=Duration(), help="How long the key of before stays valid, such as 1h."
+    "--overlap", type=Duration(), help="Time that the key of before stays valid, such as 1h."
 )
 @json_option
 @_in_place

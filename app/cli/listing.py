@@ -63,7 +63,7 @@ def show_entries(entries: Iterable[Entry | Delivery], *, as_json: bool) -> None:
 
 
 def show_outcomes(outcomes: Mapping[str, str], wanted: str, *, as_json: bool) -> None:
-    """Show what became of each entry; end with 1 if that is not what was wanted for each."""
+    """Show the outcome of each entry; end with 1 if one is not `wanted`."""
     items = [{"id": entry_id, "outcome": outcome} for entry_id, outcome in outcomes.items()]
     show_items(items, ("id", "outcome"), as_json=as_json)
     if any(outcome != wanted for outcome in outcomes.values()):

@@ -36,7 +36,7 @@ from headgate.client.subscription import Mode
     help="fail counts as a failure, fatal makes a dead letter at once, silent counts nothing.",
 )
 @click.option("--delay", type=Duration(), help="Nobody gets them before that, as 1m.")
-@click.option("--error", type=Utf8(), help="What went wrong; 1,000 characters are kept.")
+@click.option("--error", type=Utf8(), help="Error of the consumer; 1,000 characters are kept.")
 @click.option("--consumer", type=Utf8(), help="Only what this consumer still has.")
 @json_option
 @gateway_options

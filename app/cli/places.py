@@ -1,4 +1,4 @@
-"""Places: where streams can be, and how each is opened."""
+"""Places of streams: a gateway's data, a file, servers; each is opened in its own way."""
 
 import asyncio
 import sys
@@ -24,7 +24,7 @@ from headgate.engine.journal.journal import FsyncPolicy
 from headgate.engine.journal.recovery import Progress, no_progress
 
 _ANSWER_MS_MAX = 60_000
-"""How long a server that is not made for a gateway may take to answer."""
+"""Time for an answer of a server that is not made for a gateway."""
 
 _SCHEMES = ("redis://", "rediss://", "redis+cluster://", "redis+sentinel://")
 
@@ -125,7 +125,7 @@ async def source(
 
 
 def _opened(path: Path, database: int | None) -> AbstractContextManager[StreamStore]:
-    """Open what is on the disk."""
+    """Open a directory or a file on the disk."""
     if path.is_dir():
         return open_snapshot(path, _progress())
     if path.is_file() and database is not None:
@@ -175,7 +175,7 @@ def _settings(flag: str, chosen: dict[str, Any]) -> Settings:
 
 
 def _progress() -> Progress:
-    """Return what shows how much of a directory is loaded, if somebody can see it."""
+    """Return the callback that shows the progress of loading, if a person can see it."""
     return show_progress if sys.stderr.isatty() else no_progress
 
 

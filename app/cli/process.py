@@ -66,12 +66,12 @@ class _StandardError(asyncio.Protocol):
         self.end = b""
 
     def data_received(self, data: bytes) -> None:
-        """Pass on what comes."""
+        """Pass on the data."""
         sys.stderr.buffer.write(data)
         sys.stderr.buffer.flush()
         self.end = (self.end + data)[-_KEPT_BYTES:]
 
     def drain(self) -> None:
-        """Pass on what is there."""
+        """Pass on the data in the pipe."""
         while not self.pipe.closed and (data := self.pipe.read(_KEPT_BYTES)):
             self.data_received(data)

@@ -20,7 +20,7 @@ from headgate.client.blocking import Client
 @click.option("--end", type=Utf8(), metavar="ID", help="The highest id, inclusive.")
 @click.option("--reverse", is_flag=True, help="The highest id first.")
 @click.option("--group", type=Utf8(), help="Read for a consumer of this group.")
-@click.option("--consumer", type=Utf8(), help="Who reads, with --group.")
+@click.option("--consumer", type=Utf8(), help="Name of the consumer, with --group.")
 @click.option(
     "--claim-idle",
     type=Duration(),

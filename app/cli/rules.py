@@ -72,7 +72,7 @@ def _flag(name: str, hint: Any, description: str) -> Callable[..., Any]:
 
 
 def _value(name: str, kind: Any) -> tuple[click.ParamType[Any], str | None, str]:
-    """Return the type of a flag, what stands for its value, and how such a value looks."""
+    """Return the type, the placeholder and an example of the value of a flag."""
     if kind == list[int]:
         return _OrNone(Durations()), None, " Such as 1s,10s,1m."
     if kind is str:

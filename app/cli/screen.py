@@ -32,7 +32,7 @@ def screen() -> Console | None:
 
 @contextmanager
 def progress_bar(total: int | None, what: str = "rows") -> Iterator[Callable[[int], None]]:
-    """Show how far something is, where standard error is a terminal.
+    """Show the progress of work, if standard error is a terminal.
 
     Args:
         total: how much there is; None: nobody knows.

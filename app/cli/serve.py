@@ -24,7 +24,7 @@ from headgate.app.cli.configuration import config_option, setting_option, settin
 from headgate.app.cli.manual import epilog
 from headgate.app.main import create_app, open_backend, open_credentials
 from headgate.app.runtime import collector
-from headgate.app.runtime.logs.lines import announce, log_what_is_printed, set_up_logging
+from headgate.app.runtime.logs.lines import announce, log_prints_of_python, set_up_logging
 from headgate.app.runtime.logs.loading import progress_of_gateway
 from headgate.app.runtime.terminal import Terminal
 from headgate.app.server import Server, certificate_of, check_addresses, url_of
@@ -77,7 +77,7 @@ def _hang_up(terminal: Terminal) -> None:
 
 
 def greet(settings: Settings, redis_sockets: Sequence[socket.socket], url: str) -> None:
-    """Say where the gateway is."""
+    """Announce the URL of the gateway."""
     if redis_sockets:
         host = settings.redis_host or settings.host
         port = redis_sockets[0].getsockname()[1]
@@ -99,7 +99,7 @@ def serve_with_workers(
         click.ClickException: they cannot be started, or one of them cannot be started anew.
     """
     set_up_logging(settings.log_level, "supervisor", log_requests=settings.log_requests)
-    log_what_is_printed()
+    log_prints_of_python()
     data_dir = None if settings.data_dir == MEMORY else settings.data_dir
     with ExitStack() as opened:
         staged_dir = None
@@ -200,7 +200,7 @@ def command(config: Path | None, **flags: Any) -> None:
         serve_with_workers(settings, credentials, sockets, redis_sockets)
         return
     set_up_logging(settings.log_level, log_requests=settings.log_requests)
-    log_what_is_printed()
+    log_prints_of_python()
     gc.disable()  # nothing that was loaded is garbage
     try:
         backend = open_backend(settings, progress_of_gateway())

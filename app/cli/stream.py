@@ -74,7 +74,7 @@ def config(stream: str, as_json: bool, gateway: Client, **rules: Any) -> None:
 
 @command.command("trim", epilog=epilog("headgate stream trim orders --older-than 7d"))
 @stream_argument
-@click.option("--max-length", type=click.IntRange(min=0), help="How many entries stay.")
+@click.option("--max-length", type=click.IntRange(min=0), help="Number of entries that stay.")
 @click.option("--min-id", type=Utf8(), metavar="ID", help="Entries from this id on stay.")
 @click.option(
     "--older-than",

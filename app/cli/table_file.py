@@ -28,7 +28,7 @@ _KINDS = {".csv": "csv", ".ndjson": "json", ".jsonl": "json", ".parquet": "parqu
 
 
 class TableFile(click.Path):
-    """The name of a file, whose ending says what it is."""
+    """The name of a file, whose ending is that of its format."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return it."""
@@ -148,7 +148,7 @@ def _write_rows(file: TextIO, rows: list[dict[str, Any]]) -> None:
 
 
 def _plain(value: Any) -> str:
-    """Return what JSON has no type for: a time, or bytes as base64."""
+    """Return a value in a type of JSON: a time as text, or bytes as base64."""
     if isinstance(value, datetime):
         return value.isoformat(timespec="milliseconds")
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

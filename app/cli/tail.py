@@ -68,7 +68,7 @@ async def command(
 
 
 async def _present(stream: Stream, after: str, display: Display) -> AsyncGenerator[list[Entry]]:
-    """Yield what is there now, by pages."""
+    """Yield the present entries, by pages."""
     page = await stream.read(after=after, limit=_PAGE)
     last_id = page.last_id
     while True:
@@ -81,7 +81,7 @@ async def _present(stream: Stream, after: str, display: Display) -> AsyncGenerat
 
 
 async def _coming(stream: Stream, after: str, display: Display) -> AsyncGenerator[list[Entry]]:
-    """Yield what comes after an id, as many entries at once as there are."""
+    """Yield entries behind an id as they come, as many at once as there are."""
     last_id = (await stream.info())["last_id"]
     async with stream.follow(
         after=last_id if after == "$" else after, on_state=display.note_state

@@ -17,7 +17,7 @@ def one_line(text: str) -> str:
 
 
 def word(text: str) -> str:
-    """Return text as one word: quoted as in JSON where it has spaces, quotes or what is unseen."""
+    """Return text as one word: quoted as JSON if it has spaces, quotes or control characters."""
     if text and text.isprintable() and _NEED_QUOTES.isdisjoint(text):
         return text
     return one_line(json.dumps(text, ensure_ascii=False))

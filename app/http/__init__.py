@@ -1,1 +1,1 @@
-"""How a request becomes a call, and a reply an answer."""
+"""The steps from a request to a call, and from a reply to an answer."""

@@ -22,7 +22,7 @@ class OpenAnswer(Response):
         self.background = None
 
     def complete(self, status_code: int, content: bytes) -> None:
-        """Set what is answered, unless the route has set another status."""
+        """Set the status and the content, unless the route has set another status."""
         if self.status_code == 0:
             self.status_code = status_code
         elif not _has_body(self.status_code):
@@ -37,7 +37,7 @@ class AnswerModel:
     """Makes JSON of what an operation returns."""
 
     def __init__(self, route: Any) -> None:
-        """Read what FastAPI knows about a route's answers.
+        """Read FastAPI's description of a route's answers.
 
         Raises:
             Unsupported: the route has no model of its answer, or its answer is not JSON.

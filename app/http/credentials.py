@@ -71,7 +71,7 @@ def _without_header(
 
 
 def access_of_handshake(auth: Authenticator, scope: Scope) -> Access | None:
-    """Return the access of who opens a WebSocket; None if the handshake does not say who.
+    """Return the access for a WebSocket; None if the handshake has no credential.
 
     Raises:
         Unauthenticated: the credential is bad.

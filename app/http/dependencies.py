@@ -77,7 +77,7 @@ class Gateway:
     connections: Connections = field(init=False)  # that stay open
 
     def __post_init__(self) -> None:
-        """Share what concerns all processes together."""
+        """Make the parts that all processes share."""
         object.__setattr__(self, "connections", Connections(self.siblings))
         if self.siblings is not None:
             counts = SharedCounts(self.siblings, "connections", self._counts)
@@ -91,7 +91,7 @@ class Gateway:
             await self.shared_counts.run()
 
     async def metrics_text(self) -> bytes:
-        """Return what all processes have counted, in the Prometheus text format."""
+        """Return the counts of all processes, in the Prometheus text format."""
         if self.siblings is None:
             return await self.metrics.text()
         within_s = _METRICS_WITHIN_S
@@ -117,7 +117,7 @@ class Gateway:
         }
 
     def require(self, ability: Ability) -> None:
-        """Refuse what the backend cannot do.
+        """Check that the backend has an ability.
 
         Raises:
             GatewayError: it has not this ability.
@@ -241,10 +241,10 @@ def consumer_path(
 @pure
 def named_consumer(
     consumer: Annotated[
-        str | None, Query(description="Who is asking; or say it in `Headgate-Consumer`.")
+        str | None, Query(description="Name of the consumer; or give it in `Headgate-Consumer`.")
     ] = None,
     headgate_consumer: Annotated[
-        str | None, Header(alias="Headgate-Consumer", description="Who is asking.")
+        str | None, Header(alias="Headgate-Consumer", description="Name of the consumer.")
     ] = None,
 ) -> bytes | None:
     """Return the consumer that the request names by query or by header, if any.

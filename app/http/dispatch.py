@@ -114,7 +114,7 @@ def _operations(app: FastAPI) -> Iterator[CompiledOperation]:
 
 
 class _Segment:
-    """What stands between two slashes, and what may follow."""
+    """A segment of paths between two slashes, and the segments that may follow."""
 
     __slots__ = ("literal", "name", "operations", "parameter")
 
@@ -150,7 +150,7 @@ def _check_order(operations: Sequence[CompiledOperation]) -> None:
 
 
 def _hides(earlier: CompiledOperation, later: CompiledOperation) -> bool:
-    """Tell whether the router finds the earlier one where the segments find the later one."""
+    """Tell whether router and segments prefer different operations on some path."""
     if not earlier.methods & later.methods:
         return False
     pairs = [

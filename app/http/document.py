@@ -54,7 +54,7 @@ SECURITY_SCHEMES: dict[str, dict[str, str]] = {
         "description": "A key or a token, where a browser can send no header.",
     },
 }
-"""How a request says who asks. Rights stand as scopes at each operation."""
+"""Ways to present a credential. Rights stand as scopes at each operation."""
 
 _REF = "#/components/schemas/{model}"
 # The first server: what is tried out on /docs goes to the gateway that serves it, by its own name.
@@ -103,7 +103,7 @@ def _serve_from_thread(app: FastAPI) -> None:
 
 
 def _needs(app: FastAPI) -> dict[str, Needs]:
-    """Return what each operation needs, by its id."""
+    """Return the needs of each operation, by its id."""
     operations = (context.original_route for context in iter_route_contexts(app.routes))
     return {
         operation.operation_id: operation.declared
@@ -137,7 +137,7 @@ def _complete(document: dict[str, Any], needs: dict[str, Needs], own_url: str) -
 
 
 def _say_needs(operation: dict[str, Any], needs: Needs) -> None:
-    """Put into an operation which credentials it takes, and which right it needs."""
+    """Describe the credentials and the right that an operation needs."""
     if needs.is_open:
         operation["security"] = []
         return
@@ -151,7 +151,7 @@ def _say_needs(operation: dict[str, Any], needs: Needs) -> None:
 
 
 def _examples() -> dict[str, Any]:
-    """Return what a test asked and was answered: `tests/api/documents/story.py`."""
+    """Return the requests and answers of a test: `tests/api/documents/story.py`."""
     examples: dict[str, Any] = json.loads(
         (files("headgate.app") / "examples.json").read_text("utf-8")
     )

@@ -32,7 +32,7 @@ from headgate.engine.errors import StreamError, Unavailable
 log = logging.getLogger("headgate")
 
 Handlers = dict[Any, Callable[..., Any]]
-"""What an app has installed: by the kind of an error, or by a status."""
+"""Handlers of an app: by the kind of an error, or by a status."""
 
 _SHORT = (
     "the system gives the gateway no thread, descriptor or memory now; a request that changes "

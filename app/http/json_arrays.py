@@ -72,7 +72,7 @@ def json_answer(value: object) -> Response:
 
 
 async def outcomes_answer(ids: Sequence[EntryId], outcomes: Sequence[str]) -> Response:
-    """Return what became of each id, as `schemas.SettledEntries` says."""
+    """Return the outcome of each id, as `schemas.SettledEntries`."""
     pairs = zip(ids, outcomes, strict=True)
     return json_answer({"results": await array_in_turns(pairs, _wire_outcome)})
 

@@ -54,7 +54,7 @@ def prompt(endpoint: F) -> F:
 
 
 def plain_body(read: Callable[[bytes], object]) -> Callable[[F], F]:
-    """Declare how the bodies that most requests of an operation have are read without its model.
+    """Declare a reader for an operation's common bodies. It spares them the model.
 
     Args:
         read: returns what the model would say, or None: then the model reads the body, or says what
@@ -86,7 +86,7 @@ class CompiledOperation:
     """
 
     def __init__(self, operation: "Operation", route: Any) -> None:
-        """Compile what FastAPI knows of a route.
+        """Compile FastAPI's description of a route.
 
         Args:
             operation: the route as it was declared.
@@ -157,7 +157,7 @@ class CompiledOperation:
         return answer
 
     def _access(self, request: "WholeRequest") -> Access:
-        """Return what who asks may do.
+        """Return the access of the caller.
 
         Raises:
             Unauthenticated, Forbidden, RateLimited: nothing of the kind.
@@ -201,7 +201,7 @@ class CompiledOperation:
 
 
 def _needs_of(operation: "Operation") -> Needs:
-    """Return what an operation needs.
+    """Return the needs of an operation.
 
     Raises:
         Unsupported: it does not say.
@@ -244,10 +244,10 @@ class Operation(APIRoute):
     """Media types of a body; None: the operation reads path, query and body by itself."""
 
     needs: Needs | None = None
-    """What an operation needs that does not say it."""
+    """Needs of operations without a declaration of their own."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        """Take a path and what answers there, with what FastAPI knows of routes.
+        """Take a path, its endpoint, and the options that FastAPI's routes have.
 
         Raises:
             Unsupported: it uses something of FastAPI that is not run here.
@@ -257,11 +257,11 @@ class Operation(APIRoute):
 
     @property
     def declared(self) -> Needs:
-        """Return what it needs."""
+        """Return the needs of the operation."""
         return self._compiled.needs
 
     def compiled(self, context: RouteContext) -> CompiledOperation:
-        """Return how it is run as part of an app, with what an including router adds.
+        """Return the operation as it is run in an app, with the additions of an including router.
 
         Raises:
             Unsupported: that is something of FastAPI that is not run here.
@@ -271,7 +271,7 @@ class Operation(APIRoute):
         return CompiledOperation(self, context)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return what answers where there is no `Dispatch` in front: it fails."""
+        """Return the handler for an app without `Dispatch` in front: it fails."""
 
         async def fail(request: Request) -> Response:
             what = f"{request.method} {self.path}"
@@ -318,10 +318,10 @@ class PatchOperation(Operation):
 
 
 class WholeRequest(Request):
-    """A request whose parts are read once, and whose body has arrived within its bound."""
+    """A request with its parts read once, and with its whole body, which is within its bound."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
-        """Begin with what is here."""
+        """Begin without a body."""
         super().__init__(scope, receive)
         # Of repeated headers the first.
         self.sent: dict[bytes, bytes] = dict(reversed(scope["headers"]))

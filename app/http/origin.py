@@ -35,7 +35,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _LINES_PER_S_MAX = 10
 
 _ORIGIN_BYTES_MAX = 300
-"""What is longer is no origin: a scheme, the longest host name and a port."""
+"""Longest origin: a scheme, the longest host name and a port."""
 
 _TOO_LONG = b"?"
 _SEE_HOSTS = "see allowed_hosts."
@@ -121,7 +121,7 @@ class OriginGuard:
         is_checked: bool,
         scheme: str,
     ) -> "_Verdict":
-        """Return what becomes of a request.
+        """Judge a request by its host and origin.
 
         Args:
             host: its `Host`; empty: it has none.
@@ -155,7 +155,7 @@ class OriginGuard:
         return self._stranger(refusal)
 
     def _stranger(self, refusal: str | None) -> "_Verdict":
-        """Return what becomes of a page that nobody has named, which is refused for a reason."""
+        """Judge a page of an unlisted origin: it is refused, unless all origins are allowed."""
         if "*" in self._origins:
             return _Verdict(drops_cookies=True)
         return _Verdict(refusal)
@@ -168,7 +168,7 @@ class OriginGuard:
 
 
 class _Verdict(NamedTuple):
-    """What becomes of a request."""
+    """The judgement on a request."""
 
     refusal: str | None = None
     code: Code = "origin_refused"

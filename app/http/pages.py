@@ -1,4 +1,4 @@
-"""Pages: what a browser is told about a page of the gateway, and what the page may load."""
+"""Pages: the headers of the gateway's pages, with the bounds on the things that a page loads."""
 
 import base64
 import hashlib
@@ -9,7 +9,7 @@ PAGE_HEADERS = {
     "Cache-Control": "no-cache",
     "X-Content-Type-Options": "nosniff",
 }
-"""Of what is text for curl and a page for a browser."""
+"""Headers of answers that are text for curl and a page for a browser."""
 
 _SELF = "'self'"
 _NONE = "'none'"
@@ -44,7 +44,7 @@ def page_headers(page: str) -> dict[str, str]:
 
 
 def _hashes(page: str, tag: str) -> list[str]:
-    """Return what allows the scripts or styles of a page, and no others."""
+    """Return the sources that allow the scripts or styles of a page, and no others."""
     contents = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
     digests = [hashlib.sha256(content.encode()).digest() for content in contents]
     return [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]

@@ -22,14 +22,14 @@ CURSOR = Query(description="`next_cursor` of the page before.")
 
 
 class Page(NamedTuple):
-    """Which part of a list is asked for."""
+    """The part of a list in a request."""
 
     after: bytes | None
     limit: int
 
     @property
     def with_one_more(self) -> dict[str, Any]:
-        """Return what to ask the backend for; one item more shows whether another page follows."""
+        """Return the arguments for the backend's list; one item more shows if a page follows."""
         return {"after": self.after, "limit": self.limit + 1}
 
     def of(self, items: Sequence[T]) -> tuple[Sequence[T], str | None]:
@@ -51,7 +51,7 @@ def _as_many_as_allowed(
     limits: LimitsDep,
     limit: Annotated[
         int | None,
-        Query(ge=1, description="How many in one page; as many as allowed unless given."),
+        Query(ge=1, description="Items of one page; as many as allowed unless given."),
     ] = None,
     cursor: Annotated[str | None, CURSOR] = None,
 ) -> Page:

@@ -81,7 +81,7 @@ def missing(*location: str) -> dict[str, Any]:
 
 
 class Parameters:
-    """What an operation takes: the steps of its dependencies, and then its own."""
+    """The parameters of an operation: the steps of its dependencies, and then its own."""
 
     def __init__(self, dependant: Dependant, overrides: Overrides = _NOTHING) -> None:
         """Make steps of what FastAPI has read.
@@ -106,7 +106,7 @@ class Parameters:
         )
 
     def values(self, request: Sources, response: Response, errors: Errors) -> dict[str, Any]:
-        """Return what to call the operation with; what is wrong is added to `errors`."""
+        """Return the arguments of the operation; faults are added to `errors`."""
         solving = _Solving(request, response, errors)
         for step in self._steps:
             solving.results.append(step.run(solving))
@@ -207,7 +207,7 @@ class _Parameter:
         values[self.name] = value
 
     def missing(self) -> dict[str, Any]:
-        """Return what is wrong if it is required and not there."""
+        """Return the error of a required parameter that is missing."""
         return missing(*self._location)
 
     def _check(self, info: Param) -> None:
@@ -221,7 +221,7 @@ class _Parameter:
 
 
 class _Step:
-    """A dependency or the operation itself: what it takes, and from which steps before it."""
+    """A dependency or the operation itself, with its parameters and the earlier steps it uses."""
 
     def __init__(self, dependant: Dependant, given: list[tuple[str | None, int]]) -> None:
         assert dependant.call is not None
@@ -255,7 +255,7 @@ class _Step:
         return _FAILED if values is None else self.call(**values)
 
     def values(self, solving: _Solving) -> dict[str, Any] | None:
-        """Return what to call it with; None if something is wrong, and the errors tell what."""
+        """Return the arguments of the call; None if one is wrong, with the faults in the errors."""
         values, errors, sources = self._constants.copy(), solving.errors, solving.sources
         known = len(errors)
         for parameter in self.parameters:
@@ -360,7 +360,7 @@ def _uses_scopes(dependant: Dependant) -> bool:
 
 
 def _functions(call: Callable[..., Any]) -> Iterator[Any]:
-    """Yield what may be the function behind a callable: itself, what it wraps, its `__call__`."""
+    """Yield possible functions behind a callable: itself, the wrapped one, its `__call__`."""
     function: Any = call
     while isinstance(function, partial):
         function = function.func

@@ -16,7 +16,7 @@ async def while_present(
     reading: Coroutine[Any, Any, T],
     give_back: Callable[[T], Awaitable[object]] | None = None,
 ) -> T:
-    """Return what `reading` brings, or stop it as soon as the client or its credential is gone.
+    """Return the result of `reading`, or stop it as soon as the client or its credential is gone.
 
     Args:
         request: whose client is meant; its body has been read.

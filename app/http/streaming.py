@@ -26,7 +26,7 @@ _EVENT_HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering"
 
 
 async def merged(*sources: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-    """Yield what several sources bring as it comes, until the first of them ends or fails.
+    """Yield parts of several sources as they come, until the first source ends or fails.
 
     Each waits until its part is taken. All that are ready have their turn before any has a second
     one. When this ends, so have they.
@@ -52,7 +52,7 @@ async def merged(*sources: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
 
 
 class _Table(Generic[T]):
-    """Where sources lay their parts, each no more than one, and wait until it is taken."""
+    """A table for the parts of sources, one part of each at a time, until it is taken."""
 
     __slots__ = ("_changed", "_error", "_loop", "is_over", "parts")
 
@@ -64,7 +64,7 @@ class _Table(Generic[T]):
         self.is_over = False  # a source has ended
 
     async def bring(self, source: AsyncGenerator[T, None]) -> None:
-        """Lay down what a source brings; when this is cancelled, what it reads is undone."""
+        """Lay down the parts of a source; when this is cancelled, its reads are undone."""
         try:
             async with aclosing(source) as parts:
                 async for part in parts:
@@ -79,7 +79,7 @@ class _Table(Generic[T]):
             self._wake()
 
     def end(self) -> None:
-        """Raise what a source raised, if one did, and forget it.
+        """Raise the error of a source, if one failed, and forget it.
 
         An error knows the frames it came through. If one of them knew the error, both would wait
         for the garbage collector.

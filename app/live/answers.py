@@ -30,7 +30,7 @@ class OrderedAnswers:
         self._ready: list[Text] = []
 
     def say(self, text: Text) -> None:
-        """Say what is no answer: it waits for none."""
+        """Send a text that is no answer: it waits for none."""
         self._ready.append(text)
 
     def answer(self, text: Text) -> None:

@@ -50,7 +50,7 @@ _SERVERS = {
 }
 
 _ASYNC_TYPES = {"http": "http", "apiKey": "httpApiKey"}
-"""What AsyncAPI calls the types of OpenAPI."""
+"""AsyncAPI's names of the types of OpenAPI."""
 
 _Models = dict[str, type[BaseModel]]
 _Messages = dict[str, tuple[str, type[BaseModel]]]

@@ -72,7 +72,7 @@ def frame_of(value: dict[str, Any], length: int, batch_entries_max: int) -> Clie
 
 
 def frame_problem(error: ValidationError) -> Problem:
-    """Return what is wrong with the members of a frame."""
+    """Return the problem with the members of a frame."""
     details = error.errors(include_url=False, include_input=False)
     for detail in details:  # the first part is the frame type, which the client knows
         detail["loc"] = detail["loc"][1:] or ("type",)
@@ -93,7 +93,7 @@ def plain_append_intent(text: str, batch_entries_max: int) -> AppendIntent | Non
 
 
 def append_intent(frame: AppendFrame) -> AppendIntent:
-    """Return what a frame wants appended.
+    """Return the append that a frame asks for.
 
     Raises:
         GatewayError: the stream's name or an entry is wrong.

@@ -61,10 +61,10 @@ _APPEND_LENGTH_MAX = 4096
 """characters. A longer one waits for those before it, and those behind it wait for it."""
 
 _AUTH_S_MAX = 10.0
-"""How long a client may take to say who it is."""
+"""Time for a client to present its credential."""
 
 _GOODBYE_S_MAX = 1.0
-"""How long the last words may take: less than the gateway takes to stop."""
+"""Time for the last frames: less than the gateway takes to stop."""
 
 
 class _Feed:
@@ -190,7 +190,7 @@ class Connection:
             self._feeds.clear()
 
     def describe(self, subscriptions_max: int) -> OpenConnection:
-        """Return what an operator sees of the connection. See `ListedConnection`."""
+        """Describe the connection to an operator. See `ListedConnection`."""
         feeds = islice(self._feeds.values(), max(subscriptions_max, 0))
         return OpenConnection(
             self.id,
@@ -273,7 +273,7 @@ class Connection:
         await self._listen()
 
     async def _begin(self) -> None:
-        """Say what is to be said first, and subscribe to what the URL says."""
+        """Send the first frames, and subscribe as the URL says."""
         await self._send()
         first, self._first = self._first, None
         if first is not None:
@@ -445,16 +445,16 @@ class Connection:
         self._session.done(intent, None)
 
     async def _follow(self, sub: str, subscription: Subscription) -> None:
-        """Send what a subscription yields, until it ends and all of it is undone."""
+        """Send the items of a subscription, until it ends and all of it is undone."""
         delivered_counts = self._gateway.metrics.delivered_counts
         ended = None
         async with aclosing(subscription.follow()) as coming:
-            async for what in coming:
-                if isinstance(what, Ended):
-                    ended = what
+            async for item in coming:
+                if isinstance(item, Ended):
+                    ended = item
                     break
-                self._session.followed(sub, what)
-                entry_count = _entry_count(what)
+                self._session.followed(sub, item)
+                entry_count = _entry_count(item)
                 self._sent_entries += entry_count
                 delivered_counts["websocket"] += entry_count
                 await self._send()
@@ -467,7 +467,7 @@ class Connection:
         self._spawn(self._send)
 
     async def _send(self) -> None:
-        """Send what there is to say; a client that takes nothing for too long is given up."""
+        """Send the frames that are ready; a client that takes nothing for too long is given up."""
         for text in self._session.frames_to_send():
             await self._outbox.send(text if isinstance(text, str) else await _joined(text))
 
@@ -492,8 +492,8 @@ def _nothing() -> None:
     """Cancel nothing."""
 
 
-def _entry_count(what: Followed) -> int:
-    match what:
+def _entry_count(item: Followed) -> int:
+    match item:
         case StreamBatch(read):
             return len(read.entries)
         case GroupBatch(deliveries):

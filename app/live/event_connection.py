@@ -60,7 +60,7 @@ class EventConnection:
         await self._gateway.wait_connection_end(self._principal, self._ended)
 
     def describe(self, subscriptions_max: int) -> OpenConnection:
-        """Return what an operator sees of the connection. See `ListedConnection`."""
+        """Describe the connection to an operator. See `ListedConnection`."""
         followed = [] if self._subscription is None else [self._subscription.describe()]
         return OpenConnection(
             self._id,

@@ -33,12 +33,12 @@ FrameIds = Annotated[list[IdText], Field(fail_fast=True, min_length=1, max_lengt
 
 
 class ClientFrame(BaseModel):
-    """What a client may say: unknown fields are refused."""
+    """A frame of the client: unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
     needs: ClassVar[Needs]
-    """What it needs; a gateway with a frame that does not say it does not start."""
+    """Needs of the frame; a gateway with a frame that declares none does not start."""
 
 
 class SubscriptionFrame(ClientFrame):
@@ -58,20 +58,20 @@ class SubscribeFrame(ClientFrame):
     stream: str
     group: str | None = Field(None, description="Read as a consumer of this group.")
     consumer: str | None = Field(
-        None, description="Who reads; without a name one is made, and removed in the end."
+        None, description="Its consumer; without a name one is made, and removed in the end."
     )
     after: str = Field(
         "$", description="Without a group: an id, `$` for from now on, `+` for the last entry."
     )
     credit: Annotated[int, Field(ge=1, strict=True)] = Field(
-        64, description="How many entries may come before more credit is given."
+        64, description="Number of entries that may come before more credit is given."
     )
-    auto_credit: Flag = Field(False, description="What is settled gives its credit back.")
+    auto_credit: Flag = Field(False, description="A settled entry gives its credit back.")
     claim_idle_ms: Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)] | None = Field(
         None, description="Also take entries pending with anybody and idle for so long."
     )
     on_disconnect: OnDisconnect | None = Field(
-        None, description="What becomes of entries that are not settled in the end."
+        None, description="Treatment of entries that are not settled in the end."
     )
     ack: Literal["explicit", "none"] = Field(
         "explicit", description="`none`: entries are done with as they are sent."
@@ -118,7 +118,7 @@ class NackFrame(SubscriptionFrame):
     ids: FrameIds
     mode: Literal["silent", "fail", "fatal"] = "fail"
     delay_ms: Milliseconds | None = Field(None, description="Nobody gets them before that.")
-    error: NackError | None = Field(None, description="What went wrong.")
+    error: NackError | None = Field(None, description="Error of the consumer.")
 
 
 class ExtendFrame(SubscriptionFrame):
@@ -152,7 +152,7 @@ class PingFrame(ClientFrame):
 
 
 class AuthFrame(ClientFrame):
-    """Say who is there, or renew that before the credential ends.
+    """Present a credential, or renew it before it ends.
 
     It is the first frame where the handshake carries no credential. A renewal is of the same
     principal. Subscriptions that it does not allow end; all others go on without a gap.
@@ -180,7 +180,7 @@ AnyClientFrame = Annotated[
 
 
 class ConnectionLimits(SocketLimits):
-    """What one connection may ask for."""
+    """The bounds of one connection."""
 
     model_config = IN_FORCE
 
@@ -220,7 +220,7 @@ class Subscribed(BaseModel):
     position: IdText = Field(description="Entries come from after this id.")
     consumer: str | None = None
     pending: int | None = Field(None, description="Entries the consumer holds already.")
-    gap: Gap | None = Field(None, description="What trimming took before the first entry.")
+    gap: Gap | None = Field(None, description="Trimmed entries before the first one.")
 
 
 class Entries(BaseModel):
@@ -232,7 +232,7 @@ class Entries(BaseModel):
     deleted_ids: list[IdText] | None = None
     credit_left: int
     lag: int | None = None
-    gap: Gap | None = Field(None, description="What trimming took before these entries.")
+    gap: Gap | None = Field(None, description="Trimmed entries before these.")
 
 
 class State(BaseModel):
@@ -253,7 +253,7 @@ class Claimed(BaseModel):
 
 
 class Acked(BaseModel):
-    """What became of each id of an ack."""
+    """The outcome of an ack, for each id."""
 
     type: Literal["acked"] = "acked"
     rid: str | None = None
@@ -262,7 +262,7 @@ class Acked(BaseModel):
 
 
 class Ok(BaseModel):
-    """What became of each id of a nack or extend."""
+    """The outcome of a nack or extend, for each id."""
 
     type: Literal["ok"] = "ok"
     rid: str | None = None

@@ -38,7 +38,7 @@ _PENDING_PAGE = 5_000
 
 
 class GroupSubscription(Subscription):
-    """What a consumer holds already, then what is idle enough or new, and then what comes."""
+    """A consumer's own pending entries, then idle or new ones, then entries as they come."""
 
     __slots__ = (
         "_auto_credit",
@@ -100,7 +100,7 @@ class GroupSubscription(Subscription):
         self._claims: AbstractAsyncContextManager[object] | None = None
 
     async def open(self) -> Ready:
-        """See what the consumer holds already. See `Subscription.open`."""
+        """Count the consumer's pending entries. See `Subscription.open`."""
         mine = await self._access.perform(DescribeConsumer(*self._names, self._consumer))
         return Ready(
             self._position,
@@ -111,7 +111,7 @@ class GroupSubscription(Subscription):
         )
 
     def describe(self) -> OpenSubscription:
-        """Return what an operator sees of this."""
+        """Describe the subscription to an operator."""
         return OpenSubscription(
             self._subscriber.stream,
             self._state,
@@ -131,7 +131,7 @@ class GroupSubscription(Subscription):
         return (await self._access.perform(DescribeGroup(*self._names))).last_id
 
     async def ack_through(self, seen: EntryId) -> None:
-        """Acknowledge what the consumer was sent up to an entry. See `Backend.ack_through`."""
+        """Acknowledge the consumer's entries up to one. See the request `AckThrough`."""
         await self._access.perform(AckThrough(*self._names, self._consumer, seen))
 
     async def ack(self, ids: Sequence[EntryId]) -> list[Outcome]:
@@ -206,7 +206,7 @@ class GroupSubscription(Subscription):
                     if gone:  # it would only use up what the consumer may hold
                         await self._access.perform(Ack(*self._names, gone, consumer=self._consumer))
                     if len(self._held) > 2 * self._held_expected:
-                        await self._look_what_is_held()
+                        await self._forget_settled()
 
     async def _reads(self) -> AsyncGenerator[GroupRead | ClaimedAway, None]:
         """Yield reads, also after the servers were not there for a while.
@@ -224,7 +224,7 @@ class GroupSubscription(Subscription):
                 await asyncio.sleep(RETRY_S)
 
     async def _reads_from_start(self) -> AsyncGenerator[GroupRead | ClaimedAway, None]:
-        """Yield reads: first of what the consumer holds, page by page, then of what comes."""
+        """Yield reads: first of the consumer's own pending entries, by pages, then of new ones."""
         known = frozenset(self._held.counts)  # was sent before
         counts = dict(self._held.counts)
         after: EntryId | None = MIN_ID
@@ -256,7 +256,7 @@ class GroupSubscription(Subscription):
         return read
 
     async def _takeovers_of(self, counts: Mapping[EntryId, int]) -> list[Takeover]:
-        """Return which entries others hold, of those that the consumer has not any more.
+        """Return the takeovers by others of entries that the consumer has lost.
 
         What nobody holds was settled, or waits for whoever reads next.
 
@@ -277,8 +277,8 @@ class GroupSubscription(Subscription):
             begin = bisect_right(ids, page[-1].id) if len(page) == _PENDING_PAGE else len(ids)
         return [Takeover(taken, by) for by, taken in by_taker.items()]
 
-    async def _look_what_is_held(self) -> None:
-        """Forget what is pending no more: it was settled elsewhere."""
+    async def _forget_settled(self) -> None:
+        """Forget entries that are not pending any more: they were settled elsewhere."""
         start, end = min(self._held.counts), max(self._held.counts)
         pending: list[EntryId] = []
         while True:

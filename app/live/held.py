@@ -30,7 +30,7 @@ class Held:
                 self.counts[delivery.id] = delivery.delivery_count
 
     def up_to(self, entry_id: EntryId) -> list[EntryId]:
-        """Return what is held up to an id."""
+        """Return the held ids up to an id."""
         return [held_id for held_id in self.counts if held_id <= entry_id]
 
     def settle(self, ids: Sequence[EntryId], outcomes: Sequence[Outcome]) -> int:

@@ -114,7 +114,7 @@ Refusal = StreamError | GatewayError
 
 
 class Phase(Enum):
-    """How far a subscription is; one that is not there has none."""
+    """The phase of a subscription; a missing one has none."""
 
     OPENING = auto()
     READING = auto()
@@ -177,7 +177,7 @@ class Session:
         return _BAD_FRAME_S if self._bad_count > _BAD_FRAMES_FREE else 0
 
     def frames_to_send(self) -> list[Text]:
-        """Return what is to be sent now, in order; it is not returned again."""
+        """Return the frames to be sent now, in order; they are not returned again."""
         return self._answers.take()
 
     def say(self, frame: BaseModel) -> None:
@@ -230,7 +230,7 @@ class Session:
     @overload
     def done(self, intent: Settlement, outcome: Sequence[Outcome] | Refusal) -> None: ...
     def done(self, intent: Intent, outcome: Any) -> None:
-        """Take what became of an intent, and answer it if an answer is due.
+        """Take the outcome of an intent, and answer it if an answer is due.
 
         Args:
             intent: what was to be done, as it was returned.
@@ -256,9 +256,9 @@ class Session:
                 answer = _settled(intent, outcome)
         self._answers.done(intent, answer)
 
-    def followed(self, sub: str, what: Followed) -> None:
-        """Take what a subscription yields, and tell the client."""
-        match what:
+    def followed(self, sub: str, item: Followed) -> None:
+        """Take an item of a subscription, and tell the client."""
+        match item:
             case StreamBatch(read, credit_left):
                 if read.entries or read.gap is not None:
                     self._answers.say(entries_frame(sub, read, credit_left=credit_left or 0))

@@ -29,14 +29,14 @@ BATCH_BYTES_MAX = 2**20
 """Names and values in one batch, but for its first entry."""
 
 _BEHIND_WAIT_MS = 1
-"""How long a read waits of a subscriber that is not at the end: entries are there, as a rule."""
+"""Time of a read before the end of a stream: entries are there, as a rule."""
 
 RETRY_S = 1.0
 """Before a subscription reads again, after the servers that keep the streams were not there."""
 
 
 class Credit:
-    """How many entries a reader will take. Without credit no read is issued."""
+    """The number of entries that a reader will take. Without credit no read is issued."""
 
     __slots__ = ("_added", "_limit", "available")
 
@@ -57,7 +57,7 @@ class Credit:
         self.available -= entries
 
     async def wait_available(self) -> int:
-        """Wait until there is credit; returns how much. There is one who waits."""
+        """Wait until there is credit; returns the credit. Only one caller waits."""
         while self.available <= 0:
             self._added = asyncio.get_running_loop().create_future()
             await self._added
@@ -78,7 +78,7 @@ class Subscription(ABC):
     @property
     @abstractmethod
     def need(self) -> Need:
-        """Return what a principal must be allowed in order to follow this."""
+        """Return the right that following needs."""
 
     def __init__(self, access: Access, *, credit: Credit | None, beat_ms: int | None) -> None:
         """Get ready; nothing is read yet."""
@@ -89,7 +89,7 @@ class Subscription(ABC):
 
     @abstractmethod
     def describe(self) -> OpenSubscription:
-        """Return what an operator sees of this."""
+        """Describe the subscription to an operator."""
 
     @abstractmethod
     async def open(self) -> Ready:
@@ -101,7 +101,7 @@ class Subscription(ABC):
 
     @abstractmethod
     async def position(self) -> EntryId:
-        """Return up to where has been read.
+        """Return the last id that has been read.
 
         Raises:
             NotFound: the stream or the group is missing.
@@ -110,7 +110,7 @@ class Subscription(ABC):
     async def follow(
         self, *, until: Callable[[], Awaitable[None]] | None = None
     ) -> AsyncGenerator[Followed, None]:
-        """Yield what comes; `Ended` is the last. When this is closed, what was held goes back.
+        """Yield the items as they come; `Ended` is the last. At the close, held entries go back.
 
         Args:
             until: returns when the subscription has to end, with `Draining`, or raises why else.
@@ -129,11 +129,11 @@ class Subscription(ABC):
 
     @abstractmethod
     async def _sources(self) -> list[AsyncGenerator[Followed, None]]:
-        """Return what comes, from each side from which it does."""
+        """Return the sources of items."""
 
     @abstractmethod
     async def _leave(self) -> None:
-        """Undo what the end of the subscription has to undo."""
+        """Undo the effects of the subscription at its end."""
 
     def add_credit(self, entries: int) -> None:
         """Let so many more entries come."""
@@ -168,7 +168,7 @@ class Subscription(ABC):
 
 
 class StreamSubscription(Subscription):
-    """What a stream has after a cursor, and then what comes."""
+    """A stream's entries behind a cursor, and then entries as they come."""
 
     __slots__ = ("_cursor", "_first")
 
@@ -193,7 +193,7 @@ class StreamSubscription(Subscription):
         return Ready(after, read.gap)
 
     def describe(self) -> OpenSubscription:
-        """Return what an operator sees of this."""
+        """Describe the subscription to an operator."""
         return OpenSubscription(self._cursor.stream, self._state, credit=self._credit_left)
 
     @property

@@ -21,7 +21,7 @@ _Family = type[CounterMetricFamily] | type[GaugeMetricFamily]
 
 
 class _Measure(NamedTuple):
-    """A metric, and how its value follows from what was observed; None: unknown."""
+    """A metric, with the function of its value; None: the value is unknown."""
 
     family: _Family
     name: str

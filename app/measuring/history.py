@@ -17,7 +17,7 @@ MINUTES_KEPT: Final = 24 * 60
 
 
 class Step(StrEnum):
-    """How far the rows of a history are apart."""
+    """The distance between the rows of a history."""
 
     SECOND = "second"
     MINUTE = "minute"
@@ -29,7 +29,7 @@ class Step(StrEnum):
 
 
 class History:
-    """What one subject was like: the gateway, a stream, or a group."""
+    """The history of one subject: the gateway, a stream, or a group."""
 
     def __init__(self, names: Iterable[str], largest_of: frozenset[str] = frozenset()) -> None:
         """Begin empty.
@@ -47,7 +47,7 @@ class History:
         self._latest_ms = 0
 
     def add(self, time_ms: int, values: Mapping[str, float | None]) -> None:
-        """Add what it is like at a time, to the second; a time that is not later is moved."""
+        """Add the values at a time, to the second; a time that is not later is moved."""
         second_ms, minute_ms = (step.duration_ms for step in Step)
         latest_ms = self._latest_ms
         time_ms = max(time_ms - time_ms % second_ms, latest_ms + second_ms)
@@ -58,7 +58,7 @@ class History:
         self._tables[Step.SECOND].add(time_ms, values)
 
     def after(self, after_ms: int, step: Step) -> DatedRows:
-        """Return what it was like after a time."""
+        """Return the rows after a time."""
         return self._tables[step].after(after_ms)
 
     def _end_minute(self, end_ms: int) -> None:

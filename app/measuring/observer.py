@@ -16,11 +16,11 @@ from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import Observe
 
 _VALID_FOR = 3
-"""What was observed holds until it should have been observed so many times again."""
+"""An observation holds until so many more should have been made."""
 
 
 class ObserverOptions(NamedTuple):
-    """What is observed, and how often."""
+    """The choice of streams to observe, and the pause between two looks."""
 
     patterns: Sequence[str] = ("*",)  # names, and beginnings of names with `*`
     limit: int = 200  # streams and groups together
@@ -49,7 +49,7 @@ class Observer:
             self._news = None
 
     def take(self) -> ObservedStreams | None:
-        """Return what was measured last; None if it was taken before."""
+        """Return the last measurement; None if it was taken before."""
         news, self._news = self._news, None
         return news
 
@@ -78,7 +78,7 @@ class Observer:
 
 
 def filter_of(patterns: Sequence[str]) -> NameFilter | None:
-    """Return which names patterns match; None: all."""
+    """Return the filter of names that patterns match; None: all match."""
     if "*" in patterns:
         return None
     names = frozenset(each.encode() for each in patterns if not each.endswith("*"))

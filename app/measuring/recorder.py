@@ -35,7 +35,7 @@ Subject = tuple[bytes, bytes | None]
 
 
 class HistoryQuestion(msgspec.Struct, frozen=True, array_like=True):
-    """Which part of the history is wanted."""
+    """The part of the history that a client wants."""
 
     step: Step
     after_ms: int
@@ -103,7 +103,7 @@ class Recorder:
         await self.record()
 
     async def record(self) -> None:
-        """Record what is now."""
+        """Record the present."""
         samples = await self._gather()
         time_ms, at_ms = self._clock.wall_ms(), self._clock.monotonic_ms()
         before, over_ms = self._samples, at_ms - self._at_ms
@@ -142,7 +142,7 @@ class Recorder:
         return HistoryPart(step.duration_ms, *columns, is_observed=True)
 
     def _note(self, observed: ObservedStreams) -> None:
-        """Take what was observed; what is no longer observed is forgotten."""
+        """Take an observation; subjects that it lacks are forgotten."""
         before = dict(_measures(self.observed))
         had_all = self.observed is not NOTHING and not (
             self.observed.streams_left_out or self.observed.groups_left_out

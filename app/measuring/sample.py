@@ -1,4 +1,4 @@
-"""Sample: what one process has counted since it started, and what it has right now.
+"""Sample: the counts of one process since its start, and its present values.
 
 Samples of several processes are added: counts by how much each has grown since the sample before,
 so that a process that ends takes nothing away.
@@ -28,7 +28,7 @@ class ObservedStreams(msgspec.Struct, array_like=True):
 
 
 class Sample(msgspec.Struct, array_like=True):
-    """What a process says of itself."""
+    """The sample of one process."""
 
     counts: dict[str, float]  # since its start
     present: dict[str, float]  # to be added
@@ -49,7 +49,7 @@ decode_observer = msgspec.msgpack.Decoder(int).decode
 
 
 class SampleGrowth(msgspec.Struct):
-    """What the processes of a gateway have done between two moments, and have now."""
+    """The sum of all processes: their growth between two moments, their present values."""
 
     counts: dict[str, float]
     present: dict[str, float]

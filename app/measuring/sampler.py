@@ -91,6 +91,6 @@ class Sampler:
 
 
 def sample_of_process() -> Sample:
-    """Return what every process has: it takes memory and time."""
+    """Return the values of any process: its memory and its time."""
     present = {"process_bytes": float(machine.resident_bytes())}
     return Sample({series.CPU: time.process_time()}, present, {}, {})

@@ -12,7 +12,7 @@ from headgate.engine.replies import ObservedGroup, ObservedStream
 Values = dict[str, float | None]
 
 RATES: Final = ("appended", "delivered", "acknowledged", "requests", "refused", "failed")
-"""What is counted, by second."""
+"""Counts that are shown by second."""
 
 PRESENT: Final = (
     "connections_events",
@@ -50,7 +50,7 @@ GROUP_LARGEST: Final = frozenset({"oldest_pending_ms"})
 
 
 def of_gateway(growth: SampleGrowth, over_s: float) -> Values:
-    """Return what the gateway is like, from what it has done in so many seconds."""
+    """Return the values of the gateway, from its growth in so many seconds."""
     values: Values = {name: growth.present.get(name) for name in PRESENT}
     for name in RATES:
         count = growth.counts.get(name)
@@ -64,7 +64,7 @@ def of_gateway(growth: SampleGrowth, over_s: float) -> Values:
 
 
 def of_stream(now: ObservedStream, before: ObservedStream | None, over_s: float) -> Values:
-    """Return what a stream is like, and how much came to it in so many seconds."""
+    """Return the values of a stream, with its growth in so many seconds."""
     return {
         "length": now.length,
         "bytes": now.size_bytes,
@@ -73,7 +73,7 @@ def of_stream(now: ObservedStream, before: ObservedStream | None, over_s: float)
 
 
 def of_group(now: ObservedGroup, before: ObservedGroup | None, over_s: float) -> Values:
-    """Return what a group is like, and what it did in so many seconds."""
+    """Return the values of a group, with its growth in so many seconds."""
     values: Values = {
         "lag": now.lag,
         "pending": now.pending_count,

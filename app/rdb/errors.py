@@ -5,7 +5,7 @@ class RdbError(Exception):
     """Bytes that are not RDB as Redis writes it, or that have something we cannot read."""
 
     def __init__(self, what: str, offset: int | None = None) -> None:
-        """Say what is wrong.
+        """Describe the fault.
 
         Args:
             what: is wrong.

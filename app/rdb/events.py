@@ -47,7 +47,7 @@ class StreamEntries(NamedTuple):
 
 
 class StreamCounters(NamedTuple):
-    """What the stream says of itself, behind its entries."""
+    """The counters of a stream, behind its entries."""
 
     length: int
     first_id: EntryId  # `0-0` if it is empty

@@ -56,7 +56,7 @@ _STREAMS = frozenset(StreamType)
 def read_file(
     file: BinaryIO, *, with_entries: bool = True, string_bytes_max: int = STRING_BYTES_MAX
 ) -> Iterator[Event]:
-    """Yield what a file has, in its order. See `events`.
+    """Yield the events of a file, in its order. See `events`.
 
     One node of a stream, or one group, is in memory at a time.
 

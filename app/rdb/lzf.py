@@ -13,7 +13,7 @@ EXPANSION_MAX = 88
 
 
 def decompress(packed: bytes, size_bytes: int) -> bytes:
-    """Return what was compressed.
+    """Return the original bytes.
 
     Args:
         packed: the compressed bytes.

@@ -31,7 +31,7 @@ from headgate.engine.images import (
 _VERSION_BYTES = 2
 _CHECKSUM_BYTES = 8
 _ENTRY_BYTES = 30
-"""What an entry takes besides its names and values: its id, and its part of a chunk."""
+"""Memory of an entry besides its names and values: its id, and its part of a chunk."""
 
 _FOOTER_BYTES = _VERSION_BYTES + _CHECKSUM_BYTES
 
@@ -74,7 +74,7 @@ def read_payload(payload: bytes, room: Share) -> StreamImage:
 
 
 def _checked(payload: bytes) -> bytes:
-    """Return what is before the footer."""
+    """Return the payload before its footer."""
     version = int.from_bytes(payload[-_FOOTER_BYTES:-_CHECKSUM_BYTES], "little")
     checksum = int.from_bytes(payload[-_CHECKSUM_BYTES:], "little")
     if len(payload) <= _FOOTER_BYTES or not is_known(version):

@@ -55,7 +55,7 @@ class UnpackingRoom:
 
 
 class Share:
-    """What one transaction, or one reader, has of a room: `with room.share() as share`."""
+    """The share of one transaction, or one reader, in a room: `with room.share() as share`."""
 
     __slots__ = ("_elements", "_is_over", "_room", "_size_bytes")
 

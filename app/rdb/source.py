@@ -15,7 +15,7 @@ from headgate.app.rdb.room import Share
 from headgate.engine.limits import U64_MAX
 
 _BLOCK_BYTES = 1 << 18
-"""How much is read at once."""
+"""Size of one read."""
 
 _COUNTED_AT_ONCE = 256
 """Items for which room is taken together."""

@@ -43,7 +43,7 @@ _PENDING_BYTES = 500
 _CONSUMER_BYTES = 400
 _GROUP_BYTES = 1_000
 _KEY_BYTES = 300
-"""What one of them takes in memory once it was read, about, besides its name."""
+"""Memory of a key once it was read, about, besides its name."""
 
 
 def read_stream(
@@ -149,7 +149,7 @@ def _read_counters(source: Source, kind: StreamType) -> tuple[int, CountersImage
 
 
 def _entries_read(last_id: EntryId, first_id: EntryId, counters: CountersImage) -> int | None:
-    """Return how many entries a group has read where that is not written; None: it is unknown."""
+    """Return the entries-read count of a group in a file without it; None: it is unknown."""
     length = counters.entries_added  # there is no other count
     if not length or last_id == counters.last_id:
         return length
@@ -217,7 +217,7 @@ def _read_held(
     deliveries: dict[EntryId, tuple[int, int]],
     owners: dict[EntryId, int],
 ) -> None:
-    """Note who owns pending entries; each has one owner."""
+    """Note the owners of pending entries; each has one owner."""
     for _ in source.count(read_length(source), 0):
         entry_id = _read_raw_id(source)
         if entry_id not in deliveries:

@@ -1,4 +1,4 @@
-"""Types: the numbers by which RDB tells what a value is, and which version has which."""
+"""Types: RDB's numbers for types of values, and the versions that have them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _RAW_ID = struct.Struct(">QQ")
 _DELIVERY = struct.Struct("<q")
 
 NOBODY = ConsumerImage(b"", 0, None)
-"""Holds what nobody owns, in types before 27, delivered at the beginning of time. So any claim gets
+"""Owner of released entries, in types before 27, at the beginning of time. So any claim gets
 it, and XPENDING shows it as Redis 8.8 does."""
 
 _NO_KEYS = KeysImage(100_000, 100, {}, 0, 0)  # what Redis has for streams without settings

@@ -16,7 +16,7 @@ from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamError
 
 _ITEMS_AT_ONCE = 256
-"""How many strings or numbers are written before other tasks may run."""
+"""Strings or numbers written before other tasks may run."""
 
 
 class Answers:
@@ -96,7 +96,7 @@ def _is_array(reply: Reply) -> TypeGuard[Sequence[Reply]]:
 
 
 def _is_small(reply: Sequence[Reply]) -> bool:
-    """Tell whether an array has few items and at most two levels, as most entries do."""
+    """Tell whether an array is small: few items, and at most two levels."""
     items = len(reply)
     for item in reply if items <= _ITEMS_AT_ONCE else ():
         if _is_array(item):

@@ -1,4 +1,4 @@
-"""Commands: how many words each has, what right it needs, and who reads them.
+"""Commands: the number of words of each, its right, and its reader.
 
 The rights here are told to clients and refuse early. The exact ones follow from the request that a
 command makes.

@@ -160,7 +160,7 @@ def _full_group(group: GroupInspection) -> Reply:
             b"pel-count",
             info.pending_count,
             b"nacked-count",
-            info.nacked_count,
+            info.released_count,
             b"pending",
             [
                 [_id(pending.id), pending.consumer or b"", *_times(pending)]

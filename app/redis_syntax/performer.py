@@ -41,7 +41,7 @@ class Performer(Protocol):
 
     @property
     def waited_for(self) -> tuple[int, int]:
-        """Return how many streams have blocked reads, and how many have blocked group reads."""
+        """Return the numbers of streams with blocked reads and with blocked group reads."""
         ...
 
     @property

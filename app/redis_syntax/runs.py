@@ -393,7 +393,7 @@ class CommandRunner:
                 raise _refusal(error) from None
 
     def _check_created(self, request: Request[T], admitted: Request[T], outcome: object) -> None:
-        """Refuse what the caller may do only with a stream that exists."""
+        """Refuse a request that is allowed only with an existing stream."""
         if self.caller is not None and isinstance(outcome, StreamError):
             refusal = self.caller.refusal(request, admitted, outcome)
             if refusal is not None:

@@ -394,11 +394,11 @@ class ReadOptions:
 
     @property
     def wait_ms(self) -> int | None:
-        """Return how long to wait: 0 means no wait, None means without limit."""
+        """Return the time to wait: 0 means no wait, None means without limit."""
         return 0 if self.block_ms is None else self.block_ms or None
 
     def budget(self, bounds: Bounds) -> Budget:
-        """Return what all streams together may return, within the bounds of one reply."""
+        """Return the budget of all streams together, within the bounds of one reply."""
         entries_max = min(self.total_max or bounds.entries_max, bounds.entries_max)
         return Budget(entries_max, bounds.size_bytes_max, self.size_bytes_max)
 

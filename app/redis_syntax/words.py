@@ -52,7 +52,7 @@ class CommandError(StreamError):
 
 
 class Bounds(NamedTuple):
-    """How much one reply may hold. A larger reply would delay other clients."""
+    """The bounds of one reply. A larger reply would delay other clients."""
 
     entries_max: int = DEFAULTS.read_entries_max
     size_bytes_max: int = DEFAULTS.read_bytes_max  # names and values, approximately
@@ -141,7 +141,7 @@ def where_missing(reply: Reply) -> Callable[[StreamError], Reply]:
 
 
 SHOWN_BYTES_MAX = 128
-"""What an error shows of an unknown command, and of its arguments."""
+"""Part of an unknown command and its arguments that an error shows."""
 
 
 def integer(word: bytes, error: str = NOT_AN_INTEGER) -> int:

@@ -1,4 +1,4 @@
-"""CLIENT: what clients say of themselves, and what operators see and do of clients."""
+"""CLIENT: clients' descriptions of themselves, and operators' views and actions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOTHING_READ: Final = NULL_ARRAY
 """The reply of a read that CLIENT UNBLOCK ends."""
 
 NAME_BYTES_MAX: Final = 1024
-"""What a client may be called, as it is kept for as long as it is connected."""
+"""Longest name of a client. It is kept for as long as the client is connected."""
 
 _PRINTABLE = re.compile(rb"[!-~]*")
 _NO_SUCH_CLIENT: Final = "ERR No such client"

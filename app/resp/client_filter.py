@@ -12,7 +12,7 @@ _OUR_TYPE = "normal"
 
 
 class ClientFacts(NamedTuple):
-    """What a filter looks at."""
+    """The facts of a client for a filter."""
 
     id: int
     address: str
@@ -22,7 +22,7 @@ class ClientFacts(NamedTuple):
 
 
 class ClientFilter(NamedTuple):
-    """Which connections; what is None leaves nobody out."""
+    """A filter of connections; a field that is None leaves nobody out."""
 
     ids: frozenset[int] | None = None
     address: str | None = None

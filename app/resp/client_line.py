@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def facts_of(session: RespSession) -> ClientFacts:
-    """Return what a filter looks at."""
+    """Return the facts of a client for a filter."""
     transport, principal = session.wire.transport, session.access.principal
     is_default = principal.is_home or principal.is_anonymous
     return ClientFacts(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _IDS_OF_A_PROCESS: Final = 2**32
 _LIST, _KILL, _UNBLOCK, _PAUSE = "client list", "client kill", "client unblock", "client pause"
 _WITHIN_S: Final = 2.0
-"""How long other workers may take to answer."""
+"""Time for answers of other workers."""
 
 
 class _Unblock(msgspec.Struct, frozen=True):

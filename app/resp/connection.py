@@ -28,12 +28,12 @@ _COMMANDS_AT_ONCE: Final = 1_000
 """Run before others have their turn."""
 
 UNSENT_BYTES_MIN: Final = 64 * 1024
-"""What a transport has of replies before its client counts as one that does not read."""
+"""Replies in a transport before its client counts as one that does not read."""
 
 _TOO_MANY: Final = "ERR max number of clients reached"
 
 _LAST_WORDS_S: Final = 1.0
-"""How long a client may go on sending until it has read why its connection ends."""
+"""Time for a client to read the reason of its end, while it still sends."""
 
 
 class RespConnection(Peer):
@@ -78,7 +78,7 @@ class RespConnection(Peer):
         self._parser.is_stranger = self.session.is_stranger
 
     def data_received(self, data: bytes) -> None:
-        """Take what was read, and run it unless something is being run."""
+        """Take data, and run its commands unless one is being run."""
         if self._is_ending:
             return
         self._parser.feed(data)
@@ -98,7 +98,7 @@ class RespConnection(Peer):
         return True
 
     def leave(self, exc: Exception | None) -> None:
-        """End what belongs to the connection: blocked reads, a transaction, its name."""
+        """End the parts of the connection: blocked reads, a transaction, its name."""
         self._is_ending = True
         self._forget_timer()
         if self._writable is not None and not self._writable.done():
@@ -240,7 +240,7 @@ class RespConnection(Peer):
             self.transport.close()
 
     def _hold_unread(self) -> None:
-        """Count what has to wait for what is being run; read no more if it is too much."""
+        """Count the bytes that wait for a running command; read no more if they are too many."""
         size_bytes = self._parser.size_bytes
         try:
             self.note_arriving(size_bytes)
@@ -260,7 +260,7 @@ class RespConnection(Peer):
             self.transport.resume_reading()
 
     def keep(self, size_bytes: int) -> None:
-        """Count what the connection keeps for its client, as bytes that arrive are counted.
+        """Count the connection's memory for its client, as bytes that arrive are counted.
 
         Raises:
             GatewayError: there is too much of that already.

@@ -1,4 +1,4 @@
-"""Handshake: HELLO, AUTH, SELECT, RESET, QUIT: who the client is, and how it speaks."""
+"""Handshake: HELLO, AUTH, SELECT, RESET, QUIT: the client's identity, and its protocol."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SECRET = re.compile(r"hg_(?P<id>[^_]+)_.+")
 
 
 async def _auth(session: RespSession, words: Sequence[bytes]) -> Reply:
-    """Say who the client is: AUTH token, AUTH default token, AUTH key-id key."""
+    """Authenticate the client: AUTH token, AUTH default token, AUTH key-id key."""
     if len(words) > 3:
         raise CommandError(SYNTAX)
     if len(words) == 2 and session.gateway.auth.is_open:

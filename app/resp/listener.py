@@ -40,7 +40,7 @@ class RespListener:
 
     @property
     def port(self) -> int | None:
-        """Return where clients connect, or None if they cannot."""
+        """Return the port for clients, or None if there is none."""
         for listener in self.listeners:
             for each in listener.sockets:
                 port: int = each.getsockname()[1]
@@ -48,7 +48,7 @@ class RespListener:
         return None
 
     def facts(self) -> ConnectionFacts:
-        """Return what INFO shows of the connections."""
+        """Return the facts of the connections for INFO."""
         clients = self.clients
         return ConnectionFacts(
             self.port or 0,

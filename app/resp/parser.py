@@ -22,7 +22,7 @@ COUNT_MAX = 2**31 - 1
 
 STRANGER_WORDS_MAX = 10
 STRANGER_WORD_BYTES_MAX = 16_384
-"""What a client may send that has not said who it is (Redis: the same)."""
+"""Longest word of a client before its login (Redis: the same)."""
 
 LINE_BYTES_MAX = 64 * 1024
 """Of an inline command, or of the digits of a length (Redis: PROTO_INLINE_MAX_SIZE)."""
@@ -33,7 +33,7 @@ _COUNTS = {b"*%d" % count: count for count in range(1, _KNOWN_MAX)}
 
 _SPLIT_BYTES = 64 * 1024
 _SPLIT_BYTES_MIN = 256
-"""Split at once. Where less than half of it are whole commands, the next part is half as long: what
+"""Split at once. If less than half of it are whole commands, the next part is half as long: what
 is split for nothing is split again, and a value that is full of line ends makes an object of each.
 """
 
@@ -226,7 +226,7 @@ class _Slow:
 
     @property
     def size_bytes(self) -> int:
-        """Return how many bytes of a command are kept, and not how many it says it has."""
+        """Return the number of bytes kept of a command, without those still to come."""
         missing = max((self._missing or 0) - 2, 0)
         return self._size_bytes - missing + len(self._line)
 
@@ -267,7 +267,7 @@ class _Slow:
         return at
 
     def _go_on(self, data: bytes, at: int) -> int:
-        """Take what is here of a word; returns where it ends, or 0: the end is not here."""
+        """Take the next part of a word; returns its end, or 0: the end is not here."""
         assert self._missing is not None
         assert self._words is not None
         part = data[at : at + self._missing]

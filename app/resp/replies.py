@@ -59,7 +59,7 @@ class Replies:
         return self._size_bytes > _LARGE_BYTES
 
     async def add(self, outcome: Reply | StreamError) -> None:
-        """Add what has become of a command. A large reply is sent while it is encoded."""
+        """Add the outcome of a command. A large reply is sent while it is encoded."""
         if outcome is self.SENT:
             return
         long = long_ranges_in(outcome)

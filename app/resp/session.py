@@ -32,7 +32,7 @@ from headgate.engine.errors import Draining, StreamError
 from headgate.engine.requests.keyspace import IfUnchanged
 
 _ATTACKS: Final = frozenset({b"POST", b"HOST:"})
-"""What a web page sends that was made to send commands here (Redis: the same)."""
+"""Words of a web page that was made to send commands here (Redis: the same)."""
 
 _BLOCKING: Final = frozenset({b"XREAD", b"XREADGROUP"})
 
@@ -43,10 +43,10 @@ _OWN: OwnCommands = {**transaction.COMMANDS, **handshake.COMMANDS, **client_comm
 _MAY_BE_ALONE: Final = frozenset({*_OWN, *_ATTACKS, *_BLOCKING})
 
 _STRANGER_S: Final = 10.0
-"""How long a client has to say who it is, where it must."""
+"""Time for a client's login, if it needs one."""
 
 _LAST_READ_S: Final = 0.1
-"""How long a read blocks whose client sends no more: long enough to get what is there."""
+"""Block of a read whose client sends no more: long enough to get present entries."""
 
 
 class Wire(Protocol):
@@ -71,7 +71,7 @@ class Wire(Protocol):
         ...
 
     def keep(self, size_bytes: int) -> None:
-        """Count what the connection keeps for its client, as bytes that arrive are counted.
+        """Count the connection's memory for its client, as bytes that arrive are counted.
 
         Raises:
             GatewayError: there is too much of that already.
@@ -137,7 +137,7 @@ class RespSession:
             self.access.usage.connections.give_back()
 
     def describe(self, subscriptions_max: int) -> OpenConnection:
-        """Return what an operator sees of the connection. See `ListedConnection`."""
+        """Describe the connection to an operator. See `ListedConnection`."""
         del subscriptions_max
         transport = self.wire.transport
         return OpenConnection(
@@ -171,7 +171,7 @@ class RespSession:
 
     @property
     def scope(self) -> dict[str, Any]:
-        """Return from where the client comes, as requests over HTTP say it."""
+        """Return the origin of the client, in the form of a request over HTTP."""
         client = self.wire.transport.get_extra_info("peername")
         return {
             "type": "redis",
@@ -354,7 +354,7 @@ class RespSession:
         return outcome
 
     def _account(self, waiting_bytes: int = 0) -> None:
-        """Count what is queued, watched and waits as bytes that arrive: these have a bound.
+        """Count queued, watched and waiting bytes as bytes that arrive: these have a bound.
 
         Args:
             waiting_bytes: of a read that blocks, and of what is behind it.
@@ -453,7 +453,7 @@ class RespSession:
             return True
 
     async def _send(self) -> None:
-        """Send what the client gets, and wait if it has much to take."""
+        """Send the client's replies, and wait if it has much to take."""
         self.replies.flush()
         await self.wire.until_taken(UNTAKEN_BYTES_MAX)
 
@@ -471,7 +471,7 @@ class RespSession:
 
 
 def _may_be_alone(commands: Sequence[Words]) -> bool:
-    """Tell whether there is a command that may have to be run alone, by their names only."""
+    """Tell whether a command among them may have to run alone."""
     names = {words[0] for words in commands}  # few: a pipeline is of one kind mostly
     return not _MAY_BE_ALONE.isdisjoint(map(bytes.upper, names))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headgate.app.resp.session import RespSession
 
 WORD_BYTES = 60
-"""What a word takes besides what is in it, about; a command takes as much as two words."""
+"""Memory of a word besides its bytes, about; a command takes as much as two words."""
 
 _LISTING = [b"CLIENT", b"LIST"]
 _LISTINGS_MAX = 4  # each has a line of all connections

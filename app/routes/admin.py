@@ -21,7 +21,7 @@ router = APIRouter(prefix="/v1/admin", tags=["Operations"], route_class=Operatio
 )
 @needs(Verb.ADMIN)
 async def describe_journal(request: Request) -> JournalState:
-    """Tell how the journal is: how far, how large, and whether it can be written."""
+    """Tell the state of the journal: its position, its size, and its failure, if it has one."""
     return JournalState.of(_journal(request).status)
 
 
@@ -78,7 +78,7 @@ async def cut_off_connection(
         str, Path(description="Id of the connection.", examples=["2f1b9d3c5a7e8064"])
     ],
 ) -> None:
-    """Cut a connection off. What it holds goes where it goes at a disconnect.
+    """Cut a connection off. Its entries are treated as at a disconnect.
 
     A WebSocket gets a `problem` frame and is closed with 4503, events end with `problem`, and a
     Redis client gets the replies that it waits for. The client may connect again: to keep it away,

@@ -81,7 +81,7 @@ StagingDep = Annotated[Staging, Depends(_staging)]
 async def plan_bulk_read(
     request: Request, access: AccessDep, limits: LimitsDep, plan: PlanBulkRead
 ) -> Response:
-    """Say up to where each stream is to be read next, so that all of them advance together.
+    """Plan the next read of each stream, so that all of them advance together.
 
     `max_entries` is shared in proportion to what each stream has; one that has anything gets at
     least one entry, if that is possible. With `wait_ms` this is a long poll until a stream has
@@ -190,9 +190,7 @@ async def stage_chunk(
     partition: Number,
     attempt: Annotated[AttemptText, Path()],
     chunk: Number,
-    stream: Annotated[
-        str | None, Query(description="Where its rows go that do not say it themselves.")
-    ] = None,
+    stream: Annotated[str | None, Query(description="Stream of rows that do not name one.")] = None,
 ) -> Staged:
     """Stage a chunk of a batch: nothing is appended before the batch is committed.
 
@@ -212,7 +210,7 @@ async def stage_chunk(
 
 
 def _rows(body: bytes, name: bytes | None, bounds: ArrowBounds) -> Rows:
-    """Return what a body wants to be appended, and where."""
+    """Return the rows that a body appends, with their streams."""
     drafts, texts = arrow.decode(body, bounds)
     if texts is None:
         texts = [None] * len(drafts)
@@ -313,7 +311,7 @@ def _chunks(commit: CommitBatch) -> Sequence[ChunkName]:
 )
 @needs(Verb.APPEND)
 async def abort_batch(staging: StagingDep, writer: WriterDep, batch: BatchNumber) -> None:
-    """Forget what is staged for a batch, if anything is. What is committed stays."""
+    """Forget the staged chunks of a batch, if there are any. A committed batch stays."""
     await staging.drop(BatchName(writer, batch))
 
 
@@ -324,7 +322,7 @@ async def abort_batch(staging: StagingDep, writer: WriterDep, batch: BatchNumber
 )
 @needs(Verb.APPEND)
 async def describe_writer(request: Request, access: AccessDep, writer: WriterDep) -> Writer:
-    """Say what a writer has committed last. It is remembered for 90 days after that.
+    """Tell a writer's last commit. It is remembered for 90 days after that.
 
     A writer belongs to the principal that commits in its name.
     """

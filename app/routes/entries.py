@@ -88,13 +88,13 @@ def expected_last_id(
 
 
 class WriterKey(NamedTuple):
-    """Under which key, and of whose keys, a request appends."""
+    """The idempotency key of a request, and the producer that uses it."""
 
     producer: bytes
     key: bytes
 
     async def of(self, drafts: Sequence[Draft], *, is_batch: bool) -> Idempotent:
-        """Return what makes the append of these drafts repeatable; many of them in turns.
+        """Return the key with a digest of these drafts; many of them in turns.
 
         Raises:
             GatewayError: a draft says its id; a repeat could not be answered by counting.
@@ -492,7 +492,7 @@ async def _while_valid(
 
 
 async def _first_after(access: Access, info: StreamInfo, cursor: EntryId | From) -> EntryId:
-    """Return where a range begins that a cursor asks for."""
+    """Return the first id of a range for a cursor."""
     if cursor is From.LAST:
         last = await access.perform(Range(info.name, reverse=True, limit=1))
         return last[0].id if last else info.last_id

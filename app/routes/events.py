@@ -46,7 +46,7 @@ from headgate.engine.requests.groups import DescribeGroup
 router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=Operation)
 
 _RETURN_MS = 100
-"""How soon a browser comes back that has only to acknowledge."""
+"""Pause before a browser comes back only to acknowledge."""
 
 _FULL = followed.State("max_pending")
 
@@ -133,7 +133,7 @@ async def stream_events(
     stream: StreamDep,
     cursor: Annotated[tuple[EntryId | From, bool], Depends(last_event_id)],
 ) -> EventStream:
-    """Send a stream as events (XREAD BLOCK): what comes after the cursor, then what is new.
+    """Send a stream as events (XREAD BLOCK): the entries after the cursor, then new ones.
 
     Events: `ready {position, resumed, gap}` · `entry` (its id line is the entry's id) ·
     `caught_up {at}` · `draining {reconnect_after_ms}` · `problem {…}`. A comment every 15 s keeps
@@ -184,7 +184,7 @@ async def group_events(
     on_disconnect: Annotated[
         OnDisconnect | None,
         Query(
-            description="What becomes of unacknowledged entries when the connection ends; as the "
+            description="Treatment of unacknowledged entries when the connection ends; as the "
             "group's policy says, or `release`, if it is left out."
         ),
     ] = None,
@@ -263,7 +263,7 @@ def _group_subscription(
 
 
 def _check_is_asked_for(request: Request) -> None:
-    """Refuse what a page of another site can make a browser send without a word about the page.
+    """Refuse requests that a page of another site may have made the browser send.
 
     On a plain address, no loopback one, a browser says neither `Origin` nor `Sec-Fetch-Site` with
     what a page embeds or fetches blindly. An image cannot ask for events. A script can, but it
@@ -320,13 +320,13 @@ class _Encoder:
                 with self._usage.connections.held(), self._usage.subscriptions.held():
                     yield self._ready_event(self._ready.position, self._ready.gap)
                     async with aclosing(self._subscription.follow(until=until)) as coming:
-                        async for what in coming:
-                            part = await self._encoded(what)
+                        async for item in coming:
+                            part = await self._encoded(item)
                             if part:
                                 yield part
-                            if self._ack == "on_receipt" and isinstance(what, followed.GroupBatch):
-                                await self._acknowledge(what)
-                            if self._ack == "on_reconnect" and what == _FULL:
+                            if self._ack == "on_receipt" and isinstance(item, followed.GroupBatch):
+                                await self._acknowledge(item)
+                            if self._ack == "on_reconnect" and item == _FULL:
                                 return  # only a new connection acknowledges
             except (StreamError, GatewayError) as error:
                 yield self._connection.last_event(error)
@@ -337,8 +337,8 @@ class _Encoder:
         if ids:
             await self._subscription.ack(ids)
 
-    async def _encoded(self, what: followed.Followed) -> bytes:
-        match what:
+    async def _encoded(self, item: followed.Followed) -> bytes:
+        match item:
             case followed.StreamBatch(read):
                 return self._entries(read)
             case followed.GroupBatch(deliveries):

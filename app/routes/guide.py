@@ -33,7 +33,7 @@ async def list_tasks(request: Request) -> Response:
 
 @router.get("/guide/{task}", include_in_schema=False)
 async def explain_task(request: Request, task: str) -> Response:
-    """Show how a task is done."""
+    """Show the instructions for a task."""
     if task not in TASKS:
         raise GatewayError("not_found", f"there is no page {task[:64]!r}: see /guide")
     return await _answer(request, task)

@@ -48,7 +48,7 @@ def asked_part(
         int, Query(ge=0, le=COUNT_MAX, description="Only what is later than this unix time.")
     ] = 0,
 ) -> HistoryQuestion:
-    """Return which part of a history is asked for."""
+    """Return the part of a history in a request."""
     return HistoryQuestion(step, after_ms)
 
 
@@ -63,7 +63,7 @@ QuestionDep = Annotated[HistoryQuestion, Depends(asked_part)]
 )
 @needs(Verb.ADMIN)
 async def gateway_history(request: Request, question: QuestionDep) -> Response:
-    """Tell what the gateway was like, all its processes together.
+    """Tell the history of the gateway, of all its processes together.
 
     A row of a minute has the means of its seconds; of `request_ms_p99`, `fsync_ms_p99` and
     `loop_delay_ms` it has the largest value.
@@ -80,7 +80,7 @@ async def gateway_history(request: Request, question: QuestionDep) -> Response:
 )
 @needs(Verb.ADMIN, by_url=True)
 async def gateway_events(request: Request, access: AccessDep) -> EventStream:
-    """Send what the gateway is like, once a second: events `sample {time_ms, values}`.
+    """Send the state of the gateway, once a second: events `sample {time_ms, values}`.
 
     `values` has the names of the series of `GET /v1/admin/history`. The last events are `draining`
     or `problem`.
@@ -100,7 +100,7 @@ async def gateway_events(request: Request, access: AccessDep) -> EventStream:
 async def stream_history(
     request: Request, access: AccessDep, stream: StreamDep, question: QuestionDep
 ) -> Response:
-    """Tell what a stream was like, if it is observed."""
+    """Tell the history of a stream, if it is observed."""
     await access.perform(DescribeStream(stream))
     question = replace(question, stream=stream)
     return _answer(await gateway_of(request).history.read(question))
@@ -116,7 +116,7 @@ async def stream_history(
 async def group_history(
     request: Request, access: AccessDep, stream: StreamDep, group: GroupDep, question: QuestionDep
 ) -> Response:
-    """Tell what a group was like, if it is observed.
+    """Tell the history of a group, if it is observed.
 
     A row of a minute has the means of its seconds; of `oldest_pending_ms` the largest value.
     """

@@ -1,4 +1,4 @@
-"""Operations: is it alive, is it ready, what does it count, what are its bounds."""
+"""Operations: health, readiness, metrics, bounds."""
 
 from functools import cache
 
@@ -69,7 +69,7 @@ async def readyz(request: Request) -> Health:
 )
 @needs(Verb.ADMIN, opened_by="open_metrics")
 async def metrics(request: Request) -> Response:
-    """Tell what is counted, for Prometheus."""
+    """Return the metrics, for Prometheus."""
     text = await gateway_of(request).metrics_text()
     return Response(text, media_type="text/plain; version=0.0.4")
 
@@ -77,7 +77,7 @@ async def metrics(request: Request) -> Response:
 @router.get("/asyncapi.json", include_in_schema=False)
 @is_open
 async def asyncapi_document() -> Response:
-    """Tell what is said over the WebSocket (AsyncAPI)."""
+    """Return the description of the WebSocket (AsyncAPI)."""
     return Response(await PAGES.call_if_awaited(_asyncapi), media_type="application/json")
 
 

@@ -1,4 +1,4 @@
-"""Principal: who asks, and what it may do."""
+"""Principal: the caller and its rights."""
 
 from typing import Self
 
@@ -19,14 +19,14 @@ class AllowedStreams(BaseModel):
     """Streams, and what you may do with them."""
 
     streams: list[str] = Field(description="Names of streams, or beginnings of names and `*`.")
-    do: list[Verb] = Field(description="What you may do with them.")
+    do: list[Verb] = Field(description="Verbs allowed on them.")
     groups: list[str] | None = Field(description="Only with these groups; null with all.")
     consumer: str | None = Field(description="Only as this consumer; null as any.")
     create: bool = Field(description="An append may create the stream.")
 
     @classmethod
     def of(cls, right: Right) -> Self:
-        """Return what a right allows, as it is written in a grant."""
+        """Return the streams and verbs of a right, as a grant writes them."""
         return cls(
             streams=list(map(_written, right.streams)),
             do=sorted(right.verbs, key=list(Verb).index),
@@ -37,16 +37,16 @@ class AllowedStreams(BaseModel):
 
 
 class DescribedPrincipal(BaseModel):
-    """Who asks."""
+    """The caller."""
 
     id: str = Field(description="The name of your key, or the subject of your token.")
     anonymous: bool = Field(description="Whether you sent no credential.")
     expires_at_ms: int | None = Field(description="When your credential ends, in unix time.")
-    allowed: list[AllowedStreams] = Field(description="What you may do: each of these.")
+    allowed: list[AllowedStreams] = Field(description="Your rights: each of these.")
 
     @classmethod
     def of(cls, principal: Principal) -> Self:
-        """Return what a principal may know of itself."""
+        """Return the principal's description for itself."""
         return cls(
             id=principal.id,
             anonymous=principal.is_anonymous,
@@ -58,7 +58,7 @@ class DescribedPrincipal(BaseModel):
 @router.get("/principal", operation_id="getPrincipal")
 @needs()
 async def get_principal(access: AccessDep) -> DescribedPrincipal:
-    """Tell who you are to the gateway, and what you may do.
+    """Tell your principal's name and rights.
 
     The claims of a token stand where its grants name them.
     """

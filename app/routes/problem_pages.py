@@ -1,4 +1,4 @@
-"""Problem pages: what each problem means and what to do, for whoever follows its `type`."""
+"""Problem pages: the meaning and the remedy of each problem, behind its `type`."""
 
 import html
 from functools import cache, partial
@@ -23,7 +23,7 @@ async def list_problems(request: Request) -> Response:
 
 @router.get("/problems/{code}", include_in_schema=False)
 async def explain_problem(request: Request, code: str) -> Response:
-    """Show what a problem means and what to do."""
+    """Show the meaning and the remedy of a problem."""
     if code not in EXPLANATIONS:
         raise GatewayError("not_found", f"there is no problem {code[:64]!r}: see /problems")
     return await _answer(request, code)

@@ -30,7 +30,7 @@ SUBPROTOCOL = "headgate.v1.json"
 
 
 class SocketQuery(BaseModel):
-    """What the URL of a short form says about its subscription."""
+    """The subscription in the URL of a short form."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -84,7 +84,7 @@ async def stream_socket(socket: WebSocket) -> None:
 
 
 async def group_socket(socket: WebSocket) -> None:
-    """Send what a consumer of a group is given (XREADGROUP BLOCK), and take its acks."""
+    """Send deliveries to a consumer of a group (XREADGROUP BLOCK), and take its acks."""
     stream, group = socket.path_params["stream"], socket.path_params["group"]
 
     def first() -> SubscribeIntent:
@@ -166,7 +166,7 @@ def _chosen(offered: Sequence[str]) -> str | None:
 
 
 def _query_of(socket: WebSocket) -> dict[str, str]:
-    """Return what the URL says, but for a ticket."""
+    """Return the query of the URL, but for a ticket."""
     return {name: text for name, text in socket.query_params.items() if name != TICKET}
 
 

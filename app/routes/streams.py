@@ -170,7 +170,7 @@ async def count_by_time(
     ] = "+",
     buckets: Annotated[int, Query(ge=1, le=1000, description="Buckets at most.")] = 60,
 ) -> Histogram:
-    """Count the entries of a range by the time in their ids: where there is how much.
+    """Count the entries of a range by the time in their ids.
 
     All buckets have the same duration, a whole number of milliseconds. The counts are exact:
     entries that are deleted or trimmed do not count. No entry is read for this, except over Redis

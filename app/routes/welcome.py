@@ -45,7 +45,7 @@ _PAGES = {
 @router.head("/", include_in_schema=False)
 @router.get("/", include_in_schema=False)
 async def welcome(request: Request) -> Response:
-    """Say what this is and what to do next."""
+    """Show a welcome and the next steps."""
     is_open = gateway_of(request).auth.is_open
     if "text/html" in request.headers.get("accept", ""):
         page = await PAGES.call_if_awaited(partial(_page, request.scope["root_path"], is_open))

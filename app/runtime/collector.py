@@ -43,11 +43,11 @@ GROWTH_BYTES_MIN = 32 * 2**20
 UNACCOUNTED_SHARE = 0.5
 UNACCOUNTED_BYTES_MIN = 512 * 2**20
 UNACCOUNTED_LOOKS = 300
-"""Likewise for what the streams do not account for, if it stays so for a minute: then everything is
+"""Likewise for unaccounted memory, if it stays so for a minute: then everything is
 looked at, which takes a second where a million entries are pending."""
 
 _ESTIMATE = 1.3
-"""What the streams take is an estimate, and may be more."""
+"""Factor on the memory of the streams, which is an estimate."""
 
 FREE_BYTES_MIN = 8 * 2**20
 """Less that is free is left to the allocator: it will be needed again."""
@@ -58,14 +58,14 @@ which is the last: fifteen thousand take 3 to 7 ms, and 15 if they are entries o
 
 
 _COUNT_S = 0.025
-"""How often new objects are counted. If there are a few hundred, this takes a microsecond."""
+"""Interval between counts of new objects. A count of a few hundred takes a microsecond."""
 
 _NEW_MAX = 2_000
 """New objects that were counted, from which on they are looked at: this takes 2 to 5 ms."""
 
 
 class MemoryUse(NamedTuple):
-    """The memory of the process, how much of it is free, and how much the streams take."""
+    """The memory of the process, its free part, and the part of the streams."""
 
     resident_bytes: int
     free_bytes: int
@@ -81,14 +81,14 @@ class Keeper:
     """Decides when to collect garbage, and when to give free memory back."""
 
     def __init__(self, usage: MemoryUse) -> None:
-        """Begin with what is used now."""
+        """Begin with the present use of memory."""
         self._collected_at_bytes = usage.resident_bytes
         self._unaccounted_bytes_max = usage.unaccounted_bytes  # when all was looked at
         self._unaccounted_looks = 0  # that have found far more, one after the other
         self._given_back_bytes = usage.free_bytes  # of what is free: the system has it already
 
     def must_collect(self, usage: MemoryUse) -> bool:
-        """Tell whether memory has grown since the last collection, so that another one is due."""
+        """Tell whether a collection is due: memory has grown since the last one."""
         before = self._collected_at_bytes
         if usage.resident_bytes < before + max(GROWTH_BYTES_MIN, GROWTH_SHARE * before):
             self._collected_at_bytes = min(before, usage.resident_bytes)
@@ -97,7 +97,7 @@ class Keeper:
         return True
 
     def must_look_at_all(self, usage: MemoryUse) -> bool:
-        """Tell whether far more memory is unaccounted for than ever, so that a full one is due."""
+        """Tell whether a full collection is due: unaccounted memory is at its peak by far."""
         before, now = self._unaccounted_bytes_max, usage.unaccounted_bytes
         if now < before + max(UNACCOUNTED_BYTES_MIN, UNACCOUNTED_SHARE * before):
             self._unaccounted_looks = 0  # it was work that has ended
@@ -109,7 +109,7 @@ class Keeper:
         return True
 
     def must_give_back(self, usage: MemoryUse) -> bool:
-        """Tell whether enough was freed since memory was last given back, so that it is due."""
+        """Tell whether memory is to be given back: enough of it was freed since."""
         if usage.free_bytes < self._given_back_bytes + FREE_BYTES_MIN:
             # What was given back and is used again can be given back again.
             self._given_back_bytes = min(self._given_back_bytes, usage.free_bytes)

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 _LIST, _CUT_OFF = "list connections", "cut off connection"
 
 _WITHIN_S: Final = 2.0
-"""How long other workers may take to answer."""
+"""Time for answers of other workers."""
 
 Transport = Literal["websocket", "events", "redis"]
 
 
 class OpenSubscription(msgspec.Struct, frozen=True):
-    """What a connection follows."""
+    """A subscription of a connection."""
 
     stream: bytes
     state: str  # why nothing comes, or that it does: `live`, `caught_up` and so on
@@ -51,12 +51,12 @@ class OpenConnection(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> bytes:
-        """Return what pages go by."""
+        """Return the name by which pages are divided."""
         return self.id.encode()
 
 
 class ListedConnection(Protocol):
-    """What a connection does for the list."""
+    """A connection, as the list of connections needs it."""
 
     def describe(self, subscriptions_max: int) -> OpenConnection:
         """Describe the connection, with so many of its subscriptions."""
@@ -68,7 +68,7 @@ class ListedConnection(Protocol):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """Which connections are to be listed, by their ids."""
+    """The part of the list of connections to be returned, by ids."""
 
     after: str
     limit: int

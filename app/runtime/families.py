@@ -45,7 +45,7 @@ def versions() -> tuple[str, str]:
 
 
 def process_families() -> Iterator[Metric]:
-    """Yield what Prometheus wants to know of every process, under the names that it uses."""
+    """Yield the metrics of any process, under the names of Prometheus."""
     yield CounterMetricFamily(
         "process_cpu_seconds", "Time of the processor, user and system.", time.process_time()
     )

@@ -1,4 +1,4 @@
-"""Loop delay: measures how late the event loop is, and finds what held it.
+"""Loop delay: measures the delay of the event loop, and finds the code that held it.
 
 A timer of the loop fires again and again. Its delay says how long something held the loop. A thread
 watches: when the timer is overdue, the thread notes what the loop's thread is doing, and warns when

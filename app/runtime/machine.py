@@ -31,7 +31,7 @@ def memory_bytes(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> 
 
 
 def resident_bytes() -> int:
-    """Return how much memory this process takes now; where that is not known, the most it had."""
+    """Return the memory of this process now; if it is unknown, its peak."""
     descriptor = _open_statm()
     if descriptor is None:
         return peak_bytes()
@@ -54,7 +54,7 @@ def _open_statm() -> int | None:
 
 
 def core_count(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> int:
-    """Return how many cores this process may use, by its affinity and its control groups.
+    """Return the number of cores for this process, by its affinity and its control groups.
 
     Args:
         groups_of_us: says which groups the process is in.

@@ -28,7 +28,7 @@ _LASTING: Final = frozenset({"counter", "histogram"})
 """Types that count from the start on."""
 
 _CREATED = "_created"
-"""How the sample ends that says since when is counted: the earliest holds."""
+"""End of the name of the sample with the start of counting: the earliest holds."""
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -49,7 +49,7 @@ decode = msgspec.msgpack.Decoder(Families).decode
 
 
 def families_of(registry: CollectorRegistry) -> Families:
-    """Return what a registry has counted."""
+    """Return the metric families of a registry."""
     families = []
     for metric in registry.collect():
         family = Family(metric.name, metric.documentation, metric.type, {})
@@ -61,7 +61,7 @@ def families_of(registry: CollectorRegistry) -> Families:
 
 
 class Sums:
-    """What processes have counted, also those that have ended."""
+    """The sums of the counts of processes, also of ended ones."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
@@ -69,11 +69,11 @@ class Sums:
         self._ended: Families = []
 
     def note(self, process: int, families: Families) -> None:
-        """Take what a process that runs has counted so far."""
+        """Take the counts of a running process."""
         self._latest[process] = families
 
     def end(self, process: int) -> None:
-        """Keep what a process had counted when it was last asked; it has ended."""
+        """Keep the last counts of a process that has ended."""
         families = self._latest.pop(process, None)
         if families is not None:
             lasting = [family for family in families if family.type in _LASTING]

@@ -23,7 +23,7 @@ from headgate.engine.periodic import OnOutcome, Round
 log = logging.getLogger("headgate")
 
 SAME_LINE_S = 60.0
-"""How long work that fails in the same way is not logged again."""
+"""Time before work that fails in the same way is logged again."""
 
 _SHORTAGES = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -46,12 +46,12 @@ async def complete(name: str, work: Round) -> None:
 
 
 def watch(name: str) -> OnOutcome:
-    """Return what logs and counts the failures of work that the engine repeats."""
+    """Return a callback that logs and counts the failures of repeated work."""
     return _Failures(name).note
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Tell whether an error means that the system gives no thread, descriptor or memory now."""
+    """Tell whether an error is a shortage of threads, descriptors or memory."""
     if isinstance(error, OSError):
         return error.errno in _SHORTAGES
     is_thread = isinstance(error, RuntimeError) and str(error) == "can't start new thread"
@@ -59,7 +59,7 @@ def is_shortage(error: BaseException) -> bool:
 
 
 def failure_families() -> Iterator[CounterMetricFamily]:
-    """Yield how often each periodic work of this process has failed."""
+    """Yield the count of failures of each periodic work of this process."""
     family = CounterMetricFamily(
         "headgate_periodic_failures", "Failures of periodic work.", None, ["work"]
     )

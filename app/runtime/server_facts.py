@@ -17,7 +17,7 @@ class ConnectionFacts(NamedTuple):
 
 
 class ServerSettings(NamedTuple):
-    """What Redis clients may know of the settings."""
+    """The settings that Redis clients may know."""
 
     host: str = ""  # where Redis clients connect
     port: int = 0  # 0: nowhere

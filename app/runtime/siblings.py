@@ -16,7 +16,7 @@ import msgspec
 from headgate.app.runtime import periodic
 
 SHARE_INTERVAL_S: Final = 0.05
-"""How often a process announces what it uses, if that has changed."""
+"""Interval between announcements of a process's use, if it has changed."""
 
 
 class Siblings(Protocol):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def read_small(path: Path, size_bytes_max: int) -> bytes:
-    """Return what is in a file, without waiting and within a bound.
+    """Return the content of a file, without waiting and within a bound.
 
     Args:
         path: of a file, or of a link to it.

@@ -23,7 +23,7 @@ _REQUEST: CodeType = RequestMetrics.__call__.__code__
 
 
 class Doing(NamedTuple):
-    """What a thread was doing."""
+    """The activity of a thread."""
 
     operation: str | None  # of which request, or else of which task
     function: str | None  # the innermost of ours; None: the loop had nothing to do
@@ -31,7 +31,7 @@ class Doing(NamedTuple):
 
 
 def doing(thread_id: int, loop: asyncio.AbstractEventLoop, command: CodeType) -> Doing:
-    """Return what the thread of an event loop is doing.
+    """Return the activity of an event loop's thread.
 
     If it does nothing, the stack is that of the other threads: one of them may keep it from
     running.

@@ -21,7 +21,7 @@ _OF_JOURNAL = {
 }
 
 _REFUSED, _FAILED = 400, 500
-"""From which status on a request is refused, or has failed."""
+"""Least status of a refused request, and of a failed one."""
 
 
 class _Answers:
@@ -93,7 +93,7 @@ class Metrics:
         return counts
 
     def answer_times(self) -> list[int]:
-        """Return how many answers took how long, by bucket of `SECONDS`."""
+        """Return the counts of answers by time, by bucket of `SECONDS`."""
         columns = zip(*(times.counts for times in self._times.values()), strict=True)
         return [sum(column) for column in columns] or [0] * (len(SECONDS) + 1)
 
@@ -185,7 +185,7 @@ class Metrics:
         appended_count: Callable[[], int],
         times: Callable[[], tuple[Buckets | None, Buckets | None]],
     ) -> None:
-        """Read what was counted of the streams whenever metrics are asked for.
+        """Read the counts of the streams whenever metrics are asked for.
 
         Args:
             appended_count: how many entries were appended.
@@ -203,7 +203,7 @@ class Metrics:
         self.registry.register(Collected(families))
 
     def watch_memory(self, memory: Callable[[], Mapping[str, int]], size_bytes_max: int) -> None:
-        """Read what the streams take whenever metrics are asked for."""
+        """Read the memory of the streams whenever metrics are asked for."""
         gauge = Gauge(
             "headgate_memory_bytes",
             "Memory of the streams, estimated.",
@@ -233,7 +233,7 @@ class RequestMetrics:
     """ASGI middleware that counts requests by operation and status."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        """Count what passes through to `app`."""
+        """Count the requests that pass through to `app`."""
         self._app = app
         self._metrics = metrics
 

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 TURN_S = 0.001
-"""How long one turn lasts, about: what everyone else waits for."""
+"""Duration of one turn, about: all others wait for it."""
 
 
 _FREED_AT_ONCE = 2_000

@@ -35,7 +35,7 @@ class TracedAccess(Access):
     __slots__ = ("_field", "_parent", "_tracer")
 
     def __init__(self, access: Access, tracer: Tracer, parent: Context, field: bytes) -> None:
-        """Trace what is done by an access.
+        """Trace the requests of an access.
 
         Args:
             access: of who asks.
@@ -59,7 +59,7 @@ class TracedAccess(Access):
         return self._sent(request, operation)
 
     async def _sent(self, request: Request[T], operation: MessagingOperation) -> T:
-        """Carry out what changes something: an append, or what becomes of deliveries."""
+        """Carry out a change: an append, or the settling of deliveries."""
         span = self._begun(request, operation)
         performed: Request[Any] = request
         try:

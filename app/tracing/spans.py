@@ -32,7 +32,7 @@ Attributes = dict[str, str | int]
 
 
 class MessagingOperation(NamedTuple):
-    """How the span of a request is named."""
+    """The names in the span of a request."""
 
     name: str
     type: str  # send, receive or settle
@@ -86,7 +86,7 @@ OPERATIONS: Mapping[type[Request[Any]], MessagingOperation] = {
     Nack: MessagingOperation("nack", "settle", SpanKind.CLIENT, _of_stream, _ids),
     Extend: MessagingOperation("extend", "settle", SpanKind.CLIENT, _of_stream, _ids),
 }
-"""Which requests have a span."""
+"""Requests with a span."""
 
 _SYSTEM = "headgate"
 _NAMED_MAX = 8
@@ -94,7 +94,7 @@ _NAMED_MAX = 8
 
 
 def name_of(operation: MessagingOperation, streams: list[str]) -> str:
-    """Return the name of a span: what is done, and to which stream, if it is one."""
+    """Return the name of a span: the operation, and the stream, if it is a single one."""
     return f"{operation.name} {streams[0]}" if len(streams) == 1 else operation.name
 
 
@@ -107,7 +107,7 @@ def streams_of(operation: MessagingOperation, request: Request[Any]) -> list[str
 def attributes_of(
     operation: MessagingOperation, request: Request[Any], streams: list[str]
 ) -> Attributes:
-    """Return what is known of a request before it is carried out."""
+    """Return the attributes of a request before it is carried out."""
     attributes: Attributes = {
         "messaging.system": _SYSTEM,
         "messaging.operation.name": operation.name,
@@ -126,7 +126,7 @@ def attributes_of(
 
 
 def attributes_of_entries(count: int, entries: list[Entry | Delivery]) -> Attributes:
-    """Return what is known of so many entries that were read."""
+    """Return the attributes of entries that were read."""
     attributes: Attributes = {"messaging.batch.message_count": count}
     if count == len(entries) == 1:
         attributes["messaging.message.id"] = str(entries[0].id)
@@ -134,7 +134,7 @@ def attributes_of_entries(count: int, entries: list[Entry | Delivery]) -> Attrib
 
 
 def attributes_of_reply(reply: object) -> Attributes:
-    """Return what is known of an append when it is done."""
+    """Return the attributes of a finished append."""
     match reply:
         case Added(ids=[single]):
             return {"messaging.message.id": str(single)}

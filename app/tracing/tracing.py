@@ -1,4 +1,4 @@
-"""Tracing: where spans are sent, and which requests have any.
+"""Tracing: the exporter of spans, and the choice of requests that have any.
 
 Only a request that comes under a *sampled* parent has spans: a trace is begun, and its share of the
 requests chosen, by whoever calls. So a request that nobody traces costs a look at one header.
@@ -27,7 +27,7 @@ _STATE: Final = b"tracestate"
 _LENGTH: Final = 55
 """Of version 00 of `traceparent` (W3C Trace Context)."""
 _SAMPLED: Final = b"13579bdf"
-"""What the last digit of the flags is then."""
+"""Last digits of the flags of a sampled request."""
 _EXPORT_S_MAX: Final = 3.0
 _PATH: Final = "/v1/traces"
 
@@ -80,5 +80,5 @@ class Tracing:
         return TracedAccess(access, self._tracer, context, self._field) if context else access
 
     async def close(self) -> None:
-        """Send what is left, within seconds."""
+        """Send the remaining spans, within seconds."""
         await asyncio.to_thread(self._provider.shutdown)

@@ -1,1 +1,1 @@
-"""What we change about uvicorn."""
+"""Our changes of uvicorn."""

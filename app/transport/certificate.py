@@ -90,7 +90,7 @@ class Certificate:
             log.error("new certificate not used, the last one stays", extra={"reason": fault})
 
     def _look_of_files(self) -> list[tuple[int, ...] | None]:
-        """Return what changes when a file, or the link to it, is replaced."""
+        """Return a value that changes when a file, or the link to it, is replaced."""
         return [_look_of(file) for file in self._files]
 
 
@@ -104,7 +104,7 @@ def _look_of(file: Path) -> tuple[int, ...] | None:
 
 
 def _context(certificate_file: Path, key_file: Path) -> ssl.SSLContext:
-    """Return what new connections begin with.
+    """Return the TLS context of new connections.
 
     Raises:
         UnusableCertificate: naming the file and the fault.

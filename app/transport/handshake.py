@@ -23,7 +23,7 @@ log = logging.getLogger("headgate")
 
 
 class TlsChoices(NamedTuple):
-    """How TLS is spoken."""
+    """The options of TLS."""
 
     certificate: Certificate  # looked at when a connection begins
     handshake_ms_max: int  # how long a handshake may take
@@ -31,7 +31,7 @@ class TlsChoices(NamedTuple):
 
 
 def over_tls(http: type[HttpToolsProtocol], choices: TlsChoices) -> Callable[..., asyncio.Protocol]:
-    """Return what makes connections of HTTP over TLS, as uvicorn makes its protocols.
+    """Return a factory for connections of HTTP over TLS, as uvicorn makes its protocols.
 
     Args:
         http: what follows the handshake.
@@ -128,7 +128,7 @@ class Handshake(asyncio.Protocol):
 
 
 class _Secured(asyncio.Protocol):
-    """A connection whose handshake is over: what follows takes its place at once."""
+    """A connection at the end of its handshake: the next protocol takes its place at once."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ PORTION_BYTES = 512
 times as much of it."""
 
 _LAST_WORDS_S = 1.0
-"""How long a peer that broke the protocol may go on sending until it has read why it is closed.
+"""Time for a peer that broke the protocol to read the reason, while it still sends.
 
 To close at once would reset the connection, and the close frame would be lost.
 """
@@ -42,12 +42,12 @@ class BoundedWebSocket(Peer, SocketProtocol):
         self._next: asyncio.Handle | None = None  # set while more is to be parsed soon
 
     def data_received(self, data: bytes) -> None:
-        """Keep what was read, and parse it soon."""
+        """Keep the data, and parse it soon."""
         self._unparsed.add(data)
         self._parse()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget what was read, and send nothing any more."""
+        """Forget unparsed data, and send nothing any more."""
         self._unparsed.clear()
         # As uvicorn does it, but before the turn of the connection comes: the application may end
         # until then, and that would be logged as an error if the handshake were not over.
@@ -119,7 +119,7 @@ class BoundedWebSocket(Peer, SocketProtocol):
         self.read_paused = True  # what comes meanwhile is kept as it is, and then reading stops
 
     def handle_parser_exception(self) -> None:
-        """Close because of what the peer sent, and ignore what it still sends."""
+        """Close because of a fault of the peer, and ignore the rest of its data."""
         assert self.conn.close_sent is not None
         if self.close_sent:
             return
@@ -135,7 +135,7 @@ class BoundedWebSocket(Peer, SocketProtocol):
             self.transport.abort()
 
     def on_task_complete(self, task: asyncio.Task[None]) -> None:
-        """Drop what is left for a peer whose conversation is over and that reads nothing."""
+        """Drop unsent data for a peer whose conversation is over and that reads nothing."""
         super().on_task_complete(task)
         if not self.writable.is_set():
             self.transport.abort()
@@ -176,7 +176,7 @@ class BoundedWebSocket(Peer, SocketProtocol):
             self._forget_arriving()
 
     def _forget_arriving(self) -> None:
-        """Drop what has come of a frame, as its end is not awaited."""
+        """Drop the beginning of a frame, as its end is not awaited."""
         self._unparsed.clear()
         self._message = bytearray()
         self.conn.reader.buffer.clear()

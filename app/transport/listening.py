@@ -36,7 +36,7 @@ class Listener:
 
     @property
     def sockets(self) -> Sequence[socket.socket]:
-        """Return where it listens, as asyncio's servers do."""
+        """Return the listening sockets, as asyncio's servers do."""
         return () if self._is_closed else (self._bound,)
 
     async def open(self) -> None:

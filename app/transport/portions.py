@@ -2,7 +2,7 @@
 
 
 class Unparsed:
-    """What was read at once and is not parsed yet; no more is read meanwhile."""
+    """Data that was read at once and is not parsed yet; no more is read meanwhile."""
 
     __slots__ = ("data",)
 
@@ -11,7 +11,7 @@ class Unparsed:
         self.data = memoryview(b"")  # public: it is mostly read to see whether it is empty
 
     def add(self, data: bytes) -> None:
-        """Keep what was read."""
+        """Add data behind the unparsed data."""
         self.data = memoryview(bytes(self.data) + data if self.data else data)
 
     def take(self, bytes_max: int) -> memoryview:

@@ -23,7 +23,7 @@ _SANE: Final = re.compile(rb"[!-~]{1,128}")
 _NUMBER_MAX: Final = 2**48 - 1
 _random = secrets.randbits(26)
 _OF_PROCESS: Final = f"-7{_random >> 14:03x}-{0x8000 | _random & 0x3FFF:04x}-"
-"""What tells the ids of this process from those of others; its numbers also begin at random."""
+"""Part of the ids of this process that others have not; its numbers also begin at random."""
 
 _clock = SystemClock()
 _numbers = count(secrets.randbits(47))

@@ -48,7 +48,7 @@ HEADER_BYTES_MAX = 64 * 1024
 HEADERS_MAX = 128
 
 _LAST_WORDS_S = 1.0
-"""How long a client that is refused may go on sending until it has read why.
+"""Time for a refused client to read the reason, while it still sends.
 
 To close at once would reset the connection, and the answer would be lost.
 """
@@ -101,7 +101,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget what was read, and send nothing any more."""
+        """Forget unparsed data, and send nothing any more."""
         self._expect_no_more()
         self._unparsed.clear()
         for exchange in (self._last, self._under_way):
@@ -111,7 +111,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self._unset_keepalive_if_required()  # uvicorn does so if there was no error
 
     def leave(self, exc: Exception | None) -> None:
-        """End what answers on this connection."""
+        """End the exchanges on this connection."""
         for exchange in (self._last, self._under_way):
             if exchange is not None:
                 exchange.disconnect()
@@ -132,7 +132,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         self._sockets.stuck(self.transport, size_bytes)
 
     def data_received(self, data: bytes) -> None:
-        """Take what was read."""
+        """Take data, and parse it in portions."""
         if self._is_refused:
             return
         if len(data) <= PORTION_BYTES and not self._unparsed.data and self._takes_more():
@@ -389,7 +389,7 @@ def _path_and_query(target: bytes) -> tuple[bytes, bytes]:
 
 
 def _names_another(target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Tell whether a request asks for a URL whose host is not that of its `Host`."""
+    """Tell whether a request asks for a URL with another host than its `Host`."""
     _, mark, behind = target.partition(b"://")
     named = _AUTHORITY_END.split(behind, 1)[0].lower()
     hosts = [value.lower() for name, value in headers if name == b"host"]

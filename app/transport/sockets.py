@@ -23,10 +23,10 @@ SOCKETS_MIN = 16
 _WARN_EVERY_S = 10.0
 
 UNREAD_BYTES_MIN = 16 * 1024
-"""What any connection may have received that is not used yet; if it has more, all of it counts."""
+"""Unused bytes that any connection may have received; if it has more, all of them count."""
 
 UNREAD_BYTES_MAX = 2**20
-"""Of these bytes, what counts as unread. What is beyond counts as something large that arrives."""
+"""Part of these bytes that counts as unread. More counts as something large that arrives."""
 
 
 def sockets_max_of(chosen: int | None, process_count: int = 1) -> int:
@@ -44,7 +44,7 @@ def sockets_max_of(chosen: int | None, process_count: int = 1) -> int:
 
 
 class Sockets:
-    """What all connections of a process share."""
+    """The counts and bounds that all connections of a process share."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class Sockets:
         self._arriving_bytes -= size_bytes
 
     def unread(self, before_bytes: int, size_bytes: int) -> None:
-        """Note what a connection has of frames or commands, each of them small.
+        """Note the size of a connection's small frames or commands that are not used yet.
 
         Args:
             before_bytes: as it was noted before.
@@ -172,7 +172,7 @@ class Sockets:
         self._unread_bytes = after_bytes
 
     def stuck(self, transport: asyncio.Transport, waiting_bytes: int = 0) -> None:
-        """Note what a client that does not read has to take, at each write.
+        """Note the unsent bytes of a client that does not read, at each write.
 
         Above the bound the connection is cut off that has not been read for the longest time.
 
@@ -203,7 +203,7 @@ class Peer(asyncio.Protocol):
     _arriving_bytes = 0  # likewise, of something large
 
     def note_arriving(self, size_bytes: int) -> None:
-        """Count what has come and is not used yet, if it is much.
+        """Count data that has come and is not used yet, if it is much.
 
         Raises:
             GatewayError: all connections together have too much of that already.

@@ -1,4 +1,4 @@
-"""Unsent: how much of what a connection was sent its client has not taken."""
+"""Unsent: the bytes sent to a connection's client that it has not taken."""
 
 from starlette.types import Receive
 
@@ -17,7 +17,7 @@ def unsent_bytes(receive: Receive) -> int:
 
 
 def hold(receive: Receive, size_bytes: int) -> None:
-    """Let what is made of an answer, and not sent, count with what its client has not taken.
+    """Let a part of an answer that is made and not sent count as unsent.
 
     Args:
         receive: as above.

@@ -56,7 +56,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
 
 class _Handshake(ServerProtocol):
-    """A handshake, whose answer has the id of the request, and what is said after it."""
+    """A handshake whose answer has the id of the request, and the frames after it."""
 
     request_id = ""
     status = 0  # of the answer, once it is sent

@@ -28,7 +28,7 @@ class Authority(NamedTuple):
 
 
 class PageOrigin(NamedTuple):
-    """Where a page comes from. Two of them are the same if a browser takes them for the same."""
+    """The origin of a page. Two origins are equal if a browser takes them for the same."""
 
     scheme: str
     host: str
@@ -36,7 +36,7 @@ class PageOrigin(NamedTuple):
 
 
 def authority_of(text: str) -> Authority | None:
-    """Return what a text names; None: it is not the form of a host and a port."""
+    """Return the host and port in a text; None: it is not of that form."""
     match = _AUTHORITY.fullmatch(text) if len(text) <= _LENGTH_MAX else None
     if match is None:
         return None

@@ -22,7 +22,7 @@ _SETTLED_AT_ONCE = 1_000
 """Ids whose outcomes make one part of an answer."""
 
 _OUTCOMES = {outcome: f'","outcome":"{outcome}"}}' for outcome in Outcome}
-"""How the result for an id ends: to format an outcome takes longer than everything before it."""
+"""Ends of the results for an id: to format an outcome takes longer than everything before it."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -34,7 +34,7 @@ class LastBatches(Generic[T]):
     """The entries encoded last of each of some streams, and what became of them."""
 
     def __init__(self, encode: Callable[[list[Entry]], T]) -> None:
-        """Remember what this makes of entries."""
+        """Remember encoded lists of entries."""
         self._encode = encode
         self._by_stream: Recent[bytes, tuple[list[Entry], T]] = Recent()
 

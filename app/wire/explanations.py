@@ -1,4 +1,4 @@
-"""Explanations: for each code of a problem, what it means and what to do. The pages show them."""
+"""Explanations: the meaning and the remedy of each code of a problem. The pages show them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headgate.app.wire.problems import Code
 
 
 class Explanation(NamedTuple):
-    """What a page says about a problem.
+    """The content of a page about a problem.
 
     Attributes:
         meaning: what has happened, in one sentence.

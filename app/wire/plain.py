@@ -70,7 +70,7 @@ def plain_drafts(body: bytes, *, is_lines: bool) -> list[Draft] | None:
 
 
 def plain_entry(body: bytes) -> PlainEntry | None:
-    """Return what a body appends; None, unless it is one plain entry that is as it should be."""
+    """Return the entry that a body appends; None, unless it is one plain and valid entry."""
     if len(body) > DENSE_BYTES_MIN:
         return None
     try:
@@ -81,7 +81,7 @@ def plain_entry(body: bytes) -> PlainEntry | None:
 
 
 def plain_append(text: str, entries_max: int) -> PlainAppend | None:
-    """Return what a frame of a WebSocket appends.
+    """Return the append in a frame of a WebSocket.
 
     Returns:
         None, unless it has entries and all of them are plain and valid.

@@ -58,10 +58,10 @@ class ProblemError(BaseModel):
     """One thing that is wrong with a request."""
 
     pointer: str = Field(
-        description="Where: a JSON pointer below `/body`, `/query`, `/path` or `/header`.",
+        description="The place: a JSON pointer below `/body`, `/query`, `/path` or `/header`.",
         examples=["/body/fields/sku"],
     )
-    detail: str = Field(description="What is wrong there.")
+    detail: str = Field(description="The fault there.")
 
 
 class Problem(BaseModel):
@@ -70,12 +70,12 @@ class Problem(BaseModel):
     type: str = Field(description="Page of this gateway: what the problem means, and what to do.")
     title: str = Field(description="The status in words.")
     status: int = Field(description="The HTTP status.")
-    detail: str = Field(description="What happened, for people.")
+    detail: str = Field(description="The problem, for people.")
     instance: str = Field(description="The path that was asked for.")
-    code: Code = Field(description="What happened, for programs.")
+    code: Code = Field(description="The problem, for programs.")
     retryable: bool = Field(description="Whether the same request may succeed later.")
     retry_after_ms: int | None = Field(None, description="When to try again, if known.")
-    errors: list[ProblemError] | None = Field(None, description="What exactly is wrong, and where.")
+    errors: list[ProblemError] | None = Field(None, description="The faults, each with its place.")
     last_id: str | None = Field(
         None, description="The stream's last id, where that was the matter."
     )
@@ -199,7 +199,7 @@ _TEXTS = {
 
 
 def problem_of(error: Exception, instance: str) -> Problem:
-    """Return what to answer for an error of the engine or the gateway."""
+    """Return the problem for an error of the engine or the gateway."""
     code = code_of(error)
     if isinstance(error, GatewayError):
         pointer = error.pointer

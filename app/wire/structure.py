@@ -29,7 +29,7 @@ VALUES_MAX = 2 * ITEMS_MAX
 """Strings, and other values, of one body that is read at once: 200,000 take some 20 ms."""
 
 _HOLDERS = frozenset({dict, list})
-"""What a parser makes of objects and arrays."""
+"""A parser's types of objects and arrays."""
 
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 

@@ -9,7 +9,7 @@ import socket
 import sys
 
 from headgate.app.auth.exposure import Exposed
-from headgate.app.runtime.logs.lines import log_what_is_printed, set_up_logging
+from headgate.app.runtime.logs.lines import log_prints_of_python, set_up_logging
 from headgate.app.settings import settings_of
 from headgate.app.transport.certificate import UnusableCertificate
 from headgate.app.workers import engine_process, worker
@@ -23,7 +23,7 @@ log = logging.getLogger("headgate")
 
 
 def main(name: str, descriptor: str) -> None:
-    """Do what the orders say, until told to end."""
+    """Run the process of the orders, until told to end."""
     for number in (signal.SIGINT, signal.SIGHUP):  # of the terminal, for all its processes
         signal.signal(number, signal.SIG_IGN)  # the supervisor says what is to be done
     end = socket.socket(fileno=int(descriptor))
@@ -35,7 +35,7 @@ def main(name: str, descriptor: str) -> None:
     answer_with_stack(orders.stack)
     settings = settings_of(orders.settings)
     set_up_logging(settings.log_level, name, log_requests=settings.log_requests)
-    log_what_is_printed()
+    log_prints_of_python()
     run, place = worker.run, ""
     if name == Role.ENGINE:
         run, place = engine_process.run, f"{settings.data_dir}: "

@@ -20,7 +20,7 @@ _STACK_PART_BYTES = 2**16
 
 
 class Role(StrEnum):
-    """What a process is for: the first word of its name."""
+    """The role of a process: the first word of its name."""
 
     ENGINE = "engine"
     WORKER = "worker"
@@ -136,7 +136,7 @@ class Child:
         self._stack = descriptor
 
     def read_stack(self) -> bytes:
-        """Return what the process has written of its stack since the last time."""
+        """Return the stack that the process has written since the last time."""
         with suppress(OSError):  # there is nothing, or the process has ended meanwhile
             return os.read(self._stack, _STACK_PART_BYTES)
         return b""

@@ -18,7 +18,7 @@ LENGTH: Final = struct.Struct(">I")
 
 
 class Orders(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """What a process is to do: the first frame that it is sent. It may hold secrets."""
+    """The orders for a process: the first frame that it is sent. It may hold secrets."""
 
     settings: bytes  # as JSON
     number: int  # of the process, among all that the supervisor has ever started
@@ -53,7 +53,7 @@ class Stop(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Announcement(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """What a process sends to all its siblings."""
+    """An announcement of a process to all its siblings."""
 
     topic: str
     body: bytes
@@ -61,7 +61,7 @@ class Announcement(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Question(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """What a process asks all its siblings, or the hub asks a process."""
+    """A question of a process to all its siblings, or of the hub to a process."""
 
     number: int
     topic: str

@@ -26,7 +26,7 @@ WITHIN_S_MAX: Final = 30.0
 
 
 class _Gathering:
-    """A question under way: who has to answer, and what was answered."""
+    """A question under way: the members that have to answer, and the answers so far."""
 
     def __init__(self, asked: set[int]) -> None:
         self.waiting_for = asked

@@ -49,10 +49,10 @@ from headgate.engine.clock import SystemClock
 log = logging.getLogger("headgate")
 
 WORKERS_END_S_MAX: Final = 8.0
-"""How long workers may take to answer who waits: a little more than the server itself allows."""
+"""Time for workers to answer blocked requests: a little more than the server itself allows."""
 
 ENGINE_END_S_MAX: Final = 50.0
-"""How long the engine may take to write what it has taken. It is killed only after that."""
+"""Time for the engine to write its records. It is killed only after that."""
 
 _METRICS_WITHIN_S = 2.0
 _SAMPLES_WITHIN_S = 0.8
@@ -62,7 +62,7 @@ _OWN_NUMBER: Final = 0
 
 
 class ProcessPlan(NamedTuple):
-    """What is to run."""
+    """The processes to be run."""
 
     settings: bytes  # as JSON, for the other processes
     worker_count: int
@@ -257,7 +257,7 @@ class Supervisor:
         return {_OWN_NUMBER: sample_of_process(), **samples}
 
     def _observing_number(self) -> int:
-        """Return which process measures the streams: the engine's, or else the oldest worker."""
+        """Return the number of the process that observes: the engine's, or the oldest worker's."""
         role = Role.ENGINE if self.plan.has_engine else Role.WORKER
         numbers = (number for number, (its, _) in self._children.items() if its is role)
         return min(numbers, default=_OWN_NUMBER)
@@ -268,7 +268,7 @@ class Supervisor:
         return encode_answer(self._recorder.answer(decode_question(body)))
 
     async def _metrics(self, body: bytes, within_s: float) -> bytes:
-        """Return what all processes have counted."""
+        """Return the counts of all processes."""
         answers = await self._hub.ask_all(sums.METRICS, body, min(within_s, _METRICS_WITHIN_S))
         for number, answer in answers.items():
             if number in self._children:
@@ -322,7 +322,7 @@ def _first(errors: BaseExceptionGroup[RestartFailed]) -> BaseException:
 
 
 class _OwnMetrics(Collector):
-    """What the supervisor itself knows."""
+    """The metrics of the supervisor itself."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor

@@ -211,7 +211,7 @@ class Calls:
         return answer if answer.is_success else self._failure_of(answer)
 
     def _failure_of(self, answer: httpx.Response) -> Problem | UnexpectedAnswer:
-        """Return what an answer that is no success says."""
+        """Return the error in an answer that is no success."""
         kind = answer.headers.get("content-type", "")
         is_problem = kind.startswith("application/problem+json")
         problem = problem_in(answer.content) if is_problem else None

@@ -110,7 +110,7 @@ class AsyncClient:
     async def plan(
         self, cursors: Sequence[Cursor], *, max_entries: int | None = None, wait_ms: int = 0
     ) -> list[Plan]:
-        """Return how far to read streams, a plan for each cursor, in their order.
+        """Return a plan of the next read for each cursor, in their order.
 
         Args:
             cursors: at most one for a stream.

@@ -101,7 +101,7 @@ class Conversation:
             self._quiet(subscription.name)
 
     def frames_to_send(self) -> list[str]:
-        """Return what is to be sent now."""
+        """Return the frames to be sent now."""
         frames, self._frames = self._frames, []
         for subscription in self.subscriptions.values():
             if subscription.has_frames:

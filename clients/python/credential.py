@@ -1,4 +1,4 @@
-"""Credential: the token that is sent to a gateway, where it comes from, and where it may go."""
+"""Credential: the token that is sent to a gateway, its source, and the URLs it may go to."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Credential:
 
     @property
     def hint(self) -> str:
-        """Return which token was sent, for whoever reads that it was refused."""
+        """Return a hint at the source of the token, for the reader of a refusal."""
         if self.origin is None:
             return f"No token was sent: {TOKEN_VARIABLE} gives one."
         return f"The token was that of {self.origin}."

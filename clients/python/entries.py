@@ -64,7 +64,7 @@ class Delivery(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    """What a consumer took over.
+    """The result of a claim.
 
     Attributes:
         entries: that are its own now.

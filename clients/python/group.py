@@ -351,7 +351,7 @@ class Group:
         return cast(list[PendingEntry], answer["pending"])
 
     async def pending_summary(self) -> PendingSummary:
-        """Return how many entries are pending, and with whom (XPENDING)."""
+        """Return the number of pending entries, and of those of each consumer (XPENDING)."""
         answer = await self._calls.call("GET", f"{self._path}/pending/summary")
         return cast(PendingSummary, answer)
 

@@ -61,7 +61,7 @@ class Job:
 
     @property
     def deliveries(self) -> int:
-        """Return how often the entry was delivered, this time included."""
+        """Return the number of deliveries of the entry, this one included."""
         return int(self._item["deliveries"])
 
     @property

@@ -36,7 +36,7 @@ class Refused(HeadgateError):
     """
 
     def __init__(self, close_code: int, reason: str) -> None:
-        """Take what the gateway said."""
+        """Take the code and the reason of the close."""
         super().__init__(f"the gateway closed the connection with {close_code} {reason}".rstrip())
         self.close_code = close_code
 
@@ -77,7 +77,7 @@ class Live:
         return subscription
 
     def say(self) -> None:
-        """Send what subscriptions want to say, at the end of this turn of the loop."""
+        """Send the frames of subscriptions, at the end of this turn of the loop."""
         self._has_frames.set()
 
     async def settle(self, subscription: Subscription) -> None:
@@ -243,5 +243,5 @@ class Live:
 
 
 def _reason_of(closed: ConnectionClosed) -> str:
-    """Return what was said when the connection ended."""
+    """Return the reason in the close of a connection."""
     return (closed.rcvd.reason if closed.rcvd is not None else "") or "it was closed"

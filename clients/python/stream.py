@@ -45,7 +45,7 @@ class Following:
     """The entries of a stream as they come. It is an iterator, and a context that ends it.
 
     Attributes:
-        gap: what trimming took before the entry that came last; None: nothing.
+        gap: the trimmed ids before the entry that came last; None: there are none.
     """
 
     def __init__(self, live: Live, wanted: Mapping[str, Any], *, credit: int) -> None:

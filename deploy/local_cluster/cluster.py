@@ -17,7 +17,7 @@ from deploy.local_cluster.waiting import until
 PRIMARY_COUNT = 3
 SERVER_COUNT = 2 * PRIMARY_COUNT
 BUS_OFFSET = 10_000
-"""What is between the port for clients and the one for other nodes, unless it is set."""
+"""Distance between the port for clients and the one for other nodes, unless it is set."""
 
 _FORMED = "formed"
 """A file in the folder of a cluster that was formed as a whole."""
@@ -174,7 +174,7 @@ class Cluster:
         )
 
     def _is_served(self) -> bool:
-        """Tell whether the running servers see the same owners, and none of them has failed."""
+        """Tell whether all running servers see the same owners, and no failure."""
         views = [nodes_as(server) for server in self.servers if server.is_running]
         owners = [{node.port: node.slots for node in view if node.slots} for view in views]
         return (

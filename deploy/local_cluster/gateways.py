@@ -48,7 +48,7 @@ class Gateway:
 
     @property
     def url(self) -> str:
-        """Return where it is."""
+        """Return the URL of the gateway."""
         return f"http://{HOST}:{self.port}"
 
     @property

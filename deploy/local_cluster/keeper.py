@@ -41,7 +41,7 @@ class Keeper:
         self._say("remove", folder)
 
     def close(self) -> None:
-        """End what is still kept, and return once the keeper has ended."""
+        """End the kept processes, and return once the keeper has ended."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.close()

@@ -1,4 +1,4 @@
-"""What a node of a cluster knows of the others: the lines of CLUSTER NODES."""
+"""The nodes of a cluster as one of them sees them: the lines of CLUSTER NODES."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 LOOK_S = 0.01
-"""How often a condition is looked at."""
+"""Interval between looks at a condition."""
 
 
 def until(condition: Callable[[], object], within_s: float, what: str) -> None:

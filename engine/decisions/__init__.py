@@ -67,7 +67,7 @@ Step = Callable[[Keyspace, int], Decision[T]]
 
 
 Decisions = Mapping[type[Request[Any]], Callable[[Keyspace, Any, int], Decision[Any]]]
-"""Which function decides about which requests."""
+"""The function that decides about each kind of request."""
 
 
 def in_parts(

@@ -27,7 +27,7 @@ def freeze(keyspace: Keyspace, cursors: Sequence[BulkCursor]) -> tuple[BulkCurso
 
 
 def plan_read(keyspace: Keyspace, request: PlanRead, now_ms: int) -> Decision[list[Portion]]:
-    """Tell up to which id to read each stream next, without waiting.
+    """Plan the next read of each stream, without waiting.
 
     If the epoch of a stream differs from the epoch of its cursor, the stream is counted from its
     beginning: the cursor belongs to an older stream of the same name.

@@ -265,7 +265,7 @@ def claim(keyspace: Keyspace, request: Claim, now_ms: int) -> Decision[Claimed]:
 
 
 class _ClaimRoom:
-    """What the entries may still take that a claim gets, over all its parts."""
+    """The reply bytes left for a claim, over all its parts."""
 
     def __init__(self, size_bytes_max: int | None) -> None:
         self._room = ReadRoom(size_bytes_max)

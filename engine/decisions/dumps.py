@@ -55,7 +55,7 @@ class Dump:
     """A stream as it was at one moment, of which an image is made in steps."""
 
     def __init__(self, keyspace: Keyspace, request: DumpStream) -> None:
-        """Note what the stream has.
+        """Note the state of the stream.
 
         Raises:
             StreamNotFound: the stream does not exist.
@@ -101,7 +101,7 @@ class Dump:
 
 
 def _keys_image(keyspace: Keyspace, stream: Stream) -> KeysImage | None:
-    """Return what a stream has noted of idempotency keys; None: nothing ever.
+    """Return a stream's idempotency keys as an image; None: it never had any.
 
     Keys of batches are left out: an image has one entry for each key.
     """
@@ -164,7 +164,7 @@ class _Noted:
             ]
 
     def pending(self, clock_set_ms: int) -> Iterator[list[PendingImage]]:
-        """Yield what is pending, some at a time, after all consumers."""
+        """Yield the pending entries, some at a time, after all consumers."""
         places = self._places
         for part in _parts(len(self._pending)):
             rows = zip(
@@ -226,7 +226,7 @@ def restore_stream(keyspace: Keyspace, request: RestoreStream, now_ms: int) -> D
 
 
 def check_replaced(keyspace: Keyspace, name: bytes, *, replace: bool) -> list[Command]:
-    """Return what deletes a stream that is to be replaced.
+    """Return the commands that delete a stream before it is replaced.
 
     Raises:
         StreamExists: it exists, and is not to be replaced.

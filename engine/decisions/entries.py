@@ -201,7 +201,7 @@ def _ids_in(
 
 
 def _written(appending: EntriesAdded | ChunksAdded) -> Written:
-    """Return what an append writes: how many entries, and the first and last id."""
+    """Return the count, the first id and the last id of the entries of an append."""
     if isinstance(appending, EntriesAdded):
         entries = appending.entries
         return Written(appending.stream, len(entries), entries[0].id, entries[-1].id)

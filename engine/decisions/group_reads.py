@@ -230,7 +230,7 @@ def claimable_at(
 def _read_new(
     stream: Stream, group: GroupInRead, request: ReadGroup, now_ms: int
 ) -> StreamDecision:
-    """Decide what a consumer receives from one stream (XREADGROUP with `>`).
+    """Decide a consumer's read of one stream (XREADGROUP with `>`).
 
     1. Compute the room: the limit, and `max_pending` less the number of entries the consumer holds.
     2. Claim pending entries that are idle for long enough, the longest idle first (`_claimable`).

@@ -236,7 +236,7 @@ def group_info(stream: Stream, group: Group) -> GroupInfo:
         entries_read=group.entries_read,
         lag=stream.lag(group.last_id, group.entries_read),
         pending_count=len(group.pel),
-        nacked_count=group.pel.nobodys_count,
+        released_count=group.pel.released_count,
         consumer_count=len(group.consumers),
         policy=group.policy,
     )

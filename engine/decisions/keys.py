@@ -1,4 +1,4 @@
-"""Decisions about idempotency keys: what was appended under a key, and how long a key is valid."""
+"""Decisions about idempotency keys: earlier appends under a key, and the time a key is valid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headgate.engine.state.stream import Stream
 def made_before(
     keyspace: Keyspace, stream: Stream | None, idempotent: Idempotent | None, now_ms: int
 ) -> Made | None:
-    """Return what was appended under this key before, if the key is still valid.
+    """Return the earlier append under this key, if the key is still valid.
 
     Raises:
         IdempotencyMismatch: the key was used for another request.
@@ -32,7 +32,7 @@ def made_before(
 
 
 def key_window_ms(keyspace: Keyspace, stream: Stream) -> int:
-    """Return how long a stream's idempotency keys are valid."""
+    """Return the time that a stream's idempotency keys are valid."""
     return key_limits(keyspace, stream.config)[0]
 
 
@@ -42,7 +42,7 @@ def keys_max(keyspace: Keyspace, stream: Stream) -> int:
 
 
 def key_limits(keyspace: Keyspace, config: StreamConfig) -> tuple[int, int]:
-    """Return how long keys are valid under a configuration, and how many a producer may have."""
+    """Return the limits of keys under a configuration: their time, and their count by producer."""
     window_ms, keys_max = config.idempotency_window_ms, config.idempotency_max
     return (
         keyspace.defaults.idempotency_window_ms if window_ms is None else window_ms,

@@ -30,13 +30,13 @@ class NameRange(NamedTuple):
         return keyspace.streams.irange(self.start, self.end, inclusive=(True, False))
 
     def places(self, keyspace: Keyspace) -> range:
-        """Return at which places among all names these are."""
+        """Return the range's positions among all names."""
         streams = keyspace.streams
         end = len(streams) if self.end is None else streams.bisect_left(self.end)
         return range(streams.bisect_left(self.start), end)
 
     def within(self, other: NameRange) -> NameRange | None:
-        """Return what is in both ranges; None: nothing is."""
+        """Return the intersection of two ranges; None: it is empty."""
         start = max(self.start, other.start)
         ends = [end for end in (self.end, other.end) if end is not None]
         end = min(ends, default=None)
@@ -69,7 +69,7 @@ def shown_by(only: NameFilter | None) -> list[NameRange]:
 
 
 def shows(ranges: Sequence[NameRange], name: bytes) -> bool:
-    """Tell whether a name is in one of the ranges, which are in order and apart."""
+    """Tell whether a name is in one of the ranges. The ranges are in order and apart."""
     at = bisect_right(ranges, name, key=attrgetter("start")) - 1
     if at < 0:
         return False

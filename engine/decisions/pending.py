@@ -1,4 +1,4 @@
-"""Views of what is pending: XPENDING."""
+"""Views of pending entries: XPENDING."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def dead_letter(
     claim_idle_ms: int | None,
     now_ms: int,
     *,
-    nacked: Sequence[EntryId] | None = None,
+    released: Sequence[EntryId] | None = None,
 ) -> Decision[int]:
     """Decide to move entries that were delivered too often to the dead letter stream.
 
@@ -96,7 +96,7 @@ def dead_letter(
         claim_idle_ms: a delivery counts as failed when it is idle for this long, or for the time in
             the policy if that is shorter; None: only the policy counts.
         now_ms: unix time.
-        nacked: look only at these entries, which were just given back; None: look at the longest
+        released: look only at these entries, which were just given back; None: look at the longest
             idle.
 
     Raises:
@@ -111,10 +111,10 @@ def dead_letter(
         COUNT_MAX if claim_idle_ms is None else claim_idle_ms,
     )
     steady_ms = keyspace.steady_ms(now_ms)
-    if nacked is None:
+    if released is None:
         dead = _idle_too_long(stream_state, group_state, idle_ms, steady_ms)
     else:
-        dead = _given_back(stream_state, group_state, nacked, steady_ms)
+        dead = _given_back(stream_state, group_state, released, steady_ms)
     unclaimable = [Unclaimable(stream, group, dead.others)] if dead.others else []
     if not dead.drafts:
         return Decision(0, [], None, unclaimable)
@@ -338,7 +338,7 @@ def _given_back(
 
 
 def _was_dead_before(fields: Fields, stream: bytes, group: bytes) -> bool:
-    """Tell whether an entry was a dead letter of this group before, and came back to its stream.
+    """Tell whether an entry was a dead letter of this group before. It came back to its stream.
 
     This happens if the dead letter stream has a group whose dead letters go to the first stream.
     """

@@ -225,7 +225,7 @@ def purge(stream: Stream, ids: Sequence[EntryId]) -> list[Command]:
 def retention_cuts(
     stream: Stream, appended: Sequence[Entry], config: StreamConfig, now_ms: int
 ) -> list[Cut | None]:
-    """Return where the retention cuts a stream; entries about to be appended count, too."""
+    """Return the cuts of a stream by its retention; entries about to be appended count, too."""
     cuts = []
     if config.max_length is not None:
         cuts.append(stream.log.cut_to_length(config.max_length, appended))

@@ -1,1 +1,1 @@
-"""What is safe, and when: files, records, snapshots, recovery."""
+"""Durability: files, records, snapshots, recovery."""

@@ -44,7 +44,7 @@ class File(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a backup consists of."""
+    """The content list of a backup."""
 
     format: int
     position: int
@@ -60,7 +60,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class TakenBackup(NamedTuple):
-    """What was backed up."""
+    """The result of a backup."""
 
     manifest: Manifest
     copied_bytes: int  # what was not there already
@@ -295,7 +295,7 @@ def _is_same(target: Disk, file: File, moment: Moment) -> bool:
 
 
 def summed(name: str, pieces: Iterator[bytes]) -> File:
-    """Return what a manifest says of a file; reads all of it."""
+    """Return a file's entry in the manifest; reads all of the file."""
     size_bytes = crc32c = 0
     for piece in pieces:
         size_bytes += len(piece)

@@ -39,14 +39,14 @@ _BLOCK_BYTES = _PREFIX.size + _BLOCK.size
 
 
 class Kind(IntEnum):
-    """What a file holds."""
+    """The kind of a file."""
 
     JOURNAL = 1
     SNAPSHOT = 2
 
 
 class Header(NamedTuple):
-    """What a file says of itself."""
+    """The header of a file."""
 
     kind: Kind
     position: int
@@ -63,7 +63,7 @@ class Block(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Return where the next block begins."""
+        """Return the offset of the next block."""
         return self.offset + _BLOCK_BYTES + len(self.payload)
 
 
@@ -122,7 +122,7 @@ def read_blocks(file: BinaryIO, name: str, header: Header) -> Iterator[Block]:
 
 
 def blocks_behind(file: BinaryIO, header: Header, offset: int) -> Iterator[Block]:
-    """Yield what intact blocks there are behind a place in a file where there is none."""
+    """Yield the intact blocks behind a place in a file without one."""
     file.seek(offset)
     data = file.read()
     at = data.find(_BLOCK_MAGIC, 1)

@@ -76,7 +76,7 @@ class Disk(Protocol):
         ...
 
     def sync(self, name: str) -> None:
-        """Sync what was appended to a file. Raises `SyncError`."""
+        """Sync the bytes appended to a file. Raises `SyncError`."""
         ...
 
     def sync_names(self) -> None:
@@ -182,7 +182,7 @@ class SystemDisk:
             left = left[os.write(descriptor, left) :]
 
     def sync(self, name: str) -> None:
-        """Sync what was appended to a file."""
+        """Sync the bytes appended to a file."""
         _sync(self._descriptor(name))
 
     def sync_names(self) -> None:

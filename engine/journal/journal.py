@@ -45,20 +45,20 @@ from headgate.engine.periodic import Watch, repeat, unwatched
 from headgate.engine.replies import JournalStatus
 
 SYNC_INTERVAL_S = 1.0
-"""How often `everysec` forces to disk what was written."""
+"""Interval between syncs under `everysec`."""
 
 SYNC_PATIENCE_S = 2.0
-"""How long writes go on beside a sync that does not end (Redis: the same)."""
+"""Time that writes go on beside a sync that does not end (Redis: the same)."""
 
 LOOK_INTERVAL_S = 1.0
-"""How often it is looked whether there is room."""
+"""Interval between looks for room."""
 
 PAUSE_S_MIN = 0.1
 PAUSE_S_MAX = 1.0
-"""How long the journal waits before it tries again what has not worked: twice as long each time."""
+"""Longest pause before the journal tries a failed write again: the pause doubles each time."""
 
 PATIENCE_S = 2.0
-"""How long a record waits for a disk that does not take it, before it is given up."""
+"""Time that a record waits for a disk that does not take it, before it is given up."""
 
 REWRITE_PAUSE_S_MIN = 1.0
 REWRITE_PAUSE_S_MAX = 300.0
@@ -78,7 +78,7 @@ _CLOSED = "the journal is closed"
 
 
 class FsyncPolicy(StrEnum):
-    """When what was written is forced to disk; the names and their meaning are Redis's."""
+    """The policy of syncs to disk; the names and their meaning are Redis's."""
 
     ALWAYS = "always"  # before it is answered: nothing answered is ever lost
     EVERYSEC = "everysec"  # once a second: the machine's crash may take a second or two
@@ -202,7 +202,7 @@ class Journal:
 
     @property
     def status(self) -> JournalStatus:
-        """Return how things are."""
+        """Return the state of the journal."""
         return JournalStatus(
             self.position,
             self.durable_position,
@@ -277,7 +277,7 @@ class Journal:
         await durable
 
     async def run(self, go_back: GoBack) -> None:
-        """Write what is appended, until closed.
+        """Write appended records, until closed.
 
         Args:
             go_back: is called with the durable state when records behind it were given up.
@@ -309,7 +309,7 @@ class Journal:
             raise Unavailable(self._failure)
 
     async def close(self) -> None:
-        """Write what is left, sync it under every policy, end `run`, and close the files."""
+        """Write the records left, sync them under every policy, end `run`, and close the files."""
         self._closing.set()
         self._wake.set()
         await self._is_closed.wait()
@@ -358,10 +358,10 @@ class Journal:
         self._rewrite_not_before_s = _now_s() + pause_s
 
     async def _replace_history(self) -> None:
-        """Write a snapshot of what is recorded, and remove what it replaces.
+        """Write a snapshot of all records so far, and remove the files that it replaces.
 
         1. Ask for a new segment. Everything recorded so far is in closed segments then, which
-           which do not change any more; `through` is their last position.
+           do not change any more; `through` is their last position.
         2. Let a process make the snapshot of them. Records go on into the new segment meanwhile.
         3. Once the snapshot is there under its name, and safe, remove the segments and the
            snapshot before it.
@@ -394,7 +394,7 @@ class Journal:
             self.start_rewrite()
 
     def _has_grown(self) -> bool:
-        """Tell whether the files, or what a start takes to apply them, have grown enough.
+        """Tell whether the files, or the time to replay them, have grown enough.
 
         Short records may take long: 60 bytes copy a stream with thousands of groups.
         """
@@ -707,7 +707,7 @@ class Journal:
             self._on_event("journal written again", {"position": self.durable_position})
 
     async def _give_up(self, reason: str, go_back: GoBack) -> None:
-        """Forget what is not durable, here and in the engine; nobody was answered with it."""
+        """Forget records that are not durable, here and in the engine. No answer showed them."""
         self._drop(reason)
         go_back(None)
         durable, is_reported = self.durable_position, False
@@ -759,7 +759,7 @@ class Journal:
 def _wake_all(
     waiting: Iterable[tuple[int, Completion[None]]], durable_position: int, reason: str
 ) -> None:
-    """Wake all who wait: what is up to a position is safe, what is behind it was given up."""
+    """Wake all waiting callers: records up to a position are safe, others were given up."""
     for position, durable in waiting:
         if position <= durable_position:
             durable.succeed(None)

@@ -71,7 +71,7 @@ class Moment:
         return file
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """Yield what a file holds.
+        """Yield the content of a file.
 
         Raises:
             Corrupt: it has become shorter.

@@ -59,7 +59,7 @@ class Torn(NamedTuple):
 
 
 class KeyspaceCounts(NamedTuple):
-    """How much there is."""
+    """The size of a keyspace."""
 
     streams: int
     entries: int
@@ -67,14 +67,14 @@ class KeyspaceCounts(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """What a directory stands for."""
+    """The state that a directory holds."""
 
     keyspace: Keyspace
     position: int  # of the last record
     torn: Torn | None
 
     def counts(self) -> KeyspaceCounts:
-        """Count what there is."""
+        """Count the streams, entries and pending entries."""
         streams = self.keyspace.streams.values()
         return KeyspaceCounts(
             len(streams),
@@ -94,12 +94,12 @@ def snapshot_name(position: int) -> str:
 
 
 def is_segment(name: str) -> bool:
-    """Tell whether a name is that of a segment, as far as the name says."""
+    """Tell whether a name is that of a segment, whole or not."""
     return name.startswith(_JOURNAL)
 
 
 def is_finished(name: str) -> bool:
-    """Tell whether a name is that of a segment or of a snapshot that was written to its end."""
+    """Tell whether a name is that of a segment or of a finished snapshot."""
     return any(_number(name, prefix) is not None for prefix in (_JOURNAL, _SNAPSHOT))
 
 
@@ -114,7 +114,7 @@ def names_in_use(disk: Disk) -> list[str]:
 
 
 def load(disk: Disk, *, through: int | None = None, progress: Progress = no_progress) -> Loaded:
-    """Return what the files stand for; they are only read.
+    """Load the state that the files hold; they are only read.
 
     1. Load the newest snapshot, if there is one: everything up to its position.
     2. Apply the records of each segment behind it, in order. Positions have no holes: the first
@@ -158,7 +158,7 @@ def load(disk: Disk, *, through: int | None = None, progress: Progress = no_prog
 
 
 def recover(disk: Disk, progress: Progress = no_progress) -> Loaded:
-    """Return what the files stand for, and mend them, so that the journal can go on.
+    """Load the state that the files hold, and mend them, so that the journal can go on.
 
     Raises:
         Corrupt: a file is damaged, missing, or of a newer version.
@@ -170,7 +170,7 @@ def recover(disk: Disk, progress: Progress = no_progress) -> Loaded:
 
 
 def load_safely(disk: Disk, progress: Progress = no_progress) -> Loaded:
-    """Return what the files stand for, once all of that is safe. It takes no room.
+    """Load the state that the files hold, once all of it is safe. It takes no room.
 
     A process may have ended between a write and its sync. Its last writes can be read, and the next
     records build on them, so they must be safe before those are. The newest snapshot must be safe
@@ -237,7 +237,7 @@ def repair(disk: Disk) -> list[str]:
 def _cut_off(disk: Disk, damage: Corrupt) -> list[str]:
     newest, segments = _files(disk.names())
     if damage.name == newest:
-        keyspace, position = _load_what_can_be(disk, newest)
+        keyspace, position = _load_undamaged_part(disk, newest)
         kept = [cut_off(disk, name, 0) for name in [newest, *segments]]
         save(disk, keyspace, position)
         return kept
@@ -404,8 +404,8 @@ def _load_snapshot(disk: Disk, name: str) -> tuple[Keyspace, int]:
         return snapshot.load(read_blocks(file, name, header), name), position
 
 
-def _load_what_can_be(disk: Disk, name: str) -> tuple[Keyspace, int]:
-    """Return what a damaged snapshot holds before the damage.
+def _load_undamaged_part(disk: Disk, name: str) -> tuple[Keyspace, int]:
+    """Load the part of a damaged snapshot before the damage.
 
     An item that makes no sense may have been taken in part, so those before it are loaded anew.
     """

@@ -1,4 +1,4 @@
-"""Room: how much of the disk the journal may take, and what is refused when room is short.
+"""Room: the journal's bound on the disk, and refusals when room is short.
 
 When room is short, records that take room for good are refused: entries, streams, groups. Entries
 can still be read, delivered, acknowledged, trimmed and deleted, and a rewrite then makes room. When
@@ -32,19 +32,19 @@ _GROWING = (
 
 
 SCARCE = 4
-"""Where the disk itself is full, a quarter of what is to stay free is kept from them: half of the
+"""On a full disk, a quarter of the space to stay free is kept from them: half of the
 reserve."""
 
 
 class DiskBounds(NamedTuple):
-    """How much room there is for the journal."""
+    """The bounds of the journal on its disk."""
 
     size_bytes_max: int | None = None  # of snapshot and segments; None: no bound
     free_bytes_min: int = 0  # so many bytes of the disk stay free
 
     @property
     def reserve_bytes(self) -> int:
-        """Return how much of what has to stay free is kept in a file."""
+        """Return the size of the file that reserves a part of the space to stay free."""
         return min(self.free_bytes_min // 2, RESERVE_BYTES_MAX)
 
 
@@ -56,7 +56,7 @@ class Shortage(NamedTuple):
 
 
 class Room(NamedTuple):
-    """How much room the disk has."""
+    """The room of the disk."""
 
     free_bytes: int
     shortage: Shortage | None  # None: there is enough
@@ -68,7 +68,7 @@ def takes_room(record: Iterable[c.Command]) -> bool:
 
 
 def holds_more(keyspace: Keyspace, record: Iterable[c.Command]) -> bool:
-    """Tell whether a record adds a pending entry, a consumer or the error of a pending entry."""
+    """Tell whether a record adds a pending entry, a consumer or an error."""
     return any(
         adds(keyspace, command)
         for command in record
@@ -120,7 +120,7 @@ _ADDS: Mapping[type[c.Command], Callable[[Keyspace, Any], bool]] = {
 
 
 def look(disk: Disk, bounds: DiskBounds) -> Room:
-    """Read how much room the disk has, and make the reserve if there is enough.
+    """Read the free room of the disk, and make the reserve if there is enough.
 
     Raises:
         OSError: the disk fails.

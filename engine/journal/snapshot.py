@@ -333,7 +333,7 @@ def _check_chunk(chunk: ChunkState) -> None:
 
 
 _UNPACKED_BYTES_MAX = 2 * ENTRY_BYTES_MAX
-"""What one entry, all of it names and values, may become as msgpack, amply."""
+"""Size of one entry, all of it names and values, as msgpack, amply."""
 
 
 def _stream(item: StreamItem, memory: Memory) -> Stream:

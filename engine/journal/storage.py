@@ -25,10 +25,10 @@ class Storage(Protocol):
     """Keeps the records of the engine."""
 
     change_count: int
-    """Changes in what was appended, which the engine counts. See `changes`."""
+    """Changes in the appended records, counted by the engine. See `changes`."""
 
     replay_us: int
-    """What it takes to apply again what was appended, since the start. See `Keyspace`."""
+    """Time to apply the appended records again, since the start. See `Keyspace`."""
 
     @property
     def unsaved_count(self) -> int:

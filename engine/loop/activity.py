@@ -15,7 +15,7 @@ from headgate.engine.state.keyspace import Keyspace
 
 
 class TotalActivity(Activity):
-    """What has happened to all streams."""
+    """The counts of all streams."""
 
     __slots__ = ("appended_count",)
 
@@ -25,7 +25,7 @@ class TotalActivity(Activity):
         self.appended_count = 0
 
     def note(self, keyspace: Keyspace, command: c.Command) -> None:
-        """Count what a command does. Call this before the command is applied."""
+        """Count the effects of a command. Call this before the command is applied."""
         count = _COUNTS.get(type(command))
         if count is not None:
             count(self, keyspace, command)
@@ -48,7 +48,7 @@ def _deliver(total: TotalActivity, keyspace: Keyspace, command: c.EntriesDeliver
 
 
 def _read_without_ack(group: Group, command: c.EntriesDelivered) -> int:
-    """Return how many entries a read delivers that makes nothing pending, if that is known."""
+    """Return the number of entries that a read without acks (NOACK) delivers; 0: it is unknown."""
     if group.entries_read is None or command.entries_read is None:
         return 0
     return max(command.entries_read - group.entries_read, 0)

@@ -201,7 +201,7 @@ class Appends:
 
 
 def is_plain(request: Add) -> bool:
-    """Tell whether an append is of one entry, whose id is made here, and asks for nothing else."""
+    """Tell whether an append is of one entry, without an id or options."""
     return (
         len(request.drafts) == 1
         and request.drafts[0].id is None

@@ -156,7 +156,7 @@ class Executor:
 
     @contextmanager
     def one_record(self) -> Iterator[None]:
-        """Let what is staged be one record; the waiters are served at the end (MULTI, EXEC).
+        """Let the staged commands be one record; the waiters are served at the end (MULTI, EXEC).
 
         A crash leaves either the whole record or nothing. If a step raises an error other than
         `StreamError`, the steps before it stay in effect.
@@ -171,7 +171,7 @@ class Executor:
             self.waiters.serve()
 
     def _append_staged(self) -> None:
-        """Record what was staged, and applied already."""
+        """Record the staged commands, which are applied already."""
         try:
             self.storage.append_staged()
         except BaseException as error:
@@ -284,7 +284,7 @@ class Executor:
             self._apply(commands)
 
     def require_room(self) -> None:
-        """Refuse what adds to the streams if there is no room for anything that does.
+        """Refuse additions to the streams if there is no room for any.
 
         Raises:
             MemoryFull: the memory is used up.
@@ -296,7 +296,7 @@ class Executor:
             raise Unavailable(self.storage.refusal)
 
     def _check_room(self, commands: list[c.Command]) -> None:
-        """Refuse commands for which there is no memory, or so little that acks need what is left.
+        """Refuse commands without memory for them, or if the memory left is for acks.
 
         A command that adds to the streams is refused when memory is full. One that adds what is
         pending, a consumer or an error is refused only when memory is beyond its bound, or when the
@@ -365,4 +365,4 @@ class Executor:
 
 
 def _nothing() -> None:
-    """Hold what is held."""
+    """Do nothing about open ranges that hold too much."""

@@ -205,7 +205,7 @@ class GroupReads:
 
         def dead_letter(keyspace: Keyspace, now_ms: int) -> Decision[list[Outcome]]:
             dead = policies.dead_letter(
-                keyspace, request.stream, request.group, None, now_ms, nacked=request.ids
+                keyspace, request.stream, request.group, None, now_ms, released=request.ids
             )
             return Decision([], dead.commands)
 

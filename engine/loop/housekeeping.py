@@ -31,7 +31,7 @@ _FAILED_LATER_MS = 1_000
 
 
 class Housekeeping:
-    """Removes what is too old as time passes."""
+    """Removes expired entries, consumers and streams as time passes."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Housekeeping:
         self._clock_set_ms = 0  # `Keyspace.clock_set_ms` at the last planning
 
     async def run(self) -> None:
-        """Remove what is too old, until cancelled."""
+        """Remove expired entries, consumers and streams, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._repeat("housekeeping of ages", self._keep_ages))
             tasks.create_task(self._repeat("housekeeping of policies", self._keep_policies))

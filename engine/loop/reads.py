@@ -59,7 +59,7 @@ class Reads:
         return self._read_once(replace(request, cursors=cursors))
 
     async def plan(self, request: PlanRead) -> list[Portion]:
-        """Tell up to which id to read each stream next, and block if no stream has any entries."""
+        """Plan the next read of each stream, and block if no stream has any entries."""
         executor, wait_ms = self._executor, request.wait_ms
         request = replace(request, cursors=bulk.freeze(executor.current(), request.cursors))
 
@@ -97,7 +97,7 @@ class Reads:
 def _with_later(
     served: list[StreamRead], read_once: Callable[[], list[StreamRead]]
 ) -> list[StreamRead]:
-    """Return what a reader was served, together with entries that arrived before it ran."""
+    """Return the reads served to a reader, together with entries that arrived before it ran."""
     with suppress(StreamNotFound):
         later = read_once()
         if len(later) == len(served) and all(

@@ -87,7 +87,7 @@ class TakeoverFeed:
         return self
 
     async def __anext__(self) -> Takeover:
-        """Return what one consumer has taken over; wait until there is something."""
+        """Return the next takeover by one consumer; wait until there is one."""
         while not self._is_closed:
             takeover = self.take()
             if takeover is not None:
@@ -97,7 +97,7 @@ class TakeoverFeed:
         raise StopAsyncIteration
 
     def take(self) -> Takeover | None:
-        """Return what one consumer has taken over, or None if there is nothing in the feed."""
+        """Return the next takeover by one consumer, or None if the feed is empty."""
         if not self._by_taker:
             return None
         by = next(iter(self._by_taker))

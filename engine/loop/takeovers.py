@@ -33,7 +33,7 @@ class Takeovers(Feeds):
         self._has_noted = asyncio.Event()
 
     def note(self, keyspace: Keyspace, command: c.Command) -> None:
-        """Note which entries a command takes over, and from whom.
+        """Note the entries that a command takes over, with their earlier owners.
 
         Call this before it is applied.
         """

@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 _FEW = 8
-"""How many waiters are looked at first. Often they take everything, and the rest is not copied."""
+"""Waiters in the first look. Often they take everything, and the others are not copied."""
 
 
 class QueueKey(NamedTuple):
@@ -27,7 +27,7 @@ class QueueKey(NamedTuple):
 
 
 class BlockedRead(Generic[T]):
-    """One blocked read. What it reads is known to who serves it."""
+    """One blocked read. Its server knows what it reads."""
 
     __slots__ = ("claim_idle_ms", "consumer", "full", "queues", "served", "spares_own")
 

@@ -51,7 +51,7 @@ class Claimable(NamedTuple):
 
 
 class _Signal(Enum):
-    """What happened to a queue. It decides which waiters are run again."""
+    """The kind of a change of a queue. It decides which waiters are run again."""
 
     APPENDED = "appended"  # run all; in a group, up to the first that gets nothing
     RELEASED = "released"  # run those that claim, up to the first that gets nothing
@@ -217,7 +217,7 @@ class Waiters:
                 self._note(QueueKey(stream, name), _Signal.CHANGED)
 
     def _is_news(self, stream: bytes | None, signal: _Signal) -> bool:
-        """Tell whether a signal to all queues of a stream, or of all, is not noted already.
+        """Tell whether a signal to all queues is new.
 
         A transaction may give it a thousand times before the first queue is served.
         """

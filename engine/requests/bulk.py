@@ -12,7 +12,7 @@ from headgate.engine.requests.entries import From
 
 
 class BulkCursor(NamedTuple):
-    """How far a reader has read one stream.
+    """The cursor of a bulk reader in one stream.
 
     `epoch` tells which stream of that name it was, as a name can be used again after a delete. None
     means any.
@@ -24,7 +24,7 @@ class BulkCursor(NamedTuple):
 
 
 class PlanRead(Request[list[Portion]], frozen=True):
-    """Tell up to which id to read each stream next: one `Portion` per cursor, in order.
+    """Plan the next read of each stream: one `Portion` per cursor, in order.
 
     `entries_max` bounds all streams together. It is divided in proportion to what each stream has.
     Every stream that has entries gets at least one, if `entries_max` is large enough for that. If

@@ -67,7 +67,7 @@ class ReadGroup(Request[list[GroupRead]], frozen=True):
 
     @property
     def idle_ms_min(self) -> int | None:
-        """Return how long an owned entry must be idle to be claimed; None: claim nothing."""
+        """Return the minimum idle time for a claim of an owned entry; None: claim nothing."""
         if self.claim_idle_ms is None and self.claim_released:
             return COUNT_MAX  # no entry is idle for this long; one without an owner is claimable
         return self.claim_idle_ms

@@ -14,7 +14,7 @@ from headgate.engine.requests.idempotency import Idempotent
 
 
 class References(StrEnum):
-    """What happens to pending entries when their stream entry is deleted."""
+    """The treatment of pending entries when their stream entry is deleted."""
 
     KEEP = "keep"  # they stay pending without a stream entry
     DELETE = "delete"  # they are removed from the pending entries of all groups
@@ -22,7 +22,7 @@ class References(StrEnum):
 
 
 class TrimTo(NamedTuple):
-    """What a trim keeps: the newest `max_length` entries, or the ids from `min_id` on.
+    """The target of a trim: keep the newest `max_length` entries, or the ids from `min_id` on.
 
     Exactly one of the two is set.
     """
@@ -140,7 +140,7 @@ class StreamCursor(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """What all streams of a read may return together. It is used up in the order of the streams.
+    """The budget of all streams of a read together. The streams use it up in order.
 
     The first entry is always returned. Entries that do not fit are left to the next request.
     """

@@ -1,4 +1,4 @@
-"""Histogram: how many entries of a stream are of which time, by the time in their ids."""
+"""Histogram: counts of a stream's entries by the time in their ids."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TimeBucket(NamedTuple):
 
 
 class TimeBuckets(NamedTuple):
-    """How a range is divided."""
+    """The division of a range into buckets of time."""
 
     start: EntryId
     end: EntryId

@@ -1,4 +1,4 @@
-"""Idempotency: what makes an append repeatable, and what distinguishes one request from another."""
+"""Idempotency: keys that make an append repeatable, and digests that tell requests apart."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from headgate.engine.state.stream import Stream
 
 
 class KeyspaceBounds(NamedTuple):
-    """How much a keyspace may hold. Each check raises `LimitReached` if there is no room."""
+    """The bounds of a keyspace. Each check raises `LimitReached` if there is no room."""
 
     streams_max: int = STREAMS_MAX
     groups_max: int = GROUPS_MAX  # of a stream

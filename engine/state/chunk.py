@@ -129,7 +129,7 @@ class Chunk:
         return self.memory_bytes - before_bytes
 
     def dump(self) -> ChunkState:
-        """Return what `load` makes the same chunk of."""
+        """Return the state of the chunk; `load` makes an equal chunk of it."""
         packed = self._packed if self._entries is None else pack_entries(self._entries)
         return ChunkState(
             self.first_id,
@@ -181,7 +181,7 @@ class Chunk:
 
     @property
     def unpacked_bytes(self) -> int:
-        """Return what the entries of a sealed chunk take when they are unpacked."""
+        """Return the size of a sealed chunk's entries once unpacked."""
         return unpacked_bytes(self._packed)
 
     @property
@@ -205,7 +205,7 @@ class Chunk:
         return self.first_id == self.last_id
 
     def position(self, entry_id: EntryId) -> int | None:
-        """Return where the live entry of that id stands, or None."""
+        """Return the position of the live entry with that id, or None."""
         if self.has_one_id:
             return 0 if entry_id == self.first_id and not self.tombstones & 1 else None
         entries = self.entries()

@@ -1,4 +1,4 @@
-"""Group: a shared reading position, its consumers, what they hold, and what was counted."""
+"""Group: a shared reading position, its consumers, their pending entries, and counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_CONSUMERS: SortedDict[bytes, Consumer] = SortedDict()
 
 
 class Activity:
-    """What has happened since the start, of a group or of all. It is counted and never recorded."""
+    """Counts of one group, or of all, since the start. They are never recorded."""
 
     __slots__ = ("acked_count", "dead_letter_count", "delivered_count", "redelivered_count")
 

@@ -19,7 +19,7 @@ from headgate.engine.state.memory import KEY_BYTES, PRODUCER_BYTES, Memory
 
 
 class Made(NamedTuple):
-    """What was appended under a key: `length` entries whose ids follow `first_id` without a gap."""
+    """The append under a key: `length` entries whose ids follow `first_id` without a gap."""
 
     first_id: EntryId
     length: int
@@ -74,12 +74,12 @@ class Keys:
         self.last_at_ms = max(self.last_at_ms, at_ms)
 
     def find(self, idempotent: Idempotent, since_ms: int) -> Made | None:
-        """Return what was made under a key used at `since_ms` or later."""
+        """Return the append under a key used at `since_ms` or later."""
         made = self.by_producer.get(idempotent.producer, {}).get(idempotent.key)
         return made if made is not None and made.at_ms >= since_ms else None
 
     def remember(self, producer: bytes, key: bytes, made: Made, keys_max: int) -> None:
-        """Note what was made under a key; the producer's oldest goes if there are too many."""
+        """Note the append under a key; the producer's oldest goes if there are too many."""
         self.added = min(self.added + 1, COUNT_MAX)
         keys = self.by_producer.get(producer)
         if keys is None:

@@ -139,7 +139,7 @@ class Keyspace:
         return steady_ms + self.clock_set_ms
 
     def apply(self, command: c.Command) -> None:
-        """Change what a decided command says."""
+        """Carry out a decided command on the state."""
         self._apply[type(command)](command)
 
     def adopt(self, stream: Stream) -> None:

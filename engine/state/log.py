@@ -91,7 +91,7 @@ class NodeLimits(NamedTuple):
         return not 0 < self.size_bytes_max <= chunk.size_bytes + size_bytes
 
     def _fitting(self, held: int, held_bytes: int, ends: list[int], at: int) -> int:
-        """Return where the entries from `at` on cease to fit into a chunk that holds so much."""
+        """Return the end of the entries from `at` on that fit into a chunk with so much in it."""
         end = len(ends) - 1
         if self.entries_max > 0:
             end = min(end, max(at + self.entries_max - held, at))
@@ -157,7 +157,7 @@ class Log:
             yield
 
     def dump(self) -> Iterator[ChunkState]:
-        """Yield what `load` makes the same log of."""
+        """Yield the states of the chunks; `load` makes an equal log of them."""
         return (chunk.dump() for chunk in self._chunks)
 
     def load(self, state: ChunkState) -> None:
@@ -356,7 +356,7 @@ class Log:
         return batch.entries
 
     def cost_of(self, start: EntryId, end: EntryId, limit: int, *, reverse: bool = False) -> int:
-        """Return what it costs to read a range, in microseconds, about; see `transactions/cost.py`.
+        """Return the cost of reading a range, in microseconds, about; see `transactions/cost.py`.
 
         Args:
             start: the lowest id.
@@ -374,7 +374,7 @@ class Log:
         return cost
 
     def cost_of_ids(self, ids: Iterable[EntryId]) -> int:
-        """Return what it costs to look up entries by id, in microseconds, about."""
+        """Return the cost of looking up entries by id, in microseconds, about."""
         chunks = map(self._chunk_of, ids)
         return sum(chunk.cost for chunk in chunks if chunk is not None and not chunk.has_one_id)
 
@@ -393,7 +393,7 @@ class Log:
         return partly + self._live_in(low + 1, high)
 
     def count_part(self, after: EntryId, through: EntryId) -> Cut:
-        """Return what `count` counts, or the first part of it: no more chunks than a cut looks at.
+        """Return the count of `count`, or its first part: no more chunks than a cut looks at.
 
         Counting goes on above `through` of the reply, which need not be the id of an entry.
         """
@@ -404,7 +404,7 @@ class Log:
         return Cut(through, self.count(after, through))
 
     def portion(self, after: EntryId, through: EntryId, count: int) -> Cut | None:
-        """Return where the next `count` live entries above `after` end; None if there are none.
+        """Return the end of the next `count` live entries above `after`; None if there are none.
 
         Args:
             after: only what is above.

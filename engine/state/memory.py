@@ -34,14 +34,14 @@ SLACK = 8
 
 
 class WhenFull(StrEnum):
-    """What becomes of an append when memory is full (Redis: maxmemory-policy)."""
+    """The treatment of an append when memory is full (Redis: maxmemory-policy)."""
 
     REFUSE = "refuse"
     TRIM_OLDEST = "trim_oldest"  # the oldest entries go, whichever stream they are in
 
 
 class MemoryBounds(NamedTuple):
-    """How much memory there is for the state."""
+    """The bounds of the memory of the state."""
 
     size_bytes_max: int | None = None  # None: no bound
     when_full: WhenFull = WhenFull.REFUSE
@@ -57,7 +57,7 @@ class MemoryBounds(NamedTuple):
 
 
 class Memory(msgspec.Struct):
-    """What a keyspace takes, by kind."""
+    """The memory of a keyspace, by kind."""
 
     streams_bytes: int = 0
     entries_bytes: int = 0
@@ -68,7 +68,7 @@ class Memory(msgspec.Struct):
 
     @property
     def size_bytes(self) -> int:
-        """Return what all of it takes."""
+        """Return the sum of all kinds that are part of the state."""
         return (
             self.streams_bytes
             + self.entries_bytes

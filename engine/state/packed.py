@@ -60,7 +60,7 @@ class HasPartialIds(Exception):
 
 
 def is_worth_packing(drafts: Sequence[Draft]) -> bool:
-    """Tell whether drafts are so many, or so large, that they would hold up others."""
+    """Tell whether drafts are so many, or so large, that they hold up others."""
     if len(drafts) < 2:
         return False
     if len(drafts) >= PACKED_COUNT_MIN:

@@ -35,7 +35,7 @@ class Consumer:
         self.pending: OrderedView[PendingEntry] = OrderedView(self._holds)  # by id
 
     def dismantle(self) -> Pieces:
-        """Let go of what it holds; that knows the consumer, which knows it."""
+        """Let go of the pending entries: they know the consumer, and the consumer knows them."""
         return self.pending.dismantle()
 
     def _holds(self, block: KeyedRun[PendingEntry], start: int) -> Iterator[int]:
@@ -75,7 +75,7 @@ class PendingEntry:
         self.is_waiting = True  # for its next delivery; not while it is hidden
 
     def idle_ms(self, now_ms: int) -> int:
-        """Return how long ago it was delivered; never negative, whatever the time is."""
+        """Return the time since the delivery; never negative, even if the clock stepped back."""
         return max(now_ms - self.delivered_at_ms, 0)
 
     def is_owned_by(self, consumer: bytes) -> bool:
@@ -105,10 +105,10 @@ class Pel:
         "_delayed",
         "_errors_bytes",
         "_hidden",
-        "_hidden_nobodys_count",
+        "_hidden_released_count",
         "_in_order",
         "_memory",
-        "_nobodys",
+        "_released",
         "_serial",
         "by_id",
         "errors",
@@ -123,10 +123,10 @@ class Pel:
         self._in_order: OrderedView[PendingEntry] = OrderedView(_pending)  # of id
         self._serial = 0
         self._hidden: dict[EntryId, PendingEntry] = {}
-        self._hidden_nobodys_count = 0
-        self._nobodys: Queue = OrderedView(_waiting)  # in order of release
-        self._delayed: Queue = OrderedView(_waiting)  # nobody's, by the end of their delay
-        self._by_time: Queue = OrderedView(_waiting)  # somebody's, by delivery time
+        self._hidden_released_count = 0
+        self._released: Queue = OrderedView(_waiting)  # in order of release
+        self._delayed: Queue = OrderedView(_waiting)  # released, by the end of their delay
+        self._by_time: Queue = OrderedView(_waiting)  # owned, by delivery time
 
     def __len__(self) -> int:
         """Return how many entries are pending."""
@@ -134,18 +134,18 @@ class Pel:
 
     @property
     def memory_bytes(self) -> int:
-        """Return what it takes, about."""
+        """Return the memory of the PEL, about."""
         return PENDING_BYTES * len(self.by_id) + self._errors_bytes
 
     @property
-    def nobodys_count(self) -> int:
-        """Return how many entries no consumer owns, hidden ones too."""
-        return len(self._nobodys) + len(self._delayed) + self._hidden_nobodys_count
+    def released_count(self) -> int:
+        """Return the number of entries without an owner, hidden ones too."""
+        return len(self._released) + len(self._delayed) + self._hidden_released_count
 
     def dismantle(self) -> Pieces:
         """Free the entries."""
         self.errors.clear()
-        for view in (self._in_order, self._nobodys, self._delayed, self._by_time):
+        for view in (self._in_order, self._released, self._delayed, self._by_time):
             yield from view.dismantle()
         while self.by_id:
             for _ in range(min(FREED_AT_ONCE_MAX, len(self.by_id))):
@@ -200,7 +200,7 @@ class Pel:
         self._by_time.extend(list(zip(repeat(at_ms), serials, strict=False)), entries)
 
     def release(self, entry_id: EntryId, delivery_count: int, delayed_until_ms: int = 0) -> None:
-        """Make an entry pending and nobody's; it goes to the end of the nacked ones.
+        """Make an entry pending without an owner; it goes to the end of the released ones.
 
         With a delay, it joins them when the delay is over.
         """
@@ -284,14 +284,14 @@ class Pel:
         """
         self._leave_queue(pending)
         self._hidden[pending.id] = pending
-        self._hidden_nobodys_count += pending.owner is None
+        self._hidden_released_count += pending.owner is None
 
     def _leave_queue(self, pending: PendingEntry) -> None:
         if pending.is_waiting:
             pending.is_waiting = False
             self._queue(pending).note_left()
         elif self._hidden.pop(pending.id, None) is not None:
-            self._hidden_nobodys_count -= pending.owner is None
+            self._hidden_released_count -= pending.owner is None
 
     def is_hidden(self, pending: PendingEntry) -> bool:
         """Tell whether `longest_idle_first` leaves an entry out."""
@@ -299,21 +299,21 @@ class Pel:
 
     def show_all(self) -> None:
         """Undo every `hide`: ids of entries that are gone may come again."""
-        self._hidden_nobodys_count = 0
+        self._hidden_released_count = 0
         while self._hidden:
             self._show(self._hidden.popitem()[1])
 
     def in_time_order(self) -> list[PendingEntry]:
-        """Return all entries, hidden ones too, by delivery time or, for nobody's, by release."""
+        """Return all entries, hidden ones too, by delivery time or, if released, by release."""
         return sorted(self.walk(), key=lambda entry: (entry.delivered_at_ms, entry.serial))
 
     def longest_idle_first(self, now_ms: int) -> Iterator[PendingEntry]:
-        """Yield nacked entries first, then by delivery time. Do not change the PEL meanwhile.
+        """Yield released entries first, then by delivery time. Do not change the PEL meanwhile.
 
-        Of nacked entries, those whose delay is over come first; those in their delay are left out.
+        Released entries whose delay is over come first; those in their delay are left out.
         """
         rested = takewhile(lambda entry: entry.delayed_until_ms <= now_ms, self._delayed.walk())
-        return chain(rested, self._nobodys.walk(), self._by_time.walk())
+        return chain(rested, self._released.walk(), self._by_time.walk())
 
     def longest_held(self) -> PendingEntry | None:
         """Return the entry whose last delivery is the longest ago, of those that somebody owns."""
@@ -326,7 +326,7 @@ class Pel:
     def _queue(self, pending: PendingEntry) -> Queue:
         if pending.owner is not None:
             return self._by_time
-        return self._delayed if pending.delayed_until_ms else self._nobodys
+        return self._delayed if pending.delayed_until_ms else self._released
 
     def _show(self, pending: PendingEntry) -> None:
         pending.is_waiting = True

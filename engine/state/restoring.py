@@ -74,7 +74,7 @@ def _fill_keys(stream: Stream, image: KeysImage, clock_set_ms: int) -> Pieces:
 
 
 def _made(entry_id: EntryId, clock_set_ms: int) -> Made:
-    """Return what a key has made; Redis takes the time of the entry as that of the use."""
+    """Return the append of a key; Redis takes the time of the entry as that of the use."""
     return Made(entry_id, 1, b"", _steady(min(entry_id.ms, COUNT_MAX), clock_set_ms))
 
 

@@ -80,7 +80,7 @@ class Stream:
 
     @property
     def memory_bytes(self) -> int:
-        """Return what it takes with everything in it, about."""
+        """Return the memory of the stream with everything in it, about."""
         groups = self.groups.values()
         return (
             STREAM_BYTES
@@ -139,7 +139,7 @@ class Stream:
         self.last_id = last_id
 
     def is_referenced(self, entry_id: EntryId, *, but_by: Group | None = None) -> bool:
-        """Tell whether a group has still to be given the entry, or has it pending (ACKED).
+        """Tell whether a group has yet to read or settle the entry (ACKED).
 
         Args:
             entry_id: of the entry.

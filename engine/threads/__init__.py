@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class _Act(NamedTuple):
-    """What a thread is to do, and who waits for that; None: nobody does."""
+    """A call for a thread, with the completion of its caller; None: nobody waits."""
 
     act: Callable[[], Any]
     done: Completion[Any] | None

@@ -47,7 +47,7 @@ _REQUEST = 15
 """Any request: it is decided, recorded, applied, and answered."""
 
 _CHEAP = 1_000
-"""What all others may cost beside one dear request."""
+"""Cost of all others beside one dear request."""
 
 _IN_STEPS = u.DumpStream | u.RestoreStream
 
@@ -74,12 +74,12 @@ _LEAVES = 4
 
 
 class _Size:
-    """What a stream may have at most, once the requests before are carried out."""
+    """The maximum size of a stream once the requests before are carried out."""
 
     __slots__ = ("_stream", "_things", "entries", "groups")
 
     def __init__(self, stream: Stream | None) -> None:
-        """Start with what a stream has now; None: there is none."""
+        """Start with the present size of a stream; None: there is none."""
         self._stream = stream
         self._things: int | None = None
         self.groups = 0 if stream is None else len(stream.groups)
@@ -98,7 +98,7 @@ class _Size:
         return self._things
 
     def grow(self, things: int, *, groups: int = 0, entries: int = 0) -> None:
-        """Add what a request may add."""
+        """Add the maximum that a request adds."""
         self._things = self.things + things
         self.groups += groups
         self.entries += entries
@@ -114,7 +114,7 @@ _NO_LOG = Log()
 
 
 class Cost:
-    """What the requests of a transaction cost together."""
+    """The cost of the requests of a transaction together."""
 
     def __init__(self, keyspace: Keyspace) -> None:
         """Start with none."""
@@ -140,7 +140,7 @@ class Cost:
             raise TransactionTooLong
 
     def size(self, name: bytes) -> _Size:
-        """Return what a stream will have by now."""
+        """Return the maximum size of a stream by now."""
         size = self._sizes.get(name)
         if size is None:
             size = self._sizes[name] = _Size(self.keyspace.find(name))
@@ -175,7 +175,7 @@ def _trim(cost: Cost, request: e.Trim) -> int:
 
 
 def _trimmed(size: _Size, to: e.TrimTo) -> int:
-    """Return what a trim costs. It cannot remove again what one before it has removed."""
+    """Return the cost of a trim. It cannot remove again what one before it has removed."""
     log, excess, chunks = size.log, 0, 0
     if to.max_length is not None:
         excess = max(size.entries - to.max_length, 0)
@@ -226,7 +226,7 @@ def _delete(cost: Cost, request: e.Delete) -> int:
 
 
 def _deleted(size: _Size, ids: Sequence[EntryId], references: e.References) -> int:
-    """Return what deletes cost: each entry is looked up when it is decided and when it goes."""
+    """Return the cost of deletes: each entry is looked up when it is decided and when it goes."""
     looked_into = 0 if references is e.References.KEEP else size.groups // _LOOKS
     return 2 * size.log.cost_of_ids(ids) + len(ids) * (2 + 2 * looked_into)
 
@@ -349,7 +349,7 @@ def _create_consumer(cost: Cost, request: g.CreateConsumer) -> int:
 
 
 def _with_groups(cost: Cost, request: g.UpdateGroup | g.DestroyGroup | k.SetCounters) -> int:
-    """Return what a request costs that looks at each group of its stream."""
+    """Return the cost of a request that looks at each group of its stream."""
     return 2 * _REQUEST + cost.size(request.stream).groups // _LOOKS
 
 
@@ -371,7 +371,7 @@ def _delete_streams(cost: Cost, request: k.DeleteStreams) -> int:
 
 
 def _expire(cost: Cost, request: k.ExpireStream) -> int:
-    """Return what it costs to set an expiry, or to delete a stream whose time has passed."""
+    """Return the cost of setting an expiry, or of deleting a stream whose time has passed."""
     return _REQUEST + cost.size(request.stream).groups // _LEAVES
 
 
@@ -538,4 +538,4 @@ COSTS: Mapping[type[Request[Any]], Callable[[Cost, Any], int]] = {
     b.LastCommit: _once,
     b.PlanRead: _plan,
 }
-"""Which function says what a request costs."""
+"""The function for the cost of each kind of request."""

@@ -33,7 +33,7 @@ Outcome = Any | StreamError
 
 
 _GROWING = Add | CreateGroup | CopyStream | RestoreStream | RememberKey
-"""What adds to the streams if it succeeds."""
+"""Requests that add to the streams if they succeed."""
 
 
 class _Step(NamedTuple):
@@ -85,7 +85,7 @@ class Transactions:
         return await _spread(await executor.durable(outcomes), steps, len(requests))
 
     def _carried_out(self, step: _Step) -> list[Outcome]:
-        """Return what became of each request of a step."""
+        """Return the outcome of each request of a step."""
         if len(step.places) == 1:
             return [self._executor.stage(partial(_decide, step.request))]
         request = cast("Add", step.request)
@@ -136,7 +136,7 @@ async def _gathered(requests: Sequence[Request[Any]]) -> list[_Step]:
 async def _spread(
     outcomes: Sequence[list[Outcome]], steps: Sequence[_Step], count: int
 ) -> list[Outcome]:
-    """Return what became of each request, in the order of the requests."""
+    """Return the outcome of each request, in the order of the requests."""
     replies: list[Outcome] = [None] * count
     for at, (step, done) in enumerate(zip(steps, outcomes, strict=True), 1):
         for place, outcome in zip(step.places, done, strict=True):

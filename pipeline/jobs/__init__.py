@@ -1,1 +1,1 @@
-"""One file per job: a pure `transform(df) -> df` where there is one, and `main`, which wires it."""
+"""Jobs, a file each: a pure `transform(df) -> df` if there is one, and `main`, which wires it."""

@@ -99,7 +99,7 @@ def main(flags: Flags, *, allow_gap: bool) -> None:
 
 
 def _may_do_without_spark(flags: Flags, lake: Lake) -> bool:
-    """Return whether no query of Spark has noted, or is to note, how far it is."""
+    """Return whether no query of Spark has a position, or is to note one."""
     if flags.checkpoint is not None or flags.max_offsets is not None:
         return False
     return not Checkpoint(lake.checkpoint(_query_name(flags))).has_begun
@@ -160,7 +160,7 @@ def run(
 
 
 def ranges_of(begins: Mapping[str, Position], ends: Mapping[str, Position]) -> dict[str, Held]:
-    """Return what a batch was read from: per stream, where anything was to be read."""
+    """Return the ranges of a batch, by stream; empty ones are left out."""
     ranges = {}
     for stream, end in ends.items():
         begin = begins.get(stream, Position(BEGINNING))
@@ -172,7 +172,7 @@ def ranges_of(begins: Mapping[str, Position], ends: Mapping[str, Position]) -> d
 
 
 def behind_gaps(client: Client, ranges: Mapping[str, Held]) -> dict[str, Held]:
-    """Return ranges without what was trimmed, which may not have been read."""
+    """Return ranges without their trimmed parts, which may not have been read."""
     kept = dict(ranges)
     for plan in client.plan([Cursor(stream, held.after) for stream, held in ranges.items()]):
         held = kept[plan.stream]

@@ -44,7 +44,7 @@ _HOUR_MS = 3_600_000
 )
 @click.option(
     "--retention", type=Duration(ms_min=RETENTION_H_MIN * _HOUR_MS), default="7d",
-    show_default=True, help="How long replaced files are kept.",
+    show_default=True, help="Time that replaced files are kept.",
 )  # fmt: skip
 def main(flags: Flags, *, file_mb: int, retention: int) -> None:
     """Compact the lake."""
@@ -68,7 +68,7 @@ def main(flags: Flags, *, file_mb: int, retention: int) -> None:
 
 
 def bins_by_date(files: Sequence[LakeFile], file_bytes_max: int) -> list[list[LakeFile]]:
-    """Return which files become one: neighbours of one stream and date."""
+    """Return groups of files to be merged: neighbours of one stream and date."""
     dates = defaultdict(list)
     for file in files:
         dates[file.stream, file.date].append(file)

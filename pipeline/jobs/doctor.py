@@ -1,4 +1,4 @@
-"""What is wrong with this installation, and the command that mends it.
+"""Doctor: the faults of this installation, and the commands that mend them.
 
 Nothing is imported here that may be missing: whatever is, is what this is about.
 """
@@ -62,7 +62,7 @@ class Finding(NamedTuple):
 @click.option("--lake", help="Path of the lake, a Delta table.")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def main(*, lake: str | None, as_json: bool, **way: Any) -> None:
-    """Say what is wrong."""
+    """Report the faults."""
     looks: list[Callable[[], Finding]] = [
         java,
         python,
@@ -193,7 +193,7 @@ def gateway(
 
 
 def the_lake(path: str) -> Finding:
-    """Look whether there is a lake at a path, and whether it can be written."""
+    """Look for a lake at a path, and whether it can be written."""
     try:
         from headgate.pipeline.lake import Lake, NotALake  # noqa: PLC0415
     except ImportError as error:

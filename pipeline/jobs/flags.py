@@ -42,7 +42,7 @@ _RETRY_S = 5.0  # a person waits
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """What was given on the command line; `options` says what each one means."""
+    """The flags of the command line; `options` explains each one."""
 
     url: str = URL
     token_file: str | None = None
@@ -109,7 +109,7 @@ class Flags:
         return list(dict.fromkeys(names))
 
     def plans(self, client: Client, streams: list[str]) -> dict[str, Plan]:
-        """Return how each stream stands, from its beginning."""
+        """Return a plan of each stream, from its beginning."""
         return {plan.stream: plan for plan in client.plan([Cursor(s, BEGINNING) for s in streams])}
 
     def fits_into_memory(self, job: str, entries: int) -> bool:
@@ -157,7 +157,7 @@ class Flags:
         return options | {"assign": json.dumps(self.names() if stream is None else [stream])}
 
     def connection(self) -> dict[str, str]:
-        """Return the options of a reader or a writer that say where the gateway is and who asks.
+        """Return a reader's or a writer's options for the gateway's URL and the token.
 
         The token itself is an option only for a Connect server, which does not have our
         environment; the session makes the server black it out.
@@ -221,7 +221,7 @@ _OPTIONS: dict[str, Callable[[Callable[..., None]], Callable[..., None]]] = {
     "streams": click.option("--streams", help="Names of streams, separated by commas."),
     "pattern": click.option("--pattern", help="Regular expression that names match in full."),
     "master": click.option(
-        "--master", help="Where Spark runs: local[2], spark://…, sc://… (Connect).  [local[*]]"
+        "--master", help="Spark's master: local[2], spark://…, sc://… (Connect).  [local[*]]"
     ),
     "on_spark": click.option(
         "--spark", "on_spark", is_flag=True, help="On Spark, also what would fit into memory."
@@ -230,7 +230,7 @@ _OPTIONS: dict[str, Callable[[Callable[..., None]], Callable[..., None]]] = {
     "lake": click.option("--lake", required=True, help="Path of the lake, a Delta table."),
     "lake?": click.option("--lake", default="", help="Path of the lake, a Delta table."),
     "checkpoint": click.option(
-        "--checkpoint", help="Where the query notes how far it is.  [beside the lake]"
+        "--checkpoint", help="Folder of the query's checkpoint.  [beside the lake]"
     ),
     "trigger": click.option(
         "--trigger",

@@ -1,4 +1,4 @@
-"""How far groups are behind."""
+"""Lag: entries that groups have still to be given."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PENDING_MAX = 1000  # the oldest ones stand for all
 @options("streams", "pattern")
 @click.option("--lag-max", type=click.IntRange(0), help="A greater lag is something wrong.")
 def main(flags: Flags, *, lag_max: int | None) -> None:
-    """Say how far groups are behind."""
+    """Report the lag of groups."""
     with flags.client() as client:
         rows = [row for stream in flags.chosen(client) for row in group_rows(client, stream)]
     answer(rows, as_json=flags.as_json, nothing="no stream has a group")

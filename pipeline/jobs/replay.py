@@ -37,7 +37,7 @@ _WRITE_S = 1.0  # of a limited rate, so much is written at once
 
 
 class Slice(NamedTuple):
-    """What is written at once: entries behind `after`, up to and with `to`."""
+    """A slice of a replay: entries behind `after`, up to and with `to`."""
 
     stream: str
     after: str
@@ -46,7 +46,7 @@ class Slice(NamedTuple):
 
 
 class ReplayPlan(NamedTuple):
-    """What a replay writes, and under which name; the same however often it is run.
+    """The slices of a replay, and its name; the same however often it is run.
 
     Attributes:
         job_id: the gateway knows by it which slices are done.

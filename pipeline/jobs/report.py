@@ -1,4 +1,4 @@
-"""What a job says: results on standard output, progress on standard error."""
+"""Reports of a job: results on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ProgressLine:
         self._printed_done = -1
 
     def advance(self, count: int) -> None:
-        """Add what was done."""
+        """Add to the count."""
         self.done += count
         if time.monotonic() - self._printed_s >= _PERIOD_S:
             self._say(is_last=False)

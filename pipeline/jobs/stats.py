@@ -49,7 +49,11 @@ _WINDOWS_MAX = 100_000
     "--window", type=Duration(), default="1m", show_default=True, help="Length of a window."
 )
 @click.option(
-    "--watermark", type=Duration(), default="10s", show_default=True, help="How late is too late."
+    "--watermark",
+    type=Duration(),
+    default="10s",
+    show_default=True,
+    help="Delay from which an entry is too late.",
 )
 @click.option("--fields", "is_fields", is_flag=True, help="Per field instead of per window.")
 def main(flags: Flags, *, window: int, watermark: int, is_fields: bool) -> None:
@@ -118,7 +122,7 @@ def transform(entries: DataFrame, *, window_ms: int, watermark_ms: int | None = 
 
 
 def cardinalities(entries: DataFrame) -> DataFrame:
-    """Return for each stream and field: in how many entries, how many different values, sizes."""
+    """Return for each stream and field: the counts of entries and of different values, sizes."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     return (

@@ -77,7 +77,7 @@ def main(flags: Flags, *, keep: int, past_groups: bool) -> None:
 def _limit(
     client: Client, lake: Lake, plan: Plan, keep_ms: int, *, past_groups: bool
 ) -> tuple[str | None, str]:
-    """Return up to where entries may go, if any may; and what holds the rest."""
+    """Return the last entry that may go, if any may; and the reason why others stay."""
     common = common_range(plan, lake.held(plan.stream))
     if common is None:
         return None, "nothing of it is archived"

@@ -1,4 +1,4 @@
-"""The flags that say where the gateway is and who asks. Imports nothing that may be missing."""
+"""The flags for the gateway's URL and the token. Imports nothing that may be missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ url_option = click.option(
     show_default=True,
     show_envvar=True,
     callback=_read,
-    help="Where the gateway is.",
+    help="URL of the gateway.",
 )
 token_file_option = click.option(
     "--token-file",

@@ -108,7 +108,7 @@ def compare(
     *,
     width_ms: int,
 ) -> tuple[int, str]:
-    """Return how many entries a range of a stream has, and what became of comparing it."""
+    """Compare a range of a stream with the lake; returns its number of entries, and the result."""
     ours = lake.read(spark, [stream], after=after, to=to)
     theirs = read_range(spark, flags, stream, after, to)
     sums = [
@@ -131,7 +131,7 @@ def compare(
 
 
 def first_difference(theirs: DataFrame, ours: DataFrame, after: str, to: str) -> str:
-    """Return the first entry in which a range differs, and how."""
+    """Return the first entry that differs between two ranges, with the difference."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def narrowed(entries: DataFrame) -> DataFrame:

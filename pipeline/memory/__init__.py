@@ -1,1 +1,1 @@
-"""What jobs do without Spark, with Arrow, where all entries fit into memory."""
+"""Jobs without Spark, with Arrow, for entries that fit into memory."""

@@ -13,7 +13,7 @@ from headgate.pipeline.memory.entries import read_live
 from headgate.pipeline.offsets import BEGINNING
 
 QUERY = "headgate/archive"
-"""What writes, by the lake's commits: all runs of this file."""
+"""Writer in the lake's commits: all runs of this file."""
 
 
 def run(
@@ -24,7 +24,7 @@ def run(
     allow_gap: bool,
     behind_gaps: Callable[[dict[str, Held]], dict[str, Held]],
 ) -> int:
-    """Archive what streams have behind what the lake holds; returns how many entries that is.
+    """Archive entries behind the held range of each stream; returns their number.
 
     1. Files are written, which belong to no table yet.
     2. What the lake holds has to be what it held before, or another one archives meanwhile.

@@ -111,7 +111,7 @@ def _bare(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def read_live(options: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-    """Yield what the connector reads with these options, task after task."""
+    """Yield the batches of the connector with these options, task after task."""
     given = {name.lower(): value for name, value in options.items()}
     reader = BatchReader(read_options(given, is_query=False), Rows(_SCHEMA))
     with closing(reader):

@@ -63,7 +63,7 @@ def windows(batches: Iterable[pa.RecordBatch], *, window_ms: int) -> pa.Table:
 
 
 def cardinalities(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Return for each stream and field: in how many entries, how many different values, sizes."""
+    """Return for each stream and field: the counts of entries and of different values, sizes."""
     by_value = [*_FIELD, "value"]
 
     def counts(batch: pa.RecordBatch) -> pa.Table:
@@ -98,7 +98,7 @@ def cardinalities(batches: Iterable[pa.RecordBatch]) -> pa.Table:
 
 
 def _aggregated(groups: pa.TableGroupBy, wanted: dict[str, tuple[str, str]]) -> pa.Table:
-    """Return the keys of groups, and columns by name: what is made of which column."""
+    """Return the keys of groups, and columns by name: the aggregate of a column for each."""
     table = groups.aggregate(list(wanted.values()))
     made = {f"{column}_{how}": name for name, (column, how) in wanted.items()}
     table = table.rename_columns([made.get(name, name) for name in table.column_names])

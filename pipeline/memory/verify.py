@@ -16,7 +16,7 @@ from headgate.pipeline.offsets import parse_id
 def compare(
     flags: Flags, lake: Lake, stream: str, after: str, to: str, *, width_ms: int
 ) -> tuple[int, str]:
-    """Return how many entries a range of a stream has, and what became of comparing it.
+    """Compare a range of a stream with the lake; returns its number of entries, and the result.
 
     Args:
         flags: say where the gateway is.
@@ -42,7 +42,7 @@ def compare(
 
 
 def first_difference(theirs: pa.Table, ours: pa.Table) -> str:
-    """Return the first entry in which tables differ, and how."""
+    """Return the first entry that differs between tables, with the difference."""
     there, held = ({row["id"]: row for row in table.to_pylist()} for table in (theirs, ours))
     for entry_id in sorted(there | held, key=parse_id):
         if entry_id not in held:
@@ -65,7 +65,7 @@ def missing(flags: Flags, lake: Lake, stream: str, after: str, to: str) -> str |
 
 
 def _spans(theirs: pa.Table, ours: pa.Table, width_ms: int) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """Yield what both tables have of each span of time in which one has anything."""
+    """Yield the rows of both tables for each span of time with rows in one."""
     tables = (theirs, ours)
     spans = [table["ms"].to_numpy() // width_ms for table in tables]
     for span in np.union1d(*spans).tolist():

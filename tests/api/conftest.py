@@ -191,7 +191,7 @@ async def _stop(
 
 @pytest.fixture
 def settings() -> Settings:
-    """What a test's gateway is set to; override it in a file to choose other values."""
+    """The settings of a test's gateway; override them in a file to choose others."""
     return Settings(heartbeat_ms=200)
 
 

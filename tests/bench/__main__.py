@@ -1,4 +1,4 @@
-"""`make bench`: how fast, in ratios of one run. `ARGS=engine` measures only that part."""
+"""`make bench`: speed, in ratios of one run. `ARGS=engine` measures only that part."""
 
 import asyncio
 import importlib

@@ -8,7 +8,7 @@ from multiprocessing import get_context
 from typing import NamedTuple
 
 _NICENESS = 10
-"""Java and what it leaves to be collected wait until those whose time is taken have had theirs."""
+"""Java and its garbage collection wait until the measured processes have had their time."""
 
 _WRITTEN = """
     SELECT writer, count(*), count(DISTINCT n), min(n), max(n) FROM numbered GROUP BY writer
@@ -16,7 +16,7 @@ _WRITTEN = """
 
 
 class Written(NamedTuple):
-    """What is there of one writer, who numbers his entries."""
+    """The entries of one writer, who numbers them."""
 
     writer: str
     entries: int
@@ -56,7 +56,7 @@ class Analyst:
         self._process.shutdown()
 
     async def read(self, start_ms: int) -> list[Written]:
-        """Return what was written from this time on; the first time takes as long as Java does."""
+        """Return the entries from this time on, by writer; the first call waits for Java."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._process, _read, *self._stream, start_ms)
 

@@ -1,4 +1,4 @@
-"""A million streams and ten million entries in bounded memory: what is refused, and what goes on.
+"""A million streams and ten million entries in bounded memory: refusals, and ongoing work.
 
 `python -m tests.bench.ceiling`: bounded to 1 GiB; takes about five minutes. It is no part of `make
 bench`: it shows a behaviour, not a speed.
@@ -107,7 +107,7 @@ def _entries(stream: str) -> str:
 
 
 def _print_memory(http: httpx.Client, process_id: int) -> None:
-    """Print what the gateway says it takes, and what the system says."""
+    """Print the memory of the gateway by its own account, and by the system's."""
     lines = http.get("/metrics").text.splitlines()
     kinds = {
         line.split('"')[1]: float(line.split()[-1])

@@ -31,7 +31,7 @@ READERS = 2
 SUBSCRIBERS = 25
 """By each transport."""
 STAY_S = 20.0, 60.0
-"""How long one stays connected."""
+"""Duration of a connection."""
 ANALYSED_EVERY_S = 30.0
 FORGOTTEN = 0.01
 """Share of entries that are not acknowledged: they are claimed or given back."""

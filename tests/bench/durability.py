@@ -1,4 +1,4 @@
-"""What it costs to lose nothing: fsync, rewrites under load, and how long a start takes."""
+"""The cost of durability: fsync, rewrites under load, and the time of a start."""
 
 import asyncio
 import gc
@@ -109,7 +109,7 @@ async def _make_pending(engine: Engine) -> None:
 
 
 def _load_s(directory: Path, through: int | None = None) -> float:
-    """Return how long a start takes to load what is there, up to a position."""
+    """Return the time of loading at a start, up to a position."""
     disk = SystemDisk(directory, is_shared=True)
     gc.disable()  # as `headgate serve` does
     started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What is appended: three short fields with varied values, the same for every peer."""
+"""The entries that are appended: three short fields with varied values, the same for every peer."""
 
 import random
 from collections.abc import Iterator

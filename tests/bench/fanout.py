@@ -19,7 +19,7 @@ AHEAD_MAX = 2_000
 """Entries published that the slowest subscriber has not got yet: more are held back."""
 
 RATE = 1_000
-"""Entries a second, where it is measured how soon they are there."""
+"""Entries a second, for the measurement of delays."""
 
 _CREDIT = 65_536
 _MARKER = b'"seq":"'
@@ -29,7 +29,7 @@ _TAIL = len(_MARKER) + 10
 
 @dataclass(frozen=True)
 class Place:
-    """A server: where one subscribes and publishes, and how an entry is said there."""
+    """A server: its ways to subscribe and to publish, and its form of an entry."""
 
     port: int
     subscribe: str
@@ -74,7 +74,7 @@ def gateway(port: int, stream: str = "bench") -> Place:
 
 
 def nchan(port: int) -> Place:
-    """Return a channel of nchan at this port, whose subscribers get what comes."""
+    """Return a channel of nchan at this port. Its subscribers get entries as they come."""
     return Place(port, "/subscribe?id=bench", "/publish?id=bench", b"%s", has_credit=False)
 
 
@@ -228,7 +228,7 @@ def deliver(
 
 
 def delays_ms(place: Place, seconds: float) -> list[float]:
-    """Return how long each entry took to each subscriber, at a steady rate."""
+    """Return the delays of entries to each subscriber, at a steady rate."""
     sent_at: list[float] = []
     times_ms: list[float] = []
 

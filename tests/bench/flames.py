@@ -1,4 +1,4 @@
-"""`make bench ARGS=flames`: where the time of the three hottest paths goes, as flame graphs."""
+"""`make bench ARGS=flames`: the time of the three hottest paths, as flame graphs."""
 
 import asyncio
 import shutil

@@ -52,7 +52,7 @@ class _Place(NamedTuple):
 
 
 class _Rounds:
-    """What was measured, round by round, by the name of the place."""
+    """Measurements, round by round, by the name of the place."""
 
     def __init__(self) -> None:
         self.rates: defaultdict[str, list[float]] = defaultdict(list)
@@ -80,7 +80,7 @@ async def measure() -> list[Figure]:
 
 
 async def measure_credentials() -> list[Figure]:
-    """Return what an append costs with a credential, beside one without."""
+    """Return the cost of an append with a credential, beside one without."""
     measured = _Rounds()
     with ExitStack() as servers:
         places = {"none": _Place(*servers.enter_context(serving_process("headgate")))}

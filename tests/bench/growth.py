@@ -1,4 +1,4 @@
-"""How the cost of one operation grows with the stream, and with what is pending.
+"""Growth: the cost of one operation by the size of the stream, and of its pending entries.
 
 One stream grows, and one group's pending entries; at each size every operation is done some
 hundred times at random places, and the median time is kept. The cache of unpacked chunks is
@@ -39,7 +39,7 @@ BATCH = 1000
 PAGE = 100
 TIMES = 200
 FLAT = 1.5
-"""What a thousand times as much may cost: the processor's caches hold less of it."""
+"""Cost of a thousandfold size, at most: the processor's caches hold less of it."""
 
 STREAM, GROUP = b"growing", b"g"
 
@@ -57,7 +57,7 @@ class Curve(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Return what the largest size costs of what the smallest does."""
+        """Return the ratio of the costs at the largest and the smallest size."""
         return self.median_us[-1] / self.median_us[0]
 
 
@@ -76,7 +76,7 @@ class Clock:
 
 
 async def measure() -> list[Figure]:
-    """Return what each operation costs at the largest size, beside the smallest."""
+    """Return the cost of each operation at the largest size, beside the smallest."""
     curves = [
         *await _measured("entries", ENTRIES, GrowingStream()),
         *await _measured("pending", PENDING, GrowingGroup()),
@@ -148,7 +148,7 @@ class GrowingStream:
 
 
 class GrowingGroup:
-    """A group whose two consumers hold more and more, and what is done to it at each size."""
+    """A group with more and more pending entries, and the operations on it at each size."""
 
     def __init__(self) -> None:
         self._engine = Engine(MemoryStorage(records_max=0), clock=Clock())

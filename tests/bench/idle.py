@@ -1,4 +1,4 @@
-"""What a subscription costs that waits: memory for each of many idle sockets, and CPU."""
+"""The cost of idle subscriptions: memory for each of many sockets, and CPU."""
 
 import asyncio
 import json
@@ -62,7 +62,7 @@ async def _connected(port: int, count: int) -> list[ClientConnection]:
 
 
 async def _delivered_s(port: int, sockets: list[ClientConnection]) -> float:
-    """Return how long after an append the last socket has it."""
+    """Return the delay from an append to the last socket."""
     receiving = [asyncio.create_task(socket.recv()) for socket in sockets]
     started = time.perf_counter()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -1,4 +1,4 @@
-"""What a user would pick instead, as far as it is installed here. A missing peer is left out."""
+"""Peers that a user may pick instead, as far as they are installed. A missing peer is left out."""
 
 import importlib.util
 import json
@@ -62,7 +62,7 @@ def process_id(server: Redis) -> int:
 
 
 def redis_bytes_per_entry(server: Redis, drafts: Iterable[Draft]) -> float:
-    """Return what a stream of these entries takes in Redis, every node counted."""
+    """Return the memory of a stream of these entries in Redis, every node counted."""
     for entry_id, fields in drafts:
         server.run([b"XADD", b"bench", str(entry_id).encode(), *fields])
     count = server.run([b"XLEN", b"bench"])
@@ -72,7 +72,7 @@ def redis_bytes_per_entry(server: Redis, drafts: Iterable[Draft]) -> float:
 
 
 def redis_appends_per_second(server: Redis) -> float | None:
-    """Return what Redis takes from its own benchmark in C, 64 commands in flight."""
+    """Return the rate of appends to Redis by its own benchmark in C, 64 commands in flight."""
     path = shutil.which("redis-benchmark")
     if path is None:
         return None

@@ -1,4 +1,4 @@
-"""What one would write without Headgate: the same body and answer, typed, with nothing behind."""
+"""The program without Headgate: the same body and answer, typed, with nothing behind."""
 
 from fastapi import FastAPI
 
@@ -11,5 +11,5 @@ app = FastAPI(
 
 @app.post("/v1/streams/{stream}/entries", status_code=201)
 async def append_entry(stream: str, entry: Append) -> Appended:
-    """Answer what an append is answered."""
+    """Answer as an append does."""
     return Appended(id="1795225468445-0")

@@ -1,4 +1,4 @@
-"""Pictures: how costs grow with the stream and with what is pending, and how a soak went."""
+"""Pictures: costs by the size of the stream and of the PEL, and the course of a soak."""
 
 from __future__ import annotations
 

@@ -18,13 +18,13 @@ from tests.crash.wire import AT_ONCE, Wire, connected
 TRIES = 200
 SILENT_TRIES = 20
 PING_MS = 500
-"""How often a socket is pinged, and how long its answer may take; by default 20 s and 10 s."""
+"""Interval between pings of a socket, and time for its answer; by default 20 s and 10 s."""
 
 AT_MOST_MS = 100.0
 GROUP = "/v1/streams/jobs/groups/workers"
 
 End = Callable[[], Awaitable[None]]
-"""What ends a consumer."""
+"""The end of a consumer."""
 
 Hold = Callable[[int], Awaitable[tuple[str, End, End]]]
 """Makes a consumer that is given the one entry; returns its id, and how to close and to kill."""
@@ -97,7 +97,7 @@ async def redelivery_ms(
 
 
 async def _try_silence(control: Wire, port: int) -> tuple[float, float]:
-    """Return how many milliseconds it takes from the gateway's giving up, and from the silence."""
+    """Return the ms until a redelivery, from the gateway's giving up and from the silence."""
     await control.request("POST", "/v1/streams/jobs/entries", {"fields": {"job": "1"}})
     end = await connected(f"http://127.0.0.1:{port}")
     silent = await RawSocket.open(end, f"{GROUP}/ws?consumer=first")

@@ -27,14 +27,14 @@ WARM_UP = 0.25
 GROWTH_MAX = 0.05
 """Of memory and of files, over the time after the warm-up."""
 SLOWER_MAX = 2.0
-"""What the later half may take of the earlier one's p99: other work comes and goes beside this."""
+"""Ratio of the later half's p99 to the earlier one's, at most: other work comes and goes beside."""
 REWRITE_BYTES_MIN = 2**20
 _GREETING = "Headgate is at"
 
 
 @dataclass(frozen=True)
 class Sample:
-    """How things were at one moment, and how long they took since the one before."""
+    """The state at one moment, with the times since the moment before."""
 
     at_s: float
     resident_mib: float
@@ -119,7 +119,7 @@ async def _watched(crowd: Crowd, port: int, process_id: int, seconds: float) -> 
 
 
 def _sample(crowd: Crowd, at_s: float, process_id: int, metrics: str) -> Sample:
-    """Take what has been measured since the last one."""
+    """Take the measurements since the last sample."""
     append, crowd.append_ms = crowd.append_ms, []
     delivery, crowd.delivery_ms = crowd.delivery_ms, []
     append_p50, append_p99 = _p50_p99(append)

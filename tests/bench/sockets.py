@@ -9,7 +9,7 @@ from typing import Self
 _RECEIVE_BYTES = 2**18
 
 Take = Callable[[bytes], None]
-"""Given what a socket received: frame headers and payloads as they came."""
+"""Given the data of a socket: frame headers and payloads as they came."""
 
 
 class LeanSocket:
@@ -36,7 +36,7 @@ class LeanSocket:
         self._socket.sendall(frame(text))
 
     def receive(self) -> bytes:
-        """Return what has come, waiting until something does."""
+        """Return the data that has come; wait if there is none."""
         if self._early:
             early, self._early = self._early, b""
             return early
@@ -80,7 +80,7 @@ class Watch:
             connection.close()
 
     def add(self, connection: LeanSocket, take: Take) -> None:
-        """Hand what this socket receives to `take` from now on."""
+        """Hand the data of this socket to `take` from now on."""
         self._watched[connection.fileno()] = connection, take
         self._poll.register(connection.fileno(), select.EPOLLIN)
 

@@ -35,7 +35,7 @@ TASKS = 2
 POLLS = 300
 READERS = 2
 PAUSE_S = 0.02
-"""Between what a long poll waits for: it is there before that is appended."""
+"""Pause between appends: a long poll is there before the next one."""
 
 _JSON = "id string, fields map<string, string>"
 _ARROW = "application/vnd.apache.arrow.stream"
@@ -44,7 +44,7 @@ _PIECE_BYTES = 256 * 1024
 
 
 def measure() -> list[Figure]:
-    """Return what Spark reads and writes a second, and how long a long poll takes meanwhile."""
+    """Return Spark's rates of reading and writing, and the delay of a long poll meanwhile."""
     with serving_process("headgate") as (port, process_id):
         _fill(port)
         quiet = _polls(port)
@@ -109,7 +109,7 @@ def _read(spark: SparkSession, url: str) -> float:
 
 
 def _read_ndjson(spark: SparkSession, url: str) -> float:
-    """Return the rate at which Spark has rows of what it takes from the gateway as NDJSON."""
+    """Return the rate of rows that Spark makes of NDJSON from the gateway."""
     with tempfile.TemporaryDirectory() as folder:
         began_s = time.perf_counter()
         with Client(url) as client:
@@ -155,7 +155,7 @@ def _drain(rows: DataFrame) -> None:
 
 
 def _polls(port: int) -> list[float]:
-    """Return how long after its append an entry was at a long poll, in ms, sorted."""
+    """Return the delays from an append to a long poll, in ms, sorted."""
     polling, appending = (HTTPConnection("127.0.0.1", port) for _ in range(2))
     body = b'{"fields":{"n":"1"}}'
     path = "/v1/streams/live/entries"

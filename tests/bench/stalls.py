@@ -1,4 +1,4 @@
-"""How long every command, route and frame holds the event loop, with the largest it takes.
+"""Holds of the event loop by every command, route and frame, with the largest it takes.
 
 `python -m tests.bench.stalls XRANGE KEYS` does only cases with such names, and keeps no table.
 """

@@ -23,7 +23,7 @@ WORKERS = int(os.environ.get("HEADGATE_TEST_WORKERS", "1"))
 
 
 class RedisGateway:
-    """`headgate serve --redis-port 0`, which keeps its streams in memory."""
+    """A `headgate serve --redis-port 0` with its streams in memory."""
 
     def __init__(self, settings: Mapping[str, object] | None = None) -> None:
         """Start it, and return once it accepts connections.
@@ -72,7 +72,7 @@ class RedisGateway:
             self._listening.join(END_S_MAX)
 
     def _listen(self) -> None:
-        """Note what it says; its pipe is never full."""
+        """Note the lines of the gateway; its pipe is never full."""
         assert self._process.stderr is not None
         with self._process.stderr as lines:
             for line in lines:

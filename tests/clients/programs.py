@@ -11,7 +11,7 @@ RUN_S_MAX = 60.0
 
 
 class Outcome(NamedTuple):
-    """What became of a program that ran to its end."""
+    """The outcome of a program that ran to its end."""
 
     code: int
     output: str

@@ -34,7 +34,7 @@ def exporter(gateway: RedisGateway, log: Path, *words: str) -> Iterator[str]:
 
 
 def samples_of(url: str) -> Samples:
-    """Return what an exporter says, as soon as it listens."""
+    """Return the samples of an exporter, as soon as it listens."""
     with httpx.Client(transport=httpx.HTTPTransport(retries=10), timeout=START_S_MAX) as http:
         text = http.get(url).text
     return {

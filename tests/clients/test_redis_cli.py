@@ -1,4 +1,4 @@
-"""redis-cli of the system: what people type, and what scripts do with it."""
+"""redis-cli of the system: commands that people type, and scripts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cli(gateway: RedisGateway) -> Cli:
 
 @pytest.fixture
 def say(cli: Cli) -> Callable[..., str]:
-    """Return what redis-cli prints for a command that works."""
+    """Return a function that returns the output of redis-cli for a command that works."""
 
     def say(*words: str) -> str:
         outcome = cli("-e", *words)

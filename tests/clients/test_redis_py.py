@@ -40,7 +40,7 @@ async def async_client(gateway: RedisGateway, protocol: int) -> AsyncIterator[An
 
 
 def entries_of(reply: Any, stream: str) -> list[Any]:
-    """Return what a read has of a stream: in RESP3 it is a map with a list of batches."""
+    """Return the entries of a stream in a reply: in RESP3 it is a map with a list of batches."""
     if isinstance(reply, dict):
         [batch] = reply[stream]
         return list(batch)

@@ -1,4 +1,4 @@
-"""The backends that the suite runs over: how each is opened, and what it can."""
+"""The backends of the suite, with their openings and abilities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.behind_socket import served
 from tests.running import running
 
 SURVIVES = "survives"
-"""What it holds is there when it is opened again. The port does not say so: who opens it knows."""
+"""Entries are there after it is opened again. The port does not say so: who opens it knows."""
 
 ALL = frozenset({*Ability, SURVIVES})
 
@@ -47,7 +47,7 @@ async def running_behind_socket(settings: Settings) -> AsyncIterator[Backend]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A backend: how to open it, and what it can."""
+    """A backend: how to open it, and its abilities."""
 
     name: str
     settings: Callable[[Path], Settings]

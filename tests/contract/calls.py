@@ -40,7 +40,7 @@ async def filled(backend: Backend, *numbers: int) -> None:
 
 
 async def held(backend: Backend, consumer: bytes | None = None) -> dict[int, bytes | None]:
-    """Return what is pending, and with whom."""
+    """Return the pending entries with their owners."""
     items = await backend.perform(ListPending(S, G, consumer=consumer))
     return {item.id.ms: item.consumer for item in items}
 

@@ -1,4 +1,4 @@
-"""A backend says what it can, and can what it says."""
+"""A backend has the abilities that it claims, and no others."""
 
 from headgate.app.backends.port import Ability, Backend
 from tests.contract.backends import SURVIVES, Kind

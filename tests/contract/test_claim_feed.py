@@ -36,7 +36,7 @@ async def claim(backend: Backend, consumer: bytes, *numbers: int) -> None:
 
 
 async def next_takeover(takeovers: AsyncIterator[Takeover]) -> tuple[dict[int, int], bytes]:
-    """Return what was taken over next: numbers with their delivery counts, and by whom."""
+    """Return the next takeover: numbers with their delivery counts, and the new owner."""
     async with asyncio.timeout(10):
         takeover = await anext(takeovers)
     return {entry_id.ms: count for entry_id, count in takeover.counts.items()}, takeover.by

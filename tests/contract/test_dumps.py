@@ -62,7 +62,7 @@ def entries_of(image: StreamImage) -> list[Entry]:
 
 
 def facts_of(image: StreamImage) -> tuple[object, ...]:
-    """Return what an image has; servers do not keep when consumers were active."""
+    """Return the facts of an image; servers do not keep when consumers were active."""
     groups = [
         (
             group.name,
@@ -77,12 +77,12 @@ def facts_of(image: StreamImage) -> tuple[object, ...]:
 
 
 def shown(pending: PendingInspection) -> tuple[object, ...]:
-    """Return what can be compared: over servers the time follows from the idle time."""
+    """Return the comparable facts: over servers the time follows from the idle time."""
     return pending.id, pending.consumer, pending.delivery_count
 
 
 async def content(backend: Backend, stream: bytes) -> Any:
-    """Return what a dump keeps, as the backend tells it, without times."""
+    """Return the content of a dump, as the backend tells it, without times."""
     seen = await backend.perform(InspectStream(stream, full=True, described_max=100))
     facts = seen.info.last_id, seen.info.max_deleted_id, seen.info.entries_added
     groups = [
@@ -90,7 +90,7 @@ async def content(backend: Backend, stream: bytes) -> Any:
             group.info.name,
             group.info.last_id,
             group.info.entries_read,
-            group.info.nacked_count,
+            group.info.released_count,
             list(map(shown, group.pending)),
             [(each.name, list(map(shown, each.pending))) for each in group.consumers],
         )

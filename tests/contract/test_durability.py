@@ -1,4 +1,4 @@
-"""What was answered is there after a restart; a backend that drains ends its reads."""
+"""Answered changes are there after a restart; a backend that drains ends its reads."""
 
 from pathlib import Path
 

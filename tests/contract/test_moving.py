@@ -49,7 +49,7 @@ POLICY = GroupPolicy(max_deliveries=9, dead_letter_stream=DEAD, backoff_ms=(50, 
 
 
 class Notes:
-    """What a move says of itself."""
+    """The notes of a move."""
 
     def __init__(self) -> None:
         self.outcomes: dict[bytes, MoveOutcome] = {}

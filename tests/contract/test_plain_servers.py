@@ -39,7 +39,7 @@ NAMES = (S, DEAD, b"expiring", b"blocks")
 
 @pytest.fixture(params=["redis_7", "valkey_9", "valkey_cluster"])
 def url(request: pytest.FixtureRequest) -> str:
-    """Return where servers are."""
+    """Return the URL of servers."""
     return str(request.getfixturevalue(request.param).url)
 
 

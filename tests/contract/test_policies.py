@@ -1,4 +1,4 @@
-"""What a group does by itself about entries that fail."""
+"""The policy of a group about entries that fail."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A writer, two dozen consumers, and an operator who lets gateways fail; what must hold then."""
+"""A writer, two dozen consumers, and an operator who lets gateways fail; rules hold meanwhile."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ RELOAD_S_MAX = 30.0
 STARTED_ANEW = "process has ended, and is started anew"
 
 LOOK_S = 0.05
-"""How often an operator looks whether all is done."""
+"""Interval between an operator's looks for the end of all work."""
 
 RETRY_S = 0.02
 
@@ -117,7 +117,7 @@ class Chaos:
                 await asyncio.sleep(RETRY_S)
 
     async def place_to_ask(self) -> Place:
-        """Return where a gateway is, once it is there."""
+        """Return the place of a gateway, once it is there."""
         await self.place.is_up.wait()
         return self.place
 
@@ -193,7 +193,7 @@ class Chaos:
                 await asyncio.sleep(LOOK_S)
 
     async def left(self) -> Left:
-        """Look what is there, now that nobody reads."""
+        """Look at the remainder, now that nobody reads."""
         group = await self.ask("GET", GROUP)
         known = await self.ask("GET", f"{GROUP}/consumers")
         waiters, connections = await self.open_count()
@@ -216,7 +216,7 @@ class Chaos:
         return await self.open_count() == (0, 0)
 
     async def open_count(self) -> tuple[int, int]:
-        """Return how many reads are blocked, and how many connections are open."""
+        """Return the numbers of blocked reads and of open connections."""
         text = await self.ask("GET", "/metrics")
         waiters = re.findall(r"^headgate_waiters (\S+)$", text, re.MULTILINE)
         connections = re.findall(r"^headgate_connections{.*} (\S+)$", text, re.MULTILINE)
@@ -264,12 +264,12 @@ async def finish(gateway: Gateway, kind: str) -> None:
 
 
 def is_error(line: str) -> bool:
-    """Tell whether a line of the log says that something is wrong, and it was not us."""
+    """Tell whether a line of the log is an error of the gateway."""
     return ("ERROR" in line or "CRITICAL" in line) and STARTED_ANEW not in line
 
 
 def rng_of_test() -> random.Random:
-    """Return what makes the choices of a test; its seed is printed."""
+    """Return the random generator of a test; its seed is printed."""
     seed = int(os.environ.get("HEADGATE_TEST_SEED") or random.randrange(2**32))
     print(f"HEADGATE_TEST_SEED={seed} makes the same choices")
     return random.Random(seed)

@@ -17,7 +17,7 @@ FAILING = "fails"
 
 
 def violations(ledger: Ledger, left: Left, *, max_deliveries: int) -> list[str]:
-    """Return what is wrong; nothing, if every entry was looked after.
+    """Return the violations of the rules; none, if every entry was looked after.
 
     An ack or nack whose answer was lost may have had its effect or not.
 
@@ -74,7 +74,7 @@ def violations(ledger: Ledger, left: Left, *, max_deliveries: int) -> list[str]:
 
 
 def violations_on_receipt(ledger: Ledger, kept: dict[Id, str]) -> list[str]:
-    """Return what is wrong with entries that are done with as they are sent: at most once.
+    """Return the violations with entries that are settled as they are sent: at most once.
 
     What a connection was sent before something else is acknowledged: once, and rules 4 and 5 hold.
     The last part of a connection that broke may be lost, and may come again.
@@ -88,7 +88,7 @@ def violations_on_receipt(ledger: Ledger, kept: dict[Id, str]) -> list[str]:
 
 
 def violations_on_reconnect(ledger: Ledger, kept: dict[Id, str]) -> list[str]:
-    """Return what is wrong with entries that the next connection acknowledges: at least once.
+    """Return the violations with entries that the next connection acknowledges: at least once.
 
     None is done with that nobody has seen; and rule 5 holds.
     """
@@ -160,7 +160,7 @@ def _left_behind(ledger: Ledger, left: Left) -> Iterator[str]:
 
 
 def _may_be_back(ledger: Ledger, consumer: str) -> bool:
-    """Tell whether a takeover may have undone that a consumer was removed after its connection."""
+    """Tell whether a takeover may have brought a consumer back."""
     opened_at = min(
         (channel.opened_at for channel in ledger.channels if channel.consumer == consumer),
         default=0,  # nobody was told its name
@@ -232,14 +232,14 @@ def _two_owners(ledger: Ledger) -> Iterator[str]:
 
 
 def _may_be_cut_off(ledger: Ledger, delivery: Delivery, settling: Settling) -> bool:
-    """Tell whether a connection that has ended may have ended between these, as servers failed."""
+    """Tell whether the connection may have ended between the two moments, as servers failed."""
     return delivery.channel.ended_at is not None and any(
         first < _answered_at(settling) and delivery.at < last for first, last in ledger.failures
     )
 
 
 def _may_have_it_again(ledger: Ledger, delivery: Delivery, settling: Settling) -> bool:
-    """Tell whether who settled may own an entry again, by a delivery after another one's.
+    """Tell whether the consumer may own the entry again, by a later delivery.
 
     A slow reader has not read it yet, and never does if its connection ends. What it has read last
     shows how far it came.
@@ -283,7 +283,7 @@ def _answered_at(settling: Settling) -> int:
 
 
 def _lasts(at: int, settling: Settling, ends: list[int]) -> bool:
-    """Tell whether what began before a settling was sent had not ended when it was answered."""
+    """Tell whether something begun at a time still lasted when the settling was answered."""
     following = bisect_right(ends, at)
     is_over = following < len(ends) and ends[following] < _answered_at(settling)
     return at < settling.sent_at and not is_over

@@ -10,7 +10,7 @@ from tests.crash.history import History, Id, State, Taking
 
 
 def violations(history: History, before: State, after: State) -> list[str]:
-    """Return what is wrong; nothing, if every promise was kept.
+    """Return the violations of the promises; none, if all were kept.
 
     A request that was not answered may have had its effect or not, but no half of it.
 
@@ -109,7 +109,7 @@ def _acknowledged_in_vain(history: History, after: State) -> Iterator[str]:
 
 
 Change = tuple[int, int | None, str]
-"""What a request may have done to an entry: when sent, when answered, and what then holds."""
+"""A possible change of an entry by a request: when sent, when answered, and the state then."""
 
 _NOBODY = "(nobody)"
 _SETTLED = "(settled)"

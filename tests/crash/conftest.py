@@ -22,7 +22,7 @@ def credentials(
 
 @pytest.fixture(autouse=True)
 async def no_gateway_left() -> AsyncIterator[None]:
-    """Kill what a test that failed has left."""
+    """Kill the gateways of a test that failed."""
     yield
     for gateway in list(Gateway.running):
         await gateway.kill()

@@ -38,7 +38,7 @@ RETURN_CREDIT = 250
 Events = list[tuple[str, Any]]
 
 GONE = (OSError, EOFError, WebSocketException)
-"""How a consumer finds that its connection, or its gateway, is no more."""
+"""Errors of a consumer whose connection, or gateway, is no more."""
 
 
 class DroppedError(ConnectionError):
@@ -47,7 +47,7 @@ class DroppedError(ConnectionError):
 
 @dataclass
 class Place:
-    """Where the gateway is at the moment, if it is."""
+    """The place of the gateway at the moment, if it is up."""
 
     url: str = ""
     is_up: asyncio.Event = field(default_factory=asyncio.Event)
@@ -55,7 +55,7 @@ class Place:
 
 @dataclass
 class Chances:
-    """What goes wrong, and how often, of so many times that a consumer is given entries."""
+    """The chances of failures, by each batch that a consumer is given."""
 
     killed: float = 0.04  # before it settles anything
     killed_in_ack: float = 0.02  # after its ack is sent, before the answer is read
@@ -126,7 +126,7 @@ class Consumer:
         raise DroppedError
 
     async def look(self, entries: list[dict[str, Any]]) -> dict[str, list[str]]:
-        """Handle entries; returns what to ack and what to nack."""
+        """Handle entries; returns the ids to ack and to nack."""
         if self.chance("killed"):
             self.die()
         if self.chance("stalled"):
@@ -249,7 +249,7 @@ class _Listener(Consumer):
 
 
 class ReceiptReader(_Listener):
-    """What it is sent is done with. It knows that of a part as soon as another one comes."""
+    """A reader whose entries are settled as they are sent. A part acknowledges the one before."""
 
     async def serve(self, url: str) -> None:
         sent: list[str] = []

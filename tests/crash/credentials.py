@@ -17,7 +17,7 @@ ALWAYS = os.environ.get("HEADGATE_TEST_CREDENTIALS") == "1"
 
 
 class Credentials:
-    """What clients send, and what their gateway has to know."""
+    """The credentials of clients, and the settings of their gateway for them."""
 
     def __init__(self) -> None:
         self.headers: dict[str, str] = {}

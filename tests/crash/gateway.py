@@ -127,7 +127,7 @@ class Gateway:
         return self.process_ids().get("engine", self.process_id)
 
     def process_count(self) -> int:
-        """Return how many other processes the gateway has, those that are about to end as well."""
+        """Return the number of other processes of the gateway, with ending ones."""
         return len(self._children())
 
     def _children(self) -> list[str]:
@@ -187,7 +187,7 @@ class Gateway:
         return code
 
     async def _listen(self) -> None:
-        """Note what it says; its pipe is never full."""
+        """Note the lines of the gateway; its pipe is never full."""
         assert self._process.stderr is not None
         async for line in self._process.stderr:
             self.log_lines.append(line.decode().rstrip("\n"))

@@ -1,4 +1,4 @@
-"""What clients asked for and were told, and what is found after a restart."""
+"""The requests and answers of clients, and the state after a restart."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Settling:
 
 @dataclass
 class History:
-    """What was sent and answered: appends of all rounds, deliveries of the current one."""
+    """Requests and answers: appends of all rounds, deliveries of the current one."""
 
     appends: list[Appending] = field(default_factory=list)
     takings: list[Taking] = field(default_factory=list)
@@ -69,7 +69,7 @@ class History:
         return self.now
 
     def begin_round(self) -> None:
-        """Forget what the check of the last round has settled."""
+        """Forget requests that the check of the last round has settled."""
         self.takings.clear()
         self.settlings.clear()
 
@@ -82,13 +82,13 @@ class Pending(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a stream and its group hold."""
+    """The state of a stream and its group."""
 
     entries: dict[Id, str]  # in the order they were read, with their value
     pending: dict[Id, Pending]
     group_position: Id
 
     def settled(self) -> set[Id]:
-        """Return what was delivered and is pending no more."""
+        """Return the ids that were delivered and are pending no more."""
         delivered = {entry_id for entry_id in self.entries if entry_id <= self.group_position}
         return delivered - set(self.pending)

@@ -12,7 +12,7 @@ NEVER = (0, 0)
 
 
 def not_kept(ledger: Ledger, kept: dict[Id, str]) -> Iterator[str]:
-    """Yield what a stream lacks and should hold, and what it holds and should not.
+    """Yield the entries that a stream lacks and should hold, or holds and should not.
 
     Args:
         ledger: what was told.
@@ -35,7 +35,7 @@ def delivered_from_nowhere(ledger: Ledger, kept: dict[Id, str]) -> Iterator[str]
 
 
 def _not_the_last(ledger: Ledger, kept: dict[Id, str]) -> Iterator[str]:
-    """Yield what a takeover left of later appends than it undid: a replica has the first ones."""
+    """Yield appends that a takeover kept though it undid earlier ones: a replica has the first."""
     for takeover in ledger.takeovers:
         last = [
             entry_id

@@ -1,4 +1,4 @@
-"""Ledger: what the consumers of one group were told of each entry, and what became of it."""
+"""Ledger: the facts about each entry that the consumers of one group were told."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.crash.history import Id, Settling
 
 @dataclass(eq=False)
 class Channel:
-    """What deliveries come through: a long poll, or one connection of a consumer."""
+    """A channel of deliveries: a long poll, or one connection of a consumer."""
 
     consumer: str
     opened_at: int
@@ -128,7 +128,7 @@ class Ledger:
         return self.answer_is_undone(max(sent_at, delivery.sent_after), delivery.at, before)
 
     def dead_letter_is_undone(self, dead_letter: DeadLetter) -> bool:
-        """Tell whether a takeover may have undone what made a dead letter of an entry."""
+        """Tell whether a takeover may have undone the cause of a dead letter."""
         appended_ms, _ = dead_letter.entry_id
         return any(
             appended_ms <= each.dead.ms and each.safe.ms <= dead_letter.written_ms
@@ -137,7 +137,7 @@ class Ledger:
 
 
 class Left(NamedTuple):
-    """What is there in the end, when nobody reads any more."""
+    """The remainder in the end, when nobody reads any more."""
 
     pending_count: int
     lag: int | None

@@ -1,4 +1,4 @@
-"""Load: clients of one stream and one of its groups, who note what they ask for and are told.
+"""Load: clients of one stream and one of its groups, with notes of requests and answers.
 
 A client goes on until its gateway is gone. Whatever a gateway answers must be a success: nothing
 here is refused by a gateway that works.
@@ -33,7 +33,7 @@ CONSUMERS = ["c0", "c1", "c2"]
 PAGE = 1000
 PENDING_MAX = 10_000
 PAD_BYTES = 10_000
-"""What makes a batch take a while to be written."""
+"""Padding that makes a batch take a while to be written."""
 
 Step = Callable[[], Awaitable[None]]
 """One request of a client."""
@@ -184,7 +184,7 @@ class Load:
     # What there is
 
     async def look(self, url: str) -> State:
-        """Return what the stream and the group hold; consumers go on from there."""
+        """Return the state of the stream and the group; consumers go on from there."""
         async with httpx.AsyncClient(base_url=url, timeout=30) as http:
             state = State(await _entries(http), *await _group(http))
         for consumer in CONSUMERS:

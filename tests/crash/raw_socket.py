@@ -49,7 +49,7 @@ def deflated(data: bytes) -> bytes:
 
 
 class Frame(NamedTuple):
-    """What the gateway sent."""
+    """A frame of the gateway."""
 
     opcode: int
     data: bytes

@@ -68,7 +68,7 @@ class Load:
 
 
 def loaded(folder: Path) -> Keyspace:
-    """Return what the journal of a folder stands for."""
+    """Return the state in the journal of a folder."""
     disk = SystemDisk(folder, is_shared=True)
     try:
         return recovery.load(disk).keyspace

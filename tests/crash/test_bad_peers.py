@@ -30,7 +30,7 @@ pytestmark = [
 WARM_UPS = 2
 ROUNDS = 2
 MEASUREMENTS_MAX = 4
-"""What leaks does so in all of them; the allocator takes what it needs in the first ones."""
+"""A leak shows in all of them; the allocator takes its memory in the first ones."""
 GROWTH_MIB_MAX = 2.5
 """A frame of 1 MiB that is kept for each round would be too much already."""
 
@@ -121,7 +121,7 @@ class Watched:
         await ask("POST", f"{QUIET}/ack?consumer=me", {"ids": ids})
 
     async def serve_others_during(self, abuse: Abuse) -> int:
-        """Return how often another client was served meanwhile."""
+        """Return the number of times another client was served meanwhile."""
         going_on = asyncio.ensure_future(abuse(self))
         count = 0
         while not going_on.done():

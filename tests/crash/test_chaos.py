@@ -17,7 +17,7 @@ from tests.crash.chaos import Chaos, is_chaos, rng_of_test, work_through
 ENTRIES = int(os.environ.get("HEADGATE_TEST_ENTRIES", "3000"))
 ENTRIES_WITH_KEY = 3000
 LEAVE_S = 10.0
-"""How long the gateway may take to notice that nobody is there any more."""
+"""Time for the gateway to notice that nobody is there any more."""
 
 pytestmark = pytest.mark.usefixtures("credentials")
 

@@ -21,7 +21,7 @@ AFTER = state_of({A: "a", B: "b", C: "c", D: "d"}, {A: Pending("c0", 1), B: Pend
 
 
 def history() -> History:
-    """Return what led from BEFORE to AFTER."""
+    """Return the history between BEFORE and AFTER."""
     return History(
         appends=[
             Appending("w0", ["a"], [A], 1),

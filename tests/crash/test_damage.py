@@ -74,7 +74,7 @@ def recovered(disk: MemoryDisk) -> tuple[Corrupt | None, Loaded | None]:
 
 
 def block_ends(disk: MemoryDisk, name: str) -> list[int]:
-    """Return where the blocks of a segment end, with the end of its header before them."""
+    """Return the ends of the blocks of a segment, with the end of its header before them."""
     with disk.open(name) as file:
         header = read_header(file, name, Kind.JOURNAL)
         return [HEADER_BYTES, *(block.end for block in read_blocks(file, name, header))]

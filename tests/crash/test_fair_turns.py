@@ -39,7 +39,7 @@ async def _frames(url: str, first: bytes, more: bytes) -> None:
 
 
 async def bad_frames(url: str) -> None:
-    """What they are answered fills the way back in the end, so it is not only their number."""
+    """Send many bad frames. The answers fill the way back, so their number is one bound of two."""
     await _frames(url, b"", frame(TEXT, b'{"type":"dance"}') * 10_000)
 
 

@@ -33,7 +33,7 @@ BEGUN = 0.15
 """The share of the entries after which the first import is killed."""
 
 JOURNAL_BYTES = 70
-"""What an entry takes in the journal."""
+"""Size of an entry in the journal."""
 
 ATTEMPTS_MAX = 5
 """A kill may come when nothing is copied, or everything."""

@@ -1,4 +1,4 @@
-"""What is deleted is no longer in memory, as the system sees it."""
+"""Deleted entries are no longer in memory, as the system sees it."""
 
 from __future__ import annotations
 

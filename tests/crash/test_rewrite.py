@@ -1,4 +1,4 @@
-"""The process that rewrites: what it does with its gateway, and what becomes of it without."""
+"""The process that rewrites: its work beside its gateway, and its end without one."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What is staged outlives a kill, and a commit is there once, whenever the kill comes."""
+"""Staged chunks outlive a kill, and a commit is there once, at any time of the kill."""
 
 from pathlib import Path
 

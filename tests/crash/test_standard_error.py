@@ -43,7 +43,7 @@ async def raw(gateway: Gateway, data: bytes) -> None:
 
 
 async def strangers_call(gateway: Gateway, token: str) -> None:
-    """Send what nobody should: escapes, nonsense, bad credentials, half a request."""
+    """Send bad requests: escapes, nonsense, bad credentials, half a request."""
     red = RED.encode("latin-1")
     await raw(gateway, b"GET /" + red + b" HTTP/1.1\r\n\r\n")
     await raw(gateway, b"GET / HTTP/1.1\r\nhost: x\r\nuser-agent: " + red + b"\r\n\r\n")

@@ -52,7 +52,7 @@ class Wire:
     async def request(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Any:
-        """Return what a success holds, JSON or text. A gateway that stops is as good as gone."""
+        """Return the body of a success, JSON or text. A gateway that stops is as good as gone."""
         await self.send(method, path, body, headers)
         return await self.answer()
 

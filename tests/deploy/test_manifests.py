@@ -1,4 +1,4 @@
-"""What users start with other programs is valid, as far as these programs' own checks can tell."""
+"""Files for other programs are valid, as far as these programs' own checks can tell."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ USER = 10001
 
 @dataclass
 class Image:
-    """What the last stage has become, and how it would be run."""
+    """The result of the last stage, with its commands and settings."""
 
     root: Path
     env: dict[str, str]
@@ -72,7 +72,7 @@ def mapped(text: str, root: Path) -> str:
 
 
 def context(source: Path, target: Path) -> None:
-    """Copy what the .dockerignore lets into a build."""
+    """Copy the files that the .dockerignore lets into a build."""
     patterns = (source / ".dockerignore").read_text().split("\n")
     rules = [
         pattern.strip() for pattern in patterns if pattern.strip() and not pattern.startswith("#")

@@ -17,7 +17,7 @@ from tests.e2e.test_live_page import free_port
 from tests.installed import program
 
 CLIENT = "127.0.0.5"
-"""Where the client calls from, so that its address is not that of the proxy."""
+"""Address of the client, so that it is not that of the proxy."""
 
 _AROUND_NGINX = """
 daemon off; pid nginx.pid; error_log error.log; {user}

@@ -49,7 +49,7 @@ def _write_protect(root: Path, *, except_for: list[str]) -> None:
 
 @pytest.fixture
 def settings() -> dict[str, str]:
-    """What an operator would say with -e: here, a port that is free on this machine."""
+    """The variables of an operator, given with -e: here, a port that is free on this machine."""
     port = free_port()
     return {"HEADGATE_PORT": f"{port}", "HEADGATE_URL": f"http://127.0.0.1:{port}"}
 

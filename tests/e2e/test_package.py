@@ -19,7 +19,7 @@ BUILD = [sys.executable, "-m", "build", "--no-isolation", "--outdir"]
 INSTALL = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
 
 NAMES_OF_USERS = ["app", "client", "console", "engine", "pipeline"]
-"""What folders of our users are called, too."""
+"""Names that folders of our users have, too."""
 
 
 def run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:
@@ -135,7 +135,7 @@ def worker(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def needed(own: importlib.metadata.Distribution) -> list[importlib.metadata.Distribution]:
-    """Return what is installed with a distribution, if no extra is asked for."""
+    """Return the distributions installed with one, if no extra is asked for."""
     names, waiting = dict[str, importlib.metadata.Distribution](), [own]
     while waiting:
         for text in waiting.pop().requires or []:

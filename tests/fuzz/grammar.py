@@ -95,7 +95,7 @@ COMMANDS = [
 ]
 
 RARE = 0.02
-"""How often a command is one of those after which little is left, or its words are wrong."""
+"""Share of commands that leave little, or have wrong words."""
 
 _RUINOUS = ("FLUSHALL", "FLUSHDB", "XSETID", "DEL key", "UNLINK", "EXPIRE", "PEXPIRE", "RENAME")
 _OFTEN = ("XADD", "XREADGROUP", "XGROUP CREATE ")
@@ -117,7 +117,7 @@ NUMBERS = [
     *(b"9" * 19, b"9" * 20, b"9" * 400, b"-" + b"9" * 400),
     *(b"", b"+1", b"01", b"1.5", b"1e9", b"0x1", b" 1", b"1 ", "\u0663".encode(), b"NaN", b"inf"),
 ]
-"""Numbers at which somebody may have stopped thinking, and what only looks like one."""
+"""Numbers at limits, and texts that only look like numbers."""
 
 U64 = 2**64 - 1
 IDS = [
@@ -164,7 +164,7 @@ def number(pick: random.Random) -> bytes:
 
 
 def _sequence(parts: list[str], pick: random.Random) -> tuple[list[bytes], list[str]]:
-    """Return words for what comes up to a closing bracket or a bar, and what is left from there."""
+    """Return words up to a closing bracket or a bar, and the parts left from there."""
     words: list[bytes] = []
     while parts and parts[0] not in ("]", ")", "|"):
         part, *parts = parts

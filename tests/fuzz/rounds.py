@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 SECONDS = float(os.environ.get("FUZZ_SECONDS", "3"))
-"""How long each fuzzer goes on."""
+"""Duration of each fuzzer."""
 
 CASE_S_MAX = 60
-"""How long one case may take; all end within a second, on a machine that is not busy."""
+"""Time of one case, at most; all end within a second, on a machine that is not busy."""
 
 
 def seeds(seconds: float = SECONDS) -> Iterator[int]:
@@ -32,7 +32,7 @@ def seeds(seconds: float = SECONDS) -> Iterator[int]:
 
 @contextmanager
 def reporting_seed(seed: int, *facts: object) -> Iterator[None]:
-    """Say by what seed a failure can be had again, and what was tried."""
+    """Name the seed of a failure, and the facts of the case."""
     try:
         yield
     except BaseException as error:
@@ -44,7 +44,7 @@ def reporting_seed(seed: int, *facts: object) -> Iterator[None]:
 
 @contextmanager
 def ended() -> Iterator[None]:
-    """Raise `TimeoutError` in what has no end. Not for what goes on beside others."""
+    """Raise `TimeoutError` in code without an end. Not for code that goes on beside others."""
     before = signal.signal(signal.SIGALRM, _give_up)
     signal.alarm(CASE_S_MAX)
     try:

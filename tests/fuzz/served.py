@@ -18,7 +18,7 @@ GROWTH_MIB_MAX = 24.0
 
 HEALTH_S_MAX = 5.0
 ANSWER_S_MAX = 0.2
-"""How long to read on when nothing comes: half a request has no answer."""
+"""Time to read on without data: half a request has no answer."""
 
 _BAD_STATUS = re.compile(rb"HTTP/1\.1 5\d\d[^\r]*")
 
@@ -78,7 +78,7 @@ async def _reporting_seed(attack: Attack, gateway: Gateway, seed: int) -> None:
 async def exchanged(
     url: str, sent: bytes, then: bytes = b"", *, leaves_at_once: bool = False
 ) -> bytes:
-    """Return what is answered to some bytes before the gateway closes, or says no more.
+    """Return the answer to some bytes before the gateway closes, or says no more.
 
     Args:
         url: of the gateway.

@@ -1,4 +1,4 @@
-"""Files whose checksums are right and whose contents are not: damage, and never anything else.
+"""Files with right checksums and wrong contents are damage, and never anything else.
 
 Real files are taken apart, changed where it matters and put together again with new checksums, so
 that what is changed reaches the inside of recovery.

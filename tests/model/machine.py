@@ -250,7 +250,7 @@ class Machine(RuleBasedStateMachine):
         assert self.engine.waiter_count == 0
 
     def teardown(self) -> None:
-        """Replay what was recorded, and write the state down: the same comes out both ways."""
+        """Replay the records, and write the state down: the same comes out both ways."""
         self.loop.close()
         replayed = Keyspace()
         replayed.defaults = DEFAULTS
@@ -262,7 +262,7 @@ class Machine(RuleBasedStateMachine):
 
 
 def written_and_loaded(keyspace: Keyspace) -> Keyspace:
-    """Return what a file of a keyspace is read as."""
+    """Return the keyspace loaded from the file of another one."""
     file = BytesIO(b"".join(pieces(keyspace, position=1)))
     header = read_header(file, "file", Kind.SNAPSHOT)
     assert header.position == 1

@@ -108,7 +108,7 @@ class Reference(RefKeyspace):
             entries_read=ref_group.entries_read,
             lag=stream.lag(ref_group),
             pending_count=len(ref_group.pel),
-            nacked_count=len(ref_group.held_by(None)),
+            released_count=len(ref_group.held_by(None)),
             consumer_count=len(ref_group.readers),
             policy=ref_group.policy,
         )
@@ -361,8 +361,8 @@ class Reference(RefKeyspace):
 
     def nack_and_dead_letter(self, request: Nack, now_ms: int) -> list[Outcome]:
         outcomes = self.nack(request, now_ms)
-        nacked = dict.fromkeys(request.ids)
-        self.dead_letter(request.stream, request.group, None, now_ms, nacked)
+        released = dict.fromkeys(request.ids)
+        self.dead_letter(request.stream, request.group, None, now_ms, released)
         return outcomes
 
     def dead_letter(
@@ -371,9 +371,9 @@ class Reference(RefKeyspace):
         group: bytes,
         claim_idle_ms: int | None,
         now_ms: int,
-        nacked: Iterable[EntryId] | None = None,
+        released: Iterable[EntryId] | None = None,
     ) -> None:
-        """Move what was delivered too often, and is idle again, to the dead letter stream."""
+        """Move entries delivered too often, and idle again, to the dead letter stream."""
         stream, ref_group = self._group(name, group)
         policy = self._policy(stream, ref_group)
         if policy.max_deliveries is None or policy.dead_letter_stream is None:
@@ -383,8 +383,8 @@ class Reference(RefKeyspace):
             for limit_ms in (policy.claim_idle_ms, claim_idle_ms)
         )
         candidates = ref_group.longest_idle_first(now_ms)
-        if nacked is not None:
-            known = [ref_group.find(entry_id) for entry_id in nacked]
+        if released is not None:
+            known = [ref_group.find(entry_id) for entry_id in released]
             candidates = [entry for entry in known if entry is not None and entry.owner is None]
         dead = [
             (candidate, entry)
@@ -409,7 +409,7 @@ class Reference(RefKeyspace):
                 ref_group.drop(pending.id)
 
     def _policy(self, stream: RefStream, group: RefGroup) -> GroupPolicy:
-        """Return what holds: a stream that was renamed is not its own dead letter stream."""
+        """Return the policy as it applies: a renamed stream is not its own dead letter stream."""
         name = group.policy.dead_letter_stream
         if name is None or self.streams.get(name) is not stream:
             return group.policy

@@ -406,7 +406,7 @@ class RefKeyspace:
     def record_key(
         self, name: bytes, producer: bytes, key: bytes, entry_id: EntryId, now_ms: int
     ) -> str:
-        """Note what a live entry was appended under (XIDMPRECORD)."""
+        """Note the key of a live entry (XIDMPRECORD)."""
         stream = self._stream(name)
         if stream.get(entry_id) is None:
             raise CommandError("ERR No such message in stream")

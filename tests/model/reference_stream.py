@@ -20,7 +20,7 @@ TRIM_MAX = 1_000_000
 
 @dataclass
 class Slot:
-    """Where an entry is, or was: a dead one still takes its place in the node."""
+    """The place of an entry, alive or dead: a dead one still takes its place in the node."""
 
     id: EntryId
     fields: Fields
@@ -110,7 +110,7 @@ class RefGroup:
 
 @dataclass
 class UsedKey:
-    """What was appended under an idempotency key."""
+    """The append under an idempotency key."""
 
     producer: bytes
     key: bytes
@@ -203,7 +203,7 @@ class RefStream:
         return unread or any(group.find(entry_id) is not None for group in groups)
 
     def to_trim(self, request: TrimTo, node_max: int) -> list[EntryId]:
-        """Return what a trim takes: node by node, and within a node entry by entry."""
+        """Return the ids that a trim takes: node by node, and within a node entry by entry."""
         gone: list[EntryId] = []
         limit = trim_limit(request, node_max)
         only_whole = request.approximate and request.references is References.KEEP

@@ -47,7 +47,7 @@ Woken = dict[str, Any]
 
 
 class Difference(NamedTuple):
-    """What another version does otherwise."""
+    """A difference of another version."""
 
     reason: str
     holds: Callable[[Any, Any, bool], bool]  # of their reply, ours, and `has_several_to_read`
@@ -118,7 +118,7 @@ class Theirs:
         return list(replies[-1])
 
     def woken(self) -> Woken:
-        """Return who has woken since the last time."""
+        """Return the clients that have woken since the last time."""
         names = [name.decode() for name in self._redis.run(words("LRANGE", "woken", 0, -1))]
         self._redis.run(words("DEL", "woken"))
         woken_now = {}
@@ -203,7 +203,7 @@ def plain(reply: Any) -> Any:
 
 
 class Pair:
-    """Both servers, and who waits where."""
+    """Both servers, with the waiting clients and their queues."""
 
     def __init__(self, theirs: Theirs) -> None:
         self.theirs, self.ours = theirs, Ours()
@@ -377,7 +377,7 @@ def test_random_histories_wake_the_same_readers_in_the_same_order(theirs: Theirs
 
 
 class Scenario(NamedTuple):
-    """A story: who reads (`a: XREAD …`) or what is written (commands, `;` between them)."""
+    """A story: clients that read (`a: XREAD …`), and commands that write (`;` between them)."""
 
     name: str
     steps: list[str]

@@ -91,7 +91,7 @@ class EngineMachine(StreamRules, GroupRules):
         approximate=st.booleans(),
         limit=st.sampled_from([None, 1, 4]),
     )
-    def trim_what_is_done(
+    def trim_settled(
         self, choices: list[Pick | EntryId], excess: int, approximate: bool, limit: int | None
     ) -> None:
         """Let both groups be at the end, so that only what is pending is still needed."""

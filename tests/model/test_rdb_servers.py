@@ -63,7 +63,7 @@ def sides(request: pytest.FixtureRequest) -> Iterator[Sides]:
 
 
 def facts(reply: Any) -> Any:
-    """Return what both sides say of a stream, a group or a consumer."""
+    """Return the shared facts of a stream, a group or a consumer."""
     assert not isinstance(reply, RedisError), reply
     pairs = dict(zip(reply[0::2], reply[1::2], strict=True))
     known = {name: value for name, value in pairs.items() if name in SHARED}

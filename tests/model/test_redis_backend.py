@@ -352,11 +352,11 @@ LEFT_OUT: Mapping[type, Mapping[str, Any]] = {
     PendingInspection: {"delivered_at_ms": 0},
     ConsumerInspection: {"seen_at_ms": 0, "active_at_ms": None},
 }
-"""What the backends need not agree on."""
+"""Fields that the backends need not agree on."""
 
 
 def comparable(value: Any) -> Any:
-    """Return what two backends must agree on."""
+    """Return the parts of a reply that two backends must agree on."""
     if isinstance(value, EntryId):
         return "now" if OLD_MS_MAX < value.ms < AHEAD_MS else value
     if isinstance(value, Histogram):  # where its buckets begin follows the clock
@@ -374,7 +374,7 @@ def _rough(ttl_ms: int) -> int:
 
 
 async def is_meant_to_differ(engine: Backend, request: Request[Any]) -> bool:
-    """Tell whether a request would make the last id go back behind what trims have taken."""
+    """Tell whether a request puts the last id below trimmed entries."""
     if not isinstance(request, SetCounters):
         return False
     try:

@@ -87,7 +87,7 @@ DIFFERENCES = {
     "delivery counts above 2^53": "are exact only if they are the greatest one",
     "dead letters": "one that cannot be appended waits in the outbox, and is pending no more",
 }
-"""How the Redis backend differs from the engine. The histories do not reach what differs."""
+"""Differences of the Redis backend and the engine. The histories do not reach them."""
 
 STREAMS = b"s", b"t"
 GROUPS = b"g", b"h"
@@ -336,7 +336,7 @@ class History:
 
 
 async def answer(backend: Backend, request: Request[Any]) -> Any:
-    """Return what a backend replies, or its error, without what may differ."""
+    """Return a backend's reply, or its error, without the parts that may differ."""
     try:
         return plain(await backend.perform(request))
     except StreamError as error:

@@ -290,7 +290,7 @@ def _fields(flat: list[Any]) -> dict[bytes, Any]:
 
 
 def is_of_another_version(command: Words, theirs: Any, ours: Any) -> bool:
-    """Tell whether a difference is one of versions, or is meant, and only shows in the reply."""
+    """Tell whether a difference is one of versions or is meant."""
     name = command[0].upper()
     if name in (b"XREAD", b"XREADGROUP") and b"+" in command:
         return isinstance(theirs, str) and "Invalid stream ID" in theirs
@@ -315,7 +315,7 @@ def run_ours(loop: asyncio.AbstractEventLoop, runner: Commands, command: Words) 
 
 
 def engine_runner() -> CommandRunner:
-    """Return what runs our commands on an engine of its own."""
+    """Return a runner of our commands on an engine of its own."""
     engine = Engine(MemoryStorage(0))
     engine.keyspace.defaults = Defaults(node_limits=NodeLimits(3, 4096))
     return CommandRunner(engine)

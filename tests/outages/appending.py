@@ -1,4 +1,4 @@
-"""Somebody who appends while servers fail, and who notes what was answered."""
+"""A client that appends while servers fail, and notes the answers."""
 
 from __future__ import annotations
 

@@ -22,10 +22,10 @@ GATEWAY_COUNT = 3
 KEY = "headgate:orders"
 LAG_ENTRIES = 200
 LAG_S_MAX = 0.5
-"""What is appended while a replica gets nothing; both are limits."""
+"""Time of appends while a replica gets nothing; both are limits."""
 
 SHARES_AHEAD = 2
-"""How many of the shares between two events a writer may be ahead of the last event."""
+"""Shares between two events that a writer may be ahead of the last event."""
 
 
 class ClusterChaos(Chaos):
@@ -89,7 +89,7 @@ class ClusterChaos(Chaos):
         await asyncio.gather(*(self._end(number, kind) for number in range(GATEWAY_COUNT)))
 
     async def place_to_ask(self) -> Place:
-        """Return where any gateway is, once there is one."""
+        """Return the place of any gateway, once there is one."""
         while not (up := [place for place in self._places if place.is_up.is_set()]):
             await asyncio.sleep(RETRY_S)
         return self.random.choice(up)
@@ -190,7 +190,7 @@ class ClusterChaos(Chaos):
         return not any(each["name"].startswith("temporary-") for each in known["consumers"])
 
     async def open_count(self) -> tuple[int, int]:
-        """Return how many reads are blocked, and how many connections are open, at all gateways."""
+        """Return the numbers of blocked reads and open connections, at all gateways."""
         texts = [await ask_place(place, "GET", "/metrics") for place in self._places]
         waiters = _sum(r"headgate_waiters", texts)
         return waiters, _sum(r"headgate_connections{.*}", texts)

@@ -45,7 +45,7 @@ def prefix() -> str:
 
 @pytest.fixture
 def running(prefix: str) -> Running:
-    """Return what runs a gateway's backend over servers."""
+    """Return a function that runs a gateway's backend over servers."""
 
     @asynccontextmanager
     async def run(

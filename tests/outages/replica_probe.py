@@ -1,4 +1,4 @@
-"""What the replica of a stream surely has, found out again and again."""
+"""The entries of a stream that the replica surely has, found out again and again."""
 
 from __future__ import annotations
 

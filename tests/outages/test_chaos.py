@@ -45,7 +45,7 @@ ENTRIES = int(os.environ.get("HEADGATE_TEST_ENTRIES", "3000"))
 DURABILITY = DurabilityLevel(os.environ.get("HEADGATE_TEST_DURABILITY", "replica"))
 TAKES_OVER = os.environ.get("HEADGATE_TEST_TAKEOVER", "1") != "0"
 LEAVE_S = 30.0
-"""How long the gateways may take to notice that nobody is there, also the lease of a dead one."""
+"""Time for the gateways to notice that nobody is there, also the lease of a dead one."""
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ class Copies:
         self.checkpoint = checkpoint
 
     def run(self, *, entries_max: int = 100) -> None:
-        """Copy what there is, so many entries a micro-batch."""
+        """Copy the present entries, so many a micro-batch."""
         rows = (
             self.spark.readStream.format("headgate")
             .options(url=self.url, subscribe=self.name, startingOffsets="earliest")

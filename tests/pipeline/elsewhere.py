@@ -19,7 +19,7 @@ TASKS = 4
 
 
 def whereabouts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Say of a task how many rows it has and where it has the package from."""
+    """Yield the number of rows of a task, and the file of its package."""
     from headgate import pipeline  # noqa: PLC0415 - this runs on an executor
 
     rows = sum(len(batch) for batch in batches)

@@ -139,7 +139,7 @@ class Gateway:
         assert answer.status_code == 200, answer.text
 
     def _listen(self, output: list[str], is_there: threading.Event) -> None:
-        """Note what it says; its pipe is never full."""
+        """Note the lines of the gateway; its pipe is never full."""
         assert self._process is not None
         assert self._process.stderr is not None
         with self._process.stderr as lines:

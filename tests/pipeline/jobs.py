@@ -60,7 +60,7 @@ class Job:
         assert self._process.wait(PATIENCE_S) == 0, self.output()
 
     def output(self) -> str:
-        """Return what it said on standard error."""
+        """Return the output on standard error."""
         self._output.seek(0)
         return self._output.read()
 

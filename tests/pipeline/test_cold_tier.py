@@ -1,4 +1,4 @@
-"""What a stream no longer has is read from the lake, as if it had never been trimmed."""
+"""Trimmed entries are read from the lake, as if they had never been trimmed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read(spark: SparkSession, gateway: Gateway, stream: str, **options: Any) -> 
 def queried(
     spark: SparkSession, gateway: Gateway, stream: str, checkpoint: Path, **options: Any
 ) -> list[str]:
-    """Read what there is by a query."""
+    """Read the present entries by a query."""
     reading = spark.readStream.format("headgate").options(url=gateway.url, subscribe=stream)
     ids: list[str] = []
     query = (

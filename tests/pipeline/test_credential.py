@@ -1,4 +1,4 @@
-"""The token of the client: where it comes from, where it goes, and where it is never seen."""
+"""The token of the client: its source, its destination, and places that never show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a Java is found, and what is said if there is none."""
+"""Search for a Java, and the message if there is none."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ PATIENCE_S = 90
 
 
 class Count:
-    """How many entries have been archived, for one who waits for them."""
+    """The number of archived entries, for a test that waits for them."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()

@@ -145,7 +145,7 @@ def test_stats_go_on_and_say_windows_that_are_over(
 
 
 def until_closed(spark: SparkSession, *, windows: int) -> bool:
-    """Look at what a query has done until it has said so many windows."""
+    """Look at the progress of a query until it has printed so many windows."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         for query in spark.streams.active:

@@ -1,4 +1,4 @@
-"""Jobs of what fits into memory say the same as on Spark, and start no Spark."""
+"""Jobs in memory say the same as on Spark, and start no Spark."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def archive(lake: Lake, batch: int, stream: str, ids: Sequence[str], *, after: s
 
 
 def ids_of(lake: Lake) -> list[str]:
-    """What any reader of Delta tables finds."""
+    """Return the ids that any reader of Delta tables finds."""
     table = DeltaTable(lake.path).to_pyarrow_table()
     return sorted(table["id"].to_pylist(), key=parse_id)
 
@@ -190,7 +190,7 @@ def test_of_two_compactions_the_second_is_refused(lake: Lake) -> None:
 
 
 class SeenBefore(Lake):
-    """A lake whose next change goes by what the table was when this was made."""
+    """A lake whose next change is based on an older state of the table."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)

@@ -1,4 +1,4 @@
-"""What is said of queries while they run."""
+"""Reports about queries while they run."""
 
 from __future__ import annotations
 

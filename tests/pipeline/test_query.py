@@ -18,7 +18,7 @@ WAIT_S_MAX = 60.0
 
 
 class Runs:
-    """Starts queries that collect what they read, and stops what is left of them."""
+    """Starts queries that collect their rows, and stops the remaining ones."""
 
     def __init__(self, spark: SparkSession, gateway: Gateway, checkpoint: Path) -> None:
         self.spark = spark
@@ -47,7 +47,7 @@ class Runs:
         return query
 
     def once(self, **options: Any) -> list[str]:
-        """Read what there is; returns what this run read."""
+        """Read the present entries; returns the entries of this run."""
         already = len(self.batches)
         query = self.start(**options)
         assert query.awaitTermination(int(WAIT_S_MAX))

@@ -1,4 +1,4 @@
-"""Batch reads: what Spark sees is what was appended."""
+"""Batch reads: Spark sees the appended entries."""
 
 from __future__ import annotations
 

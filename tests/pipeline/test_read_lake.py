@@ -1,4 +1,4 @@
-"""`headgate.read_lake`: what was archived, as a table with types; no gateway, no Spark."""
+"""`headgate.read_lake`: archived entries, as a table with types; no gateway, no Spark."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ RUN_S_MAX = 240.0
 
 @pytest.fixture
 def shell(tmp_path: Path, gateway: Gateway) -> dict[str, str]:
-    """Variables of a shell whose `python` has this checkout, whose jobs know the gateway."""
+    """Variables of a shell with a `python` of this checkout, for jobs that know the gateway."""
     script = tmp_path / "bin" / "python"
     script.parent.mkdir()
     script.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')

@@ -26,7 +26,7 @@ def guarded(tmp_path: Path, name: str) -> Iterator[Guarded]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where Spark writes."""
+    """The folder of Spark's output."""
     folder = tmp_path / "written"
     folder.mkdir()
     return folder

@@ -15,12 +15,12 @@ _UPPER_BOUNDS = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxPro
 
 
 def breaks(old: Node, new: Node) -> list[str]:
-    """Return what breaks clients of `old` in `new`, a line each that names the place."""
+    """Return the changes in `new` that break clients of `old`, a line each with the place."""
     return list(_Comparison(old, new).all())
 
 
 def schema_breaks(old: Node, new: Node, name: str, *, is_sent: bool) -> list[str]:
-    """Return what breaks clients in one schema of the documents' components.
+    """Return the changes that break clients in one schema of the documents' components.
 
     Args:
         old: the document that clients know.
@@ -103,7 +103,7 @@ class _Comparison:
             )
 
     def schema(self, old: Node, new: Node, place: str, *, is_sent: bool) -> Iterator[str]:
-        """Yield what breaks where clients send `old`, or are sent it, and `new` is what holds."""
+        """Yield the changes that break clients which send `old`, or are sent it, under `new`."""
         names = (old.get("$ref", ""), new.get("$ref", ""))
         if all(names):
             if (*names, is_sent) in self._seen:

@@ -30,7 +30,7 @@ class Proxy:
             await server.wait_closed()
 
     def carry_all(self) -> None:
-        """Carry what was held back, too."""
+        """Carry the held bytes, too."""
         self._is_unbound.set()
 
     def cut(self) -> None:

@@ -12,7 +12,7 @@ WITHIN_S = 40.0
 
 
 class Program:
-    """What a running program has said so far."""
+    """The output of a running program so far."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process

@@ -28,7 +28,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Restartable]:
 
 @pytest.fixture
 def javascript(tmp_path: Path) -> Path:
-    """Return a folder where modules may import what npm installed."""
+    """Return a folder for modules that import npm packages."""
     folder = tmp_path / "javascript"
     folder.mkdir()
     (folder / "node_modules").symlink_to(node_modules())

@@ -44,7 +44,7 @@ async def document(live: Live, tmp_path: Path) -> Path:
 
 
 async def check(live: Live, output: str) -> None:
-    """Check what a session has printed, and what the gateway knows of it."""
+    """Check the output of a session, and the state of the gateway."""
     result: dict[str, Any] = json.loads(output.splitlines()[-1])
     first, second, third = result["ids"]
 
@@ -110,7 +110,7 @@ async def test_python_with_openapi_generator(live: Live, document: Path) -> None
 
 @pytest.fixture
 def typescript(tmp_path: Path) -> Path:
-    """Return a folder where TypeScript is compiled, strictly, and may import what npm installed."""
+    """Return a folder for strict TypeScript that imports npm packages."""
     folder = tmp_path / "typescript"
     folder.mkdir()
     (folder / "node_modules").symlink_to(node_modules())

@@ -1,4 +1,4 @@
-"""What `npm pack` makes of `clients/typescript`: whoever installs it can use it."""
+"""The packages that `npm pack` makes of `clients/typescript` are of use once installed."""
 
 import asyncio
 import json

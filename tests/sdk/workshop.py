@@ -1,4 +1,4 @@
-"""A workshop: where the tools of other languages are found, and how they are run."""
+"""A workshop: the tools of other languages, found and run."""
 
 import asyncio
 import fcntl
@@ -20,7 +20,7 @@ RUN_S_MAX = 180.0
 
 
 def tool(name: str) -> str:
-    """Return where a program is; beside the interpreter, or on the path.
+    """Return the path of a program; beside the interpreter, or on the path.
 
     A program that is missing skips the test on a laptop and fails it in CI.
     """
@@ -43,7 +43,7 @@ def missing(name: str) -> None:
 
 @functools.cache
 def node_modules(folder: Path = NPM) -> Path:
-    """Return what a lock file names, installed once for as long as the file stays the same."""
+    """Return the packages of a lock file, installed once for as long as the file stays the same."""
     tool("node")
     npm = tool("npm")
     installed = folder / "node_modules"
@@ -71,7 +71,7 @@ def _install(npm: str, folder: Path) -> None:
 
 
 def npm_tool(name: str) -> str:
-    """Return where a program of an npm package is."""
+    """Return the path of a program in an npm package."""
     return str(node_modules() / ".bin" / name)
 
 

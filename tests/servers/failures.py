@@ -57,7 +57,7 @@ class FailingCluster(Cluster):
     # What happens to it
 
     def set_node_timeout(self, node_timeout_ms: int) -> None:
-        """Set after which silence the nodes say of one that it has failed."""
+        """Set the silence after which the nodes count one of them as failed."""
         for server in self.servers:
             server.run("CONFIG", "SET", "cluster-node-timeout", node_timeout_ms)
 
@@ -103,7 +103,7 @@ class FailingCluster(Cluster):
             server.resume()
 
     def mend(self) -> None:
-        """Start what was killed and resume what was paused; return once the cluster is whole."""
+        """Start killed servers and resume paused ones; return once the cluster is whole."""
         for server in self.servers:
             if server.is_running:
                 server.resume()
@@ -139,7 +139,7 @@ class SlotMove:
     target: Server
 
     def __post_init__(self) -> None:
-        """Note who has the slot."""
+        """Note the owner of the slot."""
         self.source = self.cluster.owner_of(self.slot)
         assert self.source is not self.target
 

@@ -24,7 +24,7 @@ def keeper() -> Iterator[Keeper]:
 
 @pytest.fixture(scope="session")
 def redis_7(keeper: Keeper, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Run the `redis-server` of the system: 7.0, which lacks what came later."""
+    """Run the `redis-server` of the system: 7.0, without later commands."""
     yield from _running(Server(redis_server(), _folder(tmp_path_factory, "redis"), keeper))
 
 

@@ -1,4 +1,4 @@
-"""The servers that tests run: which are there, and what becomes of a test without its server."""
+"""The servers that tests run, and the skips of tests without theirs."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class SentinelSet:
         return self.primary()
 
     def mend(self) -> None:
-        """Start what was killed and resume what was paused; return once the replica follows."""
+        """Start killed servers and resume paused ones; return once the replica follows."""
         for server in [*self.servers, *self.sentinels]:
             if server.is_running:
                 server.resume()

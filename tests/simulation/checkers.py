@@ -76,7 +76,7 @@ def ensure(holds: bool, text: str) -> None:
 
 
 def recovered(history: History, loaded: Loaded, floor: int) -> None:
-    """Check what a recovery has found, and make that the history."""
+    """Check the state after a recovery, and make that the history."""
     position = loaded.position
     ensure(position >= floor, f"recovered {position} records, and {floor} had to be there")
     last = history.position
@@ -91,7 +91,7 @@ def recovered(history: History, loaded: Loaded, floor: int) -> None:
 
 
 def indexes(keyspace: Keyspace) -> tuple[Any, ...]:
-    """Return what a keyspace knows by heart besides its streams."""
+    """Return the indexes of a keyspace besides its streams."""
     return (
         sorted(keyspace.keyed),
         sorted(keyspace.aging),
@@ -233,7 +233,7 @@ def damaged(platter: Platter, random: Random) -> None:
     name = random.choice(recovery.names_in_use(disk))
     data = copy.names[name].data
     at = random.randrange(len(data))
-    if at >= _end_of_what_is_vouched_for(disk, name):
+    if at >= _end_of_safe_part(disk, name):
         return
     data[at] ^= random.randint(1, 255)
     try:
@@ -243,8 +243,8 @@ def damaged(platter: Platter, random: Random) -> None:
     raise ViolationError(f"{name}: byte {at} was changed, and nobody noticed")
 
 
-def _end_of_what_is_vouched_for(disk: SimulatedDisk, name: str) -> int:
-    """Return where in a file the last block begins, if nothing says that it was ever safe."""
+def _end_of_safe_part(disk: SimulatedDisk, name: str) -> int:
+    """Return the offset of a file's last block, if no later one says that it was ever safe."""
     if name != recovery.names_in_use(disk)[-1] or name.startswith("snapshot-"):
         return disk.size_bytes(name)
     with disk.open(name) as file:

@@ -46,7 +46,7 @@ class Outage(NamedTuple):
 
 
 class Faults(NamedTuple):
-    """What will go wrong, counted from the start of the process."""
+    """The faults to come, counted from the start of the process."""
 
     crash_after: int | None = None  # points that may be reached before; None: no crash
     crash_at: tuple[str, int] | None = None  # a kind of point, and which of them, from 0

@@ -1,4 +1,4 @@
-"""History: what was recorded, over all lives, and how much of it nobody may lose any more."""
+"""History: the records of all lives, and the number that nobody may lose any more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Reader = tuple[bytes, bytes]  # group, consumer
 
 
 class Request:
-    """What a client asked, and what its reply will depend on."""
+    """A client's request, and the position that its reply depends on."""
 
     def __init__(self, name: str, position: int, reader: Reader | None = None) -> None:
         self.name = name
@@ -72,7 +72,7 @@ class History:
             self.answers.append((at_s, position))
 
     def give_up(self, position: int) -> None:
-        """Forget what the engine has given up, which nobody has heard of."""
+        """Forget the records that the engine has given up; no client has heard of them."""
         if self.is_over:
             return
         assert self.acknowledged <= position, "what was promised is not given up"
@@ -85,7 +85,7 @@ class History:
             request.position = min(request.position, position)
 
     def recover(self, position: int) -> Keyspace:
-        """Forget what a crash took, and return what should be left."""
+        """Forget the records that a crash took, and return the expected state."""
         del self.records[position:]
         self.safe = self.acknowledged = position
         self.is_over = False
@@ -100,7 +100,7 @@ class History:
         return self._replayed
 
     def state_at(self, position: int) -> Keyspace:
-        """Return what the records up to a position lead to."""
+        """Return the state after the records up to a position."""
         keyspace = Keyspace()
         for record in self.records[:position]:
             for command in c.decode(record):

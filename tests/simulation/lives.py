@@ -39,7 +39,7 @@ Trace = Callable[[str], None]
 
 
 class Plan(NamedTuple):
-    """What one life is like."""
+    """The plan of one life."""
 
     policy: FsyncPolicy
     faults: Faults
@@ -241,7 +241,7 @@ class _Life:
         self._loop.stop()
 
     def _end(self) -> None:
-        """Note what must be found again."""
+        """Note the records that must be found again."""
         simulation, history = self._simulation, self._history
         history.is_over = True
         now_s = self._loop.time()
@@ -355,7 +355,7 @@ class _Life:
             raise others
 
     async def _see_failure(self, running: asyncio.Task[None]) -> None:
-        """Look at what is left to be read once the disk has failed."""
+        """Look at the readable state once the disk has failed."""
         journal = self._journal
         await asyncio.sleep(PATIENCE_S)
         if running.done() and running.exception() is not None:
@@ -472,7 +472,7 @@ _RARE_POINTS = [
 ]
 
 _JUMPS_MS = [0, 1, 50, -50, -3_000, 60_000, -60_000, 200_000, -3_600_000, 3_600_000]
-"""What the wall clock does, between lives and within."""
+"""Jumps of the wall clock, between lives and within."""
 
 
 async def _await(ask: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Platter: what a disk holds, and what of it a crash leaves.
+"""Platter: the content of a disk, and its remains after a crash.
 
 The running system sees all that was written. Safe is what was synced, contents and names apart.
 When the power goes, each unsynced write is lost, kept, or kept in pieces, whatever became of those
@@ -13,7 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 SECTOR_BYTES = 64
-"""What is torn is torn here. Small, as the files are."""
+"""Torn writes are torn here. Small, as the files are."""
 
 
 class Write(NamedTuple):
@@ -63,7 +63,7 @@ class Inode:
     def _keep_some(self, random: Random) -> None:
         size_bytes = len(self.data)
         for change in self._unsynced:
-            for part in _what_is_kept(change, random):
+            for part in _kept_parts(change, random):
                 _make(self._safe, part)
         if len(self._safe) < size_bytes and random.random() < 0.2:
             self._safe += bytes(random.randint(1, size_bytes - len(self._safe)))
@@ -150,7 +150,7 @@ def _make(data: bytearray, change: Write | Cut) -> None:
     data[change.offset : change.offset + len(change.data)] = change.data
 
 
-def _what_is_kept(change: Write | Cut, random: Random) -> list[Write | Cut]:
+def _kept_parts(change: Write | Cut, random: Random) -> list[Write | Cut]:
     fate = random.random()
     if fate < 0.35:
         return []

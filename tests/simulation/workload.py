@@ -98,7 +98,7 @@ class Workload:
     """Chooses requests."""
 
     poison_chance = 0.0
-    """How many transactions decide what cannot be applied."""
+    """Share of transactions with commands that cannot be applied."""
 
     def __init__(self, engine: Engine, random: Random, serial: int) -> None:
         self.serial = serial  # of the next entry: all entries differ

@@ -31,7 +31,7 @@ class Target:
         return await asyncio.open_connection(self.client.host, self.redis_port)
 
     def let_go(self) -> None:
-        """Close what a case has left open."""
+        """Close the connections that a case has left open."""
         for _, writer in self.held:
             writer.transport.abort()
         for socket in self.sockets:
@@ -41,12 +41,12 @@ class Target:
 
 
 Act = Callable[[Target], Awaitable[Any]]
-"""What is done; an `Answer` that it returns is told in the table."""
+"""The act of a case; an `Answer` that it returns is told in the table."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured, alone on a gateway."""
+    """A case to measure, alone on a gateway."""
 
     name: str
     covers: tuple[str, ...]
@@ -56,7 +56,7 @@ class Case:
     prepare: Act | None = None
     """Done before, and not measured."""
     is_destructive: bool = False
-    """What it leaves is not what the next case begins with."""
+    """The next case cannot begin with its remains."""
 
 
 def command(line: str, prepare: Act | None = None, *, is_destructive: bool = False) -> Case:

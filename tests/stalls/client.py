@@ -14,7 +14,7 @@ _KEPT = 2000
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """The answer to a request."""
 
     status: int
     size_bytes: int

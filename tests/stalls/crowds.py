@@ -39,7 +39,7 @@ async def _join(target: Target, count: int, path: str, consumer: str = "") -> No
 
 
 def _members(number: int) -> tuple[Act, Act]:
-    """Return how to make a group that has nothing to read, and how its members join."""
+    """Return an act that makes a group without entries to read, and one that joins its members."""
     stream = stream_name(number)
 
     async def make(target: Target) -> None:

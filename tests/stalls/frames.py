@@ -58,7 +58,7 @@ async def _give_credit(target: Target) -> None:
 
 
 def _settle(kind: str, answer: str, **more: Any) -> Act:
-    """Return what settles entries by id, whether they are held or not."""
+    """Return an act that settles entries by id, held or not."""
 
     async def act(target: Target) -> None:
         socket = target.sockets[-1]

@@ -51,7 +51,7 @@ WIDEST_COUNT = 50
 
 
 class Size(NamedTuple):
-    """How much there is of everything, and how many come at once."""
+    """The numbers of all things in the keyspace, and of those in one request."""
 
     entries: int = 2_000_000
     pending: int = 1_000_000
@@ -64,7 +64,7 @@ class Size(NamedTuple):
     many: int = 10_000  # ids, commands and entries in one request
 
     def part(self, divisor: int) -> Size:
-        """Return what is so much smaller."""
+        """Return a size that is so much smaller."""
         return Size(*(count // divisor for count in self))
 
     def scattered_ids(self, among: int) -> list[str]:

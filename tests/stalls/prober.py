@@ -22,7 +22,7 @@ _KEPT = 1000
 
 
 class Longest(NamedTuple):
-    """What was asked and answered since the last time."""
+    """The times of answers since the last time."""
 
     longest_ms: float
     median_ms: float

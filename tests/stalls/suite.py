@@ -54,7 +54,7 @@ _START_S_MAX = 300.0
 
 
 class Holder(NamedTuple):
-    """What the gateway says of the longest hold."""
+    """The gateway's account of the longest hold."""
 
     held_ms: float
     cpu_ms: float
@@ -65,7 +65,7 @@ class Holder(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """What a case did to the gateway."""
+    """The effect of a case on the gateway."""
 
     name: str
     outcome: str
@@ -96,7 +96,7 @@ async def results(
     case_s_max: float,
     long_ms: float = LONG_MS,
 ) -> AsyncIterator[Result]:
-    """Yield what became of each case.
+    """Yield the result of each case.
 
     Args:
         snapshot: directory with the keyspace.
@@ -170,7 +170,7 @@ async def _result(
 
 
 async def _calm(prober: Prober) -> float:
-    """Return what an answer takes (ms) once nothing is going on that was begun before."""
+    """Return the usual time of an answer (ms), once all earlier work has ended."""
     await prober.longest()
     while True:
         await asyncio.sleep(_CALM_S)
@@ -194,7 +194,7 @@ async def _outcome(case: Case, target: Target, case_s_max: float) -> tuple[str, 
 
 
 def _reason(answer: Answer) -> str:
-    """Return what a refusal says."""
+    """Return the reason of a refusal."""
     if answer.status < 400:
         return ""
     try:

@@ -38,7 +38,7 @@ def _chosen() -> Iterator[Case]:
 
 
 def _is_bad(result: Result) -> bool:
-    """Tell whether the gateway did not answer, or worked for too long at one go.
+    """Tell whether the gateway failed to answer, or held the loop for too long.
 
     Others may have had to wait because the machine did something else: that is not its fault.
     """

@@ -67,7 +67,7 @@ _RENAMES = [f"RENAME {GROUPED} other", f"RENAME other {GROUPED}"]
 
 
 def _as_often_as_possible(*lines: str) -> Act:
-    """Return how to send commands in turns in the longest transaction that is not refused."""
+    """Return an act that sends commands in turns, in the longest transaction that is accepted."""
     turns = [line.split() for line in lines]
 
     async def act(target: Target) -> Answer:
@@ -125,7 +125,7 @@ def _clients(size: Size) -> int:
 
 
 def _all_of(*commands: Sequence[str]) -> Act:
-    """Return how to take the replies to commands, however large they are."""
+    """Return an act that takes the replies to commands, of any size."""
 
     async def act(target: Target) -> None:
         reader, writer = await target.open_redis()

@@ -92,7 +92,7 @@ class Driver(Engine):
         return [(read.stream, [e.id.ms for e in read.entries]) for read in reads if read.entries]
 
     async def held(self, consumer: bytes | None = None) -> list[PendingItem]:
-        """List what is pending."""
+        """List the pending entries."""
         return await self.perform(ListPending(S, G, consumer=consumer))
 
     async def held_numbers(self, consumer: bytes | None = None) -> list[int]:
@@ -100,7 +100,7 @@ class Driver(Engine):
 
 
 def numbers(reads: list[GroupRead]) -> list[int]:
-    """Return what a group read got, over all its streams."""
+    """Return the numbers of entries in a group read, over all its streams."""
     return [delivery.id.ms for read in reads for delivery in read.deliveries]
 
 

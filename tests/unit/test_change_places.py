@@ -12,7 +12,7 @@ LEFT_OUT = [
     *("app/examples.json", "app/live/client_frames.py", "app/live/frames.py", "app/wire/schemas"),
     *("clients", "*.md"),
 ]
-"""What the table leaves out: models of the wire, what is written from them, and the clients."""
+"""Places that the table leaves out: models of the wire, files made of them, and the clients."""
 
 SAMPLES = {
     "a setting of a stream or a group": "consumer_ttl_ms",

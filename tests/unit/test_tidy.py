@@ -1,6 +1,7 @@
 """The rules of the project that no other tool checks. Each message says what to do instead."""
 
 import ast
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -25,8 +26,17 @@ NO_NOUNS += ["service", "services", "tools", "util", "utils"]
 EMPTY_DOCSTRINGS = ["Keep the name.", "Keep the names.", "Return the wire form."]
 """They repeat the name, which is worse than none."""
 
+RELATIVE = {"how", "what", "where", "which", "who", "whom", "whose"}
+PREPOSITIONS = {"after", "at", "by", "for", "from", "in", "into", "of", "on", "to", "up", "with"}
+OF_NOUNS = {"which", "whom", "whose"}
+"""They may follow the noun with which a line begins."""
+
+VERBS = {"find", "name", "note", "return", "say", "show", "tell", "yield"}
+SHORT_MAX = 14
+"""Words of a sentence that says `whether` or `how many`."""
+
 NAMED = ["app", "clients", "console", "deploy", "engine", "examples", "pipeline", "tests"]
-"""Folders whose names are checked."""
+"""Folders whose names and docstrings are checked."""
 
 INSTEAD_OF_PART = {
     "aside": "in_thread, or the place where it goes",
@@ -58,7 +68,7 @@ NAMES_IN_JSON = {"pipeline/jobs/doctor.py": {"found"}}
 """Names that users read, so they stay."""
 
 FORMS = ["app/live/frames.py", "app/routes/events.py", "app/wire/schemas/"]
-"""Models of what is on the wire have the name of what they are a form of."""
+"""Models of the wire have the names of the things that they are forms of."""
 
 
 def sources(*folders: str) -> Iterator[tuple[str, ast.Module]]:
@@ -131,6 +141,100 @@ def test_no_docstring_repeats_a_name() -> None:
 
 
 @pytest.mark.parametrize("folder", NAMED)
+def test_a_docstring_says_a_thing_by_its_noun(folder: str) -> None:
+    riddles = [
+        f"{path}:{line}: {first}: {fault}"
+        for path, module in sources(folder)
+        for line, first in first_lines_in(module)
+        if (fault := riddle_in(first))
+    ]
+    assert not riddles, "\n".join(riddles)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "Return the percentile of values.",
+        "Return the number of blocked reads.",
+        "Return whether a stream exists.",
+        "Return how many entries are pending.",
+        "Return in how many milliseconds a stream expires.",
+        "Tell whether a disk is full. The answer is of the last look, as looking takes time.",
+        "A reader that waits, and which is woken in its turn.",
+        "Shapes: what the gateway answers.",
+        "A stream `which` is named so, and what is in it.",
+        "`what` is a word of the format.",
+        "Keep it, which costs nothing.",
+        "Show a whole somehow.",
+        "Commands whose replies are constant.",
+        "Numbers at which one byte more is written.",
+    ],
+)
+def test_nouns_are_let_pass(first: str) -> None:
+    assert riddle_in(first) is None
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "What a commit did.",
+        "Who runs commands.",
+        "How many there are.",
+        "Where the keys are: a file.",
+        "Return what is known.",
+        "Return whose key it is.",
+        "Return how long a start takes.",
+        "Return in what a copy differs.",
+        "Return up to which id entries were trimmed.",
+        "Say what is wrong.",
+        "Refuse what the rights do not allow.",
+        "Views of what is pending.",
+        "Shapes: what is asked, and what is answered.",
+        "A group whose consumers hold more and more, and what is done to it.",
+        "Return how many streams there are, and how many groups.",
+        "Return whether a stream has a group that has a consumer for an entry, or once had one.",
+    ],
+)
+def test_riddles_are_found(first: str) -> None:
+    assert riddle_in(first)
+
+
+def test_docstrings_are_found_wherever_they_stand() -> None:
+    text = (
+        '"""M."""\nX = 1\n"""C.\n\nMore."""\nclass A:\n    """K."""\n    y: int = 1\n    """F."""\n'
+    )
+    assert [first for _, first in first_lines_in(ast.parse(text))] == ["M.", "C.", "K.", "F."]
+
+
+def first_lines_in(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the first lines of the docstrings of a file, those of constants too, with a line."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if docstring := ast.get_docstring(node):
+                yield getattr(node, "lineno", 1), docstring.splitlines()[0]
+            for pair in itertools.pairwise(node.body):
+                match pair:
+                    case ast.Assign() | ast.AnnAssign(), ast.Expr(ast.Constant(str(docstring))):
+                        yield pair[0].lineno, docstring.splitlines()[0]
+
+
+def riddle_in(first: str) -> str | None:
+    """Return the fault of a docstring's first line; None: it says a thing by its noun."""
+    words = re.findall(r"`[^`]*`|[\w'-]+[,:]?", first.lower())
+    if sum(word.strip(",:") in RELATIVE for word in words) > 1:
+        return "one relative clause is enough"
+    if words[0] in RELATIVE:
+        return "begin with a noun or a verb"
+    behind = list(itertools.dropwhile(PREPOSITIONS.__contains__, words[1:]))
+    if behind[:1] == ["whether"] or behind[:2] in (["how", "many"], ["how", "much"]):
+        sentence = re.split(r"[.;:] ", first)[0]
+        return "say it in fewer words" if len(sentence.split()) > SHORT_MAX else None
+    objects = RELATIVE if words[0] in VERBS else RELATIVE - OF_NOUNS
+    is_noun = words[0][-1] in ",:"
+    return "say the noun behind the verb" if not is_noun and {*behind[:1]} & objects else None
+
+
+@pytest.mark.parametrize("folder", NAMED)
 def test_a_name_says_what_a_thing_is(folder: str) -> None:
     wrong = [
         f"{path}:{line}: {name}: say {instead}"
@@ -182,7 +286,7 @@ def names_in(module: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def instead_of(name: str) -> str | None:
-    """Return what to say instead of a name; None if it is well."""
+    """Return the advice about a name; None if it is well."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_").split("_")
     if len(words) == 1 and (instead := _plural(words[0], INSTEAD_OF)):
         return instead

@@ -77,7 +77,7 @@ def write(http: httpx.Client) -> None:
 
 
 def seen(http: httpx.Client) -> dict[str, Any]:
-    """Return what a client sees of what was written, but for what changes with time."""
+    """Return a client's view of the story, without the parts that change with time."""
     facts: dict[str, Any] = {}
     for path in (
         "",

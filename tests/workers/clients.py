@@ -89,7 +89,7 @@ class Client:
         return Response(int(lines[0].split()[1]), headers, b"")
 
     async def event(self, kind: str) -> Any:
-        """Return what the next event of a kind says; its head was read."""
+        """Return the data of the next event of a kind; its head was read."""
         async with asyncio.timeout(WITHIN_S):
             while True:
                 line = (await self.reader.readuntil(b"\n")).decode().rstrip()

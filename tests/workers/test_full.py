@@ -1,4 +1,4 @@
-"""Workers whose sockets are all in use: siblings serve who comes, as long as one has room."""
+"""Workers with all their sockets in use: siblings serve new clients, as long as one has room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a gateway with workers begins, and how it ends."""
+"""The start and the end of a gateway with workers."""
 
 import asyncio
 import json

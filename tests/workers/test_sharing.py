@@ -1,4 +1,4 @@
-"""What all workers of a gateway hold to together: keys, tickets, limits of use, chunks, metrics."""
+"""Facts that all workers of a gateway share: keys, tickets, limits of use, chunks, metrics."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""API keys: what they are, the file that has them, and how a gateway follows its changes."""
+"""API keys: their form, their file, and the gateway's look at its changes."""

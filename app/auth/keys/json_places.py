@@ -12,7 +12,7 @@ class JsonFault(ValueError):
     """The text is no JSON, or not the JSON that it should be."""
 
     def __init__(self, text: str, line: int) -> None:
-        """Say what is wrong, and in which line that begins."""
+        """Describe the fault, with the line of its beginning."""
         super().__init__(text)
         self.line = line
 

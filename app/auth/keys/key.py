@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from headgate.app.auth.grants import Grants, Right, UnboundClaim, UsageLimits
 
 PREFIX = "hg_"
-"""How each key begins, so that a scanner of sources for secrets can tell what it is."""
+"""Beginning of each key, so that a scanner of sources for secrets knows it."""
 
 NAME_CHARACTERS_MAX = 256
 
@@ -36,12 +36,12 @@ class KeyText(NamedTuple):
         return f"{PREFIX}{self.id}_{self.secret}"
 
     def __repr__(self) -> str:
-        """Return which key it is, without its secret."""
+        """Return the id of the key, without its secret."""
         return f"KeyText({self.id})"
 
     @property
     def sha256(self) -> str:
-        """Return what the keys file knows of the secret."""
+        """Return the hash of the secret, as the keys file has it."""
         return sha256(self.secret.encode()).hexdigest()
 
 
@@ -114,7 +114,7 @@ class ApiKey(BaseModel):
         return self
 
     def rights(self) -> tuple[Right, ...]:
-        """Return what the key may do. The only claim of a key is `sub`: its name.
+        """Return the rights of the key. The only claim of a key is `sub`: its name.
 
         Raises:
             UnboundClaim: a grant has another claim, or a name that widens it. A key that was

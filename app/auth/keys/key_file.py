@@ -117,7 +117,7 @@ def _keys_of(text: str) -> Keys:
 
 
 def _fault(place: str, error: ErrorDetails) -> str:
-    """Return what is wrong with a key, without what is there: it may be a secret."""
+    """Return the fault of a key, without the faulty value: it may be a secret."""
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"])
     text = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return f"{place}{path}: {text}"

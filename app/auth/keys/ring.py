@@ -9,7 +9,7 @@ from headgate.app.auth.keys.key import ApiKey, parse_key
 from headgate.app.auth.principal import Principal, Unauthenticated
 
 _NO_KEY = "0" * 64
-"""Compared with where there is no such key, so that this takes as long."""
+"""Compared in place of a missing key, so that the check takes as long."""
 
 _MARK_LENGTH = 16
 """Characters of the hash of a secret that tell it from others of its key."""
@@ -45,7 +45,7 @@ class KeyRing:
         return self._keys
 
     def verify(self, token: str, now_ms: int) -> Principal:
-        """Return whose key this is: the same object each time.
+        """Return the principal of a key: the same object each time.
 
         Args:
             token: the key, as its owner has it.
@@ -68,7 +68,7 @@ class KeyRing:
         return self._principal(key, matching[0])
 
     def mark_of(self, principal: Principal) -> str | None:
-        """Return which secret of which key a principal has, without the secret; None: no key."""
+        """Return a mark of a principal's key and secret, without the secret; None: no key."""
         return next(
             (
                 f"{secret.key}.{secret.sha256[:_MARK_LENGTH]}"

@@ -1,1 +1,1 @@
-"""How much a principal may use, and how much it uses, at all processes of the gateway."""
+"""Limits of use: the bounds and the use of a principal, at all processes of the gateway."""

@@ -18,7 +18,7 @@ BAD_PER_S_MAX: Final = 100
 """By default. To refuse so many takes about 2 % of a core."""
 
 BURST_S: Final = 5
-"""How many seconds' worth may come at once: clients of an office, with a key that has ended."""
+"""Seconds' worth that may come at once: clients of an office, with a key that has ended."""
 
 NETWORKS_MAX: Final = 10_000
 """Networks that are remembered; those that came first go first."""

@@ -47,7 +47,7 @@ _DELIVERED: Mapping[type[Request[Any]], Callable[[Any], int]] = {
     InspectStream: lambda inspection: len(inspection.entries),
     DumpStream: lambda image: image.length,
 }
-"""How many entries the replies of requests have."""
+"""Functions for the number of entries in the reply to a request."""
 
 
 def charge(requests: Iterable[Request[Any]], usage: Usage) -> None:

@@ -28,7 +28,7 @@ _NAMES = tuple(UsageLimits.model_fields)
 
 
 class _Report(msgspec.Struct, frozen=True, array_like=True):
-    """What a principal has taken and has."""
+    """The use of a principal: rates taken, and counts held."""
 
     owner: str
     limits: tuple[int | None, ...]
@@ -37,7 +37,7 @@ class _Report(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SharedUsage:
-    """Announces what is used here, and takes account of what is used elsewhere."""
+    """Announces the use in this process, and counts the use in siblings."""
 
     def __init__(self, usages: Usages, siblings: Siblings) -> None:
         """Share usages with siblings; `run` announces them."""
@@ -51,7 +51,7 @@ class SharedUsage:
         siblings.on_arrival(self._announce_held)
 
     async def run(self) -> None:
-        """Announce what has changed, until cancelled."""
+        """Announce changes of use, until cancelled."""
         await periodic.repeat("usage shared", self._share)
 
     async def _share(self) -> None:
@@ -90,7 +90,7 @@ class SharedUsage:
                 usage.use_elsewhere(_NOTHING, _difference(_NOTHING, in_use))
 
     def _announce_held(self) -> None:
-        """Announce again what is in use, to who has not heard of it."""
+        """Announce all use again, for new siblings."""
         self._changed.update(self._usages.holders())
 
 

@@ -1,4 +1,4 @@
-"""Usage: how much a principal uses, and how much it may.
+"""Usage: a principal's use, and its limits.
 
 Rates are token buckets. Tokens come evenly, and a bucket holds as many as come in one second. A
 request passes while there is a token, and takes as many as it needs. So the bucket may owe tokens:
@@ -24,10 +24,10 @@ USAGES_MAX: Final = 10_000
 """Principals whose use is remembered while they use nothing."""
 
 SLOWED_S_MAX: Final = 10.0
-"""How long a connection may send more than it should. Until then it is read more slowly."""
+"""Debt of a connection, in seconds, at most. Until then it is read more slowly."""
 
 UNITS: Final = ("requests", "entries", "bytes")
-"""Of what there may be so many in a second."""
+"""Units of the rates."""
 
 Amounts = tuple[int, int, int]
 """Of `UNITS`; or of connections, blocked reads and subscriptions."""
@@ -85,7 +85,7 @@ class Bucket:
 
 
 class Rate(Bucket):
-    """What a principal may use in a second, and at once if it has used nothing for a second."""
+    """The rate of a principal's use, by the second; an unused second may be spent at once."""
 
     __slots__ = ("place", "spent", "unit")
 
@@ -108,7 +108,7 @@ class Rate(Bucket):
         self.spent += count
 
     def take_elsewhere(self, count: int) -> None:
-        """Take what another process of the gateway has granted."""
+        """Take tokens that another process of the gateway has granted."""
         self._level -= count
 
     def change(self, rate_per_s: int, now_s: float) -> None:
@@ -122,7 +122,7 @@ class RateLimited(GatewayError):
     """A principal has asked for too much in too short a time. Nothing was done."""
 
     def __init__(self, rate: Rate, wait_s: float) -> None:
-        """Say which rate is meant, and when to try again."""
+        """Name the rate, and the time of the next try."""
         retry_after_ms = max(ceil(wait_s * 1000), 1)
         text = f"at most {rate.rate_per_s} {rate.unit} a second ({rate.unit}_per_s_max)"
         super().__init__("rate_limited", f"{text}; try again in {retry_after_ms} ms")
@@ -146,7 +146,7 @@ class UseNotice:
 
 
 class Count:
-    """How many of a kind a principal has at once, and how many it may have."""
+    """The number of a principal's things of a kind, and its limit."""
 
     __slots__ = ("_code", "_kind", "_notice", "_setting", "elsewhere", "in_use", "limit")
 
@@ -192,7 +192,7 @@ class Count:
 
 
 class Usage:
-    """What one principal uses.
+    """The use of one principal.
 
     Amounts are those of a request: how many requests it counts as, entries that it appends or was
     sent, and bytes of its body. None means that a rate does not concern it, and 0 that the rate
@@ -290,7 +290,7 @@ class Usage:
         entries: int | None = None,
         size_bytes: int | None = None,
     ) -> None:
-        """Take account of what has happened; what comes next waits for it."""
+        """Count use that has happened; the next use waits for it."""
         if self.is_rated:
             self.delay_s(requests=requests, entries=entries, size_bytes=size_bytes)
 
@@ -301,7 +301,7 @@ class Usage:
         entries: int | None = None,
         size_bytes: int | None = None,
     ) -> float:
-        """Take account of what is not refused; return how long it has to wait, 0: not at all."""
+        """Count use that is not refused; returns the seconds that it has to wait, 0: none."""
         now_s, amounts, longest_s = self._clock(), (requests, entries, size_bytes), 0.0
         for rate in self._rates:
             if amounts[rate.place] is not None:
@@ -310,7 +310,7 @@ class Usage:
         return longest_s
 
     def headers(self) -> dict[str, str]:
-        """Return what HTTP answers say of the rates (draft-ietf-httpapi-ratelimit-headers)."""
+        """Return the headers about the rates (draft-ietf-httpapi-ratelimit-headers)."""
         if not self._rates:
             return {}
         now_s, policies, states = self._clock(), [], []
@@ -322,7 +322,7 @@ class Usage:
         return {"RateLimit-Policy": ", ".join(policies), "RateLimit": ", ".join(states)}
 
     def take_spent(self) -> Amounts:
-        """Return what was taken here since the last call, of `UNITS`."""
+        """Return the amounts that were taken here since the last call, of `UNITS`."""
         amounts = [0, 0, 0]
         for rate in self._rates:
             amounts[rate.place], rate.spent = rate.spent, 0
@@ -396,7 +396,7 @@ class Patience:
 
 
 UNLIMITED: Final = Usage(UsageLimits(), lambda: 0.0)
-"""The usage of all who have no limit. Nobody asks it how much that is."""
+"""The usage of all principals without a limit. It does not count."""
 
 
 class Usages:

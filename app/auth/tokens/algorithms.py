@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Algorithm(StrEnum):
-    """How a token is signed (RFC 7518, RFC 8037)."""
+    """The algorithm of a token's signature (RFC 7518, RFC 8037)."""
 
     HS256 = "HS256"
     HS384 = "HS384"

@@ -1,4 +1,4 @@
-"""Claims: what a token says, once its signature is verified, and who it makes of its bearer."""
+"""Claims: the content of a verified token, and the principal made of it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ _LIMITS: TypeAdapter[UsageLimits] = TypeAdapter(UsageLimits)
 
 
 class ClaimRules(NamedTuple):
-    """What a token must say, and what it need not say."""
+    """The required and optional claims of a token."""
 
     audience: str | None = None
     issuer: str | None = None
@@ -35,7 +35,7 @@ class ClaimRules(NamedTuple):
 def principal_of(
     claims: Mapping[str, Any], rules: ClaimRules, *, key: str | None, now_ms: int
 ) -> Principal:
-    """Return whose claims these are.
+    """Return the principal of claims.
 
     Raises:
         Unauthenticated: the token is not valid now, or not for this gateway, or a claim is wrong.
@@ -113,7 +113,7 @@ def _rights(claims: Mapping[str, Any], defaults: Sequence[Grant]) -> tuple[Right
 
 
 def _valid(adapter: TypeAdapter[T], name: str, value: Any) -> T:
-    """Return a claim as what it should be, or say where it is wrong."""
+    """Return a claim in its type, or raise with the place of its fault."""
     try:
         return adapter.validate_json(to_json(value), strict=True)
     except ValidationError as error:

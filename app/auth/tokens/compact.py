@@ -74,7 +74,7 @@ def members_of(part: bytes) -> dict[str, Any]:
 
 
 def _decoded(part: str) -> bytes:
-    """Return what a part is; there is one text for each, without padding."""
+    """Return the bytes of a part; there is one text for each, without padding."""
     if not _PART.fullmatch(part) or len(part) % 4 == 1:
         raise Malformed
     data = urlsafe_b64decode(part + "=" * (-len(part) % 4))

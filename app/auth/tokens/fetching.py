@@ -19,7 +19,7 @@ FETCH_S_MAX = 10.0
 _REDIRECTS_MAX = 3
 _CONNECTED = "connection.connect_tcp.complete"  # an event of httpcore; see `_check_peer`
 _METADATA = frozenset({ip_address("fd00:ec2::254"), ip_address("100.100.100.200")})
-"""Where clouds tell a machine its secrets, besides link-local addresses."""
+"""Addresses of clouds' secrets for a machine, besides link-local addresses."""
 
 _HEADERS = {
     "Accept": "application/jwk-set+json, application/json",
@@ -42,7 +42,7 @@ class Fetcher:
         self._tls = httpx.create_ssl_context()  # it reads files: not in the event loop
 
     async def __call__(self) -> bytes:
-        """Return what is there.
+        """Return the content of the URL.
 
         Raises:
             KeySetFault: it cannot be had, in time and whole.

@@ -21,7 +21,7 @@ from headgate.app.auth.tokens.verifying_key import (
 
 
 class IssuerChoices(NamedTuple):
-    """What an operator says of the issuer of tokens; see the settings `jwt_…`."""
+    """The settings of an issuer of tokens; see the settings `jwt_…`."""
 
     secret: bytes | None = None
     public_key_file: Path | None = None
@@ -31,14 +31,14 @@ class IssuerChoices(NamedTuple):
 
 
 class Issuer(NamedTuple):
-    """What verifies tokens, and what keeps its keys as the issuer has them, if they may change."""
+    """The verifier of an issuer's tokens, and the source of its keys, if they may change."""
 
     verifier: TokenVerifier
     jwks: Jwks | None
 
 
 def open_issuer(choices: IssuerChoices, *, on_withdrawn: OnWithdrawn) -> Issuer | None:
-    """Return what verifies the tokens of an issuer; None: there is none. It reads files.
+    """Open the verifier of an issuer's tokens; None: there is no issuer. It reads files.
 
     Args:
         choices: what the operator said.

@@ -19,7 +19,7 @@ log = logging.getLogger("headgate")
 
 REFRESH_INTERVAL_S = 300.0
 ASKED_INTERVAL_S = 10.0
-"""How soon after a fetch unknown keys in tokens can cause another one."""
+"""Pause after a fetch before unknown keys in tokens can cause another one."""
 
 _RETRY_S_MIN = 1.0
 

@@ -1,4 +1,4 @@
-"""Strict JSON: what a signature covers must mean the same to everybody who reads it."""
+"""Strict JSON: a signed text means the same to every reader."""
 
 import json
 from collections.abc import Sequence

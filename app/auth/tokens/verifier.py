@@ -21,7 +21,7 @@ _JWS = jwt.PyJWS(algorithms=list(Algorithm))
 
 
 class KeySource(Protocol):
-    """Where the keys of an issuer come from. They change, and are fetched beside the requests."""
+    """The source of an issuer's keys. They change, and are fetched beside the requests."""
 
     @property
     def keys(self) -> KeySet:
@@ -63,7 +63,7 @@ class TokenVerifier:
         return bool(self._keys) or self._source is not None
 
     def verify(self, token: str, now_ms: int) -> Principal:
-        """Return whose token it is.
+        """Return the principal of a token.
 
         Args:
             token: as its bearer has it.

@@ -1,4 +1,4 @@
-"""Verifying key: what a signature is checked with, and by which algorithms only.
+"""Verifying key: the key of a signature's check, with its only algorithms.
 
 The kind of a key decides which algorithms it is for. So a public key can never be taken for the
 secret of an HS algorithm.
@@ -55,7 +55,7 @@ class VerifyingKey(NamedTuple):
     fingerprint: str = ""  # of a public key
 
     def __repr__(self) -> str:
-        """Return which key it is; its material may be a secret."""
+        """Return the label of the key; its material may be a secret."""
         return f"VerifyingKey({self.label}, {sorted(self.algorithms)})"
 
 

@@ -25,11 +25,11 @@ from headgate.engine.requests.streams import DescribeStream
 _DIGEST_BYTES = 16
 
 _NOT_PLAIN = {"epoch", "trimmed_through"}
-"""What a server of Redis does not keep."""
+"""Facts that a server of Redis does not keep."""
 
 
 class Fingerprint(NamedTuple):
-    """What a stream and its copy have in common. Digests are hexadecimal.
+    """The facts that a stream and its copy have in common. Digests are hexadecimal.
 
     Times are left out, as they go on while they are read, and so are configuration and policies,
     which a copy gets last.
@@ -85,7 +85,7 @@ async def fingerprint_of(store: StreamStore, stream: bytes) -> Fingerprint:
 
 
 async def differences(source: StreamStore, target: StreamStore, stream: bytes) -> list[str]:
-    """Return in what a copy differs from its stream; nothing if it is the same.
+    """Return the differences between a copy and its stream; nothing if they are the same.
 
     Raises:
         StreamNotFound: one of the two does not exist.
@@ -117,7 +117,7 @@ async def settings_of(store: StreamStore, stream: bytes) -> str:
 
 
 class _Digest:
-    """A digest of rows of bytes, which tells where each part and each row ends."""
+    """A digest of rows of bytes. The ends of parts and rows count."""
 
     def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=_DIGEST_BYTES)

@@ -39,11 +39,11 @@ PLACEHOLDER = (b"headgate move", b"placeholder")
 
 
 class StreamStore(Protocol):
-    """What has streams: a backend, a server of Redis as it is, or a file."""
+    """A place of streams: a backend, a server of Redis as it is, or a file."""
 
     @property
     def abilities(self) -> AbstractSet[Ability]:
-        """Return what it can do beyond the requests that copying needs."""
+        """Return the abilities beyond the requests that copying needs."""
         ...
 
     def perform(self, request: Request[T]) -> Awaitable[T]:

@@ -32,7 +32,7 @@ from headgate.engine.requests.groups import (
 
 
 class _Delivery(NamedTuple):
-    """What pending entries have in common that one request makes."""
+    """The common facts of pending entries that one request makes."""
 
     consumer: bytes | None
     at_ms: int  # unix time

@@ -48,7 +48,7 @@ AT_ONCE = 8
 
 
 class MoveState(StrEnum):
-    """What has become of a stream."""
+    """The outcome of the move of one stream."""
 
     COPIED = "copied"
     SAME = "same"  # an earlier move has copied it, and both are still the same
@@ -61,7 +61,7 @@ _BLOCKING = {MoveState.REFUSED, MoveState.FAILED}
 
 
 class MoveOutcome(NamedTuple):
-    """What has become of a stream, and why."""
+    """The outcome of the move of one stream, with the reason."""
 
     stream: bytes
     state: MoveState
@@ -86,7 +86,7 @@ class Watcher(Protocol):
 
 @dataclass
 class Summary:
-    """What a move has done."""
+    """The result of a move of many streams."""
 
     states: Counter[MoveState] = field(default_factory=Counter)
     streams: int = 0
@@ -258,7 +258,7 @@ class Move:
         )
 
     async def _fill(self, info: StreamInfo, copy: StreamInfo) -> list[str]:
-        """Add to a copy what it lacks, and return in what it differs then."""
+        """Complete a copy, and return the differences that remain."""
         source, target, stream = self._source, self._target, info.name
         if copy.last_id == info.last_id and not await differences(source, target, stream):
             self._watcher.copied(info.length)

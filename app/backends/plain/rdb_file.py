@@ -83,7 +83,7 @@ class RdbFile:
     abilities: frozenset[Ability] = frozenset()
 
     def __init__(self, path: Path, database: int, clock: Clock) -> None:
-        """Look at what the file has.
+        """Find the streams of the file.
 
         Raises:
             Corrupt: the file is damaged, or has something that is not known.
@@ -132,7 +132,7 @@ class RdbFile:
     # What there is
 
     def _look(self, events: Iterable[Event], database: int) -> None:
-        """Note where the streams of a database are, and how many keys there are besides."""
+        """Note the places of a database's streams, and the number of its other keys."""
         begin: StreamBegin | None = None
         counters: StreamCounters | None = None
         group_count, keys = 0, None

@@ -17,7 +17,7 @@ class RdbGroup:
     """A group. Each pending entry takes 40 bytes."""
 
     def __init__(self, image: GroupImage, now_ms: int) -> None:
-        """Take what the file has.
+        """Take the group of the file.
 
         Args:
             image: the group in the file.
@@ -43,7 +43,7 @@ class RdbGroup:
             entries_read=image.entries_read,
             lag=None,
             pending_count=len(pending),
-            nacked_count=0,
+            released_count=0,
             consumer_count=len(self.consumers),
             policy=NO_POLICY,
         )

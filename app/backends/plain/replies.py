@@ -22,7 +22,7 @@ from headgate.engine.replies import (
 )
 
 REDIS_KEYS = 100_000, 100
-"""How long idempotency keys protect in Redis unless said, in milliseconds, and how many do."""
+"""Redis's defaults of idempotency keys: their time in milliseconds, and their number."""
 
 
 def read_stream(name: bytes, reply: Sequence[Any]) -> StreamInfo:
@@ -61,7 +61,7 @@ def read_groups(reply: Sequence[Any]) -> list[GroupInfo]:
             entries_read=facts.get(b"entries-read"),
             lag=facts.get(b"lag"),
             pending_count=facts[b"pending"],
-            nacked_count=0,
+            released_count=0,
             consumer_count=facts[b"consumers"],
             policy=NO_POLICY,
         )
@@ -91,7 +91,7 @@ def read_pending(reply: Sequence[Any]) -> list[PendingItem]:
 
 
 def read_summary(reply: Sequence[Any]) -> PendingSummary:
-    """Return what the reply to XPENDING, the short form, says; not who holds how many."""
+    """Return the summary in a short reply of XPENDING, without its consumers."""
     total, first, last, _ = reply
     return PendingSummary(total, _optional_id(first), _optional_id(last), [], 0)
 

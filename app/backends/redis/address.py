@@ -1,4 +1,4 @@
-"""Address: where the servers are, read from a URL, and how connections to them are made."""
+"""Address: the servers in a URL, and the connections to them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from redis.backoff import NoBackoff
 from redis.driver_info import DriverInfo
 
 _LIBRARY = DriverInfo(name="headgate", lib_version=None)
-"""Who we are (CLIENT SETINFO). To learn its version, each connection would read a file."""
+"""Our name (CLIENT SETINFO). To learn its version, each connection would read a file."""
 
 _PORT = 6379
 _SENTINEL_PORT = 26379
 
 
 class Arrangement(StrEnum):
-    """How several servers belong together."""
+    """The arrangement of several servers."""
 
     SINGLE = "single"
     SENTINEL = "sentinel"
@@ -39,7 +39,7 @@ _SCHEMES = {
 
 
 class Address(NamedTuple):
-    """Where a server listens."""
+    """The address of a server."""
 
     host: str
     port: int
@@ -80,7 +80,7 @@ class Servers(NamedTuple):
     context: ssl.SSLContext | None = None  # None: without TLS
 
     def __str__(self) -> str:
-        """Return what a log or a problem may say."""
+        """Return the addresses for a log or a problem."""
         addresses = ", ".join(map(str, self.addresses))
         return f"{self.arrangement} {addresses}{f' ({self.service})' if self.service else ''}"
 

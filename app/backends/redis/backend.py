@@ -151,7 +151,7 @@ class RedisBackend:
 
     @property
     def activity(self) -> BackendActivity:
-        """Return what this gateway has done."""
+        """Return the counts of this gateway."""
         return self._counts.activity
 
     def memory_bytes(self) -> Mapping[str, int]:
@@ -165,7 +165,7 @@ class RedisBackend:
 
     @property
     def waited_for(self) -> tuple[int, int]:
-        """Return how many streams have blocked reads, and how many have blocked group reads."""
+        """Return the numbers of streams with blocked reads and with blocked group reads."""
         keys = list(self._queues.keys)
         grouped = {key.stream for key in keys if key.group is not None}
         return len({key.stream for key in keys}), len(grouped)

@@ -66,7 +66,7 @@ _NOT_YET = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, 
 
 
 class ClientOptions(NamedTuple):
-    """How the servers are used."""
+    """The options of the use of servers."""
 
     servers: Servers
     prefix: bytes = b"headgate:"
@@ -205,7 +205,7 @@ class Client:
         return reply
 
     def sending(self, send: Send) -> Self:
-        """Return the same client, which sends what goes to the server of a slot by `send`."""
+        """Return the same client with another way to send commands to the server of a slot."""
         client = copy(self)
         client.send = send
         return client
@@ -263,7 +263,7 @@ class Client:
         return self._topology.primaries
 
     def _checking(self, condition: IfUnchanged | None) -> list[Words]:
-        """Return what comes before a transaction, so that it is carried out on a condition."""
+        """Return the commands before a transaction that make it conditional."""
         if condition is None:
             return []
         keys = list(map(self.names.of, condition.streams))
@@ -275,7 +275,7 @@ class Client:
         return [(b"WATCH", *watched), *checks]
 
     def _error_of(self, error: ResponseError, key: bytes = b"") -> Exception:
-        """Return the error of a command, and which key is not what the gateway keeps there.
+        """Return the error of a command, with the foreign key, if it has met one.
 
         Args:
             error: the reply.
@@ -340,7 +340,7 @@ class Client:
                 node = await self._node(slot, changes=changes)
 
     def _redirected(self, slot: int, redirect: AskError | MovedError) -> Address:
-        """Return where a redirect leads; a server that does not know its own name leaves it out."""
+        """Return the target of a redirect; a server may leave out its own host."""
         here = self._topology.of_slot(slot)
         return Address(redirect.host or ("" if here is None else here.host), redirect.port)
 
@@ -462,7 +462,7 @@ class Client:
         self.obstacle = why
 
     async def prepare(self, address: Address) -> None:
-        """Find out, once, what the servers can, and how to wait until a change is durable.
+        """Read the features of the servers once, and choose the wait for durability.
 
         Raises:
             NotSent: they cannot be used, or not with the durability that was chosen.
@@ -537,7 +537,7 @@ def _is_error(reply: object) -> TypeGuard[Exception]:
 
 
 def _is_refusal(reply: object) -> TypeGuard[Exception]:
-    """Tell whether a reply says that the command was not carried out, and why it may be later."""
+    """Tell whether a reply refuses a command that may be sent again."""
     if not isinstance(reply, Exception):
         return False
     redirects = (AskError, MovedError, NotSent, Lost)

@@ -34,10 +34,10 @@ T = TypeVar("T")
 _WITH_SERVERS = {b"servers", b"default", b"all", b"everything"}
 
 _AT_ONCE_MS = 1
-"""How long a server may wait before it says what is so: others use the connection, too."""
+"""Time of a server's wait before it replies: others use the connection, too."""
 
 _AT_ONCE = {**PERFORMERS, **GROUP_PERFORMERS}
-"""What carries out requests without waiting."""
+"""Performers of requests that do not wait."""
 
 
 class Performs(Protocol):
@@ -61,12 +61,12 @@ class Performs(Protocol):
 
     @property
     def waited_for(self) -> tuple[int, int]:
-        """Return how many streams have blocked reads, and how many have blocked group reads."""
+        """Return the numbers of streams with blocked reads and with blocked group reads."""
         ...
 
 
 def commands_of(backend: Performs, bounds: Bounds) -> CommandRunner:
-    """Return what runs Redis commands on the servers of a backend."""
+    """Return a runner of Redis commands on the servers of a backend."""
     performer = _Performer(backend)
     servers = _Servers(performer, backend.client, backend.durable)
     return CommandRunner(performer, bounds, servers, opens_ranges=False)
@@ -88,7 +88,7 @@ class _Performer:
 
     @property
     def waited_for(self) -> tuple[int, int]:
-        """Return how many streams have blocked reads, and how many have blocked group reads."""
+        """Return the numbers of streams with blocked reads and with blocked group reads."""
         return self._backend.waited_for
 
     async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
@@ -112,7 +112,7 @@ async def _perform(client: Client, request: Request[Any]) -> Any:
 
 
 class _ServerSafety:
-    """What the primaries say of what was written: the least of all."""
+    """The durability of writes as the primaries report it: the least of all."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -173,7 +173,7 @@ class _Servers(ServerCommands):
 
 
 def _server(text: bytes) -> str:
-    """Return what a line says of a server, of its reply to INFO."""
+    """Return the facts of a server on one line, of its reply to INFO."""
     lines = (line.partition(b":") for line in text.splitlines())
     values = {name: value.decode(errors="replace") for name, _, value in lines}
     product = "valkey" if b"valkey_version" in values else "redis"

@@ -22,11 +22,11 @@ class Counts:
 
     @property
     def activity(self) -> BackendActivity:
-        """Return what was counted."""
+        """Return the counts."""
         return BackendActivity(self._appended_count, self._acked_count)
 
     def note(self, request: Request[Any], reply: Any) -> None:
-        """Count what a request has done."""
+        """Count the effects of a request."""
         kind = type(request)
         if kind in _APPENDED:
             self._appended_count += _APPENDED[kind](reply)

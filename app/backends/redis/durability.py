@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class DurabilityLevel(StrEnum):
-    """How safe a change is when its request is answered."""
+    """The durability of a change when its request is answered."""
 
     NONE = "none"  # as the server promises: it may be lost with its primary
     FSYNC = "fsync"  # it is on the disk of the primary
@@ -15,7 +15,7 @@ class DurabilityLevel(StrEnum):
 
 
 class Durability(NamedTuple):
-    """What is sent behind changes, and what its reply must be at least."""
+    """The wait behind changes, and the least reply that it must get."""
 
     level: DurabilityLevel = DurabilityLevel.NONE
     wait: tuple[bytes, ...] | None = None
@@ -36,7 +36,7 @@ class Durability(NamedTuple):
 
 
 def durability(level: DurabilityLevel, timeout_ms: int, *, has_waitaof: bool) -> Durability:
-    """Return what to wait for.
+    """Return the wait for a level of durability.
 
     Args:
         level: how safe changes have to be.

@@ -1,4 +1,4 @@
-"""Faults: what may go wrong between the gateway and the servers, and which errors users get.
+"""Faults: failures between the gateway and the servers, and their errors for users.
 
 A command fails with `NotSent` or `Lost` if the network or a server fails, with a `ResponseError` of
 redis-py if the server refuses it, and with a `Fault` if one of our functions does: its error reply
@@ -141,7 +141,7 @@ _COUNTERS = {
     b"newest": "the id of the newest entry",
     b"length": "the number of entries",
 }
-"""What a counter must not be below, in words."""
+"""Lower bounds of counters, in words."""
 
 _MADE: dict[str, Callable[..., StreamError]] = {
     "OutOfReach": errors.OutOfReach,

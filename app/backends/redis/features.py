@@ -1,4 +1,4 @@
-"""Features: what servers can and promise, and what follows where they do not.
+"""Features: abilities and promises of servers, and the effects of missing ones.
 
 The backend looks at its start, and `headgate doctor` shows it.
 """
@@ -46,7 +46,7 @@ class Feature(StrEnum):
 
 
 class _Need(NamedTuple):
-    """What a feature needs at the server."""
+    """A feature's need at the server."""
 
     command: bytes
     token: bytes | None  # an option of the command
@@ -75,7 +75,7 @@ FEATURES: dict[Feature, _Need] = {
 
 
 class Facts(NamedTuple):
-    """What a server says of itself."""
+    """The facts that a server reports of itself."""
 
     product: str  # "Redis" or "Valkey"
     version: str
@@ -190,14 +190,14 @@ def _words(reply: Any) -> Iterator[bytes]:
 
 
 class Promise(NamedTuple):
-    """What a level of durability means at a server."""
+    """The meaning of a level of durability at a server."""
 
     is_kept: bool  # false: the level is refused
     text: str
 
 
 def promise_of(level: DurabilityLevel, facts: Facts, features: frozenset[Feature]) -> Promise:
-    """Return what a change that was answered survives, with a level of durability."""
+    """Return the promise to an answered change, with a level of durability."""
     waits = Feature.WAITAOF in features
     match level:
         case DurabilityLevel.NONE:

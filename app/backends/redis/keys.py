@@ -1,4 +1,4 @@
-"""Keys: the names under which a server keeps a stream, and what belongs to it.
+"""Keys: the names of streams, and of their side keys, at a server.
 
 The *key* of a stream is a prefix and the name of the stream. What the server does not keep about a
 stream itself, such as the policies of its groups, is in *side keys*. A stream and its side keys are
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from redis.crc import key_slot
 
 _SIDE = b"hg:"
-"""What side keys begin with. The prefix of the streams comes next."""
+"""Beginning of side keys. The prefix of the streams comes next."""
 
 _TAG = re.compile(rb"\{([^}]+)\}")
 _ESCAPED = re.compile(rb"[{}]|%(?=7B|7D|25|68)")
@@ -90,7 +90,7 @@ class KeyNames:
         return re.sub(rb"[*?\[\]\\]", rb"\\\g<0>", self.prefix + part) + b"*"
 
     def is_stream(self, key: bytes) -> bool:
-        """Tell whether a key that has the prefix is the key of a stream, and not a side key."""
+        """Tell whether a prefixed key is a stream's, and no side key."""
         return not key.startswith(_SIDE)
 
     def side_index(self, kind: bytes) -> bytes:

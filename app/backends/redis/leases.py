@@ -42,7 +42,7 @@ from headgate.engine.errors import MemoryFull, Unavailable
 log = logging.getLogger("headgate")
 
 _RENEWALS = 3
-"""How often a lease is renewed in the time after which it would be over."""
+"""Renewals of a lease in its own lifetime."""
 
 _RETRY_S = 1.0
 """Before the lease is renewed if the servers were not there: others look whether it is."""
@@ -104,7 +104,7 @@ class GatewayLeases:
             await self._note(holding)
 
     def release_later(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
-        """Release what a connection held, and unregister it, once the servers are there again."""
+        """Release a connection's entries, and unregister it, once the servers are there again."""
         self._unreleased.append((holding, counts))
 
     async def run(self) -> None:
@@ -157,7 +157,7 @@ class GatewayLeases:
             await self._at(key, (b"HSET", key, *fields))
 
     async def _release_all(self) -> None:
-        """Release what connections could not, and what dead gateways held."""
+        """Release the entries left over by connections and by dead gateways."""
         while self._unreleased:
             await self._give_back(*self._unreleased[0])
             self._unreleased.popleft()
@@ -191,7 +191,7 @@ class GatewayLeases:
         await self.unregister(holding)
 
     async def _end(self, gateway: bytes, alive: Sequence[bytes]) -> None:
-        """Release what a dead gateway held.
+        """Release the entries of a dead gateway.
 
         Args:
             gateway: the gateway.
@@ -223,7 +223,7 @@ class GatewayLeases:
         return False
 
     async def _release(self, holding: Holding) -> None:
-        """Release what a consumer holds; a consumer that was made for a connection goes, too.
+        """Release a consumer's entries; a consumer that was made for a connection goes, too.
 
         What was delivered since the gateway died stays: the consumer reads elsewhere, too.
         """

@@ -22,7 +22,7 @@ _PARTS = (
 
 
 class Effect(StrEnum):
-    """What an operation does to the state. It decides when the server refuses to run it."""
+    """The effect of an operation on the state. It decides when the server refuses to run it."""
 
     WRITE = "write"  # adds to the state: refused if the server is out of memory
     FREE = "free"  # makes the state smaller, or hardly greater

@@ -95,7 +95,7 @@ class Node:
         return replies
 
     async def run(self) -> None:
-        """Send what is asked, until cancelled."""
+        """Send the queued requests, until cancelled."""
         try:
             await periodic.repeat("commands to a server", self._send_queued)
         finally:
@@ -115,7 +115,7 @@ class Node:
         self._queued.clear()
 
     def _take(self) -> list[_Asked]:
-        """Take what is sent together from the queue: one request at least, if any is there."""
+        """Take the next batch from the queue: one request at least, if any is there."""
         asked: list[_Asked] = []
         size_bytes = 0
         while self._queue and len(asked) < _SENT_MAX:
@@ -194,7 +194,7 @@ def _packed(words: Words) -> bytes:
 
 
 def _are_errors(replies: Sequence[Any]) -> bool:
-    """Tell whether no command was carried out, so that there is nothing to be durable."""
+    """Tell whether no command was carried out, so that nothing has to be durable."""
     return all(isinstance(reply, Exception) for reply in replies)
 
 

@@ -1,4 +1,4 @@
-"""Topology: which servers are primaries now, and which slots of a cluster each of them has."""
+"""Topology: the present primaries, and the slots of each in a cluster."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class _Step:
         await asyncio.wait({self.task, self._holds}, return_when=asyncio.FIRST_COMPLETED)
 
     def send(self) -> list[_Held]:
-        """Return what is held back; from now on nothing more is taken."""
+        """Return the held commands; from now on no more are taken."""
         self._is_sent = True
         return self.held
 

@@ -60,13 +60,13 @@ _SMALL = frozenset({Ack, AckAndDelete, Add, CountStreams, Delete, DescribeStream
 """Requests of a pipeline that are sent together, as their replies are small."""
 
 _END_S = 5.0
-"""How long `close` waits for calls that are not answered yet."""
+"""Time that `close` waits for calls that are not answered yet."""
 
 _decode_rewriting = msgspec.msgpack.Decoder(Rewriting).decode
 
 
 class RemoteOptions(NamedTuple):
-    """How a worker uses the engine.
+    """The options of a worker's use of the engine.
 
     A worker may start before the engine is there. So what the engine can is known from the settings
     that both have; if the engine says something else, the worker ends.
@@ -134,7 +134,7 @@ class RemoteBackend:
 
     @property
     def engine(self) -> EngineState:
-        """Return what the engine last said of itself."""
+        """Return the last state that the engine has sent."""
         return self._link.state
 
     @property
@@ -164,7 +164,7 @@ class RemoteBackend:
 
     @property
     def waited_for(self) -> tuple[int, int]:
-        """Return how many streams have blocked reads here, and how many have group reads."""
+        """Return the numbers of streams with reads and with group reads blocked here."""
         return self._blocked.waited_for
 
     @property

@@ -38,7 +38,7 @@ class BlockedReads:
 
     @property
     def waited_for(self) -> tuple[int, int]:
-        """Return how many streams have blocked reads, and how many have blocked group reads."""
+        """Return the numbers of streams with blocked reads and with blocked group reads."""
         queues = {queue for each in self._queues.values() for queue in each}
         grouped = {stream for stream, group in queues if group is not None}
         return len({stream for stream, _ in queues}), len(grouped)

@@ -40,7 +40,7 @@ from headgate.engine.replies import Takeover
 log = logging.getLogger("headgate")
 
 _PATIENCE_S = 1.0
-"""For how long a call waits for a connection that is not there. After that calls fail at once."""
+"""Time that a call waits for a missing connection. After that calls fail at once."""
 
 _PAUSE_S = 0.05
 """Between two attempts to connect: to try costs little, and the engine is on the same machine."""
@@ -310,13 +310,13 @@ class Link:
             self.current.end_waiting(Draining)
 
     def welcomed(self, welcome: Welcome) -> None:
-        """Take what the engine says of itself."""
+        """Take the engine's welcome."""
         self._welcome = welcome
         self.state = welcome.state
 
     @property
     def welcome(self) -> Welcome | None:
-        """Return what the engine said last when it was connected to; None: it never was."""
+        """Return the engine's last welcome; None: there was never a connection."""
         return self._welcome
 
     async def _connect(self) -> EngineConnection:

@@ -21,7 +21,7 @@ FRAME_BYTES_MAX = 2**30 + 2**26
 """A longer frame cannot be meant: it has at most an entry of the greatest size, and a little."""
 
 MESSAGE_BYTES_MAX = FRAME_BYTES_MAX - 2**20
-"""What is longer is not sent. It would end the connection, and all other calls with it."""
+"""Longest message. A longer one would end the connection, and all other calls with it."""
 
 _TOO_LONG = "this is too much to cross to the engine's process at once"
 
@@ -29,7 +29,7 @@ _FRAME_BYTES = 256 * 1024
 """A frame ends behind the message with which it is larger than this."""
 
 _BUFFER_BYTES = 256 * 1024
-"""What is read at once."""
+"""Size of one read from the socket, at most."""
 
 _LENGTH_BYTES = 4
 _HEAD = b"\0\0\0\0\xdd\0\0\0\0"
@@ -158,12 +158,12 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self.lost()
 
     def get_buffer(self, size_hint: int) -> memoryview:
-        """Return where to put what is read."""
+        """Return the free part of the buffer for the next bytes."""
         del size_hint
         return self._buffer[self._filled :]
 
     def buffer_updated(self, size_bytes: int) -> None:
-        """Take what was read: whole frames, and the beginning of another one."""
+        """Take the next bytes: whole frames, and the beginning of another one."""
         self._filled += size_bytes
         while (has_bytes := self._filled - self._frame_at) >= _LENGTH_BYTES:
             begin = self._frame_at + _LENGTH_BYTES

@@ -12,7 +12,7 @@ from headgate.engine.errors import StreamError
 
 
 class Holdings:
-    """What all workers hold."""
+    """The consumers that the connections of all workers read as."""
 
     def __init__(self, perform: Perform) -> None:
         """Start with nothing.
@@ -38,7 +38,7 @@ class Holdings:
         return holding in self._held
 
     async def release(self, holdings: Iterable[Holding]) -> None:
-        """Release what consumers hold that no connection reads as any more.
+        """Release the entries of consumers that no connection reads as any more.
 
         A consumer that another connection reads as keeps what it holds: that connection has read it
         when it began.

@@ -26,7 +26,7 @@ _decode = msgspec.msgpack.Decoder(None).decode
 
 
 class WorkerLeases:
-    """What the connections of this worker read as."""
+    """The consumers that the connections of this worker read as."""
 
     def __init__(self, link: Link, calls: Calls) -> None:
         """Start with nothing.
@@ -44,7 +44,7 @@ class WorkerLeases:
 
     @property
     def holdings(self) -> list[Holding]:
-        """Return what is held, each as often as it is."""
+        """Return the consumers, each as often as a connection reads as it."""
         return list(self._held.elements())
 
     async def register(self, holding: Holding) -> None:
@@ -84,12 +84,12 @@ class WorkerLeases:
             await connection.ask(number, [Unhold(number, holding)], _decode)
 
     def release_later(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
-        """Release what a connection held, and unregister it, once the engine is there again."""
+        """Release a connection's entries, and unregister it, once the engine is there again."""
         self._unreleased.append((holding, counts))
         self._has_unreleased.set()
 
     async def run(self) -> None:
-        """Release what could not be released at the end of its connection, until cancelled."""
+        """Release the entries left over by ends of connections, until cancelled."""
         await periodic.repeat("holdings released", self._release_next)
 
     async def _release_next(self) -> None:

@@ -36,7 +36,7 @@ from headgate.engine.requests import (
 R = TypeVar("R")
 
 MODULES = (bulk, deliveries, dumps, entries, groups, histogram, keyspace, ranges, streams)
-"""Where requests are defined."""
+"""Modules of requests."""
 
 REQUESTS: tuple[type[Request[Any]], ...] = tuple(
     sorted(
@@ -65,11 +65,11 @@ ERRORS: Mapping[str, type[errors.StreamError]] = {
 AnyRequest = reduce(or_, REQUESTS)
 
 Fact = EntryId | PartialId | bool | int | str | None
-"""What an error may have as an attribute, besides its location and names."""
+"""Types of an error's attributes, besides its location and names."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """What is said from one process to the other."""
+    """A message from one process to the other."""
 
 
 class ErrorFacts(NamedTuple):
@@ -83,7 +83,7 @@ class ErrorFacts(NamedTuple):
 
 
 class EngineState(NamedTuple):
-    """What the engine says of itself, unasked."""
+    """The state of the engine, which it sends without a request."""
 
     refusal: str | None = None
     failure: str | None = None
@@ -148,7 +148,7 @@ class Unhold(Message, frozen=True):
 
 
 class Follow(Message, frozen=True):
-    """Tell what is taken over from a consumer, as `Taken`, until `Unfollow`."""
+    """Report takeovers from a consumer, as `Taken`, until `Unfollow`."""
 
     number: int
     stream: bytes
@@ -219,7 +219,7 @@ class Changed(Message, frozen=True):
 
 
 class PerformedRequest(NamedTuple, Generic[R]):
-    """What has become of a request of a transaction."""
+    """The outcome of one request of a transaction."""
 
     reply: R  # None if it failed
     error: ErrorFacts | None
@@ -240,7 +240,7 @@ OfEngine = Welcome | TurnedAway | Answer[msgspec.Raw] | Failed | Cancelled | Tak
 
 @cache
 def version_of_messages() -> str:
-    """Return what both sides have to have in common: a digest of all types that travel."""
+    """Return the version of the messages: a digest of all their types, equal on both sides."""
     described = msgspec.inspect.multi_type_info([OfWorker, OfEngine, *REPLY_TYPES.values()])
     values = [sorted(ERRORS), [str(each) for each in REPLY_TYPES.values()], described]
     return hashlib.blake2b(repr(values).encode(), digest_size=8).hexdigest()

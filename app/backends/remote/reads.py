@@ -66,7 +66,7 @@ class SharedReads:
         return await self._wait(waiting, streams, request.wait_ms) or reads
 
     async def plan(self, request: PlanRead) -> list[Portion]:
-        """Tell up to which id to read each stream next, and block if no stream has any entries."""
+        """Plan the next read of each stream, and block if no stream has any entries."""
         portions = await self._ask(replace(request, cursors=tuple(request.cursors), wait_ms=0))
         if request.wait_ms == 0 or any(portion.backlog for portion in portions):
             return portions
@@ -89,7 +89,7 @@ class SharedReads:
     async def _wait(
         self, request: Request[T], streams: Sequence[bytes], wait_ms: int | None
     ) -> T | None:
-        """Wait for what all readers alike wait for; return None if the time is over.
+        """Share one blocked read with all its readers; return None if the time is over.
 
         Args:
             request: the read, without a limit of time.
@@ -133,7 +133,7 @@ class SharedReads:
             return error.with_traceback(None)
 
     def _serve(self, request: Request[Any]) -> None:
-        """Give what a blocked read has got to its readers."""
+        """Give the result of a blocked read to its readers."""
         shared = self._shared.get(request)
         if shared is not None and shared.task.done() and not shared.task.cancelled():
             del self._shared[request]

@@ -65,10 +65,10 @@ from headgate.engine.requests.entries import Add, Read
 log = logging.getLogger("headgate")
 
 _LOOK_S = 0.1
-"""How often it is looked whether the state of the engine is another one."""
+"""Interval between looks for a change of the engine's state."""
 
 _STRANDED_S = 3.0
-"""How long workers have to connect to an engine that was started, before the temporary consumers
+"""Time for workers to connect to an engine that was started, before the temporary consumers
 that none of them holds are removed."""
 
 _PROMPT_MAX = 4_096
@@ -133,7 +133,7 @@ class EngineServer:
             raise
 
     def state(self) -> EngineState:
-        """Return what the engine says of itself."""
+        """Return the state of the engine."""
         backend = self.backend
         journal = None if backend.journal is None else backend.journal.status
         return EngineState(
@@ -208,7 +208,7 @@ class WorkerSession(FrameProtocol):
     # What the worker says
 
     def messages_received(self, messages: Sequence[Any]) -> None:
-        """Begin what is asked for, in order of arrival."""
+        """Begin the requests of messages, in order of arrival."""
         self._messages.extend(messages)
         if not self._is_working:
             self._work()
@@ -251,7 +251,7 @@ class WorkerSession(FrameProtocol):
         return self._prompt_count + self._unsent_count < _PROMPT_MAX
 
     def _go_on(self) -> None:
-        """Begin what had to wait, now that something has ended."""
+        """Begin messages that had to wait, now that a call has ended."""
         if self._messages and not self._is_working and self._may_begin:
             self._is_working = True
             self._loop.call_soon(self._work)
@@ -324,7 +324,7 @@ class WorkerSession(FrameProtocol):
         self._unsent_count += len(answers)
 
     def _send_durable(self) -> None:
-        """Send what is durable of what was carried out, and wait for the remainder."""
+        """Send the answers that are durable, and wait for the others."""
         unsent, durable_position = self._unsent, self._backend.engine.durable_position
         while unsent and unsent[0][0] <= durable_position:
             self._send_answers(unsent.popleft()[1])
@@ -397,7 +397,7 @@ class WorkerSession(FrameProtocol):
         self._followed[message.number] = feed
 
     def _tell_takeovers(self, number: int, feed: TakeoverFeed) -> None:
-        """Send what is in a feed; while the worker reads nothing, it stays there."""
+        """Send the takeovers of a feed; while the worker reads nothing, they stay there."""
         while not self.is_paused and (takeover := feed.take()) is not None:
             self.send(Taken(number, takeover))
 
@@ -468,7 +468,7 @@ class WorkerSession(FrameProtocol):
             self._all_ended.set()
 
     def lost(self) -> None:
-        """Cancel what the worker waits for, then release what its connections held."""
+        """Cancel the worker's calls, then release the entries of its connections."""
         server = self._server
         server.sessions.discard(self)
         self._messages.clear()

@@ -1,4 +1,4 @@
-"""COMMAND: what commands there are, and what they are."""
+"""COMMAND: the commands that exist, with their descriptions."""
 
 from __future__ import annotations
 

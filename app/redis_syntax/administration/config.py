@@ -1,4 +1,4 @@
-"""CONFIG: what can be set while the gateway runs, and what Redis clients ask of the rest."""
+"""CONFIG: the settings that clients can read, and those they can set."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _MUTABLE = {**_OF_STREAMS, **_OF_SLOW_LOG}
 
 
 def _fixed(settings: ServerSettings) -> Mapping[str, str]:
-    """Return what was chosen at the start, and what is so of every gateway."""
+    """Return the settings of the start, and the constants of every gateway."""
     yes = {True: "yes", False: "no"}
     output_bytes = settings.output_bytes_max
     return {

@@ -1,4 +1,4 @@
-"""Commands whose replies hardly depend on anything: ACL, CLUSTER, MODULE, ROLE."""
+"""Commands with almost constant replies: ACL, CLUSTER, MODULE, ROLE."""
 
 from __future__ import annotations
 

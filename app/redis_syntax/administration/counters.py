@@ -1,4 +1,4 @@
-"""Counters: how often commands were run, how long they took, and how often they failed."""
+"""Counters: numbers, times and failures of commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headgate.engine.errors import StreamError
 
 @dataclass
 class CommandCounts:
-    """How often a command was run, how long it took, and how often it failed."""
+    """The number of runs of a command, their times, and their failures."""
 
     calls: int = 0
     elapsed_us: int = 0
@@ -34,7 +34,7 @@ class CommandCounts:
 
 
 class CallRate:
-    """How many commands are run in a second."""
+    """The rate of commands in a second."""
 
     def __init__(self) -> None:
         """Begin with none."""

@@ -1,4 +1,4 @@
-"""SLOWLOG, LATENCY, MEMORY: what those ask for who look for what is wrong."""
+"""SLOWLOG, LATENCY, MEMORY: commands for the search for a fault."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Diagnosis:
     """Answers SLOWLOG, LATENCY and MEMORY."""
 
     def __init__(self, store: Store, counters: Counters, information: Information) -> None:
-        """Show what is known of a store and of commands."""
+        """Show the facts of a store and of commands."""
         self._store = store
         self._counters = counters
         self._information = information

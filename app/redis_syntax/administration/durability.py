@@ -16,7 +16,7 @@ from headgate.engine.requests.keyspace import TellTime
 T = TypeVar("T")
 
 _LOOK_S: Final = 0.02
-"""How often it is looked whether the journal is synced."""
+"""Interval between looks for the journal's sync."""
 
 _TIMEOUT_MS_MAX: Final = 2**53
 _NOT_POSITIVE: Final = "ERR value is out of range, must be positive"
@@ -40,7 +40,7 @@ class Waiting:
 
     @property
     def _replica_count(self) -> int:
-        """Return how many replicas have what was answered; no other one is known."""
+        """Return the number of replicas that have all answered changes; others are unknown."""
         return int(self._store.durable is Durable.REPLICA)
 
     def _wait(self, words: Sequence[bytes]) -> AnyPlan:

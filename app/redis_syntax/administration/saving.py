@@ -15,7 +15,7 @@ from headgate.app.redis_syntax.words import OK, SYNTAX, AnyPlan, CommandError, P
 from headgate.engine.requests.keyspace import GetDefaults
 
 _LOOK_S: Final = 0.05
-"""How often it is looked whether a rewrite has ended."""
+"""Interval between looks for the end of a rewrite."""
 
 _NO_JOURNAL: Final = "ERR there is no journal here to rewrite"
 _NO_SHUTDOWN: Final = "ERR the gateway is ended by whoever started it, by a signal"

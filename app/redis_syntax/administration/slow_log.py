@@ -10,7 +10,7 @@ from headgate.app.backends.port import Reply
 from headgate.engine.clock import Clock
 
 LENGTH_MAX = 10_000
-"""How long the log may be made."""
+"""Largest length of the log."""
 
 _WORDS_MAX = 32
 _WORD_BYTES_MAX = 128

@@ -1,4 +1,4 @@
-"""Store: what commands about the server know of what keeps the streams."""
+"""Store: the facts of a backend for commands about the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class WriteSafety(Protocol):
         ...
 
     async def synced_counts(self, wanted: int) -> tuple[int, int]:
-        """Return how many primaries (0 or 1) and replicas have all of it on their disks.
+        """Return the numbers of primaries (0 or 1) and replicas that have all of it on disk.
 
         Args:
             wanted: how many primaries the client asks for: 0 or 1.
@@ -30,7 +30,7 @@ class WriteSafety(Protocol):
 
 
 class Store(NamedTuple):
-    """What keeps the streams."""
+    """The facts of the backend for commands about the server."""
 
     durable: Durable = Durable.NOTHING  # what an answer to a change has waited for
     journal: Journaled | None = None

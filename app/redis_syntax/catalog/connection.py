@@ -171,7 +171,7 @@ _OF_CONNECTION: Catalog = {
 }
 
 OF_CONNECTIONS: Catalog = {**_CLIENT, **_HANDSHAKE, **_OF_CONNECTION}
-"""Only who has a connection has these."""
+"""Commands that need a connection."""
 
 CATALOG: Catalog = {
     "ping": Description(

@@ -1,4 +1,4 @@
-"""Descriptions: what COMMAND tells of a command, beside how many words it has."""
+"""Descriptions: COMMAND's facts about a command, beside its number of words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headgate.app.redis_syntax.catalog.usage import Argument, arguments_of
 
 @dataclass(frozen=True)
 class KeyPlaces:
-    """Where keys of a command are, and what it does with them.
+    """The places of a command's keys, and its use of them.
 
     The keys begin at a word, or behind a keyword that is searched from a place on. From there they
     go on to the last one, in steps.
@@ -37,7 +37,7 @@ ONE_OF_TWO_WORDS = (KeyPlaces("RO access", 2),)
 
 @dataclass(frozen=True)
 class Description:
-    """What a command is."""
+    """The description of a command."""
 
     summary: str
     since: str  # the version of Redis that has it first

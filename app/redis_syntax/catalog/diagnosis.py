@@ -1,4 +1,4 @@
-"""Commands for those who look for what is wrong: slow commands, delays, memory, users, modules."""
+"""Commands for the search for a fault: slow commands, delays, memory, users, modules."""
 
 from __future__ import annotations
 

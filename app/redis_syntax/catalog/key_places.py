@@ -22,7 +22,7 @@ def keys_among(words: Sequence[bytes], description: Description) -> list[tuple[b
 
 
 def _places(words: Sequence[bytes], keys: KeyPlaces) -> range | None:
-    """Return where keys are; None if they are not where they should be."""
+    """Return the places of keys; None if a keyword or a key is missing."""
     first = keys.begin
     if keys.keyword is not None:
         keyword = keys.keyword.encode()

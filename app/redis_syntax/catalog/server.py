@@ -1,4 +1,4 @@
-"""Commands for the server: what it is, how it is set, what it has saved."""
+"""Commands about the server: its identity, its settings, its saves."""
 
 from __future__ import annotations
 

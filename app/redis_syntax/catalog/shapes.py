@@ -11,7 +11,7 @@ from headgate.app.redis_syntax.catalog.usage import Argument
 
 
 def info_of(command: DescribedCommand) -> Reply:
-    """Return what a client has to know of a command."""
+    """Return the facts of a command for clients."""
     description = command.description
     subcommands = [info_of(each) for each in command.subcommands]
     return [
@@ -27,7 +27,7 @@ def info_of(command: DescribedCommand) -> Reply:
 
 
 def docs_of(command: DescribedCommand) -> Reply:
-    """Return what people want to know of a command."""
+    """Return the facts of a command for people."""
     description = command.description
     facts: Pairs = Pairs(
         [
@@ -45,7 +45,7 @@ def docs_of(command: DescribedCommand) -> Reply:
 
 
 def docs_of_all(commands: Iterable[DescribedCommand]) -> Reply:
-    """Return what people want to know of commands, by name."""
+    """Return the facts of commands for people, by name."""
     return Pairs(part for each in commands for part in (each.name.encode(), docs_of(each)))
 
 

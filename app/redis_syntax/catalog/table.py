@@ -23,16 +23,16 @@ DESCRIBED: Catalog = {
     **server.CATALOG,
     **diagnosis.CATALOG,
 }
-"""What is told of commands that anybody can send."""
+"""Descriptions of commands that anybody can send."""
 
 OF_CONNECTIONS: Catalog = connection.OF_CONNECTIONS
-"""What is told of commands that only connections can send."""
+"""Descriptions of commands that only connections can send."""
 
 _CONTAINER_ARITY = -2
 
 
 class DescribedCommand:
-    """A command that is there: what it is, how many words it has, and its subcommands."""
+    """A command that exists, with its description, its number of words and its subcommands."""
 
     def __init__(self, name: str, description: Description, arity: int) -> None:
         """Begin without subcommands.

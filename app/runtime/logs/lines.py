@@ -29,13 +29,13 @@ REQUESTS: Final = "headgate.requests"
 """Name of the logger that has a line for each request."""
 
 _OWN_ATTRIBUTES: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
-"""What each record has. Everything else is a field of its line."""
+"""Attributes of each record. Everything else is a field of its line."""
 
 log = logging.getLogger("headgate")
 
 
 class RequestFacts(NamedTuple):
-    """What a line about a request says."""
+    """The facts of a request in the log."""
 
     method: str
     route: str | None
@@ -105,7 +105,7 @@ class Lines(logging.StreamHandler[TextIO]):
         self._ready.append((self._clock.wall_ms(), facts))
 
     def close(self) -> None:
-        """Write what is ready: the process ends."""
+        """Write the lines that are ready: the process ends."""
         self._write_ready()
         super().close()
 
@@ -186,7 +186,7 @@ def note_request(facts: RequestFacts) -> None:
         _lines.write_soon(facts)
 
 
-def log_what_is_printed() -> None:
+def log_prints_of_python() -> None:
     """Write into the log what Python prints on standard error by itself: warnings, tracebacks."""
     logging.captureWarnings(capture=True)
     sys.excepthook = _log_failure

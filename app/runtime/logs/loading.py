@@ -12,7 +12,7 @@ _LARGE_BYTES = 8 * 2**20
 """A journal smaller than this is loaded before anybody could read about it."""
 
 _STEP_PERCENT = 10
-"""How often a line of the log says how far it is."""
+"""Step between two lines of the log about the progress."""
 
 
 def show_progress(done: int, total: int, what: str = "Loading") -> None:
@@ -31,7 +31,7 @@ def show_progress(done: int, total: int, what: str = "Loading") -> None:
 
 
 def progress_of_gateway() -> Callable[[int, int], None]:
-    """Return what says how far the loading is: to people at a terminal, or in the log."""
+    """Return a callback that shows the progress of loading, at a terminal or in the log."""
     return show_progress if sys.stderr.isatty() else _LoggedProgress().note
 
 

@@ -10,10 +10,10 @@ from headgate.engine.replies import Committed as EngineCommitted
 
 
 class Staged(BaseModel):
-    """What a chunk holds."""
+    """The size of a staged chunk."""
 
     entries: int
-    size_bytes: int = Field(description="What it takes of `staged_bytes_max`.")
+    size_bytes: int = Field(description="Its part of `staged_bytes_max`.")
 
 
 AttemptText = Annotated[
@@ -35,12 +35,12 @@ class Attempt(Request):
     partition: Count
     attempt: AttemptText
     chunks: Annotated[int, Field(ge=0, le=CHUNKS_MAX, strict=True)] = Field(
-        description="How many it staged: those from 0 on."
+        description="Number of its chunks: those from 0 on."
     )
 
 
 class CommitBatch(Request):
-    """What to commit."""
+    """The attempts to commit."""
 
     attempts: Annotated[list[Attempt], Field(fail_fast=True)] = Field(
         max_length=CHUNKS_MAX, description="One per partition; none for a batch without entries."
@@ -49,7 +49,7 @@ class CommitBatch(Request):
 
 
 class Written(BaseModel):
-    """What a batch put into one stream."""
+    """The entries of a batch in one stream."""
 
     stream: str
     entries: int
@@ -58,7 +58,7 @@ class Written(BaseModel):
 
 
 class Committed(BaseModel):
-    """What a commit did."""
+    """The result of a commit."""
 
     repeated: bool = Field(description="True: it was committed before, and nothing changed now.")
     entries: int
@@ -66,7 +66,7 @@ class Committed(BaseModel):
 
     @classmethod
     def of(cls, committed: EngineCommitted) -> Self:
-        """Return what became of a batch."""
+        """Return the result of a batch's commit."""
         return cls(
             repeated=committed.is_repeat,
             entries=sum(stream.entries for stream in committed.streams),

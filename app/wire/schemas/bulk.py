@@ -12,7 +12,7 @@ from headgate.engine.replies import Portion as EnginePortion
 
 
 class BulkCursor(Request):
-    """How far one stream has been read."""
+    """The position of a bulk reader in one stream."""
 
     stream: str
     after: str = Field("0-0", description="An id, or `$` for from now on.")
@@ -22,7 +22,7 @@ class BulkCursor(Request):
 
 
 class PlanBulkRead(Request):
-    """What to plan."""
+    """The streams to plan a bulk read of."""
 
     cursors: Annotated[list[BulkCursor], Field(fail_fast=True)] = Field(
         min_length=1, max_length=1000
@@ -30,11 +30,11 @@ class PlanBulkRead(Request):
     max_entries: Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)] | None = Field(
         None, description="Of all streams together; null is all there are."
     )
-    wait_ms: Milliseconds = Field(0, description="How long to wait if no stream has anything.")
+    wait_ms: Milliseconds = Field(0, description="Time to wait if no stream has an entry.")
 
 
 class Portion(BaseModel):
-    """What to read of one stream: above `after`, up to and including `end`."""
+    """The next part of one stream: above `after`, up to and including `end`."""
 
     stream: str
     epoch: EpochText | None = Field(description="Null if there is no such stream.")
@@ -44,11 +44,11 @@ class Portion(BaseModel):
     backlog: int = Field(description="All entries above `after`.")
     last_id: IdText = Field(description="The stream's last id.")
     first_id: IdText | None = Field(description="Of the oldest entry; null if there is none.")
-    gap: Gap | None = Field(description="What trimming took between the cursor and the oldest.")
+    gap: Gap | None = Field(description="Trimmed entries between the cursor and the oldest.")
 
     @classmethod
     def of(cls, portion: EnginePortion) -> Self:
-        """Return up to where one stream is to be read next."""
+        """Return the next part of one stream."""
         return cls(
             stream=text_of(portion.stream),
             epoch=None if portion.epoch is None else str(portion.epoch),
@@ -63,7 +63,7 @@ class Portion(BaseModel):
 
 
 class BulkPlan(BaseModel):
-    """What to read next."""
+    """The next part of each stream."""
 
     streams: list[Portion] = Field(description="One per cursor, in order.")
 

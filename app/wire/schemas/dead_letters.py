@@ -29,6 +29,6 @@ class Redriven(BaseModel):
 
 
 class RedrivenLetters(BaseModel):
-    """What became of each dead letter."""
+    """The outcome of each dead letter."""
 
     results: list[Redriven]

@@ -13,8 +13,8 @@ from headgate.engine.replies import GroupState, Outcome
 class Delivery(Entry):
     """An entry handed to a consumer."""
 
-    deliveries: int = Field(description="How often it was delivered, this time included.")
-    idle_ms: int = Field(description="How long it had been idle when it was claimed.")
+    deliveries: int = Field(description="Number of its deliveries, this one included.")
+    idle_ms: int = Field(description="Idle time when it was claimed.")
     claimed_from: str | None = Field(None, description="Whom it was taken from.")
     last_error: str | None = Field(None, description="The error of its last nack that had one.")
 
@@ -23,7 +23,7 @@ class ReadGroup(Request):
     """A read as a consumer of a group; every part may be left out."""
 
     limit: Annotated[int, Field(ge=1, strict=True)] = Field(10, description="Entries at most.")
-    wait_ms: Milliseconds = Field(0, description="How long to wait if there is nothing.")
+    wait_ms: Milliseconds = Field(0, description="Time to wait if there is nothing.")
     claim_idle_ms: Milliseconds | None = Field(
         None, description="First take entries pending with anybody and idle for so long."
     )
@@ -39,7 +39,7 @@ class ReadGroup(Request):
 
 
 class GroupEntries(BaseModel):
-    """What a consumer got."""
+    """The entries for a consumer."""
 
     entries: list[Delivery]
     deleted_ids: list[IdText] | None = Field(
@@ -51,14 +51,14 @@ class GroupEntries(BaseModel):
 
 
 class Settled(BaseModel):
-    """What became of one id."""
+    """The outcome of one id."""
 
     id: IdText
     outcome: Outcome
 
 
 class SettledEntries(BaseModel):
-    """What became of each id, in order."""
+    """The outcome of each id, in order."""
 
     results: list[Settled]
 
@@ -80,8 +80,8 @@ class Nack(Ids):
     )
     error: NackError | None = Field(
         None,
-        description="What went wrong. It comes as `last_error` with the next delivery, and goes "
-        "into the dead letter as `_error`.",
+        description="Error of the consumer. It comes as `last_error` with the next delivery, and "
+        "goes into the dead letter as `_error`.",
     )
 
 
@@ -106,7 +106,7 @@ class Autoclaim(Request):
 
 
 class Claimed(BaseModel):
-    """What a claim got."""
+    """The entries of a claim."""
 
     ids: list[IdText]
     entries: list[Delivery] | None = Field(None, description="The entries, unless `just_id`.")

@@ -82,13 +82,13 @@ class Append(EntryInput):
 
 
 class Appended(BaseModel):
-    """What an append made."""
+    """The result of an append."""
 
     id: IdText
 
 
 class AppendedBatch(BaseModel):
-    """What a batch of appends made."""
+    """The result of a batch of appends."""
 
     count: int
     first_id: IdText

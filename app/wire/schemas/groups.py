@@ -44,9 +44,9 @@ class Consumers(BaseModel):
 
 
 class DeletedConsumer(BaseModel):
-    """What a consumer held when it went."""
+    """The pending entries of a deleted consumer."""
 
-    pending: int = Field(description="How many entries were released or dropped.")
+    pending: int = Field(description="Number of entries that were released or dropped.")
 
 
 GroupStartText = Annotated[
@@ -60,7 +60,7 @@ class GroupInput(Request):
     start: GroupStartText = "$"
     create_stream: Flag = Field(False, description="Create the stream if it is not there.")
     entries_read: Count | None = Field(
-        None, description="How many entries lie before `start`, if you know; `lag` follows from it."
+        None, description="Number of entries before `start`, if you know; `lag` follows from it."
     )
     policy: Policy | None = None
 
@@ -74,12 +74,12 @@ class GroupInput(Request):
 
 
 class GroupPatch(Request):
-    """What to change of a group; give at least one."""
+    """A change of a group; give at least one part."""
 
     start: GroupStartText | None = None
     entries_read: Count | None = Field(
         None,
-        description="How many entries lie before its position; unknown if only `start` is given.",
+        description="Number of entries before its position; unknown if only `start` is given.",
     )
     policy: Policy | None = Field(
         None, description="The parts to change; a part that is null is removed."
@@ -128,11 +128,11 @@ class Groups(BaseModel):
 
 
 class GroupDetail(Group):
-    """A group with what is pending and with whom."""
+    """A group with its pending entries and its consumers."""
 
     pending_entries: list[PendingEntry]
     consumer_details: list[GroupConsumer]
-    consumers_left_out: int = Field(description="How many more consumers it has.")
+    consumers_left_out: int = Field(description="Number of its other consumers.")
 
     @classmethod
     def of_detail(cls, detail: EngineGroupDetail) -> Self:
@@ -152,7 +152,7 @@ def _wire_group(info: EngineGroupInfo) -> dict[str, Any]:
         "entries_read": info.entries_read,
         "lag": info.lag,
         "pending": info.pending_count,
-        "released": info.nacked_count,
+        "released": info.released_count,
         "consumers": info.consumer_count,
         "policy": Policy.of(info.policy),
     }

@@ -1,4 +1,4 @@
-"""What the gateway, a stream or a group was like, as columns: one value for each time."""
+"""Histories of the gateway, a stream or a group, as columns: one value for each time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Series = list[float | None]
 
 
 class _History(BaseModel):
-    step_ms: int = Field(description="How far the times are apart.")
+    step_ms: int = Field(description="Distance between two times.")
     times_ms: list[int] = Field(description="Unix times, each at the end of its step.")
 
 
@@ -39,7 +39,7 @@ class GatewaySeries(BaseModel):
 
 
 class GatewayHistory(_History):
-    """What the gateway was like."""
+    """The history of the gateway."""
 
     series: GatewaySeries
 
@@ -59,7 +59,7 @@ class StreamSeries(BaseModel):
 
 
 class StreamHistory(_ObservedHistory):
-    """What a stream was like."""
+    """The history of a stream."""
 
     series: StreamSeries
 
@@ -78,7 +78,7 @@ class GroupSeries(BaseModel):
 
 
 class GroupHistory(_ObservedHistory):
-    """What a group was like."""
+    """The history of a group."""
 
     series: GroupSeries
 

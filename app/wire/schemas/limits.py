@@ -19,7 +19,7 @@ from headgate.engine.limits import (
 
 
 class GatewayLimits(BaseModel):
-    """What the gateway as a whole is held to, and one request."""
+    """The bounds of the gateway as a whole, and of one request."""
 
     body_bytes_max: int = Field(16 * 2**20, ge=1024, description="Largest request body.")
     disk_bytes_max: int | None = Field(
@@ -72,13 +72,13 @@ class GatewayLimits(BaseModel):
         256 * 2**20, ge=2**20, description="Request bodies that arrive at once, together."
     )
     unsent_bytes_max: int = Field(
-        256 * 2**20, ge=2**20, description="What clients have not taken of answers, together."
+        256 * 2**20, ge=2**20, description="Bytes of answers that clients have not taken, together."
     )
     connections_max: int = Field(10_000, ge=1, description="Event streams and WebSockets at once.")
 
 
 class SocketLimits(BaseModel):
-    """What one WebSocket may ask for."""
+    """The bounds of one WebSocket."""
 
     subscriptions_max: int = Field(100, ge=1, description="Subscriptions of one WebSocket.")
     credit_max: int = Field(65_536, ge=64, description="Most credit a subscription may hold.")
@@ -87,7 +87,7 @@ class SocketLimits(BaseModel):
     )
     batch_entries_max: int = Field(10_000, ge=1, description="Entries in one batch.")
     send_ms_max: int = Field(
-        10_000, ge=100, description="How long a client that takes nothing is kept."
+        10_000, ge=100, description="Time until a client that takes nothing is cut off."
     )
     connection_ms_max: int | None = Field(
         None,
@@ -97,15 +97,17 @@ class SocketLimits(BaseModel):
 
 
 class ConnectionLimits(SocketLimits):
-    """What one connection is held to, an event stream or a WebSocket."""
+    """The bounds of one connection, an event stream or a WebSocket."""
 
     heartbeat_ms: int = Field(15_000, ge=100, description="Silence on an event stream at most.")
-    ping_interval_ms: int = Field(20_000, ge=100, description="How often a WebSocket is pinged.")
-    pong_wait_ms: int = Field(10_000, ge=100, description="How long its answer may take.")
+    ping_interval_ms: int = Field(
+        20_000, ge=100, description="Interval between pings of a WebSocket."
+    )
+    pong_wait_ms: int = Field(10_000, ge=100, description="Time for the answer to a ping.")
 
 
 class ChosenLimits(ConnectionLimits, GatewayLimits):
-    """What an operator may choose. The fields of `GatewayLimits` come first."""
+    """The limits that an operator may choose. The fields of `GatewayLimits` come first."""
 
 
 DEFAULTS = ChosenLimits()
@@ -139,10 +141,10 @@ class Limits(ChosenLimits):
     memory_bytes_max: int = _of_the_machine("memory_bytes_max")
     sockets_max: int = _of_the_machine("sockets_max")
     abilities: list[Ability] = Field(
-        description="What the backend can beyond what every backend can. An operation that needs "
-        "an ability that is missing answers 501 `not_supported`.",
+        description="Abilities of the backend, of those that not every backend has. An operation "
+        "that needs a missing one answers 501 `not_supported`.",
     )
     durable: Durable = Field(
-        description="What an answer to a change has waited for: `nothing` but memory, the disk "
+        description="Durability of an answered change: `nothing` but memory, the disk "
         "within a second (`everysec`), the `disk`, or also the disk of a `replica`.",
     )

@@ -1,4 +1,4 @@
-"""How the gateway and its journal are."""
+"""The state of the gateway and of its journal."""
 
 from typing import Literal, Self
 
@@ -16,15 +16,15 @@ class Health(BaseModel):
 
     status: Literal["ok"]
     warnings: list[str] | None = Field(
-        None, description="What an operator should look at; the log says more."
+        None, description="Faults for an operator to look at; the log has the details."
     )
     durable: Durable | None = Field(
-        None, description="What an answer to a change has waited for; told by `/readyz`."
+        None, description="Durability of an answered change; told by `/readyz`."
     )
 
 
 class JournalState(BaseModel):
-    """How the journal is."""
+    """The state of the journal."""
 
     position: int = Field(description="Records taken.")
     durable_position: int = Field(description="Records that are safe.")
@@ -38,7 +38,7 @@ class JournalState(BaseModel):
 
     @classmethod
     def of(cls, status: EngineJournalStatus) -> Self:
-        """Return what the journal says of itself."""
+        """Return the state of the journal."""
         return cls.model_validate(status._asdict())
 
 
@@ -49,11 +49,11 @@ class Draining(BaseModel):
 
 
 class FollowedSubscription(BaseModel):
-    """What a connection follows."""
+    """A subscription of a connection."""
 
     stream: str
     group: str | None = Field(description="Null if the stream itself is read.")
-    consumer: str | None = Field(description="Who reads; null if the stream itself is read.")
+    consumer: str | None = Field(description="Its consumer; null if the stream itself is read.")
     state: str = Field(
         description="Why nothing comes, or that it does: `live`, `caught_up`, `credit_exhausted` "
         "or `max_pending`."
@@ -65,7 +65,7 @@ class FollowedSubscription(BaseModel):
 
     @classmethod
     def of(cls, subscription: connections.OpenSubscription) -> Self:
-        """Return what a worker says of it."""
+        """Return a worker's description of the subscription."""
         group, consumer = subscription.group, subscription.consumer
         return cls(
             stream=text_of(subscription.stream),
@@ -83,18 +83,18 @@ class Connection(BaseModel):
     id: str = Field(description="A WebSocket is told it by `welcome`, a Redis client by CLIENT ID.")
     transport: connections.Transport
     client: str = Field(description="Address of the client.")
-    principal: str = Field(description="Who it is.")
+    principal: str = Field(description="Name of its principal.")
     since_ms: int = Field(description="When it began, in unix time.")
     subscriptions: list[FollowedSubscription] = Field(
-        description="What it follows; a page has 5,000 of them for each worker."
+        description="Its subscriptions; a page has 5,000 of them for each worker."
     )
     subscription_count: int = Field(description="All of them, with those that are left out.")
     sent_entries: int | None = Field(description="Entries sent; null for Redis clients.")
-    outbox_bytes: int = Field(description="What the client has not taken yet.")
+    outbox_bytes: int = Field(description="Bytes that the client has not taken yet.")
 
     @classmethod
     def of(cls, connection: connections.OpenConnection) -> Self:
-        """Return what a worker says of it."""
+        """Return a worker's description of the connection."""
         return cls(
             id=connection.id,
             transport=connection.transport,

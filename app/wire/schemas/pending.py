@@ -13,7 +13,7 @@ class PendingEntry(BaseModel):
     """An entry that was delivered and not acknowledged."""
 
     id: IdText
-    consumer: str | None = Field(description="Who holds it; null: nobody, it was given back.")
+    consumer: str | None = Field(description="Owner; null: none, it was released.")
     idle_ms: int | None = Field(description="Since its last delivery; null: nobody holds it.")
     deliveries: int
     last_error: str | None = Field(
@@ -41,17 +41,17 @@ class PendingEntries(BaseModel):
 
 
 class ConsumerPending(BaseModel):
-    """How much a consumer holds."""
+    """The number of a consumer's pending entries."""
 
     name: str
     pending: int
 
 
 class PendingSummary(BaseModel):
-    """What is pending, and with whom."""
+    """The pending entries of a group, summed up with their consumers."""
 
     count: int
     min_id: IdText | None
     max_id: IdText | None
-    consumers: list[ConsumerPending] = Field(description="Who holds entries, by name.")
-    consumers_left_out: int = Field(description="How many more consumers hold entries.")
+    consumers: list[ConsumerPending] = Field(description="Consumers that hold entries, by name.")
+    consumers_left_out: int = Field(description="Number of other consumers that hold entries.")

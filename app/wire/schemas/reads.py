@@ -19,7 +19,7 @@ class Gap(BaseModel):
 
     @classmethod
     def of(cls, gap: EngineGap | None) -> Self | None:
-        """Return what a reader has missed; None if it has missed nothing."""
+        """Return the gap before a reader's entries; None if there is none."""
         if gap is None:
             return None
         return cls(after=str(gap.after), through=str(gap.through))
@@ -31,7 +31,7 @@ class Entries(BaseModel):
     entries: list[Entry]
     next_after: IdText | None = Field(description="Cursor for the next read, ascending.")
     last_id: IdText = Field(description="The stream's last id.")
-    gap: Gap | None = Field(description="What trimming took between the cursor and the oldest.")
+    gap: Gap | None = Field(description="Trimmed entries between the cursor and the oldest.")
 
 
 class StreamEntries(Entries):
@@ -41,7 +41,7 @@ class StreamEntries(Entries):
 
 
 class ReadCursor(Request):
-    """Where to read one stream."""
+    """The cursor of a read in one stream."""
 
     stream: str
     after: str = Field("0", description="An id, `$` for from now on, or `+` for the last entry.")
@@ -54,10 +54,10 @@ class Read(Request):
         min_length=1, max_length=100
     )
     limit: Annotated[int, Field(ge=1, strict=True)] = Field(100, description="Entries per stream.")
-    wait_ms: Milliseconds = Field(0, description="How long to wait if there is nothing.")
+    wait_ms: Milliseconds = Field(0, description="Time to wait if there is nothing.")
 
 
 class StreamsRead(BaseModel):
-    """What several streams had."""
+    """The entries of several streams."""
 
     streams: list[StreamEntries] = Field(description="One per cursor, in order, empty or not.")

@@ -1,4 +1,4 @@
-"""What takes entries out of a stream: trims and deletions."""
+"""Removals from a stream: trims and deletions."""
 
 from typing import Self
 
@@ -11,7 +11,7 @@ from headgate.engine.requests.entries import References, TrimTo
 
 
 class Trim(Request):
-    """Which entries to keep: give `max_length` or `min_id`."""
+    """The entries that a trim keeps: give `max_length` or `min_id`."""
 
     max_length: Count | None = Field(None, description="Keep the newest so many.")
     min_id: IdText | None = Field(None, description="Keep this id and all above.")
@@ -38,25 +38,25 @@ class Trim(Request):
 
 
 class Deletions(Ids):
-    """Which entries to delete, and what becomes of them where they are pending."""
+    """The entries to delete, and the treatment of pending ones."""
 
     references: References = Field(References.KEEP, description=REFERENCES)
 
 
 class Deleted(BaseModel):
-    """What became of one id."""
+    """The outcome of one id."""
 
     id: IdText
     outcome: Deletion
 
 
 class DeletedEntries(BaseModel):
-    """What became of each id, in order."""
+    """The outcome of each id, in order."""
 
     results: list[Deleted]
 
 
 class Trimmed(BaseModel):
-    """What a trim did."""
+    """The result of a trim."""
 
     removed: int

@@ -24,7 +24,7 @@ _EXAMPLES: Mapping[Form, list[Any]] = {Form.NUMBERS: [[1000, 10000, 60000]]}
 
 
 class Settings(Request, Generic[S]):
-    """The form that a configuration or a policy has in the API; null is what can be left out."""
+    """A configuration or a policy in the API; null is the default."""
 
     _kind: ClassVar[Any]  # the struct: a class variable cannot have the type `type[S]`
     _place: ClassVar[str]
@@ -58,7 +58,7 @@ class Settings(Request, Generic[S]):
         return self.to_patch().applied_to(self._kind())
 
     def to_patch(self) -> Patch[S]:
-        """Return what was said here as changes (RFC 7396: null removes)."""
+        """Return the patch (RFC 7396: null removes)."""
         settings = settings_of(self._kind)
         given = self.model_dump(exclude_unset=True)
         changes = {name: self._read(settings[name], value) for name, value in given.items()}
@@ -110,8 +110,8 @@ def _written(value: Any) -> Any:
 
 
 class StreamConfig(Settings[config.StreamConfig], of=config.StreamConfig, shows_null=True):
-    """How long a stream keeps its entries and its writers' keys; null is what holds by default."""
+    """The retention of a stream's entries and of its writers' keys; null is the default."""
 
 
 class Policy(Settings[config.GroupPolicy], of=config.GroupPolicy, place="/body/policy"):
-    """What a group does by itself; every part may be left out or null."""
+    """The policy of a group, which it follows by itself; every part may be left out or null."""

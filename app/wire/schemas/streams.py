@@ -70,7 +70,7 @@ def _wire_stream(info: EngineStreamInfo) -> dict[str, Any]:
 
 
 class Histogram(BaseModel):
-    """How many entries of a range are of which time, by the time in their ids."""
+    """The entries of a range by time: a count for each bucket of the time in their ids."""
 
     from_ms: int = Field(description="When the first bucket begins.")
     to_ms: int = Field(description="The last millisecond of the range.")
@@ -81,5 +81,5 @@ class Histogram(BaseModel):
 
     @classmethod
     def of(cls, histogram: EngineHistogram) -> Self:
-        """Return what was counted."""
+        """Return the histogram of the engine's reply."""
         return cls.model_validate(histogram._asdict())

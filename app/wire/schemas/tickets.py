@@ -9,7 +9,7 @@ TTL_MS_MAX = 3_600_000
 
 
 class TicketRequest(BaseModel):
-    """What a ticket is for."""
+    """The rights of a new ticket."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -17,13 +17,13 @@ class TicketRequest(BaseModel):
     group: str | None = Field(None, description="With `consume`: the group.")
     consumer: str | None = Field(None, description="With `consume`: only as this consumer.")
     do: Annotated[list[Literal["read", "append", "consume"]], Field(min_length=1, max_length=3)] = (
-        Field(description="What it allows; you must be allowed to do that yourself.")
+        Field(description="Verbs that it allows; you must have them yourself.")
     )
     ttl_ms: int = Field(
         TTL_MS_DEFAULT,
         ge=1000,
         le=TTL_MS_MAX,
-        description="How long it is good, for any number of connections.",
+        description="Time that it is valid, for any number of connections.",
     )
 
 

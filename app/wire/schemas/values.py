@@ -1,4 +1,4 @@
-"""What several models are made of: types of their fields, and the base of request bodies."""
+"""Values of several models: types of their fields, and the base of request bodies."""
 
 from typing import Annotated
 

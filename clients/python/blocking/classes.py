@@ -59,7 +59,7 @@ class BlockingBatches:
     """
 
     def __init__(self, inner: Batches, portal: Portal) -> None:
-        """Run what is asked of it on the loop of a portal."""
+        """Run the calls of `inner` on the loop of a portal."""
         self._inner = inner
         self._portal = portal
 
@@ -75,7 +75,7 @@ class BlockingBatches:
 
     @property
     def gap_to(self) -> str | None:
-        """Return up to which id entries of the range were trimmed; None: none were."""
+        """Return the last trimmed id of the range; None: none was trimmed."""
         return self._inner.gap_to
 
     def __enter__(self) -> Self:
@@ -101,7 +101,7 @@ class BlockingBatches:
 
 
 class BlockingWriter:
-    """Who writes batches, by its name. Each batch is staged in chunks, and committed as a whole.
+    """A writer of batches, with a name. It stages a batch in chunks, and commits it as a whole.
 
     The gateway remembers the number of the last batch: one that is committed again changes nothing.
 
@@ -112,7 +112,7 @@ class BlockingWriter:
     """
 
     def __init__(self, inner: Writer, portal: Portal) -> None:
-        """Run what is asked of it on the loop of a portal."""
+        """Run the calls of `inner` on the loop of a portal."""
         self._inner = inner
         self._portal = portal
 
@@ -150,7 +150,7 @@ class BlockingWriter:
     def commit(
         self, batch: int, attempts: Sequence[Attempt], *, create_streams: bool = True
     ) -> Committed:
-        """Append what the attempts staged, all at once; a batch of before changes nothing.
+        """Append the chunks of the attempts, all at once; a repeated batch changes nothing.
 
         Args:
             batch: its number.
@@ -185,7 +185,7 @@ class BlockingJob:
     """
 
     def __init__(self, inner: Job, portal: Portal) -> None:
-        """Run what is asked of it on the loop of a portal."""
+        """Run the calls of `inner` on the loop of a portal."""
         self._inner = inner
         self._portal = portal
 
@@ -206,7 +206,7 @@ class BlockingJob:
 
     @property
     def deliveries(self) -> int:
-        """Return how often the entry was delivered, this time included."""
+        """Return the number of deliveries of the entry, this one included."""
         return self._inner.deliveries
 
     @property
@@ -260,17 +260,17 @@ class BlockingFollowing:
     """The entries of a stream as they come. It is an iterator, and a context that ends it.
 
     Attributes:
-        gap: what trimming took before the entry that came last; None: nothing.
+        gap: the trimmed ids before the entry that came last; None: there are none.
     """
 
     def __init__(self, inner: Following, portal: Portal) -> None:
-        """Run what is asked of it on the loop of a portal."""
+        """Run the calls of `inner` on the loop of a portal."""
         self._inner = inner
         self._portal = portal
 
     @property
     def gap(self) -> Gap | None:
-        """Return what trimming took before the entry that came last; None: nothing."""
+        """Return the trimmed ids before the entry that came last; None: there are none."""
         return self._inner.gap
 
     @property
@@ -311,7 +311,7 @@ class BlockingStream:
     """
 
     def __init__(self, inner: Stream, portal: Portal) -> None:
-        """Run what is asked of it on the loop of a portal."""
+        """Run the calls of `inner` on the loop of a portal."""
         self._inner = inner
         self._portal = portal
 
@@ -565,7 +565,7 @@ class BlockingConsuming:
     """
 
     def __init__(self, inner: Consuming, portal: Portal) -> None:
-        """Run what is asked of it on the loop of a portal."""
+        """Run the calls of `inner` on the loop of a portal."""
         self._inner = inner
         self._portal = portal
 
@@ -615,7 +615,7 @@ class BlockingGroup(Working):
     """
 
     def __init__(self, inner: Group, portal: Portal) -> None:
-        """Run what is asked of it on the loop of a portal."""
+        """Run the calls of `inner` on the loop of a portal."""
         self._inner = inner
         self._portal = portal
 
@@ -795,7 +795,7 @@ class BlockingGroup(Working):
         )
 
     def pending_summary(self) -> PendingSummary:
-        """Return how many entries are pending, and with whom (XPENDING)."""
+        """Return the number of pending entries, and of those of each consumer (XPENDING)."""
         return self._portal.call(self._inner.pending_summary())
 
     def consumers(self, *, limit: int = 100) -> Iterator[ConsumerInfo]:
@@ -915,7 +915,7 @@ class Client:
     def plan(
         self, cursors: Sequence[Cursor], *, max_entries: int | None = None, wait_ms: int = 0
     ) -> list[Plan]:
-        """Return how far to read streams, a plan for each cursor, in their order.
+        """Return a plan of the next read for each cursor, in their order.
 
         Args:
             cursors: at most one for a stream.

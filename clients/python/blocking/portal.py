@@ -23,10 +23,10 @@ from headgate.client.subscription import Closed
 T = TypeVar("T")
 
 _END_S = 2.0
-"""How long what runs may take to end; it takes longest to say goodbye to a gateway that hangs."""
+"""Time for tasks to end; it takes longest to say goodbye to a gateway that hangs."""
 
 _JOIN_S = 3 * _END_S
-"""How long the thread may take. Only a function of the program can hold it longer."""
+"""Time for the thread to end. Only a function of the program can hold it longer."""
 
 
 class Portal:
@@ -93,7 +93,7 @@ class Portal:
                 raise
 
     def close(self) -> None:
-        """End what runs, and the thread."""
+        """End all tasks, and the thread."""
         with self._changing:
             self._is_closed = True
             loop, thread, self._loop = self._loop, self._thread, None
@@ -167,7 +167,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _end_tasks() -> None:
-    """Cancel what runs; a second time what then still waits for the gateway."""
+    """Cancel all tasks; a second time those that then still wait for the gateway."""
     for _ in range(2):
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:

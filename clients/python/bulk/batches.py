@@ -53,7 +53,7 @@ class Batches:
         self._ask_behind = ask_behind
         self._batches = _batches_in(answer)
         self._newest_id: str | None = None
-        """Of what came in this answer."""
+        """The newest id of this answer."""
 
     async def __aenter__(self) -> Self:
         return self

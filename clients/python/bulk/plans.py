@@ -1,4 +1,4 @@
-"""Plans: how far to read streams, and where to cut what is read."""
+"""Plans: the ends of the next reads of streams, and the cuts between parts of a read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CURSORS_MAX: Final = 1000
 
 
 class Cursor(NamedTuple):
-    """Where a reader of a stream stands: behind the entry `after`, in the life `epoch`."""
+    """The position of a reader in a stream: behind the entry `after`, in the life `epoch`."""
 
     stream: str
     after: str = "0-0"
@@ -21,7 +21,7 @@ class Cursor(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How far a cursor may read.
+    """The part of a stream that a cursor may read next.
 
     Attributes:
         stream: its name.
@@ -57,7 +57,7 @@ class Split(NamedTuple):
 async def plans_of(
     calls: Calls, cursors: Sequence[Cursor], *, max_entries: int | None, wait_ms: int
 ) -> list[Plan]:
-    """Return how far each cursor may read; see `AsyncClient.plan`."""
+    """Return a plan for each cursor; see `AsyncClient.plan`."""
     plans: list[Plan] = []
     remaining = max_entries
     for begin in range(0, len(cursors), _CURSORS_MAX):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Attempt(NamedTuple):
-    """Which staged chunks of a partition count: those of this attempt, from 0 on."""
+    """The staged chunks of a partition that count: those of this attempt, from 0 on."""
 
     partition: int
     attempt: str
@@ -23,7 +23,7 @@ class Attempt(NamedTuple):
 
 
 class Writer:
-    """Who writes batches, by its name. Each batch is staged in chunks, and committed as a whole.
+    """A writer of batches, with a name. It stages a batch in chunks, and commits it as a whole.
 
     The gateway remembers the number of the last batch: one that is committed again changes nothing.
 
@@ -71,7 +71,7 @@ class Writer:
     async def commit(
         self, batch: int, attempts: Sequence[Attempt], *, create_streams: bool = True
     ) -> Committed:
-        """Append what the attempts staged, all at once; a batch of before changes nothing.
+        """Append the chunks of the attempts, all at once; a repeated batch changes nothing.
 
         Args:
             batch: its number.

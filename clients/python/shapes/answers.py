@@ -69,7 +69,7 @@ class PendingEntry(TypedDict):
 
 
 class ConsumerPending(TypedDict):
-    """How many entries a consumer holds."""
+    """The number of a consumer's pending entries."""
 
     name: str
     pending: int
@@ -86,7 +86,7 @@ class PendingSummary(TypedDict):
 
 
 class Redriven(TypedDict):
-    """What became of a dead letter."""
+    """The outcome of sending a dead letter back."""
 
     id: str
     outcome: Literal["released", "appended"]
@@ -94,7 +94,7 @@ class Redriven(TypedDict):
 
 
 class Written(TypedDict):
-    """What a batch put into one stream."""
+    """The entries of a batch in one stream."""
 
     stream: str
     entries: int
@@ -103,7 +103,7 @@ class Written(TypedDict):
 
 
 class Committed(TypedDict):
-    """What a commit did; `repeated`: it was committed before, and nothing changed now."""
+    """The result of a commit; `repeated`: it was committed before, and nothing changed now."""
 
     repeated: bool
     entries: int

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypedDict
 
 
 class StreamConfig(TypedDict, total=False):
-    """How long a stream keeps its entries and its writers' keys; null is what holds by default."""
+    """The retention of a stream's entries and of its writers' keys; null is the default."""
 
     max_length: Annotated[int | None, "Keep the newest so many."]
     max_age_ms: Annotated[int | None, "Keep entries whose id is not older."]
@@ -23,7 +23,7 @@ OnDisconnect = Literal["release", "keep"]
 
 
 class Policy(TypedDict, total=False):
-    """What a group does by itself; every part may be left out or null."""
+    """The policy of a group, which it follows by itself; every part may be left out or null."""
 
     claim_idle_ms: Annotated[
         int | None, "Reads that do not say it take over entries idle for so long."

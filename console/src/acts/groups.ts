@@ -214,7 +214,7 @@ export function redrive({ stream, group }: Place, ids: string[], after: () => vo
   };
 }
 
-/** Return what is said of ids that were settled: how many, and what became of the others. */
+/** Return the notice about settled ids: their number, and the outcomes of the others. */
 function outcomes(word: string): (answer: Settled) => string {
   return ({ results }) => {
     const others = results.filter(({ outcome }) => outcome === "not_pending" || outcome === "claimed").length;

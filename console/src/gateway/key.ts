@@ -26,7 +26,7 @@ export function forgetKey(why = ""): void {
   asked.value = why;
 }
 
-/** Return what a request says of who asks. */
+/** Return the headers of a request with the credential. */
 export function credentials(): Record<string, string> {
   return key.value === undefined ? {} : { authorization: `Bearer ${key.value}` };
 }

@@ -4,7 +4,7 @@ import type { Principal } from "./shapes.js";
 
 export type Right = Principal["allowed"][number]["do"][number];
 
-/** What something takes: a right on a stream, and a group of it; without a stream, on the gateway. */
+/** The need of an act: a right on a stream, and a group of it; without a stream, on the gateway. */
 export interface Need {
   right: Right;
   stream?: string;

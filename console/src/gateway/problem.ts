@@ -41,7 +41,7 @@ export function unreachable(): Problem {
   return new Problem({ status: 0, code: "unavailable", detail: "The gateway cannot be reached." });
 }
 
-/** Return what went wrong, as people read it. */
+/** Return the problem, as people read it. */
 export function textOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

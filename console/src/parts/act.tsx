@@ -15,22 +15,22 @@ import { notice } from "./notices.js";
 
 export interface Act<T = unknown> extends Need {
   title: string;
-  /** What stands on the button that does it. */
+  /** Text of the button that does it. */
   verb: string;
-  /** What it does, in a sentence or two; with what was filled in. */
+  /** Its effect, in a sentence or two; with the values of the form. */
   about: string | ((values: Values) => string);
   fields?: Field[];
   /** The request. A text says why there is none yet. */
   call: (values: Values) => Call<T> | string;
   /** Whether it takes something away for good. */
   destroys?: boolean;
-  /** What has to be typed first, so that it is not done by accident. */
+  /** Text to be typed first, so that it is not done by accident. */
   typed?: string;
   /** Whether the dialog stays open for the next one. */
   stays?: boolean;
-  /** What was done, for the notice. */
+  /** The outcome, for the notice. */
   done: (answer: T, values: Values) => string;
-  /** What follows from it. */
+  /** Called after it. */
   after?: (answer: T) => void;
 }
 

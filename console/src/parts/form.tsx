@@ -20,7 +20,7 @@ export type Field =
   | (Common & { kind: "flag"; value?: boolean })
   | (Common & { kind: "pairs"; value: Pairs });
 
-/** Return what the fields begin with. */
+/** Return the first values of the fields. */
 export function startOf(fields: Field[]): Values {
   return Object.fromEntries(fields.map((field) => [field.name, initial(field)]));
 }

@@ -23,11 +23,11 @@ interface Props<T> {
   rows: readonly T[];
   keyOf: (row: T) => string;
   cells: (row: T) => ComponentChildren[];
-  /** What Enter or a click does. */
+  /** Action of Enter or a click. */
   onOpen?: (row: T) => void;
-  /** Which row is shown elsewhere, by its key. */
+  /** The row that is shown elsewhere, by its key. */
   opened?: string | undefined;
-  /** Which rows are marked, by their keys; none: rows cannot be marked. */
+  /** The marked rows, by their keys; none: rows cannot be marked. */
   marks?: Signal<ReadonlySet<string>>;
   /** Called when the end comes near. */
   onNear?: (() => void) | undefined;

@@ -34,7 +34,7 @@ interface Props {
   height?: number;
   /** Draw bars, and let a range be chosen. */
   onBrush?: (fromMs: number, toMs: number) => void;
-  /** What stands beside the title. */
+  /** Text beside the title. */
   children?: ComponentChildren;
 }
 
@@ -154,7 +154,7 @@ function brushByTouch(plot: uPlot): void {
   });
 }
 
-/** Return what stands below the axis: as much of the time as tells the places apart. */
+/** Return the labels below the axis: as much of the time as tells the places apart. */
 function clockOf(seconds: number, splits: number[]): string {
   const date = new Date(seconds * 1000);
   const stepS = (splits[1] ?? seconds + 60) - (splits[0] ?? seconds);

@@ -10,7 +10,7 @@ interface Props {
   value: Signal<string>;
   /** The field, where the key / goes to it; then the key is shown. */
   field?: RefObject<HTMLInputElement | null>;
-  /** What Enter does, besides taking the text at once. */
+  /** Action of Enter, besides taking the text at once. */
   onEnter?: () => void;
 }
 

@@ -1,4 +1,4 @@
-/** Who: the name of whoever looks, and the way out. What one may do is asked for again, as it may change. */
+/** Who: the name of the principal, and the way out. Its rights are asked for again, as they may change. */
 import { useEffect } from "preact/hooks";
 import { call, send } from "../gateway/calls.js";
 import { forgetKey, key } from "../gateway/key.js";

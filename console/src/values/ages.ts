@@ -12,7 +12,7 @@ const EDGES: [string, number][] = [
   ["under 1 s", 0], ["1–10 s", 1e3], ["10–60 s", 1e4], ["1–10 min", 6e4], ["10–60 min", 6e5], ["1–24 h", 36e5], ["over a day", 864e5],
 ];
 
-/** Return how many entries are of which age. Those that nobody holds are of none. */
+/** Return the counts of entries by age. Released ones have none. */
 export function bands(pending: readonly Pending[]): Band[] {
   const all = EDGES.map(([label, fromMs], at) => ({ label, fromMs, toMs: EDGES[at + 1]?.[1] ?? Infinity, count: 0 }));
   for (const { idle_ms: idleMs } of pending) {

@@ -23,7 +23,7 @@ export function pretty(value: string): string {
   }
 }
 
-/** What is looked for in entries: a text anywhere, or `name=text`, in that field. */
+/** A search in entries: for a text anywhere, or `name=text`, in that field. */
 export function matcher(text: string): ((entry: Entry) => boolean) | undefined {
   const wanted = text.trim();
   if (!wanted) return undefined;
@@ -32,7 +32,7 @@ export function matcher(text: string): ((entry: Entry) => boolean) | undefined {
   return (entry) => entry.id.startsWith(wanted) || pairsOf(entry).some((pair) => pair.some((own) => own.includes(wanted)));
 }
 
-/** Where a dead letter came from, if an entry is one. */
+/** The origin of a dead letter, if an entry is one. */
 export interface Origin {
   stream: string;
   id: string;

@@ -17,7 +17,7 @@ export function short(value: number | null | undefined): string {
   return size >= 100 || Number.isInteger(value) ? whole.format(value) : digits(value);
 }
 
-/** Return how much there is of something in a second. */
+/** Return a rate by the second. */
 export function rate(value: number | null | undefined): string {
   return value == null ? "–" : `${short(value)}/s`;
 }

@@ -15,7 +15,7 @@ export function exactMoment(ms: number, nowMs = Date.now()): string {
   return `${moment(ms, nowMs)}.${String(Math.floor(ms % 1000)).padStart(3, "0")}`;
 }
 
-/** Return how long something takes, in its two largest units at most. */
+/** Return a duration, in its two largest units at most. */
 export function duration(ms: number | null | undefined): string {
   if (ms == null) return "–";
   if (ms < 1000) return `${Math.round(ms * (ms < 10 ? 10 : 1)) / (ms < 10 ? 10 : 1)} ms`;
@@ -25,7 +25,7 @@ export function duration(ms: number | null | undefined): string {
   return two(ms, UNITS.d, "d", UNITS.h, "h");
 }
 
-/** Return how long ago something was. */
+/** Return the time since a moment. */
 export function age(ms: number, nowMs = Date.now()): string {
   const passed = nowMs - ms;
   return passed < 1000 ? "now" : brief(passed);

@@ -1,4 +1,4 @@
-"""What the matrix asks: every operation, command and frame, about a stream, a group, a consumer."""
+"""The cases of the matrix: every operation, command and frame, with the names in them."""
 
 import base64
 import json
@@ -11,11 +11,11 @@ import httpx
 from headgate.app.auth.grants import Grant, Verb
 
 _NAMES = ("orders", "billing", "anna", "ben", "carla")
-"""What the examples of the document call their stream, their group and their consumers."""
+"""Names of the stream, the group and the consumers in the document's examples."""
 
 
 class About(NamedTuple):
-    """What a request is about."""
+    """The names in a request."""
 
     stream: str
     group: str = "g"

@@ -1,4 +1,4 @@
-"""What a key allows, and what it does not."""
+"""The rights of a key, and their limits."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -129,7 +129,7 @@ WORDS = {
     "WAITAOF": "0 0 0",
     "LASTSAVE": "",
 }
-"""What follows the name of each command: {s} a stream, {g} a group, {c} a consumer."""
+"""Words behind the name of each command: {s} a stream, {g} a group, {c} a consumer."""
 
 REFUSED = {
     "CONFIG REWRITE",

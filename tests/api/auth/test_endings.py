@@ -1,4 +1,4 @@
-"""Endings: what a credential has opened ends with it, and what that held goes to the next."""
+"""Endings: connections end with their credential, and their entries go to the next reader."""
 
 import asyncio
 import json

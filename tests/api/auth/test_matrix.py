@@ -24,7 +24,7 @@ OPERATIONS = {
 }
 
 SHARED = frozenset({"describeGroup", "readGroupHistory"})
-"""What is the same for all consumers, so that a grant for one of them is enough."""
+"""Operations with the same answer for all consumers: a grant for one of them is enough."""
 
 NARROWER = {"createTicket": frozenset({"read"})}
 """Operations whose example needs less than the operation may."""

@@ -1,4 +1,4 @@
-"""Whoever asks is told who it is to the gateway, and what it may do."""
+"""Every caller can read its own principal and rights."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Ways in: where a credential may stand, and what does not pass for one."""
+"""Ways in: places for a credential, and look-alikes that do not pass for one."""
 
 import asyncio
 from base64 import urlsafe_b64encode

@@ -24,7 +24,7 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Ended(NamedTuple):
-    """What became of a command."""
+    """The outcome of a command."""
 
     code: int
     output: str
@@ -93,7 +93,7 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """What is readable, without the lines that were shown and taken away."""
+        """Return the readable text, without lines that were shown and taken away."""
         return _ESCAPE.sub("", _ERASED.sub("", self.shown)).replace("\r", "")
 
     def press(self, keys: str) -> None:

@@ -25,7 +25,7 @@ WORDS = {"append": ["orders", "a=1"], "tail": ["orders"], "group list": ["orders
 
 @pytest.fixture
 def no_gateway() -> str:
-    """Where nothing listens."""
+    """Return a URL without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return f"http://127.0.0.1:{listening.getsockname()[1]}"
 

@@ -1,4 +1,4 @@
-"""The token of a command: where it comes from, where it goes, and where it is never seen."""
+"""The token of a command: its source, its destination, and places that never show it."""
 
 import asyncio
 import json

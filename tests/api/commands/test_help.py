@@ -1,4 +1,4 @@
-"""What each command says of itself, and completes."""
+"""Each command's help and completion."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.api.conftest import Live
 
 
 def commands(command: click.Command, words: list[str]) -> Iterator[tuple[str, click.Command]]:
-    """Yield what can be called, with its words."""
+    """Yield the commands that can be called, with their words."""
     if isinstance(command, click.Group):
         context = click.Context(command)
         for name in command.list_commands(context):

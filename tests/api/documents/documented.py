@@ -1,4 +1,4 @@
-"""What the committed document says an operation may answer."""
+"""The answers of an operation by the committed document."""
 
 import functools
 import json

@@ -11,7 +11,7 @@ from headgate.app.routes import guide
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _ENDLESS = ("curl -N ", "headgate tail", "follow(after=", "follow({ after", "work(")
-"""What waits for entries until it is stopped: it is, once it has printed something."""
+"""Commands that wait for entries until stopped: each is, once it has printed something."""
 
 
 class Snippet(NamedTuple):

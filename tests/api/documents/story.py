@@ -122,7 +122,7 @@ class Recorder:
             return httpx.Response(response.status_code, text=text, headers={"content-type": _SSE})
 
     def _operation(self, method: str, url: str) -> tuple[str, dict[str, str]]:
-        """Return which operation a request asks for, and its parameters by name."""
+        """Return the operation of a request, and its parameters by name."""
         parts = urlsplit(url)
         for template, operations in self.paths.items():
             pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", template)
@@ -291,7 +291,7 @@ def _app(settings: Settings, clock: StoryClock | None) -> FastAPI:
 
 
 async def _sampled(backend: Backend, clock: StoryClock) -> dict[int, Sample]:
-    """Return what a gateway with some load would say of itself."""
+    """Return the sample of a gateway with some load."""
     observed = await backend.perform(Observe(limit=10))
     seconds = (clock.now_ms - _START_MS) / 1000
     times = [int(seconds * count) for count in (400, 90, 8, 2)]

@@ -79,7 +79,7 @@ def examples(text: str) -> Iterator[Example]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """What `make serve` runs with, but for the place of its data."""
+    """The settings of `make serve`, but for the place of its data."""
     return Settings(data_dir=tmp_path / "data")
 
 
@@ -123,7 +123,7 @@ async def run(commands: str, url: str, shell: dict[str, str], *, lines: int) -> 
 
 
 def read_anew(promised: str, output: str, ids: dict[str, str]) -> str:
-    """Return what was promised with the ids of this run; those first seen here are learned."""
+    """Return the promised text with the ids of this run; those first seen here are learned."""
     for shown, actual in zip(_ID.findall(promised), _ID.findall(output), strict=False):
         ids.setdefault(shown, actual)
     return _ID.sub(lambda match: ids.get(match[0], match[0]), promised)

@@ -1,4 +1,4 @@
-"""The first page: what it says to curl, and what it forbids in a browser."""
+"""The first page: instructions for curl, and restrictions for a browser."""
 
 import html
 

@@ -1,4 +1,4 @@
-"""A consumer whose worker has lost the engine, while others took over what it holds."""
+"""A consumer whose worker has lost the engine, while others took over its entries."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Who goes before the handshake is over."""
+"""Clients that leave before the end of the handshake."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Operators see who is connected and what each one follows, and cut off whom they name."""
+"""Operators see the connections and their subscriptions, and cut off those they name."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ async def cut_off(live: Live, connection_id: str) -> None:
 
 
 async def counts_of_next_delivery(live: Live) -> list[int]:
-    """Return how often each entry was delivered that the next reader is given."""
+    """Return the delivery counts of the next reader's entries."""
     taken = await live.read_group("orders", "billing", "ben", wait_ms=5_000)
     return [entry["deliveries"] for entry in taken["entries"]]
 

@@ -1,4 +1,4 @@
-"""A gateway whose streams take all the memory they may: what is refused, and what is not."""
+"""A gateway whose streams take all the memory they may: refused and accepted requests."""
 
 import asyncio
 from random import Random

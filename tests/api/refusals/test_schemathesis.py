@@ -51,7 +51,7 @@ async def schemathesis(live: Live, config: Path, *options: str) -> tuple[int | N
 
 
 async def fill(live: Live) -> None:
-    """Make what `KNOWN_NAMES` name."""
+    """Make the things that `KNOWN_NAMES` names."""
     await live.create_group("orders", "billing")
     await live.append("orders", *"abcdef")
     await live.read_group("orders", "billing", "worker", limit=3)

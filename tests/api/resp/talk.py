@@ -33,7 +33,7 @@ class Talk:
         self._writer.write_eof()
 
     async def hear(self, reply: bytes) -> None:
-        """Check what comes next."""
+        """Check the next reply."""
         async with asyncio.timeout(10):
             try:
                 heard = await self._reader.readexactly(len(reply))
@@ -42,7 +42,7 @@ class Talk:
         assert heard == reply
 
     async def line(self) -> bytes:
-        """Return what comes next, up to the end of the line."""
+        """Return the next line."""
         async with asyncio.timeout(10):
             line = await self._reader.readline()
         assert line, "the connection has ended"

@@ -1,4 +1,4 @@
-"""What a Redis client and the gateway say to each other, to the byte."""
+"""A conversation of a Redis client and the gateway, to the byte."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""A client that has gone leaves nothing to the collector, which may keep what lived long."""
+"""A closed connection leaves nothing to the collector. Old objects may never be collected."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""What a connection keeps for its client: it counts, it has a bound, and it is given back."""
+"""A connection's memory for its client: it counts, it has a bound, and it is given back."""
 
 from __future__ import annotations
 

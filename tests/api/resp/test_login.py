@@ -1,4 +1,4 @@
-"""Who a Redis client is: keys as passwords, and what strangers may do."""
+"""Login of Redis clients: keys as passwords, and the few rights of strangers."""
 
 from __future__ import annotations
 

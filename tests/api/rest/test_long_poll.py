@@ -1,4 +1,4 @@
-"""Long polls: who is woken, in which order, and what is left behind."""
+"""Long polls: their wake-ups, their order, and their traces."""
 
 import asyncio
 import json

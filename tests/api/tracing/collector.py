@@ -26,7 +26,7 @@ class Collected(NamedTuple):
 
 
 class Collector:
-    """What was sent."""
+    """The spans that were sent."""
 
     def __init__(self) -> None:
         self.url = ""

@@ -1,4 +1,4 @@
-"""Traces: what a collector gets of requests whose parent is sampled, and of no others."""
+"""Traces: a collector gets spans of requests with a sampled parent, and of no others."""
 
 import asyncio
 import json

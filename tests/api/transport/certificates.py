@@ -32,7 +32,7 @@ class Authority:
 
     @cached_property
     def trust(self) -> ssl.SSLContext:
-        """What a client needs to believe it."""
+        """Return the context of a client that trusts the certificate."""
         context = ssl.create_default_context()
         self._authority.configure_trust(context)
         return context

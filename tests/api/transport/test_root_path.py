@@ -20,7 +20,7 @@ def settings() -> Settings:
 
 @pytest.fixture(params=["", ROOT], ids=["taken off", "left in front"])
 def front(request: pytest.FixtureRequest) -> str:
-    """What the proxy leaves in front of a path."""
+    """The front of a path that the proxy leaves."""
     front: str = request.param
     return front
 

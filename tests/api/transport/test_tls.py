@@ -46,7 +46,7 @@ async def plain(live: Live) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def certificate_shown(live: Live, trust: ssl.SSLContext) -> bytes:
-    """Return what a new connection is shown, as DER."""
+    """Return the certificate of a new connection, as DER."""
     _, writer = await asyncio.open_connection("127.0.0.1", port_of(live), ssl=trust)
     shown: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     writer.close()

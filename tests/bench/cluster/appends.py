@@ -25,7 +25,7 @@ ALONE, TOGETHER = "one gateway, all cores free", "two gateways, all cores free"
 
 
 class _Ask(NamedTuple):
-    """What is asked, and where."""
+    """A request of the measurement, and its places."""
 
     name: str
     places: Sequence[Place]

@@ -1,4 +1,4 @@
-"""What takes turns: the embedded engine, and two gateways and Webdis over one Valkey."""
+"""Places that take turns: the embedded engine, and two gateways and Webdis over one Valkey."""
 
 import os
 import tempfile
@@ -16,7 +16,7 @@ from tests.bench.servers import serving_process
 from tests.model.redis_server import Redis, words
 
 STREAM = "bench"
-"""Where everybody appends and reads."""
+"""The stream of all appends and reads."""
 
 
 class Place(NamedTuple):

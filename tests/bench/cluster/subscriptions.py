@@ -37,7 +37,7 @@ _FIRST = 10**9 - 1
 
 
 class _Measured(NamedTuple):
-    """What subscriptions cost at a gateway."""
+    """The cost of subscriptions at a gateway."""
 
     gateway_busy: float  # share of a core
     servers_busy: float
@@ -107,14 +107,14 @@ def _create_streams(publisher: LeanSocket) -> None:
 
 
 class _Timer:
-    """Notes how long each entry takes to each of its subscribers."""
+    """Notes the delay of each entry to each of its subscribers."""
 
     def __init__(self) -> None:
         self.times_ms: list[float] = []
         self._sent_at: list[float] = []
 
     def take(self, data: bytes) -> None:
-        """Note what a subscriber received: a frame comes whole, as it is small."""
+        """Note the frames of a subscriber: a frame comes whole, as it is small."""
         now = time.perf_counter()
         for match in _SEQ.finditer(data):
             self.times_ms.append((now - self._sent_at[int(match[1])]) * 1000)
@@ -148,7 +148,7 @@ def _ids(cluster: Cluster) -> list[int]:
 
 
 def _busy(process_ids: Sequence[int]) -> float:
-    """Return which share of a core processes use that are left alone."""
+    """Return the share of a core that idle processes use."""
     used_s = sum(map(cpu_s, process_ids))
     time.sleep(QUIET_S)
     return (sum(map(cpu_s, process_ids)) - used_s) / QUIET_S

@@ -17,7 +17,7 @@ class Done(NamedTuple):
 
 
 class Turns:
-    """What was measured, round by round, by name."""
+    """Measurements, round by round, by name."""
 
     def __init__(self, server_id: int) -> None:
         """Start without a round.

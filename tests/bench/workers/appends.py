@@ -1,4 +1,4 @@
-"""Appends over HTTP: what one takes of the engine and of a worker, and how many there are."""
+"""Appends over HTTP: the cost of one to the engine and to a worker, and their rate."""
 
 import asyncio
 from collections import defaultdict
@@ -23,7 +23,7 @@ Rounds = defaultdict[tuple[str, int], list[float]]
 
 
 class _Measured(NamedTuple):
-    """What was measured, round by round, by name and by requests in flight."""
+    """Measurements, round by round, by name and by requests in flight."""
 
     rates: Rounds  # all cores free
     cpu_us: Rounds  # on one core
@@ -77,7 +77,7 @@ def _note_rates(there: Places, rates: Rounds, in_flight: int) -> None:
 
 
 def _load(port: int, in_flight: int, request: bytes = SINGLE) -> tuple[int, float]:
-    """Return how many requests were answered, and how many a second."""
+    """Return the number of answered requests, and their rate."""
     load = Load("127.0.0.1", port, request, connections=in_flight)
     rate = asyncio.run(load.per_second(SECONDS))
     return load.answered, rate
@@ -115,7 +115,7 @@ def _figures(measured: _Measured) -> list[Figure]:
 
 
 def _computed(cpu_us: Rounds) -> list[Figure]:
-    """Return what so many workers carry: until the core of the engine is full."""
+    """Return the computed rates of so many workers: until the core of the engine is full."""
     in_flight = IN_FLIGHT[-1]
     engine_us = min(cpu_us["engine", in_flight])
     worker_us = min(cpu_us["worker", in_flight])

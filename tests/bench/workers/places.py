@@ -1,4 +1,4 @@
-"""What takes turns: one process, a gateway with two workers, and Webdis with two threads."""
+"""Places that take turns: one process, a gateway with two workers, and Webdis with two threads."""
 
 import os
 from collections.abc import Iterator, Sequence

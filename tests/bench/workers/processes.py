@@ -1,4 +1,4 @@
-"""The processes of one gateway: which of them has the engine, and which serve."""
+"""The processes of one gateway: the one with the engine, and the ones that serve."""
 
 import os
 import time

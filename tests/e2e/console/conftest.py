@@ -81,7 +81,7 @@ class Console:
         await self.confirm(**fields)
 
     async def confirm(self, **fields: str) -> None:
-        """Fill in what the dialog that is open asks for, by its labels, and do it."""
+        """Fill in the fields of the open dialog, by their labels, and submit it."""
         dialog = self.page.get_by_role("dialog")
         for label, value in fields.items():
             field = dialog.get_by_label(label.replace("_", " "))

@@ -1,4 +1,4 @@
-"""Connections: who follows what, and how one is cut off."""
+"""Connections: their subscriptions, and the way to cut one off."""
 
 import pytest
 from playwright.async_api import Browser, expect

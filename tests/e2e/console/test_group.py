@@ -1,4 +1,4 @@
-"""A group: whether it keeps up, what is pending, and what an operator does about it."""
+"""A group: its lag, its pending entries, and an operator's actions on them."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""How the console is served: offline, at any depth, and nothing that its policy does not allow."""
+"""Serving of the console: offline, at any depth, and nothing against its policy."""
 
 import gzip
 import re

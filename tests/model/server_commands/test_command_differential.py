@@ -1,4 +1,4 @@
-"""What COMMAND tells of a command is what a real redis-server tells of it, but for the prose.
+"""COMMAND describes commands as a real redis-server does, but for the prose.
 
 Where the server's version (Debian's 7.0) differs from the one we follow (8.10), one of the lists
 below has the difference.
@@ -156,7 +156,7 @@ def plain(reply: Any) -> Any:
 
 
 def commands_by_name(reply: list[Any]) -> dict[str, list[Any]]:
-    """Return what COMMAND INFO says of commands and subcommands."""
+    """Return the descriptions of COMMAND INFO for commands and subcommands."""
     result = {}
     for command in reply:
         result[command[0].decode()] = command
@@ -169,7 +169,7 @@ def pairs(flat: list[Any]) -> dict[str, Any]:
 
 
 def documents_by_name(flat: list[Any]) -> dict[str, dict[str, Any]]:
-    """Return what COMMAND DOCS says of commands and subcommands."""
+    """Return the descriptions of COMMAND DOCS for commands and subcommands."""
     result = {}
     for name, facts in pairs(flat).items():
         result[name] = pairs(facts)
@@ -178,7 +178,7 @@ def documents_by_name(flat: list[Any]) -> dict[str, dict[str, Any]]:
 
 
 def facts_of(command: list[Any]) -> dict[str, Any]:
-    """Return what is compared of COMMAND INFO. The notes on keys are prose."""
+    """Return the comparable facts of COMMAND INFO. The notes on keys are prose."""
     specs = []
     for spec in map(pairs, command[8]):
         spec.pop("notes", None)

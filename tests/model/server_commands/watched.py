@@ -1,4 +1,4 @@
-"""What each command does to a stream that is watched, as redis-server tells it."""
+"""The effect of each command on a stream that is watched, as redis-server tells it."""
 
 from __future__ import annotations
 
@@ -70,4 +70,4 @@ HISTORIES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     ((), ("DEL s",)),
     ((), ("XTRIM s MAXLEN 1",)),
 ]
-"""What makes the state, and then what happens after WATCH s."""
+"""Commands that make the state, and then those after WATCH s."""

@@ -1,4 +1,4 @@
-"""What is compared of two replies: all bytes, but for times and what differs by version.
+"""The comparable bytes of two replies: all, but for times and differences of versions.
 
 `tests.model.test_redis_differential` has the differences of versions.
 """

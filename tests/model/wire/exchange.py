@@ -14,7 +14,7 @@ PATIENCE_S = 3.0
 
 
 class Answer(NamedTuple):
-    """What a server said."""
+    """The answer of a server."""
 
     output: bytes
     is_over: bool  # it has ended the connection

@@ -26,7 +26,7 @@ _ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 
 
 def expected_bytes(line: str, reply: Any, protocol: int) -> bytes:
-    """Return what comes back if a command is answered as an example says.
+    """Return the bytes of a reply to a command, as an example has it.
 
     Args:
         line: the command.

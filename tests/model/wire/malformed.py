@@ -1,4 +1,4 @@
-"""What is no command, and commands at the edge of what there is."""
+"""Bytes that are no command, and commands at the edge of the possible."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ STRANGERS = [
     *[b"x" * 65_537, b"ECHO %b\r\n" % (b"a" * 60_000)],
     b"AUTH SECRET\r\nMULTI\r\nAUTH wrong\r\nPING\r\nEXEC\r\n",
 ]
-"""What a client may say that has not said who it is. SECRET stands for what it has to say.
+"""Commands of a client before its login. SECRET stands for its password.
 
 HELLO is not among it, as 7.0 has other words.
 """
@@ -154,10 +154,10 @@ OTHERWISE = {
     b"CLIENT REPLY SKIP\r\n\r\nPING\r\n": "an empty line after `CLIENT REPLY SKIP`",
     b"XINFO HELP\r\n": "`XINFO HELP`, and other HELP",
 }
-"""What is answered otherwise, and the row in the table of `app/resp/README.md` that says why."""
+"""Bytes with other answers, and the row in the table of `app/resp/README.md` with the reason."""
 
 OTHERWISE_TO_STRANGERS = dict.fromkeys(
     [b"FOO\r\n", b"XADD\r\n", b"XGROUP FOO\r\n", b"EXEC\r\n"],
     "before AUTH, what is unknown or incomplete, or EXEC",
 )
-"""What is answered otherwise to a client that has not said who it is."""
+"""Bytes with other answers to a client before its login."""

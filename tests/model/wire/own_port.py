@@ -22,7 +22,7 @@ from headgate.engine.engine import Engine
 
 
 class OwnPort(NamedTuple):
-    """Where Redis clients connect, and those that have."""
+    """The port of Redis clients, and the connected ones."""
 
     number: int
     clients: Clients
@@ -44,6 +44,6 @@ async def own_port(engine: Engine) -> AsyncIterator[OwnPort]:
 
 @cache
 def _parts() -> Gateway:
-    """Return what a gateway has beside its backend; to make it takes longer than most tests."""
+    """Return the gateway's parts beside its backend; to make them takes longer than most tests."""
     gateway: Gateway = create_app(Settings(data_dir=MEMORY)).state.gateway
     return gateway

@@ -74,7 +74,7 @@ def parts_of(reply: bytes) -> list[bytes]:
 
 
 def tree_of(reply: bytes) -> Tree:
-    """Return what a reply says, and of what types its parts are."""
+    """Return the values of a reply, and the types of its parts."""
     tree, end = _tree(reply, 0)
     assert end == len(reply)
     return tree

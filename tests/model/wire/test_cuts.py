@@ -1,4 +1,4 @@
-"""However what is malformed is cut in two, the answer is the answer to the whole.
+"""The answer to malformed bytes is the same however they are cut in two.
 
 The port is in this process, so it is known when the first piece has been read. A few cuts of each
 case are picked; HEADGATE_TEST_WIRE=long tries all of them.
@@ -22,13 +22,13 @@ from tests.model.wire.own_port import OwnPort, own_port
 
 IS_LONG = os.environ.get("HEADGATE_TEST_WIRE") == "long"
 SENT_BYTES = 3_000_000 if IS_LONG else 0
-"""How much is sent of a case that is so long that most cuts are like those beside them."""
+"""Bytes sent of a case that is so long that most cuts are like those beside them."""
 
 PATIENCE_S = 60.0
 """Some cases are many thousand commands."""
 
 NEXT = b"\r\nECHO next\r\n"
-"""What is sent behind a case shows whether the connection has ended, and what it waits for."""
+"""Commands behind a case. Their answers show whether the connection has ended or waits."""
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ async def test_cuts_change_no_answer(port: OwnPort, following: bytes) -> None:
 
 
 def places(case: bytes, size_bytes: int, pick: random.Random) -> Sequence[int]:
-    """Return where a case, with what follows, is cut."""
+    """Return the places of cuts in a case and its end."""
     everywhere = range(1, size_bytes)
     if is_cut_off_suddenly(case):
         return []
@@ -65,7 +65,7 @@ def places(case: bytes, size_bytes: int, pick: random.Random) -> Sequence[int]:
 
 
 async def answer(port: OwnPort, pieces: Sequence[bytes], length: int) -> bytes:
-    """Return what a client hears of which each piece is read by itself.
+    """Return the output to a client whose pieces are read one by one.
 
     Args:
         port: where it connects.

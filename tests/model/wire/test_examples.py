@@ -101,7 +101,7 @@ async def test_valkey_refuses_what_is_said_to_be_unknown_to_it(valkey_port: int)
 
 @pytest.fixture
 async def valkey_port(valkey_9: Server) -> AsyncIterator[int]:
-    """Yield where Valkey is, and leave it as it was."""
+    """Yield the port of Valkey, and leave Valkey as it was."""
     yield valkey_9.port
     reset = ["CONFIG SET stream-node-max-entries 100", "FLUSHALL"]
     assert await answers(valkey_9.port, reset, RESP2) == [b"+OK\r\n"] * 2
@@ -149,7 +149,7 @@ def picked(line: str, reply: bytes) -> bytes:
 
 
 def without_idle(line: str, reply: bytes) -> Any:
-    """Return what is compared of a reply if time passes."""
+    """Return the comparable part of a reply if time passes."""
     return comparable(typed(line), tree_of(reply)) if line.startswith("XPENDING") else reply
 
 

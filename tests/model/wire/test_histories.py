@@ -75,7 +75,7 @@ UNLIKE_VALKEY = {"MULTI", "WATCH s", "WATCH s t"}
 
 
 class Talk:
-    """What is sent over the connections, and in what state they are."""
+    """The commands that are sent over the connections, with the states of these."""
 
     def __init__(self, seed: int, about_connections: Sequence[str]) -> None:
         self.seed = seed
@@ -151,7 +151,7 @@ class Pair:
         return []
 
     def exchange(self, key: bytes) -> int:
-        """Restore with each server what the other has dumped; returns how much was compared.
+        """Restore with each server the other's dump; returns the number of comparisons.
 
         A payload of 7.0 is not ours byte by byte, and what is restored here is packed anew.
         """
@@ -179,7 +179,7 @@ class Pair:
 
 @pytest.fixture(scope="module", params=PROGRAMS)
 def program(request: pytest.FixtureRequest) -> Program:
-    """Return which server the gateway is compared with."""
+    """Return the server that the gateway is compared with."""
     program: Program = request.param
     return program
 

@@ -110,7 +110,7 @@ def live(pair: Pair, talk: Talk) -> bool:
 
 
 def pipeline(talk: Talk) -> list[Words]:
-    """Return commands of which none ends what was begun before its time."""
+    """Return commands without one that ends earlier transactions or watches."""
     while True:
         commands = talk.pipeline()
         if not {command[0].upper() for command in commands} & {b"RESET", b"WATCH"}:
@@ -135,7 +135,7 @@ def state(wire: Wire) -> list[Any]:
 def brought_together(
     pair: Pair, observer: Wire, commands: list[Words], answered: list[bytes]
 ) -> int:
-    """Check what the gateway has, and let it do what it has not; returns how much it had done."""
+    """Check the gateway's commands, and run the remaining ones; returns the number it had run."""
     ours, states = state(pair.ours), [state(observer)]
     for at, command in enumerate(commands):
         [reply] = pair.theirs.run(written(command))

@@ -1,4 +1,4 @@
-"""What is malformed is answered by the same bytes as a redis-server answers it, however it is cut.
+"""The answer to malformed bytes is a redis-server's, to the byte, at any cut.
 
 And a connection ends where it ends there. HEADGATE_TEST_WIRE=long tries every cut.
 """
@@ -38,7 +38,7 @@ CUT_BYTES_MAX = 200
 
 @pytest.fixture(scope="module")
 def ports() -> Iterator[tuple[int, int]]:
-    """Yield where a redis-server is, and where the gateway is."""
+    """Yield the ports of a redis-server and of the gateway."""
     with server_port() as theirs, gateway_port() as ours:
         yield theirs, ours
 
@@ -100,7 +100,7 @@ async def test_what_is_malformed_is_answered_as_redis_does(
 async def said_after(
     ports: tuple[int, int], hello: bytes, cases: list[list[bytes]]
 ) -> list[tuple[bytes, Answer, Answer]]:
-    """Compare what is answered after a handshake, whose reply differs by version and number."""
+    """Compare the answers after a handshake. Its own reply differs by version and number."""
     room = asyncio.Semaphore(AT_ONCE)
     differing = []
 

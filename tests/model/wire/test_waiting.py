@@ -69,7 +69,7 @@ class Side:
         return list(plain(tree_of(self._writer.run(data, len(commands) + 2)[-1])))
 
     def woken(self) -> Woken:
-        """Return who has woken since the last time."""
+        """Return the clients that have woken since the last time."""
         if self._other is not None:
             self.wait_woken(len(self._other.raw))
         names = [entry[1][1].decode() for entry in self.run("XRANGE", "woken", "-", "+")]
@@ -146,7 +146,7 @@ class WirePair(Pair):
         return names
 
     def end(self) -> None:
-        """End what waits."""
+        """End all waiting reads."""
         if not self.have_parted:
             for at, name in enumerate(sorted(self.queues)):
                 how = ("TIMEOUT", "ERROR")[at % 2]

@@ -31,6 +31,6 @@ async def hg(live: Live) -> AsyncIterator[headgate.AsyncClient]:
 
 @pytest.fixture(autouse=True)
 def no_credential(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the shell of the tests has set is not what a test says."""
+    """Remove the variables of the developer's shell."""
     for name in ("HEADGATE_TOKEN", "HEADGATE_URL", "HEADGATE_INSECURE"):
         monkeypatch.delenv(name, raising=False)

@@ -10,8 +10,8 @@ import pytest
 
 import headgate
 from headgate.client import AnswerLost, problems
-from headgate.client.shapes import answers
 from headgate.client.entries import Fields, Pairs
+from headgate.client.shapes import answers
 from tests.api.conftest import Live
 
 

@@ -1,4 +1,4 @@
-"""What we rely on inside uvicorn, websockets, Starlette and FastAPI, name by name.
+"""Internals of uvicorn, websockets, Starlette and FastAPI that we rely on, name by name.
 
 None of it is promised to stay. So `pyproject.toml` caps the versions, and whoever raises a cap is
 told here what has moved, and which folder of ours has to follow.
@@ -262,7 +262,7 @@ def _kept(owner: type) -> set[str]:
 
 
 def _used(owner: type) -> set[str]:
-    """Return what a class uses of itself and of its base, and the methods it has."""
+    """Return the names that a class uses of itself and of its base, with its methods."""
     used = set()
     for node in ast.walk(_parsed(owner)):
         match node:

@@ -1,4 +1,4 @@
-"""What needs one decision can be carried out without a coroutine."""
+"""Requests of one decision can be carried out without a coroutine."""
 
 import pytest
 

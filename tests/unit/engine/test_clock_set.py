@@ -59,7 +59,7 @@ def records(engine: Engine) -> list[list[commands.Command]]:
 
 
 def steps(engine: Engine) -> list[int]:
-    """Return which steps of the clock are recorded."""
+    """Return the recorded steps of the clock."""
     recorded = [command for record in records(engine) for command in record]
     return [item.by_ms for item in recorded if isinstance(item, commands.ClockSet)]
 

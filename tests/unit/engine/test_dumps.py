@@ -1,4 +1,4 @@
-"""Streams as one value: what records and snapshots keep of them, what they count, who is woken."""
+"""Streams as one value: their records and snapshots, their counts, and wake-ups."""
 
 import asyncio
 import gc

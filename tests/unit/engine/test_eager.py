@@ -20,7 +20,7 @@ class Failure(Exception):
 
 
 class Calls:
-    """Starts eager calls; knows which have ended, and what the loop was told of."""
+    """Starts eager calls; knows the ended ones, and the errors reported to the loop."""
 
     def __init__(self) -> None:
         self.ended: list[EagerCall] = []
@@ -234,7 +234,7 @@ async def test_a_cancelled_call_that_has_become_a_task_ends_where_it_waits(turns
 @pytest.mark.parametrize("becomes_task", [True, False])
 async def test_counting_references_frees_what_a_cancelled_call_knew(becomes_task: bool) -> None:
     class Known:
-        """What the call knows."""
+        """An object that the call knows."""
 
     async def wait() -> None:
         known = Known()

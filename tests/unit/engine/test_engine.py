@@ -1,4 +1,4 @@
-"""What surprises people about streams, one sentence each."""
+"""Surprises about streams, one sentence each."""
 
 import pytest
 from msgspec.structs import replace
@@ -686,7 +686,7 @@ async def test_a_nacked_entry_is_nobodys_and_counts_as_its_mode_says(
     assert numbers(await engine.take(b"a", after=MIN_ID)) == []
     summary = await engine.perform(SumPending(S, G))
     assert (summary.total, summary.min_id, summary.consumers) == (1, entry_id(1), [])
-    assert (await engine.perform(DescribeGroup(S, G))).nacked_count == 1
+    assert (await engine.perform(DescribeGroup(S, G))).released_count == 1
 
 
 async def test_nacked_entries_come_before_idle_ones_in_the_order_they_were_given_back(

@@ -1,4 +1,4 @@
-"""Ids: what parses, what order they have, which come next."""
+"""Ids: parsing, order, neighbours."""
 
 import pytest
 from hypothesis import given

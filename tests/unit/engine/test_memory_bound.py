@@ -189,7 +189,7 @@ ADDING: Mapping[str, Request[Any]] = {
     "a consumer that claims any": Autoclaim(b"s", b"g", b"n", 0, limit=1),
     "an error": Nack(b"s", b"g", PENDING[1:2], NackMode.FAIL, error=b"it failed"),
 }
-"""What readers add, besides entries."""
+"""Requests of readers that add to memory, besides entries."""
 
 GOING_ON: Mapping[str, Request[Any]] = {
     "an ack": Ack(b"s", b"g", PENDING[:1]),
@@ -202,11 +202,11 @@ GOING_ON: Mapping[str, Request[Any]] = {
     "a delete": Delete(b"s", PENDING[4:5]),
     "a trim": Trim(b"s", TrimTo(max_length=5)),
 }
-"""What goes on, whoever has filled the memory."""
+"""Requests that go on when memory is full."""
 
 
 async def beyond(storage: Storage, memory: MemoryBounds) -> Engine:
-    """Return an engine whose bound can be set below what it has: 20 entries, 10 pending."""
+    """Return an engine with 20 entries, 10 of them pending, for a bound below its size."""
     engine = Engine(storage, memory=memory)
     drafts = [Draft(EntryId(number, 0), PAIR) for number in range(1, 21)]
     await engine.perform(Add(b"s", drafts))
@@ -247,7 +247,7 @@ async def test_what_adds_nothing_goes_on_beyond_the_slack(what: str) -> None:
 
 
 class NearlyFull(MemoryStorage):
-    """Storage whose disk is nearly full."""
+    """Storage with a nearly full disk."""
 
     is_scarce = False
     refusal = "the disk is full"

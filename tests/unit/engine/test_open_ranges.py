@@ -1,4 +1,4 @@
-"""Open ranges: what is read page by page is what there was at one moment."""
+"""Open ranges: all pages are of one moment."""
 
 from __future__ import annotations
 

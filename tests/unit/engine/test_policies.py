@@ -1,4 +1,4 @@
-"""What a group does by itself: rests, dead letters and their return, consumers that vanish."""
+"""The policy of a group: delays, dead letters and their return, consumers that vanish."""
 
 import asyncio
 import io
@@ -166,7 +166,7 @@ async def test_who_rests_is_still_listed_as_pending_and_counted(engine: Driver) 
         (1, None),
         (2, b"a"),
     ]
-    assert (await engine.perform(DescribeGroup(S, G))).nacked_count == 1
+    assert (await engine.perform(DescribeGroup(S, G))).released_count == 1
     assert (await engine.perform(SumPending(S, G))).total == 2
 
 

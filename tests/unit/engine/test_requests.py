@@ -1,4 +1,4 @@
-"""Requests: what may be asked is answered, by a decision or by who waits for several."""
+"""Requests: each is answered, by a decision or by a performer of several."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS = [kind for kind in Request.__subclasses__() if kind.__module__.startswith
 
 
 def performers() -> set[type[Request[Any]]]:
-    """Return what the engine performs beside its table of decisions."""
+    """Return the requests that the engine performs beside its table of decisions."""
     return set(Driver()._performers)
 
 

@@ -1,4 +1,4 @@
-"""What one read takes in is bounded: in bytes, and in names and values, as each takes its time."""
+"""The room of one read is bounded: in bytes, and in names and values, as each takes its time."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ GROWING: Sequence[Sequence[Request[Any]]] = [
         Claim(S, G, b"c", IDS[:300], 0, force=True),
     ],
 ]
-"""What a stream gets within a transaction."""
+"""Requests that add to a stream within a transaction."""
 
 
 @pytest.mark.parametrize("first", GROWING, ids=lambda requests: type(requests[-1]).__name__)

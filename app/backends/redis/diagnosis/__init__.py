@@ -1,1 +1,1 @@
-"""Diagnosis: what servers have, what they lack, and what follows for a gateway."""
+"""Diagnosis: features and faults of servers, and the effects on a gateway."""

@@ -17,7 +17,7 @@ class Severity(StrEnum):
 
 
 class Finding(NamedTuple):
-    """What was found about one matter."""
+    """A finding about one matter."""
 
     about: str
     severity: Severity
@@ -27,7 +27,7 @@ class Finding(NamedTuple):
 
 
 def merged(findings: Iterable[Finding], servers: Iterable[str]) -> Iterator[Finding]:
-    """Yield what was found at all servers as one finding, and the others with their servers.
+    """Yield findings of all servers as one, and the others with their servers.
 
     Args:
         findings: each of one server.

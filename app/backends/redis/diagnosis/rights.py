@@ -89,7 +89,7 @@ _OF_CLUSTERS = "CLUSTER SLOTS\nASKING\n"
 
 
 class Rights(NamedTuple):
-    """What the user of a connection may do."""
+    """The rights of a connection's user."""
 
     user: str | None  # None: it may not even ask
     lacking: tuple[str, ...]  # commands

@@ -32,7 +32,7 @@ Clock = Callable[[], int]
 
 
 class Examined(NamedTuple):
-    """What is known of a server, and what was found there."""
+    """A server's address and clock, with the findings there."""
 
     address: Address
     clock_ahead_ms: int  # of the clock of this machine
@@ -178,7 +178,7 @@ def _about_clock(ahead_ms: int) -> Finding:
 
 
 async def _clock_ahead_ms(ask: Ask, clock: Clock) -> int:
-    """Return how far a clock is ahead of that of this machine."""
+    """Return the lead of a clock over that of this machine."""
     before_ms = clock()
     seconds, microseconds = await ask(b"TIME")
     return int(seconds) * 1000 + int(microseconds) // 1000 - (before_ms + clock()) // 2

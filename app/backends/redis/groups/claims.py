@@ -51,7 +51,7 @@ async def claim(client: Client, request: Claim) -> Claimed:
 
 
 def _words(room: ReadRoom) -> tuple[int | str, int | str]:
-    """Return what is left as a function takes it: bytes, and names and values."""
+    """Return the remaining room in a function's form: bytes, and names and values."""
     return ("", "") if room.bytes_left is None else (room.bytes_left, room.parts_left)
 
 

@@ -38,7 +38,7 @@ _PAGES_MAX = 20
 """Pages of an outbox that are looked at in a row, where dead letters cannot leave it."""
 
 _RELAY_S_MAX = 0.25
-"""How long a request waits for the dead letters that it has made."""
+"""Time that a request waits for its own dead letters."""
 
 
 async def relay(client: Client, stream: bytes) -> None:

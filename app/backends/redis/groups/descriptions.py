@@ -15,7 +15,7 @@ NOBODY = b"\0released"
 
 
 def read_group_info(description: Sequence[Any]) -> GroupInfo:
-    """Return what `describe_group` says of a group."""
+    """Return a group's description by `describe_group`."""
     facts = _by_name(description[0])
     nobodys_count, hidden_count, policy = description[1]
     return GroupInfo(
@@ -24,14 +24,14 @@ def read_group_info(description: Sequence[Any]) -> GroupInfo:
         entries_read=facts[b"entries-read"],
         lag=facts[b"lag"],
         pending_count=facts[b"pending"],
-        nacked_count=nobodys_count,
+        released_count=nobodys_count,
         consumer_count=facts[b"consumers"] - hidden_count,
         policy=read_settings(GroupPolicy, policy),
     )
 
 
 def read_consumer_info(description: Sequence[Any]) -> ConsumerInfo:
-    """Return what XINFO CONSUMERS says of a consumer.
+    """Return a consumer's description by XINFO CONSUMERS.
 
     Redis 7.0 does not say when a consumer last got something. Then its last attempt counts.
     """

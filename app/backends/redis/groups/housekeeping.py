@@ -33,7 +33,7 @@ _INTERVAL_S = 1.0
 """Pause between two rounds."""
 
 _LOCK_MS = 10_000
-"""How long the lock lasts after it was last renewed."""
+"""Lifetime of the lock after its last renewal."""
 
 _PAGE = 100
 """Streams of the index that are looked at before the next pause."""
@@ -133,7 +133,7 @@ class Housekeeper:
         return bool(owner == self._token)
 
     async def _look_after(self, stream: bytes) -> None:
-        """Do what is to be done for a stream; take it out of the index if it needs nothing."""
+        """Do the housekeeping of a stream; take it out of the index if it needs none."""
         if await self._needs(stream):
             self._needless.pop(stream, None)
             return
@@ -147,7 +147,7 @@ class Housekeeper:
             await execute(self._client, b"SADD", stream)
 
     async def _needs(self, stream: bytes) -> bool:
-        """Do what is to be done for a stream, and tell whether it needs housekeeping."""
+        """Do the housekeeping of a stream, and tell whether it needs more."""
         await self._follow_name(stream)
         needs = await self._keep_ages(stream)
         try:
@@ -185,7 +185,7 @@ class Housekeeper:
         return True
 
     async def _keep_policy(self, stream: bytes, group: bytes) -> bool:
-        """Do what the policy of a group asks for; tell whether there is such a policy."""
+        """Carry out the policy of a group; tell whether there is such a policy."""
         call, needs = self._client.call, 0
         for _ in range(_PARTS_MAX):
             is_over, needs = await call(Effect.FREE, b"dead_letters", stream, stream, group)

@@ -22,7 +22,7 @@ _ACKED_AT_ONCE_MAX = 1_000
 
 
 class Attempt(NamedTuple):
-    """What a read got."""
+    """The result of a read's attempt."""
 
     reads: list[GroupRead]
     claim_in_ms: int | None  # when it may claim something, if nothing changes; None: never
@@ -88,7 +88,7 @@ async def undo(client: Client, request: ReadGroup, reads: list[GroupRead]) -> No
 
 
 class _Left:
-    """What is left of the budget of a read."""
+    """The remaining budget of a read."""
 
     def __init__(self, budget: Budget | None) -> None:
         self._entries = None if budget is None else budget.entries_max
@@ -104,7 +104,7 @@ class _Left:
             )
 
     def limit(self, limit: int | None) -> int:
-        """Return how many entries to read of the next stream, if so many are asked for."""
+        """Return the limit for the next stream of a read."""
         limit = GROUP_READ_MAX if limit is None else min(limit, GROUP_READ_MAX)
         if self._entries is None or self._bytes is None:
             return limit

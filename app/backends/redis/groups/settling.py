@@ -30,7 +30,7 @@ _RELEASED_AT_ONCE_MAX = 200
 
 _DONE = "d"
 _DELETIONS = {"d": Deletion.DELETED, "n": Deletion.NOT_FOUND, "r": Deletion.REFERENCED}
-"""What the codes in a reply mean. `d` is what was asked for."""
+"""Meaning of the codes in a reply. `d` is the requested outcome."""
 
 
 async def ack(client: Client, request: Ack) -> list[Outcome]:
@@ -46,7 +46,7 @@ async def ack(client: Client, request: Ack) -> list[Outcome]:
 
 
 async def ack_through(client: Client, request: AckThrough) -> None:
-    """Acknowledge what a consumer received up to the entry `seen`."""
+    """Acknowledge a consumer's entries up to the entry `seen`."""
     stream, group = request.stream, request.group
     start: bytes | None = b"-"
     while start is not None:

@@ -1,4 +1,4 @@
-"""Table: which function carries out which request about groups and deliveries."""
+"""Table: the function for each request about groups and deliveries."""
 
 from __future__ import annotations
 

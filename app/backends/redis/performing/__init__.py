@@ -1,4 +1,4 @@
-"""Performing: which function carries out which request, as a table."""
+"""Performing: the function for each request, as a table."""
 
 from __future__ import annotations
 

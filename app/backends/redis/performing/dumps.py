@@ -38,7 +38,7 @@ def _without_stand_ins(image: StreamImage) -> StreamImage:
 
 
 def _without_stand_in(group: GroupImage) -> GroupImage:
-    """Return a group in which nobody owns what `_RELEASED` owns."""
+    """Return a group without the consumer `_RELEASED`: nobody owns its entries."""
     names = [consumer.name for consumer in group.consumers]
     if _RELEASED not in names:
         return group
@@ -75,7 +75,7 @@ def _written(image: StreamImage) -> tuple[bytes, list[bytes]]:
 
 
 def _with_stand_in(group: GroupImage) -> GroupImage:
-    """Return a group in which `_RELEASED` owns what nobody owns."""
+    """Return a group with a consumer `_RELEASED` that owns the entries without an owner."""
     if all(each.consumer >= 0 for each in group.pending):
         return group
     place = len(group.consumers)

@@ -89,7 +89,7 @@ def check_drafts(drafts: Sequence[Draft]) -> None:
 
 
 def drafts_words(drafts: Sequence[Draft]) -> list[Word]:
-    """Return drafts as our functions take them: what their ids are, how many, and each of them."""
+    """Return drafts as our functions take them: the kind of ids, the count, and each draft."""
     words: list[Word] = [_kind_of_ids([draft.id for draft in drafts]), len(drafts)]
     for wanted, fields in drafts:
         words += (id_word(wanted), len(fields), *fields)
@@ -115,7 +115,7 @@ def id_word(wanted: IdRequest) -> bytes:
 
 
 def trim_words(to: TrimTo) -> tuple[Word, ...]:
-    """Return what a trim keeps, as our functions take it."""
+    """Return a trim's target, as our functions take it."""
     return (
         b"" if to.max_length is None else to.max_length,
         b"" if to.min_id is None else str(to.min_id),
@@ -152,7 +152,7 @@ async def trim(client: Client, request: Trim) -> int:
 
 
 async def retain(client: Client, stream: bytes) -> None:
-    """Remove what the retention of a stream does not keep.
+    """Trim a stream by its retention.
 
     Raises:
         Fault: the stream does not exist.

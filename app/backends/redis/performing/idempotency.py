@@ -9,7 +9,7 @@ from headgate.engine.replies import KeyInfo
 from headgate.engine.requests.keyspace import RememberKey
 
 KEY_DEFAULTS = (100_000, 100)
-"""Of streams that do not say: how long keys are valid (ms), and how many a producer may have.
+"""Defaults of streams: the time that keys are valid (ms), and the number by producer.
 
 They are Redis's stream-idmp-duration and stream-idmp-maxsize.
 """

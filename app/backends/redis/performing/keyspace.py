@@ -129,7 +129,7 @@ async def set_counters(client: Client, request: SetCounters) -> None:
 
 
 async def get_defaults(client: Client, request: GetDefaults) -> StreamDefaults:
-    """Return what holds for streams that say nothing themselves (CONFIG GET stream-*)."""
+    """Return the defaults of streams without a configuration of their own (CONFIG GET stream-*)."""
     del client, request
     return StreamDefaults(CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX, *KEY_DEFAULTS)
 

@@ -110,7 +110,7 @@ async def _existing(client: Client, names: Sequence[bytes]) -> list[bytes]:
 
 
 class _Shown:
-    """Which names are asked for, and may be shown."""
+    """The requested names that may be shown."""
 
     def __init__(self, prefix: bytes, only: NameFilter | None) -> None:
         self._prefix = prefix
@@ -127,7 +127,7 @@ class _Shown:
 
     @property
     def stem(self) -> bytes:
-        """Return what all names begin with."""
+        """Return the common beginning of all names."""
         beginnings = [*self.starts, *self.names]
         pairs = zip(min(beginnings), max(beginnings), strict=False)
         return bytes(first for first, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

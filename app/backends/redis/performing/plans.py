@@ -1,4 +1,4 @@
-"""Plans: how much streams have for bulk readers, and where to cut a range.
+"""Plans: backlogs of streams for bulk readers, and cuts of a range.
 
 The server cannot count the entries of a range. A function walks over them, some at a time, which
 takes about a second for a million. So the gateway remembers *places*: how many entries a stream had
@@ -43,7 +43,7 @@ _ONE_BY_ONE = "which this backend counts one by one: give a later start or an ea
 
 
 class _Places:
-    """How many entries streams had been given up to some ids, the last used last."""
+    """The numbers of entries that streams had been given up to some ids, the last used last."""
 
     def __init__(self) -> None:
         self._places: OrderedDict[tuple[bytes, int, EntryId], int] = OrderedDict()
@@ -68,7 +68,7 @@ _places: WeakKeyDictionary[Client, _Places] = WeakKeyDictionary()
 
 
 class _Backlog(NamedTuple):
-    """What a stream has above an id."""
+    """The entries of a stream above an id."""
 
     info: StreamInfo | None  # None: there is no stream
     after: EntryId
@@ -90,7 +90,7 @@ async def _frozen(client: Client, cursor: BulkCursor) -> BulkCursor:
 
 
 async def plan_once(client: Client, request: PlanRead) -> list[Portion]:
-    """Tell up to which id to read each stream next, without waiting."""
+    """Plan the next read of each stream, without waiting."""
     cursors = await freeze_plan(client, request.cursors)
     backlogs = await asyncio.gather(*(_backlog(client, cursor) for cursor in cursors))
     counts = [backlog.length for backlog in backlogs]

@@ -29,7 +29,7 @@ from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
 from headgate.engine.room import ReadRoom, ReplyRoom
 
 _ENTRIES_AT_ONCE, _BYTES_AT_ONCE, _PARTS_AT_ONCE = 2_000, 2**20, 20_000
-"""What one call reads at most, so that the server is soon free for others."""
+"""Bounds of one call, so that the server is soon free for others."""
 
 _STREAMS_AT_ONCE = 16
 """Streams that a read with a budget reads at once. It may not need the last of them."""
@@ -91,7 +91,7 @@ class _Run:
 
     @property
     def bounds(self) -> tuple[int, int, int]:
-        """Return what the next call may read: entries, bytes, names and values."""
+        """Return the bounds of the next call: entries, bytes, names and values."""
         left = _ENTRIES_AT_ONCE if self._limit is None else self._limit - len(self.entries)
         room = self._room
         if room.bytes_left is None:
@@ -103,7 +103,7 @@ class _Run:
         )
 
     def take(self, rows: Sequence[Any], *, has_more: bool) -> bool:
-        """Take in what a call has read; tell whether to read on."""
+        """Take in the rows of a call; tell whether to read on."""
         entries = self.entries
         for entry_id, fields in rows:
             if not self._room.take(fields, is_first=not entries):
@@ -191,7 +191,7 @@ async def _read_in_order(client: Client, request: Read, budget: Budget) -> list[
 
 
 def _checked(request: Read, cursor: StreamCursor, read: StreamRead | None) -> StreamRead:
-    """Return what was read; of a missing stream nothing, if it may be missing."""
+    """Return a read; of a missing stream an empty one, if it may be missing."""
     if read is not None:
         return read
     if not request.missing_ok:

@@ -1,4 +1,4 @@
-"""Table: which function carries out which request."""
+"""Table: the function for each request."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class StreamReaders:
         return reads
 
     async def plan(self, request: PlanRead) -> list[Portion]:
-        """Tell up to which id to read each stream next, and block if no stream has any entries."""
+        """Plan the next read of each stream, and block if no stream has any entries."""
         wait_ms = request.wait_ms
         cursors = await plans.freeze_plan(self._client, request.cursors)
         request = replace(request, cursors=cursors, wait_ms=0)
@@ -100,5 +100,5 @@ class StreamReaders:
 
 
 def _drop(reply: object) -> None:
-    """Do nothing with what was read for somebody who has gone: it is still in its stream."""
+    """Drop a read of a reader that has gone: its entries are still in the stream."""
     del reply

@@ -43,7 +43,7 @@ _GIVEN_AT_ONCE = 200
 """Reads that are answered before other tasks run. Each one wakes a task."""
 
 _FULL_LOOK_S = 1.0
-"""How often reads are run again whose consumers hold as many entries as they may. Other gateways
+"""Interval between runs of reads by consumers with as many entries as they may hold. Other gateways
 may have acknowledged some; nothing tells us."""
 
 _PAUSE_S = 0.01
@@ -53,7 +53,7 @@ _CHANGES_MAX = 100_000
 """Streams whose last change is remembered."""
 
 _ALL_LOOK_S = 30.0
-"""How often the first read of each queue is run again without a signal, in case one was missed: a
+"""Interval between runs of each queue's first read without a signal, in case one was missed: a
 group that another client destroys sends none."""
 
 

@@ -32,11 +32,11 @@ _PAUSE_S_MIN, _PAUSE_S_MAX = 0.1, 2.0
 """Between two attempts to connect; each pause is twice the one before."""
 
 _LOOK_S = 0.25
-"""How often all reads are run again if a server cannot tell what was changed."""
+"""Interval between runs of all reads if a server cannot report changes."""
 
 
 class WakeUps:
-    """The connections over which servers tell what was changed."""
+    """The connections over which servers report changes."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class WakeUps:
 
 
 class _Pushes:
-    """What a server pushes over one connection."""
+    """The pushes of a server over one connection."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class _Pushes:
         connection._parser.set_invalidation_push_handler(self._on_push)  # type: ignore[attr-defined]  # noqa: SLF001
 
     async def read(self) -> None:
-        """Pass on what is pushed.
+        """Pass on the pushes.
 
         Raises:
             RedisError, OSError: the connection has ended.

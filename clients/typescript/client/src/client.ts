@@ -9,15 +9,15 @@ import { Stream } from "./stream.js";
 import type { StreamInfo, Streams, Ticket, TicketRequest } from "./wire/types.js";
 
 export interface ClientOptions extends LiveOptions {
-  /** Where the gateway is: `http://localhost:8080`, or without the scheme. */
+  /** URL of the gateway: `http://localhost:8080`, or without the scheme. */
   url: string;
-  /** Who is there: a key or a token, or a function that returns a fresh one before the last one ends. */
+  /** The credential: a key or a token, or a function that returns a fresh one before the last one ends. */
   token?: Token | undefined;
   /** Send the token to another machine without TLS, where others on the network can read it. */
   insecure?: boolean | undefined;
   /** Told of errors that nobody else is told of; the console is unless given. */
   onError?: ((error: unknown, where: string) => void) | undefined;
-  /** How long a request is tried again that was refused for the moment or lost, where that is safe. */
+  /** Time in which a request that was refused for the moment or lost is tried again, if that is safe. */
   retryMs?: number | undefined;
   fetch?: typeof fetch | undefined;
 }
@@ -28,7 +28,7 @@ export function createClient(options: ClientOptions): Client {
 }
 
 export class Client {
-  /** Where the gateway is. */
+  /** URL of the gateway. */
   readonly url: string;
   readonly #rest: Rest;
   readonly #line: Live;
@@ -48,7 +48,7 @@ export class Client {
     this.#context = { rest: this.#rest, line: this.#line, producer: randomName(), nextSub, report: onError };
   }
 
-  /** How the connection is. */
+  /** State of the connection. */
   get state(): ConnectionState {
     return this.#line.state;
   }

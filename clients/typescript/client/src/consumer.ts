@@ -14,13 +14,13 @@ import { Disconnected } from "./wire/problem.js";
 import type { Delivery, OnDisconnect, Outcome } from "./wire/types.js";
 
 export interface ConsumeOptions {
-  /** Who reads; without a name the gateway makes one, and removes it in the end. */
+  /** Name of the consumer; without one the gateway makes one, and removes it in the end. */
   consumer?: string;
-  /** How many unsettled entries may be here. */
+  /** Number of unsettled entries that may be here. */
   credit?: number;
   /** Also take entries pending with anybody and idle for so long; the group's policy says it otherwise. */
   claimIdleMs?: number;
-  /** What becomes of unsettled entries when the connection ends: they go back at once, or wait for you. */
+  /** Treatment of unsettled entries when the connection ends: they go back at once, or wait for you. */
   onDisconnect?: OnDisconnect;
   /** Others have these now. */
   onClaimed?: (ids: string[], by: string) => void;
@@ -193,7 +193,7 @@ export class Consumer implements Subscriber, Settler {
 
   #extendAll(): void {
     const ids = [...this.#inHand.values()].filter((job) => job.connection === this.#connection).map(({ id }) => id);
-    // What is lost meanwhile is told by `claimed`, or comes again.
+    // An entry that is lost meanwhile is told by `claimed`, or comes again.
     if (ids.length) this.line.settle({ type: "extend", sub: this.sub, ids }).catch(() => {});
   }
 }

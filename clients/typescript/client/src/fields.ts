@@ -1,7 +1,7 @@
 /** Fields: what entries hold. Values are text; bytes travel as base64. */
 import type { EntryInput } from "./wire/types.js";
 
-/** What may be appended: text, numbers as text, and bytes. */
+/** Values to append: text, numbers as text, and bytes. */
 export type Fields = Record<string, string | number | Uint8Array>;
 
 /** Return fields as an entry to append. */

@@ -7,7 +7,7 @@ import type { Entry, Gap } from "./wire/types.js";
 export interface FollowOptions {
   /** After this id; `$` from now on (the default), `0` from the beginning, `+` the last entry. */
   after?: string;
-  /** How many entries may wait for you. */
+  /** Number of entries that may wait for you. */
   credit?: number;
   /** Trimming took entries that you have not seen. */
   onGap?: (gap: Gap) => void;

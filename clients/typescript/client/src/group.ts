@@ -80,7 +80,7 @@ export class Group {
     return this.context.rest.ask("PUT", this.#path, { body: group, isRepeatable: true });
   }
 
-  /** Return how the group is. */
+  /** Return the state of the group. */
   info(): Promise<GroupInfo> {
     return this.context.rest.ask("GET", this.#path);
   }
@@ -120,7 +120,7 @@ export class Group {
     return this.#ask("autoclaim", { ...body }, { consumer, signal });
   }
 
-  /** Return what is pending, with who holds it and for how long. */
+  /** Return the pending entries, with their owners and idle times. */
   async pending({ minIdleMs, ...options }: PendingOptions = {}): Promise<PendingEntry[]> {
     const query = { ...options, min_idle_ms: minIdleMs };
     return (await this.context.rest.ask<PendingEntries>("GET", `${this.#path}/pending`, { query })).pending;

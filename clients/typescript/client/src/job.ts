@@ -1,20 +1,20 @@
 /** Job: an entry delivered to a consumer, until it is settled. */
 import type { FieldMap, Delivery, Outcome } from "./wire/types.js";
 
-/** How an entry is given back: `fail` counts as tried in vain, `silent` does not, `fatal` is never tried again. */
+/** Modes of a nack: `fail` counts as tried in vain, `silent` does not, `fatal` is never tried again. */
 export interface NackOptions {
   mode?: "silent" | "fail" | "fatal";
   /** Nobody gets it before that; the group's policy says how long otherwise. */
   delayMs?: number;
-  /** What went wrong: it comes as `lastError` with the next delivery, and stands in the dead letter; 1,000 bytes of it. */
+  /** Error of the consumer: it comes as `lastError` with the next delivery, and stands in the dead letter; 1,000 bytes of it. */
   error?: unknown;
 }
 
-/** What went wrong, as the gateway keeps it. */
+/** The error of a consumer, as the gateway keeps it. */
 export const errorText = (error: unknown): string | null =>
   error == null ? null : new TextDecoder().decode(new TextEncoder().encode(String(error)).subarray(0, 1000));
 
-/** Who settles jobs. */
+/** The settler of jobs. */
 export interface Settler {
   ack(job: Job): Promise<Outcome>;
   nack(job: Job, options: NackOptions): Promise<Outcome>;
@@ -24,10 +24,10 @@ export interface Settler {
 export class Job {
   readonly id: string;
   readonly fields: FieldMap;
-  /** How often it was delivered, this time included. */
+  /** Number of its deliveries, this one included. */
   readonly deliveries: number;
   readonly idleMs: number;
-  /** Who had it before, if it was claimed. */
+  /** Its owner before, if it was claimed. */
   readonly claimedFrom: string | undefined;
   /** Why it was given back before, if that is known. */
   readonly lastError: string | undefined;

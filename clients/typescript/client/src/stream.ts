@@ -30,7 +30,7 @@ export interface AppendOptions {
   signal?: AbortSignal;
 }
 
-/** What is told of a stream that is followed by callbacks. */
+/** Callbacks of a stream that is followed. */
 export interface FollowHandlers extends FollowOptions {
   /** Called with what has come; the next call waits for the promise it returns. */
   onEntries(entries: Entry[]): unknown;
@@ -124,7 +124,7 @@ export class Stream {
     return new Follower(this.context.line, this.context.nextSub(), this.name, options, onEntries, onEnd);
   }
 
-  /** Return how the stream is. */
+  /** Return the state of the stream. */
   info(): Promise<StreamDetail> {
     return this.context.rest.ask("GET", this.#path);
   }

@@ -7,7 +7,7 @@ export type Handler = (job: Job) => unknown;
 export type OnError = (error: unknown, job: Job) => void;
 
 export interface WorkOptions extends ConsumeOptions {
-  /** How many jobs are worked on at once; 16 unless given. */
+  /** Number of jobs at once; 16 unless given. */
   concurrency?: number;
   /** Told of each error of the handler; the job is given back as failed. The console is told otherwise. */
   onError?: OnError;

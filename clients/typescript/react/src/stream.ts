@@ -11,7 +11,7 @@ export interface UseStreamOptions {
   after?: string;
   /** Begin with so many that are there already, instead of `after`. */
   last?: number;
-  /** How many are kept, the newest ones; 100 unless given. */
+  /** Number of entries kept, the newest ones; 100 unless given. */
   limit?: number;
 }
 
@@ -21,7 +21,7 @@ export interface StreamValue {
   state: "connecting" | LiveState | "ended";
   /** Why nothing more comes. */
   error: unknown;
-  /** What trimming took that was not seen. */
+  /** Entries that were trimmed and not seen. */
   gap: Gap | undefined;
 }
 

@@ -63,7 +63,7 @@ export function GroupView({ stream, group: name, tab }: Props) {
   );
 }
 
-/** How the group does: in a sentence, in facts, over time. */
+/** The state of the group: in a sentence, in facts, over time. */
 function Progress({ group, history: { times_ms: times, series } }: { group: Group; history: History }) {
   const lags = series["lag"] ?? [];
   const last = (name: string) => series[name]?.findLast((value) => value !== null);

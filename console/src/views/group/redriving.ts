@@ -18,12 +18,12 @@ interface Place {
 
 interface Redriving extends Place {
   done: number;
-  /** How many go back in a second; 0: as many as can. */
+  /** Dead letters that go back in a second; 0: as many as can. */
   perSecond: number;
   stop: () => void;
 }
 
-/** What is under way now. */
+/** The redrive that is under way. */
 export const redriving = signal<Redriving | undefined>();
 
 export function redriveAll(place: Place): Act<Schemas["RedrivenLetters"]> {

@@ -21,7 +21,7 @@ export class EntryList {
   /** Whether the end of the range was reached. */
   readonly isWhole = signal(false);
   readonly isBusy = signal(false);
-  /** How many entries were looked at. */
+  /** Number of entries that were looked at. */
   readonly looked = signal(0);
   readonly problem = signal<Problem>();
   #first: string | undefined; // the first entry that was looked at

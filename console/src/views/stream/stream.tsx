@@ -67,7 +67,7 @@ export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) 
   );
 }
 
-/** Return how fast a number that only grows does so. */
+/** Return the rate of a number that only grows. */
 function useRate(value: number | undefined, of: string): number | undefined {
   const samples = useRef<{ atMs: number; value: number }[]>([]);
   useEffect(() => {

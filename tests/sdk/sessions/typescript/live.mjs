@@ -4,7 +4,7 @@ import WebSocket from "ws";
 
 const [url, transport] = process.argv.slice(2);
 const say = (line) => console.log(JSON.stringify(line));
-/** Where no upgrade passes. */
+/** A way that no upgrade passes. */
 class Refused extends WebSocket {
   constructor(url, protocol) {
     super(url.replace("/v1/ws", "/nowhere"), protocol);

@@ -55,7 +55,7 @@ def audit(times: Times, caplog: pytest.LogCaptureFixture) -> Audit:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
-    """Return what the lines say, as JSON."""
+    """Return the content of the lines, as JSON."""
     lines = [json.loads(JsonLines().format(record)) for record in caplog.records]
     return [
         {name: value for name, value in line.items() if name not in ("time", "level")}

@@ -1,4 +1,4 @@
-"""Grants: what a pattern stands for, and which patterns are refused."""
+"""Grants: the meaning of a pattern, and refused patterns."""
 
 import pytest
 from pydantic import ValidationError

@@ -1,4 +1,4 @@
-"""Principal: what it may do, and what it remembers of that."""
+"""Principal: its rights, and its memory of them."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Tickets: what they allow, and with what they end."""
+"""Tickets: their rights, and their ends."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What an operator says wrong is one line that names where it was said."""
+"""A fault of an operator's settings is one line that names its place."""
 
 import json
 from pathlib import Path

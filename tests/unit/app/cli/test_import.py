@@ -40,7 +40,7 @@ def server(redis_7: Server) -> Iterator[Server]:
 
 @pytest.fixture
 def snapshot(server: Server, tmp_path: Path) -> Path:
-    """Return the file in which the server keeps what it has."""
+    """Return the file of the server's snapshot."""
     replies(server, [("SAVE",)])
     return (server.folder / "dump.rdb").rename(tmp_path / "dump.rdb")
 

@@ -66,7 +66,7 @@ async def built_twice(build: Build) -> AsyncIterator[Twice]:
 
 
 def _with_state(app: ASGIApp, gateway: object) -> ASGIApp:
-    """Return an app whose requests have what a server gives them."""
+    """Return an app whose requests have a server's state."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, "state": {"gateway": gateway}}, receive, send)
@@ -75,7 +75,7 @@ def _with_state(app: ASGIApp, gateway: object) -> ASGIApp:
 
 
 def _shown(answer: httpx.Response) -> tuple[int, str, dict[str, str]]:
-    """Return what a client sees of an answer; the type of no content is no matter."""
+    """Return the visible parts of an answer; the type of no content is no matter."""
     headers = {
         name: value
         for name, value in answer.headers.items()

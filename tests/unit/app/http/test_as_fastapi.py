@@ -56,7 +56,7 @@ class Doubled:
 
 
 class Odd(Exception):
-    """What an app has a handler for."""
+    """An error that an app has a handler for."""
 
 
 async def refused() -> None:

@@ -1,4 +1,4 @@
-"""Which pages may call a gateway, with and without credentials."""
+"""Pages that may call a gateway, with and without credentials."""
 
 import logging
 from typing import Any

@@ -1,4 +1,4 @@
-"""What FastAPI offers and is not run here is refused when a route is made, and names it."""
+"""Features of FastAPI that are not run here are refused by name when a route is made."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Annotated, Any

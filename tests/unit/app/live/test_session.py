@@ -100,7 +100,7 @@ def sent(session: Session) -> list[dict[str, Any]]:
 
 
 def answer_to(session: Session, frame: Any) -> dict[str, Any]:
-    """Return what a frame is answered with at once."""
+    """Return the immediate answer to a frame."""
     assert receive(session, frame) is None
     [answer] = sent(session)
     return answer

@@ -48,13 +48,13 @@ async def engine() -> AsyncIterator[Driver]:
 
 
 class Reader:
-    """Takes what a subscription yields, one after the other."""
+    """Takes the items of a subscription, one after the other."""
 
     def __init__(self, coming: AsyncGenerator[Followed, None]) -> None:
         self._coming = coming
 
     async def next(self) -> Any:
-        """Return what comes next: of batches the numbers, with what is left of the credit."""
+        """Return the next item: of batches the numbers, with the credit left."""
         async with asyncio.timeout(10):
             what = await anext(self._coming)
         match what:
@@ -73,7 +73,7 @@ class Reader:
         return ids
 
     async def ended(self) -> Any:
-        """Return why it ends, which must be what comes next."""
+        """Return the error of the end, which must be the next item."""
         what = await self.next()
         assert isinstance(what, Ended)
         with pytest.raises(StopAsyncIteration):

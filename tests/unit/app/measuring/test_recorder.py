@@ -1,4 +1,4 @@
-"""The recorder adds what the processes of a gateway say, and keeps what was observed."""
+"""The recorder adds the samples of a gateway's processes, and keeps observations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GATEWAY = HistoryQuestion(Step.SECOND, 0)
 
 
 class Processes:
-    """What processes say of themselves, as a test has it."""
+    """The samples of processes, as a test has them."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

@@ -10,7 +10,7 @@ STRINGS = [b"x" * size for size in (1, 62, 63, 64, 125, 126, 127, 4095, 4096, 16
 STRINGS += [b"x" * size for size in (2**21 - 7, 2**21 - 6, 2**21)]
 
 counted: list[int] = []
-"""What the listpacks of these tests have counted."""
+"""Counts of the listpacks of these tests."""
 
 
 def test_strings_come_back_as_they_were() -> None:

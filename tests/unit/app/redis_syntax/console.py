@@ -37,7 +37,7 @@ LEFT = "XRANGE s - +"
 PENDING = "XPENDING s g - + 9"
 
 Case = tuple[str, Sequence[str], Any]
-"""What it shows, the commands, and the reply of the last one or the text of its error."""
+"""The subject, the commands, and the reply of the last one or the text of its error."""
 
 
 class Console:
@@ -93,7 +93,7 @@ def typed(command: str) -> list[bytes]:
 
 
 def entry(number: int) -> list[object]:
-    """Return what a reply says of an entry of `FIVE`."""
+    """Return the part of a reply for an entry of `FIVE`."""
     return [f"{number}-0", ["f", f"v{number}"]]
 
 
@@ -102,7 +102,7 @@ def entries(*numbers: int) -> list[list[object]]:
 
 
 def claimed(number: int, idle_ms: int, count: int) -> list[object]:
-    """Return what a read that claims says of an entry of `FIVE`."""
+    """Return the part of a claiming read's reply for an entry of `FIVE`."""
     return [*entry(number), idle_ms, count]
 
 

@@ -1,4 +1,4 @@
-"""Bounds of commands: what one reply holds at most, and how to get at the rest."""
+"""Bounds of commands: the limit of one reply, and ways to the remainder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What INFO counts as changes since the last save: as a running Redis does, by command."""
+"""Changes since the last save in INFO: counted as by a running Redis, by command."""
 
 from __future__ import annotations
 

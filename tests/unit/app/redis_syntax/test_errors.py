@@ -1,4 +1,4 @@
-"""Errors: the engine says what is the matter, and this what Redis would say."""
+"""Errors: those of the engine in the words of Redis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command that fails leaves nothing to the collector, which may keep for ever what lived long."""
+"""A failed command leaves nothing to the collector. Old objects may be kept for ever."""
 
 import gc
 

@@ -14,7 +14,7 @@ names = st.lists(st.sampled_from(b"ab]^-\\*"), max_size=8).map(bytes)
 
 
 def fits(pattern: bytes, name: bytes) -> bool:
-    """Return what `stringmatchlen` of Redis says, told as it is written there."""
+    """Return the result of `stringmatchlen` of Redis, written as it is there."""
     while pattern and name:
         head, remaining = pattern[:1], pattern[1:]
         if head == b"*":

@@ -1,4 +1,4 @@
-"""XINFO: what is told of a stream, its groups and their consumers, and in which order."""
+"""XINFO: the fields of a stream, its groups and their consumers, and their order."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ IN_FULL = [
         ],
     ],
 ]
-"""What XINFO STREAM FULL tells of it."""
+"""The reply of XINFO STREAM FULL about the stream."""
 
 
 def fields(flat: list[Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What was observed on a running Redis, by sections of the rules of Redis Streams.
+"""Observations on a running Redis, by sections of the rules of Redis Streams.
 
 Statements that are traps as well stand in `test_traps.py` with the number of the trap: §3 COUNT 0
 (§14.1), §4 the id of SETID (§14.10), §7 XACK without a group (§14.12) and the count of a forced

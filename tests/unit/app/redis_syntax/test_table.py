@@ -1,4 +1,4 @@
-"""The table of commands: how many words each takes, and what is said of others."""
+"""The table of commands: the number of words of each, and errors for others."""
 
 from __future__ import annotations
 

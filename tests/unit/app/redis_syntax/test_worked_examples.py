@@ -1,4 +1,4 @@
-"""What is newer than Redis 7.0, worked out by hand: commands, and the reply of the last one.
+"""Commands newer than Redis 7.0, worked out by hand: commands, and the reply of the last one.
 
 What was observed on a running Redis stands in `test_observed.py` and `test_traps.py` instead.
 """

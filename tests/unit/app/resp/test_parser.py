@@ -76,7 +76,7 @@ def test_many_commands_take_as_long_as_as_few_at_a_time(part: bytes) -> None:
 
 
 def time_of(pieces: list[bytes]) -> float:
-    """Return how long it takes to read pieces, in seconds."""
+    """Return the time of reading pieces, in seconds."""
     reader = parser()
     begin_s = time.perf_counter()
     for piece in pieces:

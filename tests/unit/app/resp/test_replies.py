@@ -8,7 +8,7 @@ from headgate.app.resp.replies import Replies
 
 
 class Client:
-    """Takes what is written."""
+    """Takes writes."""
 
     def __init__(self) -> None:
         self.writes: list[bytes] = []

@@ -6,7 +6,7 @@ from headgate.app.runtime.machine import core_count
 
 
 def of_machine(tmp_path: Path) -> int:
-    """Return how many cores there are where no control group says anything."""
+    """Return the number of cores without a limit by control groups."""
     return core_count(tmp_path / "none", tmp_path)
 
 

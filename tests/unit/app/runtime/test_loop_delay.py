@@ -61,7 +61,7 @@ Warnings = Callable[[], list[dict[str, Any]]]
 
 @pytest.fixture
 def warnings(caplog: pytest.LogCaptureFixture) -> Warnings:
-    """Return what tells the warnings of loops that this test measures, not of others beside it."""
+    """Return a function for this test's warnings of loops, without those of others beside it."""
     others = {thread.ident for thread in threading.enumerate()}
 
     def warned() -> list[dict[str, Any]]:
@@ -78,7 +78,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> Warnings:
 def warned_of(
     request: pytest.FixtureRequest, warnings: Warnings
 ) -> Callable[[Callable[[], Awaitable[Any]]], tuple[dict[str, Any], str]]:
-    """Return how to run something on a measured loop: it tells the warning, and the metrics."""
+    """Return a runner on a measured loop: it returns the warning, and the metrics."""
 
     def run(
         work: Callable[[], Awaitable[Any]],

@@ -4,7 +4,7 @@ from headgate.app.runtime.metric_sums import Families, Sums, decode, encode, fam
 
 
 def counted(appends: int, seconds: float, connections: int, longest_s: float) -> Families:
-    """Return what a process has counted, as it arrives at another one."""
+    """Return the counts of a process, as they arrive at another one."""
     registry = CollectorRegistry()
     requests = Counter("requests", "Requests.", ["operation"], registry=registry)
     requests.labels("append").inc(appends)

@@ -1,4 +1,4 @@
-"""What all connections share: who makes room, who is refused, and who is ended."""
+"""Shared bounds of all connections: refusals, and ends that make room."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What is a host, what is an origin, and what only looks like one."""
+"""Hosts and origins, and texts that only look like them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Problems: what an error of the engine is called, and where it points."""
+"""Problems: the code of an engine's error, and its pointer."""
 
 import pytest
 
@@ -20,7 +20,7 @@ from headgate.engine.errors import (
 
 
 def pointer_of(error: StreamError) -> str | None:
-    """Return where the problem of an error points."""
+    """Return the pointer in the problem of an error."""
     errors = problem_of(error, "/v1/streams/orders").errors
     return None if errors is None else errors[0].pointer
 

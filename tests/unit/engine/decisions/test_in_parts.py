@@ -1,4 +1,4 @@
-"""What takes long is done in parts: others have their turn, and the outcome is the same."""
+"""Long work is done in parts: others have their turn, and the outcome is the same."""
 
 from __future__ import annotations
 

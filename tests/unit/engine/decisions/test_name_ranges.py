@@ -34,7 +34,7 @@ def keyspace_of(names: frozenset[bytes]) -> Keyspace:
 
 
 def shown(names: frozenset[bytes], only: NameFilter | None) -> list[bytes]:
-    """Return what a filter shows, by a look at each name."""
+    """Return the names that pass a filter, by a look at each name."""
     return sorted(
         name
         for name in names

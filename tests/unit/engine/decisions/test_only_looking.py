@@ -1,4 +1,4 @@
-"""A decision only looks: what it has come by on its way, too, is changed by who carries it out."""
+"""A decision only looks: its discoveries on the way, too, are changed by the executor."""
 
 from __future__ import annotations
 

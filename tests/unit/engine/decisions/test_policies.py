@@ -85,10 +85,10 @@ async def test_what_still_rests_is_not_dead(engine: Driver) -> None:
     await engine.perform(acting_by(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=D)))
     at_ms = engine.clock.now_ms + 100
     ids = [entry_id(1)]
-    for nacked in (None, ids):
+    for released in (None, ids):
         decide = policies.dead_letter
-        assert decide(engine.keyspace, S, G, 0, at_ms - 1, nacked=nacked).reply == 0
-        assert decide(engine.keyspace, S, G, 0, at_ms, nacked=nacked).reply == 1
+        assert decide(engine.keyspace, S, G, 0, at_ms - 1, released=released).reply == 0
+        assert decide(engine.keyspace, S, G, 0, at_ms, released=released).reply == 1
 
 
 async def test_of_what_was_given_back_only_what_is_nobodys_and_spent_is_dead(
@@ -99,7 +99,7 @@ async def test_of_what_was_given_back_only_what_is_nobodys_and_spent_is_dead(
     ids = [entry_id(number) for number in (4, 1, 4, 3, 9)]
     for number, mode in [(4, NackMode.FAIL), (3, NackMode.SILENT)]:
         await engine.perform(Nack(S, G, [entry_id(number)], mode, by_policy=False))
-    decision = policies.dead_letter(engine.keyspace, S, G, None, engine.clock.now_ms, nacked=ids)
+    decision = policies.dead_letter(engine.keyspace, S, G, None, engine.clock.now_ms, released=ids)
     assert decision.commands[-1] == EntriesAcked(S, G, [entry_id(4)], are_dead_letters=True)
 
 

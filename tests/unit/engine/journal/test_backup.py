@@ -76,7 +76,7 @@ def back_up(source: Disk, target: Disk) -> TakenBackup:
 
 
 def restored(backup: Disk) -> recovery.Loaded:
-    """Return what a backup stands for, once it was restored."""
+    """Return the state of a backup, once it was restored."""
     target = MemoryDisk()
     manifest = restore(Directory(backup), target)
     loaded = recovery.load(target)

@@ -1,4 +1,4 @@
-"""What a rewrite has replaced goes, and nothing else, whatever happens meanwhile."""
+"""Files that a rewrite has replaced go, and no others, even if segments begin meanwhile."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The directory of the machine: who holds it, and what is written where."""
+"""The directory of the machine: its lock, and its files."""
 
 import asyncio
 import errno

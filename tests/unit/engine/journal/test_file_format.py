@@ -1,4 +1,4 @@
-"""What `engine/README.md` says of the files is what the code writes.
+"""The code writes files as `engine/README.md` describes them.
 
 The reader here knows nothing but what stands there: it shares no code with the engine.
 """

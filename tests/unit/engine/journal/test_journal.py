@@ -55,7 +55,7 @@ def adding(number: int, value: bytes = b"v") -> list[Command]:
 
 
 def rewriting(disk: MemoryDisk) -> Rewriter:
-    """Return who rewrites as the process of its own does, in no time."""
+    """Return a rewriter like the process of its own, in no time."""
 
     async def rewrite(through: int) -> None:
         recovery.rewrite(disk, through)

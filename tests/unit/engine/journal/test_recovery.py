@@ -1,4 +1,4 @@
-"""From files to the state they stand for; what a crash may have torn, and what is damage."""
+"""From files to their state; torn ends after a crash, and damage."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""A snapshot is the whole state: what was loaded from one behaves as what it was made of."""
+"""A snapshot is the whole state: a loaded keyspace behaves as its original."""
 
 import io
 from typing import Any
@@ -55,7 +55,7 @@ def hidden_in(group: Group) -> list[EntryId]:
     return [entry.id for entry in group.pel.walk() if group.pel.is_hidden(entry)]
 
 
-def what_is_not_asked_for(keyspace: Keyspace) -> list[Any]:
+def hidden_state(keyspace: Keyspace) -> list[Any]:
     """Return parts of the state that only later commands bring to light."""
     return [
         keyspace.defaults,
@@ -87,7 +87,7 @@ async def test_nothing_tells_a_loaded_state_from_its_original(seed: int) -> None
     later.now_ms = clock.now_ms
     copy = Engine(MemoryStorage(), keyspace=again(original.keyspace), clock=later)
     assert everything_in(copy.keyspace) == everything_in(original.keyspace)
-    assert what_is_not_asked_for(copy.keyspace) == what_is_not_asked_for(original.keyspace)
+    assert hidden_state(copy.keyspace) == hidden_state(original.keyspace)
     assert written(copy.keyspace) == written(original.keyspace)
 
     replies = await Workload(original, clock, seed + 1000).run(300)

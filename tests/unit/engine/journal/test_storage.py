@@ -50,7 +50,7 @@ class Kept:
             self.storage = Journal(self._disk, FsyncPolicy.ALWAYS, no_rewrite)
 
     async def recovered(self) -> Keyspace:
-        """Return what is there after a start."""
+        """Return the state after a start."""
         if self.storage is not self._memory:
             await self.storage.wait_durable(self.storage.position)
             return recovery.recover(self._disk.copy()).keyspace

@@ -1,4 +1,4 @@
-"""What happens to entries is counted as it happens, and not when it is loaded."""
+"""Events of entries are counted as they happen, and not when they are loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is deleted is freed bit by bit, with requests in between."""
+"""Deleted streams are freed bit by bit, with requests in between."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAIR = (b"k", b"v")
 
 @pytest.fixture
 def pending_count() -> Callable[[], int]:
-    """Return what tells how many pending entries this test has made, in use or not."""
+    """Return a function for the number of pending entries made by this test, in use or not."""
     gc.collect()
     gc.freeze()  # what others have made is not looked at
 

@@ -1,4 +1,4 @@
-"""What goes wrong inside: what was applied is recorded, or the process ends."""
+"""Faults inside: applied commands are recorded, or the process ends."""
 
 import asyncio
 from typing import Any
@@ -55,7 +55,7 @@ def failing(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
 
 
 def poisonous(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
-    """Decide what cannot be applied: after one command that can be."""
+    """Decide commands of which the second cannot be applied."""
     half = adding(b"half")(keyspace, now_ms).commands
     return Decision(None, [*half, c.StreamTrimmed(b"missing", MIN_ID)])
 

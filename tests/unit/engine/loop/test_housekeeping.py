@@ -21,7 +21,7 @@ WINDOW_MS = 10_000
 
 
 class CountingClock(VirtualClock):
-    """Counts how often somebody looks."""
+    """Counts looks at the clock."""
 
     count = 0
 

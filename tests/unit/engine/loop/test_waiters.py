@@ -1,4 +1,4 @@
-"""Blocked reads: who is woken, when exactly, and what is left behind when one goes away."""
+"""Blocked reads: their wake-ups, the exact times, and no traces of cancelled ones."""
 
 import asyncio
 import gc
@@ -652,7 +652,7 @@ async def test_one_append_wakes_all_plain_readers_and_exactly_the_first_of_a_gro
 
 
 class CountingClock(VirtualClock):
-    """Counts how often it is looked at: once by every attempt to read as a group."""
+    """Counts looks at the clock: one by every attempt to read as a group."""
 
     count = 0
 

@@ -1,4 +1,4 @@
-"""How many streams, groups, consumers and producers there may be, and what is refused then."""
+"""Bounds of streams, groups, consumers and producers, and refusals there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idempotency keys: what tells requests apart, and what keys leave behind."""
+"""Idempotency keys: the digests that tell requests apart, and the traces of keys."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from headgate.engine.state.ordered import Key, KeyedRun, OrderedView
 
 
 class Guest:
-    """Somebody who knows whether they are still there."""
+    """A guest of the view that knows whether it is still there."""
 
     def __init__(self, number: int) -> None:
         self.number = number

@@ -155,7 +155,7 @@ def test_an_id_that_was_removed_can_become_pending_again(alice: Consumer, bob: C
 
 
 class Known(NamedTuple):
-    """What is known of a pending entry."""
+    """The known facts of a pending entry."""
 
     owner: int  # -1 for nobody
     at_ms: int
@@ -228,7 +228,7 @@ class Plain:
             held = [number for number, entry in known if entry.owner == owner]
             assert [entry.id.ms for entry in consumer.pending.walk()] == held
             assert len(consumer.pending) == len(held)
-        assert self.pel.nobodys_count == sum(entry.owner < 0 for _, entry in known)
+        assert self.pel.released_count == sum(entry.owner < 0 for _, entry in known)
         shown = [(number, entry) for number, entry in known if not entry.is_hidden]
         nobodys = [(number, pending) for number, pending in shown if pending.owner < 0]
         rested = [pair for pair in nobodys if 0 < pair[1].delayed_until_ms <= now_ms]

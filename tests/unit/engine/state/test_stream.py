@@ -1,4 +1,4 @@
-"""Where a group stands: entries read and lag, as observed on running servers."""
+"""The position of a group: entries read and lag, as observed on running servers."""
 
 import pytest
 

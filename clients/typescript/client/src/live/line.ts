@@ -15,7 +15,7 @@ export type Settlement = Extract<ClientFrame, { type: "ack" | "nack" | "extend" 
 export interface Subscriber {
   /** Whether it would be a loss if the connection ended now. */
   readonly isBusy: boolean;
-  /** Return what to ask for, now and after each reconnection. */
+  /** Return the request, for now and after each reconnection. */
   wanted(): Wanted;
   subscribed(frame: Subscribed): void;
   entries(frame: Entries): void;

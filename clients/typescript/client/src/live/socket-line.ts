@@ -19,7 +19,7 @@ type Answer = Extract<ServerFrame, { rid?: string | null }>;
 type Waiting = { resolve(answer: Answer): void; reject(error: Error): void };
 type Timer = ReturnType<typeof setTimeout>;
 
-/** Who is told how the connection is. */
+/** A listener to the states of the connection. */
 export interface Watcher {
   state(state: ConnectionState, code?: number): void;
   /** An attempt has failed, and no frame has ever come. */

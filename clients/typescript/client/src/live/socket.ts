@@ -1,6 +1,6 @@
 /** Socket: what is used of a WebSocket, and what its close codes mean. */
 
-/** What is used of a WebSocket: browsers have one, Node has one from 22 on, and the package `ws` is one. */
+/** The used part of a WebSocket: browsers have one, Node has one from 22 on, and the package `ws` is one. */
 export interface Socket {
   onopen: ((event: any) => void) | null;
   onmessage: ((event: any) => void) | null;
@@ -25,7 +25,7 @@ export function comesBack(code: number): boolean {
   return !(code === 1000 || code === 1009 || (code >= 4400 && code <= 4499));
 }
 
-/** Return how long to wait before a token with so much time left is renewed. */
+/** Return the wait before the renewal of a token with so much time left. */
 export function renewMs(leftMs: number): number {
   const waitMs = Math.max(leftMs - RENEW_AHEAD_MS, leftMs / 2);
   return Math.min(RENEW_MS_MAX, Math.max(RENEW_MS_MIN, waitMs));

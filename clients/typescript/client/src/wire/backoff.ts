@@ -3,7 +3,7 @@
 const FIRST_MS = 500;
 const MS_MAX = 30_000;
 
-/** Return how long to wait before an attempt, the first being 0; chance is from 0 to 1. */
+/** Return the pause before an attempt, the first being 0; chance is from 0 to 1. */
 export function backoffMs(attempt: number, chance = Math.random()): number {
   return Math.min(MS_MAX, FIRST_MS * 2 ** attempt) * (0.5 + chance);
 }

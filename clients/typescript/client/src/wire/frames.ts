@@ -26,7 +26,7 @@ export type ServerFrame =
   | Authenticated
   | ProblemFrame;
 /**
- * What became of one id of an ack, nack or extend.
+ * The outcome of an ack, nack or extend for one id.
  */
 export type Outcome = "acked" | "released" | "extended" | "not_pending" | "claimed";
 
@@ -53,7 +53,7 @@ export interface SubscribeFrame {
    */
   group?: string | null;
   /**
-   * Who reads; without a name one is made, and removed in the end.
+   * Its consumer; without a name one is made, and removed in the end.
    */
   consumer?: string | null;
   /**
@@ -61,11 +61,11 @@ export interface SubscribeFrame {
    */
   after?: string;
   /**
-   * How many entries may come before more credit is given.
+   * Number of entries that may come before more credit is given.
    */
   credit?: number;
   /**
-   * What is settled gives its credit back.
+   * A settled entry gives its credit back.
    */
   auto_credit?: boolean;
   /**
@@ -73,7 +73,7 @@ export interface SubscribeFrame {
    */
   claim_idle_ms?: number | null;
   /**
-   * What becomes of entries that are not settled in the end.
+   * Treatment of entries that are not settled in the end.
    */
   on_disconnect?: OnDisconnect | null;
   /**
@@ -146,7 +146,7 @@ export interface NackFrame {
    */
   delay_ms?: number | null;
   /**
-   * What went wrong.
+   * Error of the consumer.
    */
   error?: string | null;
 }
@@ -223,7 +223,7 @@ export interface PingFrame {
   rid?: string | null;
 }
 /**
- * Say who is there, or renew that before the credential ends.
+ * Present a credential, or renew it before it ends.
  *
  * It is the first frame where the handshake carries no credential. A renewal is of the same
  * principal. Subscriptions that it does not allow end; all others go on without a gap.
@@ -255,7 +255,7 @@ export interface Welcome {
   limits: ConnectionLimits;
 }
 /**
- * What one connection may ask for.
+ * The bounds of one connection.
  */
 export interface ConnectionLimits {
   /**
@@ -275,7 +275,7 @@ export interface ConnectionLimits {
    */
   batch_entries_max: number;
   /**
-   * How long a client that takes nothing is kept.
+   * Time until a client that takes nothing is cut off.
    */
   send_ms_max: number;
   /**
@@ -304,7 +304,7 @@ export interface Subscribed {
    */
   pending?: number | null;
   /**
-   * What trimming took before the first entry.
+   * Trimmed entries before the first one.
    */
   gap?: Gap | null;
 }
@@ -332,7 +332,7 @@ export interface Entries {
   credit_left: number;
   lag?: number | null;
   /**
-   * What trimming took before these entries.
+   * Trimmed entries before these.
    */
   gap?: Gap | null;
 }
@@ -380,11 +380,11 @@ export interface Delivery {
    */
   names_base64?: boolean | null;
   /**
-   * How often it was delivered, this time included.
+   * Number of its deliveries, this one included.
    */
   deliveries: number;
   /**
-   * How long it had been idle when it was claimed.
+   * Idle time when it was claimed.
    */
   idle_ms: number;
   /**
@@ -414,7 +414,7 @@ export interface Claimed {
   by: string;
 }
 /**
- * What became of each id of an ack.
+ * The outcome of an ack, for each id.
  */
 export interface Acked {
   type: "acked";
@@ -423,7 +423,7 @@ export interface Acked {
   results: Settled[];
 }
 /**
- * What became of one id.
+ * The outcome of one id.
  */
 export interface Settled {
   /**
@@ -433,7 +433,7 @@ export interface Settled {
   outcome: Outcome;
 }
 /**
- * What became of each id of a nack or extend.
+ * The outcome of a nack or extend, for each id.
  */
 export interface Ok {
   type: "ok";
@@ -513,7 +513,7 @@ export interface Problem {
    */
   status: number;
   /**
-   * What happened, for people.
+   * The problem, for people.
    */
   detail: string;
   /**
@@ -521,7 +521,7 @@ export interface Problem {
    */
   instance: string;
   /**
-   * What happened, for programs.
+   * The problem, for programs.
    */
   code:
     | "malformed"
@@ -570,7 +570,7 @@ export interface Problem {
    */
   retry_after_ms?: number | null;
   /**
-   * What exactly is wrong, and where.
+   * The faults, each with its place.
    */
   errors?: ProblemError[] | null;
   /**
@@ -587,11 +587,11 @@ export interface Problem {
  */
 export interface ProblemError {
   /**
-   * Where: a JSON pointer below `/body`, `/query`, `/path` or `/header`.
+   * The place: a JSON pointer below `/body`, `/query`, `/path` or `/header`.
    */
   pointer: string;
   /**
-   * What is wrong there.
+   * The fault there.
    */
   detail: string;
 }

@@ -4,7 +4,7 @@
  */
 import type { ProblemDetails } from "./types.js";
 
-/** What happened, for programs: the closed list of the contract. */
+/** The problem, for programs: the closed list of the contract. */
 export type Code = ProblemDetails["code"];
 
 /** The gateway has refused a request; nothing was changed. `isProblem` narrows its `code`. */

@@ -10,7 +10,7 @@ const ANSWER_MS_MAX = 30_000;
 
 type Value = string | number | boolean | null | undefined;
 
-/** What a request says besides its method and its path. */
+/** Parts of a request besides its method and its path. */
 export interface Request {
   query?: Record<string, Value>;
   body?: unknown;
@@ -26,7 +26,7 @@ export function path(strings: TemplateStringsArray, ...names: string[]): string 
 }
 
 export class Rest {
-  /** Where the gateway is, without a slash at the end. */
+  /** URL of the gateway, without a slash at the end. */
   readonly url: string;
 
   constructor(
@@ -65,7 +65,7 @@ export class Rest {
       } catch (error) {
         request.signal?.throwIfAborted();
         const isRefused = error instanceof Problem;
-        // What was refused changed nothing. What was lost may have arrived.
+        // A refused request changed nothing. A lost one may have arrived.
         const mayRepeat = isRefused ? error.retryable : request.isRepeatable || method === "GET";
         const delayMs = (isRefused && error.retryAfterMs) || backoffMs(attempt);
         if (!mayRepeat || Date.now() + delayMs > endsAt) throw error;

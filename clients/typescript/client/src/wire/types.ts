@@ -1,12 +1,12 @@
 // Made by `npm run types` of openapi/openapi.json; not to be edited.
 
 /**
- * What became of one id of an ack, nack or extend.
+ * The outcome of an ack, nack or extend for one id.
  */
 export type Outcome = "acked" | "released" | "extended" | "not_pending" | "claimed";
 export type OnDisconnect = "release" | "keep";
 /**
- * What became of one id of a delete.
+ * The outcome of a delete for one id.
  */
 export type Deletion = "deleted" | "not_found" | "referenced";
 
@@ -104,11 +104,11 @@ export interface Delivery {
    */
   namesBase64?: boolean | null;
   /**
-   * How often it was delivered, this time included.
+   * Number of its deliveries, this one included.
    */
   deliveries: number;
   /**
-   * How long it had been idle when it was claimed.
+   * Idle time when it was claimed.
    */
   idleMs: number;
   /**
@@ -156,7 +156,7 @@ export interface Entries {
    */
   lastId: string;
   /**
-   * What trimming took between the cursor and the oldest.
+   * Trimmed entries between the cursor and the oldest.
    */
   gap: Gap | null;
 }
@@ -174,7 +174,7 @@ export interface Gap {
   to: string;
 }
 /**
- * What a consumer got.
+ * The entries for a consumer.
  */
 export interface GroupEntries {
   entries: Delivery[];
@@ -196,7 +196,7 @@ export interface GroupEntries {
   state: "live" | "caught_up" | "max_pending";
 }
 /**
- * What an append made.
+ * The result of an append.
  */
 export interface Appended {
   /**
@@ -205,7 +205,7 @@ export interface Appended {
   id: string;
 }
 /**
- * What a batch of appends made.
+ * The result of a batch of appends.
  */
 export interface AppendedBatch {
   count: number;
@@ -223,7 +223,7 @@ export interface AppendedBatch {
   ids: string[];
 }
 /**
- * What became of one id.
+ * The outcome of one id.
  */
 export interface Settled {
   /**
@@ -233,7 +233,7 @@ export interface Settled {
   outcome: Outcome;
 }
 /**
- * What became of each id, in order.
+ * The outcome of each id, in order.
  */
 export interface SettledEntries {
   results: Settled[];
@@ -278,7 +278,7 @@ export interface StreamInfo {
   config: StreamConfig;
 }
 /**
- * How long a stream keeps its entries and its writers' keys; null is what holds by default.
+ * The retention of a stream's entries and of its writers' keys; null is the default.
  */
 export interface StreamConfig {
   /**
@@ -352,7 +352,7 @@ export interface StreamDetail {
   groupsLeftOut?: number | null;
 }
 /**
- * A group with what is pending and with whom.
+ * A group with its pending entries and its consumers.
  */
 export interface GroupDetail {
   name: string;
@@ -381,12 +381,12 @@ export interface GroupDetail {
   pendingEntries: PendingEntry[];
   consumerDetails: GroupConsumer[];
   /**
-   * How many more consumers it has.
+   * Number of its other consumers.
    */
   consumersLeftOut: number;
 }
 /**
- * What a group does by itself; every part may be left out or null.
+ * The policy of a group, which it follows by itself; every part may be left out or null.
  */
 export interface Policy {
   /**
@@ -427,7 +427,7 @@ export interface PendingEntry {
    */
   id: string;
   /**
-   * Who holds it; null: nobody, it was given back.
+   * Owner; null: none, it was released.
    */
   consumer: string | null;
   /**
@@ -469,7 +469,7 @@ export interface Streams {
   nextCursor: string | null;
 }
 /**
- * Which entries to keep: give `max_length` or `min_id`.
+ * The entries that a trim keeps: give `max_length` or `min_id`.
  */
 export interface Trim {
   /**
@@ -494,7 +494,7 @@ export interface Trim {
   references?: "keep" | "delete" | "acked";
 }
 /**
- * Which entries to delete, and what becomes of them where they are pending.
+ * The entries to delete, and the treatment of pending ones.
  */
 export interface Deletions {
   /**
@@ -557,18 +557,18 @@ export interface GroupInput {
    */
   createStream?: boolean;
   /**
-   * How many entries lie before `start`, if you know; `lag` follows from it.
+   * Number of entries before `start`, if you know; `lag` follows from it.
    */
   entriesRead?: number | null;
   policy?: Policy | null;
 }
 /**
- * What to change of a group; give at least one.
+ * A change of a group; give at least one part.
  */
 export interface GroupPatch {
   start?: string | null;
   /**
-   * How many entries lie before its position; unknown if only `start` is given.
+   * Number of entries before its position; unknown if only `start` is given.
    */
   entriesRead?: number | null;
   /**
@@ -595,7 +595,7 @@ export interface ReadGroup {
    */
   limit?: number;
   /**
-   * How long to wait if there is nothing.
+   * Time to wait if there is nothing.
    */
   waitMs?: number;
   /**
@@ -632,7 +632,7 @@ export interface Nack {
    */
   delayMs?: number | null;
   /**
-   * What went wrong. It comes as `last_error` with the next delivery, and goes into the dead letter as `_error`.
+   * Error of the consumer. It comes as `last_error` with the next delivery, and goes into the dead letter as `_error`.
    */
   error?: string | null;
 }
@@ -670,7 +670,7 @@ export interface Claim {
   justId?: boolean;
 }
 /**
- * What a claim got.
+ * The entries of a claim.
  */
 export interface Claimed {
   ids: string[];
@@ -723,23 +723,23 @@ export interface Autoclaimed {
   next: string;
 }
 /**
- * What is pending, and with whom.
+ * The pending entries of a group, summed up with their consumers.
  */
 export interface PendingSummary {
   count: number;
   minId: string | null;
   maxId: string | null;
   /**
-   * Who holds entries, by name.
+   * Consumers that hold entries, by name.
    */
   consumers: ConsumerPending[];
   /**
-   * How many more consumers hold entries.
+   * Number of other consumers that hold entries.
    */
   consumersLeftOut: number;
 }
 /**
- * How much a consumer holds.
+ * The number of a consumer's pending entries.
  */
 export interface ConsumerPending {
   name: string;
@@ -776,7 +776,7 @@ export interface Redriven {
   entryId: string;
 }
 /**
- * What became of each dead letter.
+ * The outcome of each dead letter.
  */
 export interface RedrivenEntries {
   results: Redriven[];
@@ -788,19 +788,19 @@ export interface PendingEntries {
   pending: PendingEntry[];
 }
 /**
- * What a trim did.
+ * The result of a trim.
  */
 export interface Trimmed {
   removed: number;
 }
 /**
- * What became of each id, in order.
+ * The outcome of each id, in order.
  */
 export interface DeletedEntries {
   results: Deleted[];
 }
 /**
- * What became of one id.
+ * The outcome of one id.
  */
 export interface Deleted {
   /**
@@ -810,11 +810,11 @@ export interface Deleted {
   outcome: Deletion;
 }
 /**
- * What a consumer held when it went.
+ * The pending entries of a deleted consumer.
  */
 export interface DeletedConsumer {
   /**
-   * How many entries were released or dropped.
+   * Number of entries that were released or dropped.
    */
   pending: number;
 }
@@ -832,7 +832,7 @@ export interface Ticket {
   expiresAtMs: number;
 }
 /**
- * What a ticket is for.
+ * The rights of a new ticket.
  */
 export interface TicketRequest {
   /**
@@ -848,14 +848,14 @@ export interface TicketRequest {
    */
   consumer?: string | null;
   /**
-   * What it allows; you must be allowed to do that yourself.
+   * Verbs that it allows; you must have them yourself.
    *
    * @minItems 1
    * @maxItems 3
    */
   do: ("read" | "append" | "consume")[];
   /**
-   * How long it is good, for any number of connections.
+   * Time that it is valid, for any number of connections.
    */
   ttlMs?: number;
 }
@@ -876,7 +876,7 @@ export interface ProblemDetails {
    */
   status: number;
   /**
-   * What happened, for people.
+   * The problem, for people.
    */
   detail: string;
   /**
@@ -884,7 +884,7 @@ export interface ProblemDetails {
    */
   instance: string;
   /**
-   * What happened, for programs.
+   * The problem, for programs.
    */
   code:
     | "malformed"
@@ -933,7 +933,7 @@ export interface ProblemDetails {
    */
   retryAfterMs?: number | null;
   /**
-   * What exactly is wrong, and where.
+   * The faults, each with its place.
    */
   errors?: ProblemError[] | null;
   /**
@@ -950,11 +950,11 @@ export interface ProblemDetails {
  */
 export interface ProblemError {
   /**
-   * Where: a JSON pointer below `/body`, `/query`, `/path` or `/header`.
+   * The place: a JSON pointer below `/body`, `/query`, `/path` or `/header`.
    */
   pointer: string;
   /**
-   * What is wrong there.
+   * The fault there.
    */
   detail: string;
 }

@@ -1,4 +1,4 @@
-// How many bytes of gzip a page loads that uses everything; code that is loaded later is not counted.
+// The bytes of gzip that a page with everything loads; code that is loaded later is not counted.
 import { build } from "esbuild";
 import { gzipSync } from "node:zlib";
 

@@ -152,7 +152,7 @@ def test_a_previous_secret_does_not_outlive_its_key() -> None:
 
 
 class TestReplaced:
-    """What happens to who uses a key when the file changes."""
+    """Users of a key when the file changes."""
 
     def setup_method(self) -> None:
         self.text, self.other = make_key(), make_key()

@@ -1,4 +1,4 @@
-"""An issuer of tokens for tests: PyJWT signs what is good, and we forge what is not."""
+"""An issuer of tokens for tests: PyJWT signs the good ones, and we forge the bad ones."""
 
 import json
 from base64 import urlsafe_b64encode

@@ -77,7 +77,7 @@ async def test_a_certificate_is_checked(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def whole_log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """What a gateway logs that is asked for everything."""
+    """Capture the log of a gateway at its lowest level."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     set_up_logging("debug")

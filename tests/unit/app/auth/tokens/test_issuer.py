@@ -1,4 +1,4 @@
-"""What an operator says of an issuer fits together, or stops the start."""
+"""The settings of an issuer fit together, or stop the start."""
 
 from pathlib import Path
 from typing import Any

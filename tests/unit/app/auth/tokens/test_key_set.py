@@ -1,4 +1,4 @@
-"""A key set has what can be used of it, and knows what a later one has withdrawn."""
+"""A key set has the usable keys, and knows those that a later one has withdrawn."""
 
 import json
 from typing import Any

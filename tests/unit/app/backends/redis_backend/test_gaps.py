@@ -1,4 +1,4 @@
-"""What a trim took is known exactly, so a reader who has seen it all is told of no gap."""
+"""The end of a trim is known exactly, so a reader up to there is told of no gap."""
 
 from __future__ import annotations
 

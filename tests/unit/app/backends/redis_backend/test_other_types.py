@@ -1,4 +1,4 @@
-"""What is under the name of a stream and is none is neither read nor changed."""
+"""A key of another type under the name of a stream is neither read nor changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans count what streams have, without reading it, and remember how far a reader is."""
+"""Plans count the entries of streams, without reading them, and remember a reader's position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is repeated is done once, whichever gateway is asked and wherever the first one stopped."""
+"""A repeated change is done once, by any gateway and after a stop at any step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What belongs to a stream goes with it, whoever removes it."""
+"""The side keys of a stream go with it, whoever removes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What other clients of the servers do, which know nothing of the gateway."""
+"""Commands of other clients of the servers, which know nothing of the gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many groups and consumers there may be; the consumer of released entries does not count."""
+"""Bounds of groups and consumers; the consumer of released entries does not count."""
 
 from __future__ import annotations
 

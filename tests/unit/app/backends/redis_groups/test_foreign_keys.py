@@ -1,5 +1,4 @@
-"""What another client puts under a key of the gateway: a request that meets it says so, and
-changes nothing."""
+"""Foreign values under keys of the gateway: a request that meets one fails and changes nothing."""
 
 from __future__ import annotations
 
@@ -226,7 +225,7 @@ CONTENTS: dict[str, list[tuple[object, ...]]] = {
     "oldest:billing": [("SET", "garbage"), ("SET", "9" * 19)],
     "walk:billing": [("HSET", "next", "garbage"), ("HSET", "not_before_ms", "9" * 19)],
 }
-"""What another client may put into a side key of the right type."""
+"""Foreign values for a side key of the right type."""
 
 
 async def furnished(backend: RedisBackend) -> None:

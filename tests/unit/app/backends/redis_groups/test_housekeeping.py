@@ -1,4 +1,4 @@
-"""What becomes too old goes, without anybody who asks."""
+"""Expired entries, failed entries and absent consumers are removed without a request."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ async def test_an_entry_that_nobody_owns_is_shown_as_nobodys(redis: RedisBackend
     summary = await redis.perform(SumPending(S, G))
     assert (summary.total, summary.consumers, summary.holder_count) == (2, [], 0)
     info = await redis.perform(DescribeGroup(S, G))
-    assert (info.pending_count, info.nacked_count, info.consumer_count) == (2, 2, 1)
+    assert (info.pending_count, info.released_count, info.consumer_count) == (2, 2, 1)
     assert [each.name for each in await redis.perform(ListConsumers(S, G))] == [ANA]
     assert await redis.perform(DescribeConsumer(S, G, NOBODY)) is None
     assert await redis.perform(DeleteConsumer(S, G, NOBODY, release=False)) is None

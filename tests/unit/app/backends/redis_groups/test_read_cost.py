@@ -1,4 +1,4 @@
-"""How many commands a group read takes in the server, however much is pending."""
+"""The number of commands of a group read in the server, with any number of pending entries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOUR_MS = 3_600_000
 
 
 async def command_counts(redis: RedisBackend) -> dict[bytes, int]:
-    """Return how often the server has run each command, in functions too."""
+    """Return the server's count of runs of each command, in functions too."""
     [text] = await redis.client.execute_everywhere(b"INFO", b"commandstats", changes=False)
     counts = {}
     for line in text.splitlines():

@@ -19,7 +19,7 @@ READS = 1_000
 
 
 class CoarseLoop(asyncio.SelectorEventLoop):
-    """Makes no timer for what is due within a millisecond, as uvloop, which rounds times."""
+    """Makes no timer for calls due within a millisecond, as uvloop, which rounds times."""
 
     def call_at(self, when: float, *call: Any, **context: Any) -> Any:  # type: ignore[override]
         is_now = when - self.time() <= 0.001

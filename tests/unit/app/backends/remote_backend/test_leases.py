@@ -1,4 +1,4 @@
-"""What becomes of the holdings of a worker whose engine is away."""
+"""The holdings of a worker whose engine is away."""
 
 from contextlib import AsyncExitStack
 from pathlib import Path

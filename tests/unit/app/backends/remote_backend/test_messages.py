@@ -1,4 +1,4 @@
-"""What travels between processes arrives as it was sent."""
+"""Messages between processes arrive as they were sent."""
 
 from __future__ import annotations
 

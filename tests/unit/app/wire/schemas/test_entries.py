@@ -1,4 +1,4 @@
-"""Entries: what an append may say, and where it is wrong."""
+"""Entries: the forms of an append, and the places of its faults."""
 
 import json
 from typing import Any
