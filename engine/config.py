@@ -19,7 +19,6 @@ from typing import (
     NamedTuple,
     TypeVar,
     get_args,
-    get_origin,
     get_type_hints,
 )
 
@@ -53,6 +52,9 @@ class About(NamedTuple):
     items_max: int = 1
     """Of numbers: how many there may be."""
 
+    words: tuple[str, ...] = ()
+    """Of a choice: the words for False, which is the default, and True. Files have a boolean."""
+
 
 class Form(Enum):
     """The kind of a setting's value, if it is not None."""
@@ -63,14 +65,20 @@ class Form(Enum):
     CHOICE = "choice"
 
 
+_FORMS = {
+    int | None: Form.NUMBER,
+    tuple[int, ...]: Form.NUMBERS,
+    bytes | None: Form.STREAM,
+    bool: Form.CHOICE,
+}
+
+
 class Setting(NamedTuple):
     """A field of a configuration or a policy."""
 
     name: str
     form: Form
     about: About
-    choices: Any = None
-    """The `Literal` of a choice."""
 
 
 class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
@@ -128,18 +136,15 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
         int | None, About("A consumer with so many unacknowledged entries gets no more.", 1)
     ] = None
     on_disconnect: Annotated[
-        # A journal of format 4 may have a boolean here: whether the consumer keeps them.
-        OnDisconnect | bool | None,
-        About("What becomes of a connection's unacknowledged entries in the end."),
-    ] = None
+        bool,
+        About(
+            "What becomes of a connection's unacknowledged entries in the end.",
+            words=get_args(OnDisconnect),
+        ),
+    ] = False
     consumer_ttl_ms: Annotated[
         int | None, About("A consumer idle for so long, with nothing pending, is removed.", 1)
     ] = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.on_disconnect, bool):
-            word = "keep" if self.on_disconnect else None
-            msgspec.structs.force_setattr(self, "on_disconnect", word)
 
     @property
     def other_streams(self) -> list[bytes]:
@@ -207,9 +212,4 @@ def settings_of(kind: type[msgspec.Struct]) -> Mapping[str, Setting]:
 
 
 def _setting(name: str, hint: Any, about: About) -> Setting:
-    if hint == tuple[int, ...]:
-        return Setting(name, Form.NUMBERS, about)
-    for part in get_args(hint):
-        if get_origin(part) is Literal:
-            return Setting(name, Form.CHOICE, about, part)
-    return Setting(name, Form.STREAM if bytes in get_args(hint) else Form.NUMBER, about)
+    return Setting(name, _FORMS[hint], about)

@@ -169,7 +169,7 @@ class Workload:
             dead_letter_stream=None if max_deliveries is None else b"dead",
             backoff_ms=self._random.choice([(), (5, 40)]),
             max_pending=self._random.choice([None, 12]),
-            on_disconnect="keep" if self._random.random() < 0.5 else None,
+            on_disconnect=self._random.random() < 0.5,
             consumer_ttl_ms=self._random.choice([None, None, 100]),
         )
         return await self._engine.perform(acting_by(self._stream(), self._group(), policy))

@@ -85,9 +85,9 @@ class Subscriber:
 
         What becomes of its entries in the end is what it says, or else what the policy says.
         """
-        releases = (on_disconnect or policy.on_disconnect) != "keep"
+        keeps = policy.on_disconnect if on_disconnect is None else on_disconnect == "keep"
         if consumer is not None:
-            return cls(stream, group, consumer, is_temporary=False, releases=releases)
+            return cls(stream, group, consumer, is_temporary=False, releases=not keeps)
         name = b"temporary-%016x" % random.getrandbits(64)
         return cls(stream, group, name, is_temporary=True, releases=True)
 

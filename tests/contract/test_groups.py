@@ -65,12 +65,12 @@ async def test_a_group_is_changed_as_a_whole_or_not_at_all(backend: Backend) -> 
 async def test_a_patch_leaves_alone_what_it_does_not_name(backend: Backend) -> None:
     await filled(backend, 1)
     await backend.perform(
-        UpdateGroup(S, G, policy=Patch.of(GroupPolicy, max_pending=3, on_disconnect="keep"))
+        UpdateGroup(S, G, policy=Patch.of(GroupPolicy, max_pending=3, on_disconnect=True))
     )
     changed = await backend.perform(
         UpdateGroup(S, G, policy=Patch.of(GroupPolicy, max_pending=None, claim_idle_ms=5))
     )
-    assert changed.policy == GroupPolicy(claim_idle_ms=5, on_disconnect="keep")
+    assert changed.policy == GroupPolicy(claim_idle_ms=5, on_disconnect=True)
     assert changed.last_id == MIN_ID
     assert await got(backend, take(ANA)) == [1]
 

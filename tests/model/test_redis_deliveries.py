@@ -167,7 +167,7 @@ class History:
             dead_letter_stream=None if dead is None else choice([DEAD, DEAD, DEAD, None]),
             backoff_ms=choice([(), (), (HOUR_MS,), (0, HOUR_MS)]),
             max_pending=choice([None, None, 3]),
-            on_disconnect=choice([None, "keep"]),
+            on_disconnect=choice([False, True]),
         )
 
     async def _create(self) -> Request[Any]:

@@ -238,7 +238,7 @@ class Workload:
             dead_letter_stream=None if max_deliveries is None else self._stream(),
             backoff_ms=self._random.choice([(), (20,), (1, 500)]),
             max_pending=self._random.choice([None, None, 3]),
-            on_disconnect="keep" if self._random.random() < 0.5 else None,
+            on_disconnect=self._random.random() < 0.5,
             consumer_ttl_ms=self._random.choice([None, 50, 2_000]),
         )
 

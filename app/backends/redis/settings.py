@@ -43,8 +43,10 @@ def lua_tables() -> str:
 
 def _text(value: Any) -> bytes:
     match value:
-        case None:
+        case None | False:
             return b""
+        case True:
+            return b"1"
         case bytes():
             return b"." + value
         case tuple():
@@ -60,4 +62,4 @@ def _read(setting: Setting, text: bytes) -> Any:
             return tuple(map(int, text.split(b",")))
         case Form.STREAM:
             return text[1:]
-    return text.decode()
+    return True

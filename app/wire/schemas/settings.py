@@ -4,7 +4,7 @@ The fields of a model are made of the settings that the engine declares.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar, get_args
 
 import msgspec
 from pydantic import Field
@@ -17,8 +17,8 @@ from headgate.engine.config import Form, Patch, Setting, settings_of
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-_CHOICES: Mapping[Any, Any] = {config.OnDisconnect: OnDisconnect}
-"""Choices that have a name in the API's document, by their words."""
+_CHOICES: Mapping[tuple[str, ...], Any] = {get_args(config.OnDisconnect): OnDisconnect}
+"""Choices by their words: each has a name in the API's document."""
 
 _EXAMPLES: Mapping[Form, list[Any]] = {Form.NUMBERS: [[1000, 10000, 60000]]}
 
@@ -67,7 +67,10 @@ class Settings(Request, Generic[S]):
     @classmethod
     def of(cls, value: S) -> Self:
         """Return the form of the API."""
-        written = {name: _written(getattr(value, name)) for name in settings_of(cls._kind)}
+        written = {
+            name: _written(setting, getattr(value, name))
+            for name, setting in settings_of(cls._kind).items()
+        }
         if not cls._shows_null:
             written = {name: value for name, value in written.items() if value is not None}
         return cls(**written)
@@ -76,6 +79,8 @@ class Settings(Request, Generic[S]):
         match setting.form:
             case Form.NUMBERS:
                 return tuple(value or ())
+            case Form.CHOICE:
+                return value == setting.about.words[True]
             case Form.STREAM if value is not None:
                 return check_name(value, pointer=f"{self._place}/{setting.name}")
         return value
@@ -90,7 +95,7 @@ def _type_of(setting: Setting) -> Any:
         case Form.STREAM:
             return str | None
         case Form.CHOICE:
-            return _CHOICES.get(setting.choices, setting.choices) | None
+            return _CHOICES[about.words] | None
     return number | None
 
 
@@ -103,10 +108,15 @@ def _field_of(setting: Setting) -> Any:
     )
 
 
-def _written(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return text_of(value)
-    return list(value) or None if isinstance(value, tuple) else value
+def _written(setting: Setting, value: Any) -> Any:
+    match setting.form:
+        case Form.NUMBERS:
+            return list(value) or None
+        case Form.CHOICE:
+            return setting.about.words[True] if value else None
+        case Form.STREAM if value is not None:
+            return text_of(value)
+    return value
 
 
 class StreamConfig(Settings[config.StreamConfig], of=config.StreamConfig, shows_null=True):

@@ -11,13 +11,12 @@ from headgate.engine.config import (
     NO_POLICY,
     Form,
     GroupPolicy,
-    OnDisconnect,
     Patch,
     StreamConfig,
     settings_of,
 )
 
-VALUES = {Form.NUMBER: 7, Form.NUMBERS: (1, 2), Form.STREAM: b"s", Form.CHOICE: "keep"}
+VALUES = {Form.NUMBER: 7, Form.NUMBERS: (1, 2), Form.STREAM: b"s", Form.CHOICE: True}
 KINDS = [StreamConfig, GroupPolicy]
 
 
@@ -39,14 +38,3 @@ def test_a_policy_names_the_streams_that_it_writes_to() -> None:
     policy = GroupPolicy(**named)
     assert policy.other_streams == [name.encode() for name in naming]
     assert NO_POLICY.other_streams == []
-
-
-@pytest.mark.parametrize(("written", "word"), [(True, "keep"), (False, None)])
-def test_the_boolean_of_an_earlier_journal_is_read(
-    written: bool, word: OnDisconnect | None
-) -> None:
-    data = msgspec.msgpack.encode([None, None, None, [], None, written])
-
-    policy = msgspec.msgpack.decode(data, type=GroupPolicy)
-
-    assert policy == GroupPolicy(on_disconnect=word)

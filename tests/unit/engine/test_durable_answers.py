@@ -105,7 +105,7 @@ REFUSED: list[tuple[type[StreamError], Call]] = [
     (
         GroupExists,
         lambda engine: engine.perform(
-            CreateGroup(S, G, GroupStart(None), policy=GroupPolicy(on_disconnect="keep"))
+            CreateGroup(S, G, GroupStart(None), policy=GroupPolicy(on_disconnect=True))
         ),
     ),
     (StreamNotFound, lambda engine: engine.perform(UpdateStream(MISSING, Patch(StreamConfig())))),

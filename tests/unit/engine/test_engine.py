@@ -404,7 +404,7 @@ async def test_a_group_needs_a_stream_and_a_free_name(engine: Driver) -> None:
     await engine.perform(CreateGroup(S, G, GroupStart(None), create_stream=True))
     with pytest.raises(GroupExists, match="has a group"):
         await engine.perform(
-            CreateGroup(S, G, GroupStart(None), policy=GroupPolicy(on_disconnect="keep"))
+            CreateGroup(S, G, GroupStart(None), policy=GroupPolicy(on_disconnect=True))
         )
     assert not (await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))).is_new
     assert (await engine.perform(DescribeStream(S))).length == 0

@@ -8,7 +8,7 @@ do
   -- A field of the hash that is always there.
   local MARK = 'marked'
 
-  -- A field that earlier gateways have written: 'on_disconnect' is 'keep'.
+  -- The name that 'on_disconnect' had in earlier gateways.
   local OLD_KEEPS = 'keeps'
 
   -- The kinds of side keys that are touched where a group has something pending, and where it is
@@ -119,7 +119,7 @@ do
     local kept = by_name(redis.call('HGETALL', key))
     settings.check(key, kept)
     if kept[OLD_KEEPS] then
-      kept.on_disconnect = kept.on_disconnect or 'keep'
+      kept.on_disconnect = kept.on_disconnect or '1'
     end
     return kept
   end

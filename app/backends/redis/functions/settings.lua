@@ -2,7 +2,7 @@
 --
 -- Before all files, library.py writes CONFIG and POLICY, the names of the settings in their order,
 -- and FORMS, which says what the text of each is: a number, a list of numbers with commas between
--- them, the name of a stream after a '.', or a choice.
+-- them, the name of a stream after a '.', or '1' for the second word of a choice.
 
 local settings = {}
 
