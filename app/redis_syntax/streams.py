@@ -201,7 +201,7 @@ def plain_drafts(commands: Sequence[Sequence[bytes]]) -> list[Draft]:
 
 
 def _count_alike(items: Sequence[object]) -> int:
-    """Return how many at the beginning are equal."""
+    """Return the number of equal items at the beginning."""
     first = items[0]
     if items.count(first) == len(items):
         return len(items)

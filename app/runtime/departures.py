@@ -21,7 +21,7 @@ class Departures:
         self._seen_to_count = 0  # in this turn
 
     def __len__(self) -> int:
-        """Return how many wait for their turn."""
+        """Return the number of waiting departures."""
         return len(self._waiting)
 
     def add(self, leave: Callable[[], None]) -> None:

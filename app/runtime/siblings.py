@@ -92,7 +92,7 @@ class SharedCounts:
         siblings.on_arrival(self._announce_again)
 
     def elsewhere(self, name: str) -> int:
-        """Return how many the siblings have together."""
+        """Return the sum of the siblings' counts."""
         return sum(counts.get(name, 0) for counts in self._by_sibling.values())
 
     async def run(self) -> None:

@@ -59,7 +59,7 @@ class Following:
 
     @property
     def ready_count(self) -> int:
-        """Return how many entries are here already: the next steps do not wait for them."""
+        """Return the number of entries here: the next steps do not wait for them."""
         return 0 if self._subscription is None else len(self._subscription.items)
 
     async def __aenter__(self) -> Self:

@@ -282,7 +282,7 @@ class _DeadLetters:
 
     @property
     def looked_at(self) -> int:
-        """Return how many entries were taken in."""
+        """Return the number of entries looked at."""
         return len(self.ids) + len(self.others)
 
     def take(self, pending: PendingEntry) -> bool:

@@ -56,7 +56,7 @@ class Disk(Protocol):
         ...
 
     def free_bytes(self) -> int:
-        """Return how many bytes fit, those that are reserved included."""
+        """Return the free bytes of the disk, reserved ones included."""
         ...
 
     def reserve(self, size_bytes: int) -> None:
@@ -142,7 +142,7 @@ class SystemDisk:
         return self._path(name).stat().st_size
 
     def free_bytes(self) -> int:
-        """Return how many bytes fit, those that are reserved included."""
+        """Return the free bytes of the disk, reserved ones included."""
         statistics = os.fstatvfs(self._itself)
         return statistics.f_bavail * statistics.f_frsize + self._reserved_bytes
 

@@ -46,7 +46,7 @@ class AscendingKeys:
         self.minors = array("Q", minors)
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of keys."""
         return len(self.majors)
 
     def place(self, major: int, minor: int) -> int:

@@ -33,7 +33,7 @@ class SmallDisk:
             pytest.skip(f"nothing can be mounted here: {mounted.stderr.strip()}")
 
     def free_bytes(self) -> int:
-        """Return how much room is left."""
+        """Return the free bytes of the disk."""
         facts = os.statvfs(self.directory)
         return facts.f_bavail * facts.f_frsize
 

@@ -64,7 +64,7 @@ class Trip:
         return sum(file.row_count for file in Lake(self.lake).files())
 
     def replayed(self) -> int:
-        """Return how many entries came back."""
+        """Return the number of replayed entries."""
         return self.gateway.count(f"{self.name}-again")
 
     def check_lake(self) -> None:

@@ -58,7 +58,7 @@ class BadCredentials:
         return len(self._by_network)
 
     def wait_s(self, address: str) -> float:
-        """Return in how many seconds another one may come from a network; 0: now."""
+        """Return the seconds until a network may send another bad credential; 0: none."""
         bucket = self._by_network.get(network_of(address))
         return 0.0 if bucket is None else bucket.wait_s(self._clock())
 

@@ -61,7 +61,7 @@ class Bucket:
         self._filled_at_s = now_s
 
     def wait_s(self, now_s: float) -> float:
-        """Return in how many seconds there is a token; 0: now."""
+        """Return the seconds until there is a token; 0: none."""
         level = self._fill(now_s)
         return 0.0 if level >= _TOKEN else (1 - level) / self.rate_per_s
 
@@ -420,7 +420,7 @@ class Usages:
         self._changed: set[str] | None = None
 
     def __len__(self) -> int:
-        """Return how many are kept."""
+        """Return the number of kept usages."""
         return len(self._by_owner)
 
     def watch(self, changed: set[str]) -> None:

@@ -124,7 +124,7 @@ class _ServerSafety:
         return min(map(int, counts))
 
     async def synced_counts(self, wanted: int) -> tuple[int, int]:
-        """Return how many primaries and replicas have all of it on their disks (WAITAOF).
+        """Return the numbers of primaries and replicas with all writes on disk (WAITAOF).
 
         Raises:
             CommandError: the servers say no, or are older than 7.2.

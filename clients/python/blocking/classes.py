@@ -275,7 +275,7 @@ class BlockingFollowing:
 
     @property
     def ready_count(self) -> int:
-        """Return how many entries are here already: the next steps do not wait for them."""
+        """Return the number of entries here: the next steps do not wait for them."""
         return self._inner.ready_count
 
     def __enter__(self) -> Self:
