@@ -123,10 +123,7 @@ async def test_who_is_blocked_is_told_with_on_how_many_keys(live: Live) -> None:
     ("command", "answer"),
     [
         ("FUNCTION FLUSH", {"result": "OK"}),
-        ("FUNCTION LIST", {"result": []}),
         ("SCRIPT FLUSH ASYNC", {"result": "OK"}),
-        ("SCRIPT EXISTS a b", {"result": [0, 0]}),
-        ("SCRIPT KILL", {"error": "NOTBUSY No scripts in execution right now."}),
         ("CONFIG RESETSTAT", {"result": "OK"}),
         ("FLUSHALL", {"result": "OK"}),
     ],
