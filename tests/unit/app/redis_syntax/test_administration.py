@@ -116,6 +116,13 @@ async def test_slow_commands_of_a_pipeline_are_kept(backend: EmbeddedBackend) ->
     assert latest[3] == [b"XADD", b"s", b"*", b"f", b"0"]
 
 
+async def test_what_test_suites_begin_with_removes_nothing(backend: EmbeddedBackend) -> None:
+    await say(backend, "XADD s * f v")
+    for line in ("FUNCTION FLUSH", "SCRIPT FLUSH async", "CONFIG RESETSTAT"):
+        assert (line, await say(backend, line)) == (line, "OK")
+    assert await say(backend, "XLEN s") == 1
+
+
 async def test_waitaof_waits_until_the_journal_is_synced(backend: EmbeddedBackend) -> None:
     assert backend.journal is not None
     await say(backend, "XADD s * f v")
