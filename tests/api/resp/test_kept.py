@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, until
+from tests.api.conftest import Live
 from tests.api.resp.talk import Talk, command
+from tests.conditions import until
 
 MULTI, QUEUED = command("MULTI"), b"+QUEUED\r\n"
 ECHO = command("ECHO", "e" * 200_000)

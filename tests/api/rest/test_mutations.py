@@ -13,7 +13,8 @@ import pytest
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.settings import Settings
 from headgate.engine.engine import Engine
-from tests.api.conftest import Live, refusal_of, running, until
+from tests.api.conftest import Live, refusal_of, running
+from tests.conditions import until
 from tests.slow_storage import SlowStorage
 
 ORDERS = "/v1/streams/orders"

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from deploy.local_cluster.server import Server
-from tests.api.conftest import until
 from tests.api.resp.talk import Talk
+from tests.conditions import until
 from tests.model.wire.compared import comparable
 from tests.model.wire.exchange import PATIENCE_S, exchanged
 from tests.model.wire.expected import RESP2, RESP3, expected_bytes, expected_map

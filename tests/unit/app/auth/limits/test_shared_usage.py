@@ -9,7 +9,7 @@ from headgate.app.auth.limits.shared_usage import SharedUsage
 from headgate.app.auth.limits.usage import RateLimited, Usages
 from headgate.app.runtime.siblings import SharedCounts
 from headgate.app.wire.problems import GatewayError
-from tests.api.conftest import until
+from tests.conditions import until
 
 LIMITS = UsageLimits(entries_per_s_max=10, connections_max=2)
 
