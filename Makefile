@@ -19,11 +19,13 @@ KEPT_BYTECODE = env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/.ve
 # uvloop does not let a signal end a test that hangs, so its process ends.
 ENDS := --max-worker-restart=1 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
+PYTEST = $(KEPT_BYTECODE) $(BIN)/pytest --numprocesses=$(CORES) --dist=loadfile --no-loadscope-reorder $(ENDS)
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 # Lint comes before the tests, and the summary of the tests comes last.
 .NOTPARALLEL:
-.PHONY: clients console help install serve serve-cluster test sdk-test lint bench soak openapi documents release-document lock clean packages
+.PHONY: check clients console help install serve serve-cluster test sdk-test lint bench soak openapi documents release-document lock clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' Makefile
@@ -36,8 +38,11 @@ serve: .venv/run.stamp console ## start the gateway on 127.0.0.1:8080 (PORT=, AR
 serve-cluster: .venv/cluster.stamp console ## start two gateways over a Valkey cluster (PORT=, ARGS=)
 	exec $(BIN)/python -m deploy.local_cluster --port $(PORT) $(ARGS)
 
+check: lint ## lint, then the quick tests: run it before each commit (ARGS= goes to pytest)
+	$(PYTEST) tests/unit tests/contract -m 'not away' --ignore-glob='*/backends/*redis_*' $(ARGS)
+
 test: packages lint console ## lint, then run the tests (ARGS= goes to pytest)
-	$(KEPT_BYTECODE) $(BIN)/pytest --numprocesses=$(CORES) --dist=loadfile --no-loadscope-reorder $(ENDS) $(ARGS)
+	$(PYTEST) $(ARGS)
 
 sdk-test: packages .venv/dev.stamp ## generate clients in four languages, and run them
 	$(KEPT_BYTECODE) $(BIN)/pytest tests/sdk $(ARGS)

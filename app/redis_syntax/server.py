@@ -54,7 +54,7 @@ class ServerCommands(Counters):
         self._information = Information(engine, store, self, clock)
         self._about_commands = AboutCommands(self._described)
         self.commands_by_name = self._commands(store)
-        self.subcommands_by_name = self._subcommands(store)
+        self.subcommands_by_name = self._subcommands()
 
     def attach(
         self,
@@ -81,17 +81,16 @@ class ServerCommands(Counters):
     def _commands(self, store: Store) -> CommandTable:
         return {
             **table.COMMANDS,
-            **constants.COMMANDS,
             **Saving(store, self._information).table,
             **Waiting(store).table,
             b"INFO": SmallReply(-1, {Verb.READ, Verb.ADMIN}, self.info, only_reads=True),
             b"COMMAND": SmallReply(-1, ANY_RIGHT, self._about_commands.info, only_reads=True),
         }
 
-    def _subcommands(self, store: Store) -> SubcommandTable:
+    def _subcommands(self) -> SubcommandTable:
         tables: SubcommandTable = {
-            **constants.subcommands(self._described),
-            **Diagnosis(store, self, self._information).tables,
+            **constants.SUBCOMMANDS,
+            **Diagnosis(self.slow_log).tables,
             b"CONFIG": Configuration(self._information, self).table,
             b"COMMAND": self._about_commands.table,
         }

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +24,7 @@ from headgate.app.settings import MEMORY, Settings
 from headgate.engine.requests.streams import DeleteStream, ListStreams
 from tests.api.documents.documented import check_documented
 from tests.behind_socket import served
+from tests.conditions import until
 from tests.running import running as keeping_running
 from tests.servers.chosen import is_behind_socket, over_servers
 
@@ -99,13 +100,6 @@ class Live:
     async def until_waiting(self, count: int) -> None:
         """Return as soon as exactly `count` reads are blocked."""
         await until(lambda: self.waiter_count == count)
-
-
-async def until(condition: Callable[[], bool], within_s: float = 10.0) -> None:
-    """Return as soon as the condition holds: the loop runs on, nothing is slept away."""
-    async with asyncio.timeout(within_s):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 @asynccontextmanager

@@ -145,6 +145,6 @@ async def test_taskiq_runs_and_acknowledges_tasks(
             await receiver.callback(message)
         assert sorted(results) == [1, 2, 3, 4, 5]
         assert await pending_count(client, stream, "g") == 0
-        with pytest.raises(ResponseError, match="unknown subcommand 'LOAD'"):
+        with pytest.raises(ResponseError, match="unknown subcommand 'EXISTS'"):
             await anext(tasks)
     await broker.shutdown()

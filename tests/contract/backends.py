@@ -55,6 +55,11 @@ class Kind:
     servers: str | None = None  # the fixture of the servers that it needs
     run: Callable[[Settings], AbstractAsyncContextManager[Backend]] = running_by_itself
 
+    @property
+    def is_away(self) -> bool:
+        """Tell whether the streams are behind a socket or in servers."""
+        return self.servers is not None or self.run is running_behind_socket
+
     @asynccontextmanager
     async def running(self, place: Path, url: str | None = None) -> AsyncIterator[Backend]:
         """Open it, and let it do its work while the context lasts.

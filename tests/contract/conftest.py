@@ -17,7 +17,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         marks = metafunc.definition.iter_markers("needs")
         needed: set[str] = {ability for mark in marks for ability in mark.args}
         kinds = [kind for kind in KINDS if needed <= kind.can]
-        metafunc.parametrize("kind", kinds, ids=[kind.name for kind in kinds])
+        away = pytest.mark.away
+        metafunc.parametrize(
+            "kind",
+            [pytest.param(kind, id=kind.name, marks=[away] * kind.is_away) for kind in kinds],
+        )
 
 
 @pytest.fixture

@@ -31,6 +31,8 @@ from tests.contract.backends import KINDS
 from tests.contract.calls import G, S, drafts, numbers
 from tests.contract.test_moving import DEAD, HOUR_MS, Breaking, Notes, used
 
+pytestmark = pytest.mark.away
+
 NAMES = (S, DEAD, b"expiring", b"blocks")
 """Streams of this suite. The servers have those of others, too."""
 

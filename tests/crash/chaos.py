@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.api.conftest import until
+from tests.conditions import until
 from tests.crash.chaos_checker import (
     FAILING,
     violations,

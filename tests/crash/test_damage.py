@@ -20,9 +20,9 @@ from headgate.engine.journal.blocks import HEADER_BYTES, VERSION, Kind, read_blo
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.recovery import Loaded, journal_name
 from tests.crash.gateway import Gateway, failure_of, headgate
-from tests.memory_disk import MemoryDisk
+from tests.journals.memory_disk import MemoryDisk
+from tests.journals.records import History, newer, recorded, written
 from tests.model.snapshot import snapshot
-from tests.records import History, newer, recorded, written
 
 RECORD_COUNT = 24
 SEED = 5

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.api.conftest import until
+from tests.conditions import until
 from tests.crash.checker import violations
 from tests.crash.gateway import END_S_MAX, Gateway
 from tests.crash.history import History, State

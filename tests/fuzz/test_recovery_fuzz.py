@@ -27,8 +27,8 @@ from headgate.engine.journal.blocks import read_header as read
 from headgate.engine.journal.recovery import snapshot_name
 from headgate.engine.state.keyspace import Keyspace
 from tests.fuzz.rounds import ended, reporting_seed, seeds
-from tests.memory_disk import MemoryDisk
-from tests.records import recorded, written
+from tests.journals.memory_disk import MemoryDisk
+from tests.journals.records import recorded, written
 
 GROWTH_BYTES_MAX = 400 * 2**20
 

@@ -17,7 +17,7 @@ LEFT_OUT = {
     "UNLINK": "it is DEL",
     "FLUSHDB": "it is FLUSHALL",
     **dict.fromkeys(("BGREWRITEAOF", "BGSAVE", "SAVE"), "it is rewriteJournal"),
-    **dict.fromkeys(("CLUSTER", "LASTSAVE", "ROLE", "SHUTDOWN"), "its reply is a few words"),
+    "LASTSAVE": "its reply is a number",
     **dict.fromkeys(("WAIT", "WAITAOF"), "they wait for the journal, or not at all"),
     "frame auth": "a token has 8 KiB at most",
     "route followGatewayHistory": "an event is what a row of readGatewayHistory is",

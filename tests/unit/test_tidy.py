@@ -4,8 +4,10 @@ import ast
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -71,20 +73,59 @@ FORMS = ["app/live/frames.py", "app/routes/events.py", "app/wire/schemas/"]
 """Models of the wire have the names of the things that they are forms of."""
 
 
-def sources(*folders: str) -> Iterator[tuple[str, ast.Module]]:
-    """Yield the files of ours below folders: their path, and what is in them."""
+class Function(NamedTuple):
+    """A function: how many lines it has without its docstring."""
+
+    name: str
+    lines: int
+    docstring: str
+
+
+class Source(NamedTuple):
+    """What a file defines."""
+
+    names: list[tuple[int, str]]  # with their lines
+    functions: list[Function]
+    classes: list[str]
+    first_lines: list[tuple[int, str]]  # of docstrings, with their lines
+
+
+def paths(*folders: str) -> Iterator[str]:
+    """Yield the files of ours below folders."""
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            yield str(path.relative_to(ROOT)), ast.parse(path.read_text("utf-8"))
+            yield str(path.relative_to(ROOT))
+
+
+def sources(*folders: str) -> Iterator[tuple[str, Source]]:
+    """Yield the files of ours below folders, and what they define."""
+    for path in paths(*folders):
+        yield path, source_of(path)
+
+
+@cache
+def source_of(path: str) -> Source:
+    """Read a file once for all tests: to parse all takes seconds."""
+    nodes = list(ast.walk(ast.parse((ROOT / path).read_text("utf-8"))))
+    return Source(
+        list(names_in(nodes)),
+        [
+            Function(node.name, length_of(node), ast.get_docstring(node) or "")
+            for node in nodes
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ],
+        [node.name for node in nodes if isinstance(node, ast.ClassDef)],
+        list(first_lines_in(nodes)),
+    )
 
 
 def folders() -> list[str]:
     """Return the folders that hold code, but for those with one file for each thing."""
-    return sorted({str(Path(path).parent) for path, _ in sources(*CODE)} - {*ONE_FILE_EACH})
+    return sorted({str(Path(path).parent) for path in paths(*CODE)} - {*ONE_FILE_EACH})
 
 
 def test_a_file_is_named_by_a_noun_of_the_field() -> None:
-    wrong = [path for path, _ in sources(*CODE) if Path(path).stem in NO_NOUNS]
+    wrong = [path for path in paths(*CODE) if Path(path).stem in NO_NOUNS]
     assert not wrong, f"{wrong}: name the file by what is in it, a noun of the field"
 
 
@@ -97,11 +138,10 @@ def test_a_folder_can_be_taken_in_at_a_glance(folder: str) -> None:
 
 def test_a_function_can_be_read_at_once() -> None:
     long = [
-        f"{path}: {node.name} has {lines} lines"
-        for path, module in sources(*CODE)
-        for node in ast.walk(module)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (lines := length_of(node)) > FUNCTION_LINES_MAX
+        f"{path}: {function.name} has {function.lines} lines"
+        for path, source in sources(*CODE)
+        for function in source.functions
+        if function.lines > FUNCTION_LINES_MAX
     ]
     assert not long, f"{long}: give a step of it a name, and a function of its own"
 
@@ -120,22 +160,21 @@ def lines_of(node: ast.stmt) -> int:
 @pytest.mark.parametrize("programs", [["app", "engine"], ["clients"], ["deploy"], ["pipeline"]])
 def test_a_class_has_a_name_of_its_own(programs: list[str]) -> None:
     places: dict[str, list[str]] = defaultdict(list)
-    for path, module in sources(*programs):
+    for path, source in sources(*programs):
         if not path.startswith(tuple(FORMS)):
-            for node in ast.walk(module):
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    places[node.name].append(path)
+            for name in source.classes:
+                if not name.startswith("_"):
+                    places[name].append(path)
     twice = {name: paths for name, paths in places.items() if len(paths) > 1}
     assert not twice, f"{twice}: one name means one thing: rename one by what it is"
 
 
 def test_no_docstring_repeats_a_name() -> None:
     empty = [
-        f"{path}: {node.name}"
-        for path, module in sources(*CODE)
-        for node in ast.walk(module)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (ast.get_docstring(node) or "") in EMPTY_DOCSTRINGS
+        f"{path}: {function.name}"
+        for path, source in sources(*CODE)
+        for function in source.functions
+        if function.docstring in EMPTY_DOCSTRINGS
     ]
     assert not empty, f"{empty}: say what it does, or say nothing"
 
@@ -144,8 +183,8 @@ def test_no_docstring_repeats_a_name() -> None:
 def test_a_docstring_says_a_thing_by_its_noun(folder: str) -> None:
     riddles = [
         f"{path}:{line}: {first}: {fault}"
-        for path, module in sources(folder)
-        for line, first in first_lines_in(module)
+        for path, source in sources(folder)
+        for line, first in source.first_lines
         if (fault := riddle_in(first))
     ]
     assert not riddles, "\n".join(riddles)
@@ -203,12 +242,17 @@ def test_docstrings_are_found_wherever_they_stand() -> None:
     text = (
         '"""M."""\nX = 1\n"""C.\n\nMore."""\nclass A:\n    """K."""\n    y: int = 1\n    """F."""\n'
     )
-    assert [first for _, first in first_lines_in(ast.parse(text))] == ["M.", "C.", "K.", "F."]
+    assert [first for _, first in first_lines_in(ast.walk(ast.parse(text)))] == [
+        "M.",
+        "C.",
+        "K.",
+        "F.",
+    ]
 
 
-def first_lines_in(module: ast.Module) -> Iterator[tuple[int, str]]:
+def first_lines_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield the first lines of the docstrings of a file, those of constants too, with a line."""
-    for node in ast.walk(module):
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             if docstring := ast.get_docstring(node):
                 yield getattr(node, "lineno", 1), docstring.splitlines()[0]
@@ -238,8 +282,8 @@ def riddle_in(first: str) -> str | None:
 def test_a_name_says_what_a_thing_is(folder: str) -> None:
     wrong = [
         f"{path}:{line}: {name}: say {instead}"
-        for path, module in sources(folder)
-        for line, name in names_in(module)
+        for path, source in sources(folder)
+        for line, name in source.names
         if (instead := instead_of(name)) and name not in NAMES_IN_JSON.get(path, ())
     ]
     assert not wrong, "\n".join(wrong)
@@ -265,9 +309,9 @@ def test_banned_words_are_found_in_names(name: str, is_wrong: bool) -> None:
     assert bool(instead_of(name)) == is_wrong
 
 
-def names_in(module: ast.Module) -> Iterator[tuple[int, str]]:
+def names_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield the names that a file defines, with their lines; those of tests are sentences."""
-    for node in ast.walk(module):
+    for node in nodes:
         match node:
             case ast.FunctionDef(name=name) if name.startswith("test_"):
                 continue
@@ -285,6 +329,7 @@ def names_in(module: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
 
 
+@cache
 def instead_of(name: str) -> str | None:
     """Return the advice about a name; None if it is well."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_").split("_")

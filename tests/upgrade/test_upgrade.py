@@ -15,7 +15,7 @@ import pytest
 
 from headgate.engine.journal.blocks import VERSION
 from tests.crash.gateway import Gateway, headgate
-from tests.records import newer
+from tests.journals.records import newer
 from tests.upgrade.story import EXPECTED, seen
 
 FOLDERS = sorted(Path(__file__).parent.glob("format-*"))

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.api.conftest import until
+from tests.conditions import until
 from tests.crash.gateway import Gateway
 from tests.workers.clients import TWO, WORKERS, Client, client_of
 

@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from tests.api.conftest import until
+from tests.conditions import until
 from tests.crash.gateway import Gateway
 from tests.workers.clients import TWO, client_of
 from tests.workers.test_deaths import append

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.conftest import until
+from tests.conditions import until
 from tests.crash.gateway import Gateway, failure_of, headgate
 from tests.workers.clients import TWO, WORKERS, client_of, until_waiting
 

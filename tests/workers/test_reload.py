@@ -4,7 +4,7 @@ import asyncio
 import signal
 from pathlib import Path
 
-from tests.api.conftest import until
+from tests.conditions import until
 from tests.crash.gateway import Gateway
 from tests.workers.clients import TWO, WORKERS, Client, client_of
 

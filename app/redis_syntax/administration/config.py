@@ -28,7 +28,6 @@ _USAGES = {
     "GET <pattern> [<pattern> ...]": "Return settings whose names match.",
     "SET <name> <value> [<name> <value> ...]": "Change settings that can be changed.",
     "RESETSTAT": "Set the counters of INFO to 0.",
-    "REWRITE": "Refused: the settings are no file of this process.",
 }
 
 
@@ -108,7 +107,6 @@ class Configuration:
             b"GET": SmallReply(-3, {Verb.ADMIN}, self._get, only_reads=True),
             b"SET": SmallReply(-4, {Verb.ADMIN}, self._set),
             b"RESETSTAT": SmallReply(2, {Verb.ADMIN}, self._reset),
-            b"REWRITE": SmallReply(2, {Verb.ADMIN}, _rewrite),
             b"HELP": help_on("CONFIG", _USAGES),
         }
 
@@ -182,12 +180,6 @@ class Configuration:
         """CONFIG RESETSTAT."""
         del words
         return Plan(GetDefaults(), _then(self._counters.reset))
-
-
-def _rewrite(words: Sequence[bytes]) -> AnyPlan:
-    """CONFIG REWRITE."""
-    del words
-    raise CommandError("ERR The server is running without a config file")
 
 
 def _then(act: Callable[[], None]) -> Callable[[object], Reply]:

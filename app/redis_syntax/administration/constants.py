@@ -1,42 +1,17 @@
-"""Commands with almost constant replies: ACL, CLUSTER, MODULE, ROLE."""
+"""Commands with almost constant replies: ACL WHOAMI, FUNCTION FLUSH, SCRIPT FLUSH."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.administration import scripts
-from headgate.app.redis_syntax.administration.scripts import ACL_LOG
-from headgate.app.redis_syntax.catalog.description import CATEGORIES
-from headgate.app.redis_syntax.catalog.table import DescribedCommand
-from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply, SubcommandTable
+from headgate.app.redis_syntax.command import ANY_RIGHT, SmallReply, SubcommandTable
 from headgate.app.redis_syntax.help import help_on
-from headgate.app.redis_syntax.words import AnyPlan, CommandError, Plan, saying, shown, wrong_arity
-from headgate.engine.requests.keyspace import GetDefaults
+from headgate.app.redis_syntax.words import OK, AnyPlan, CommandError, saying
 
-_ACL_USAGES = {
-    "CAT [<category>]": "Return the categories of commands, or the commands of one.",
-    "LOG [<count> | RESET]": "Return nothing: denials stand in the audit log.",
-    "WHOAMI": "Return who the client is.",
-}
-
-
-def _cluster(words: Sequence[bytes]) -> AnyPlan:
-    """CLUSTER subcommand [argument ...]."""
-    del words
-    raise CommandError("ERR This instance has cluster support disabled")
-
-
-def _role(words: Sequence[bytes]) -> AnyPlan:
-    """ROLE."""
-    del words
-    return saying([b"master", 0, []])
-
-
-def _modules(words: Sequence[bytes]) -> AnyPlan:
-    """MODULE LIST."""
-    del words
-    return Plan(GetDefaults(), lambda _: [])
+_MODES: Final = frozenset({b"ASYNC", b"SYNC"})
+_FLUSH_USAGES: Final = {"FLUSH [ASYNC|SYNC]": "Do nothing: there are none."}
 
 
 def who_is(user: str) -> SmallReply:
@@ -47,49 +22,30 @@ def who_is(user: str) -> SmallReply:
 WHO_AM_I = who_is("default")
 """For everybody; whoever runs commands in the name of a caller has another one for it."""
 
-COMMANDS: CommandTable = {
-    b"CLUSTER": SmallReply(-2, ANY_RIGHT, _cluster, only_reads=True),
-    b"ROLE": SmallReply(1, ANY_RIGHT, _role, only_reads=True),
+
+def _flush(fault: str) -> SmallReply:
+    """Return a command that removes nothing, as there is nothing: FLUSH [ASYNC | SYNC]."""
+
+    def plan(words: Sequence[bytes]) -> AnyPlan:
+        if not {word.upper() for word in words[2:]} <= _MODES or len(words) > 3:
+            raise CommandError(f"ERR {fault} SYNC|ASYNC option")
+        return saying(OK)
+
+    return SmallReply(-2, {Verb.ADMIN}, plan)
+
+
+SUBCOMMANDS: SubcommandTable = {
+    b"ACL": {
+        b"WHOAMI": WHO_AM_I,
+        b"HELP": help_on("ACL", {"WHOAMI": "Return who the client is."}),
+    },
+    b"FUNCTION": {
+        b"FLUSH": _flush("FUNCTION FLUSH only supports"),
+        b"HELP": help_on("FUNCTION", _FLUSH_USAGES),
+    },
+    b"SCRIPT": {
+        b"FLUSH": _flush("SCRIPT FLUSH only support"),
+        b"HELP": help_on("SCRIPT", _FLUSH_USAGES),
+    },
 }
-
-
-def subcommands(described: Callable[[], Mapping[str, DescribedCommand]]) -> SubcommandTable:
-    """Return the subcommands of ACL, FUNCTION, MODULE and SCRIPT.
-
-    Args:
-        described: returns the commands that there are.
-    """
-
-    def categories(words: Sequence[bytes]) -> AnyPlan:
-        """ACL CAT [category]."""
-        if len(words) > 3:
-            raise wrong_arity("acl|cat")
-        if len(words) == 2:
-            return saying([name.encode() for name in CATEGORIES])
-        category = words[2].decode("latin-1").lower()
-        if category not in CATEGORIES:
-            raise CommandError(f"ERR Unknown category '{shown(words[2])}'")
-        return saying(_names_in(category, described().values()))
-
-    return {
-        **scripts.SUBCOMMANDS,
-        b"ACL": {
-            b"CAT": SmallReply(-2, ANY_RIGHT, categories, only_reads=True),
-            b"LOG": ACL_LOG,
-            b"WHOAMI": WHO_AM_I,
-            b"HELP": help_on("ACL", _ACL_USAGES),
-        },
-        b"MODULE": {
-            b"LIST": SmallReply(2, {Verb.ADMIN}, _modules, only_reads=True),
-            b"HELP": help_on("MODULE", {"LIST": "Return which modules are loaded: none."}),
-        },
-    }
-
-
-def _names_in(category: str, commands: Iterable[DescribedCommand]) -> list[bytes]:
-    return [
-        each.name.encode()
-        for command in commands
-        for each in command.walk()
-        if f"@{category}" in each.description.all_categories and not each.subcommands
-    ]
+"""Redis's own test suite begins with FUNCTION FLUSH and SCRIPT FLUSH."""

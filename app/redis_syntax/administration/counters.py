@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from headgate.app.redis_syntax.administration.slow_log import SlowLog
 from headgate.app.redis_syntax.errors import error_text
@@ -22,8 +22,6 @@ class CommandCounts:
     elapsed_us: int = 0
     rejected: int = 0  # not run: a wrong number of words
     failed: int = 0
-    # How many calls took less than so many microseconds, a power of two: by its logarithm.
-    durations: Counter[int] = field(default_factory=Counter)
 
     def __str__(self) -> str:
         average_us = self.elapsed_us / self.calls if self.calls else 0.0
@@ -98,7 +96,6 @@ class Counters:
         elapsed_us = round(elapsed_s * 1_000_000)
         counts.calls += calls
         counts.elapsed_us += elapsed_us * calls
-        counts.durations[elapsed_us.bit_length()] += calls
         self._rate.note(time.perf_counter(), calls)
         if failure is not None:
             counts.failed += 1

@@ -1,64 +1,35 @@
-"""SLOWLOG, LATENCY, MEMORY: commands for the search for a fault."""
+"""SLOWLOG, and the subcommands of LATENCY and MEMORY that programs use."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import Pairs, Reply, Verbatim
-from headgate.app.redis_syntax.administration.counters import CommandCounts, Counters
-from headgate.app.redis_syntax.administration.information import Information
-from headgate.app.redis_syntax.administration.store import Store
+from headgate.app.backends.port import Reply
+from headgate.app.redis_syntax.administration.slow_log import SlowLog
 from headgate.app.redis_syntax.command import SmallReply, SubcommandTable
 from headgate.app.redis_syntax.help import help_on
-from headgate.app.redis_syntax.words import OK, AnyPlan, CommandError, Plan, integer, shown
-from headgate.app.runtime import machine
+from headgate.app.redis_syntax.words import OK, AnyPlan, CommandError, Plan, integer
 from headgate.engine.requests.keyspace import GetDefaults
 
 _SLOW_COUNT = 10
 _COUNT_ERROR = "ERR count should be greater than or equal to -1"
-_LATENCY_TEXT = b"Delays are not sampled by event. See /metrics and LATENCY HISTOGRAM.\n"
-_MEMORY_TEXT = b"Nothing is known to be wrong. See INFO memory and /metrics.\n"
-_ALLOCATOR_TEXT = b"The allocator keeps no figures.\n"
 
 _SLOWLOG_USAGES = {
     "GET [<count>]": "Return the latest commands that took long; -1: all.",
     "LEN": "Return how many there are.",
     "RESET": "Forget them.",
 }
-_LATENCY_USAGES = {
-    "DOCTOR": "Say where delays are measured.",
-    "GRAPH <event>": "Fails: no event is sampled.",
-    "HISTOGRAM [<command> ...]": "Return how long commands took.",
-    "HISTORY <event>": "Return nothing: no event is sampled.",
-    "LATEST": "Return nothing: no event is sampled.",
-    "RESET [<event> ...]": "Return 0: no event is sampled.",
-}
-_MEMORY_USAGES = {
-    "DOCTOR": "Say what is wrong with the memory.",
-    "MALLOC-STATS": "Say that the allocator keeps no figures.",
-    "PURGE": "Free what can be freed.",
-    "STATS": "Return what takes memory.",
-    "USAGE <key> [SAMPLES <count>]": "Return how much memory a stream takes.",
-}
-
-
-def _admin(arity: int, reply: Reply) -> SmallReply:
-    """Return a command that says the same to every operator."""
-    return SmallReply(
-        arity, {Verb.ADMIN}, lambda _: Plan(GetDefaults(), lambda _: reply), only_reads=True
-    )
+_LATENCY_USAGES = {"LATEST": "Return nothing: no event is sampled."}
+_MEMORY_USAGES = {"USAGE <key> [SAMPLES <count>]": "Return how much memory a stream takes."}
 
 
 class Diagnosis:
-    """Answers SLOWLOG, LATENCY and MEMORY."""
+    """Answers SLOWLOG and LATENCY LATEST, which exporters read."""
 
-    def __init__(self, store: Store, counters: Counters, information: Information) -> None:
-        """Show the facts of a store and of commands."""
-        self._store = store
-        self._counters = counters
-        self._information = information
+    def __init__(self, slow_log: SlowLog) -> None:
+        """Show a log of slow commands."""
+        self._slow_log = slow_log
 
     @property
     def tables(self) -> SubcommandTable:
@@ -72,21 +43,10 @@ class Diagnosis:
                 b"HELP": help_on("SLOWLOG", _SLOWLOG_USAGES),
             },
             b"LATENCY": {
-                b"DOCTOR": _admin(2, Verbatim(_LATENCY_TEXT)),
-                b"GRAPH": SmallReply(3, admin, _no_samples, only_reads=True),
-                b"HISTOGRAM": SmallReply(-2, admin, self._histogram, only_reads=True),
-                b"HISTORY": _admin(3, []),
-                b"LATEST": _admin(2, []),
-                b"RESET": _admin(-2, 0),
+                b"LATEST": SmallReply(2, admin, _latest_delays, only_reads=True),
                 b"HELP": help_on("LATENCY", _LATENCY_USAGES),
             },
-            b"MEMORY": {
-                b"DOCTOR": _admin(2, Verbatim(_MEMORY_TEXT)),
-                b"MALLOC-STATS": _admin(2, Verbatim(_ALLOCATOR_TEXT)),
-                b"PURGE": _admin(2, OK),  # memory is freed as it goes
-                b"STATS": SmallReply(2, admin, self._memory, only_reads=True),
-                b"HELP": help_on("MEMORY", _MEMORY_USAGES),
-            },
+            b"MEMORY": {b"HELP": help_on("MEMORY", _MEMORY_USAGES)},
         }
 
     def _slow_commands(self, words: Sequence[bytes]) -> AnyPlan:
@@ -97,69 +57,29 @@ class Diagnosis:
         count = integer(words[2], _COUNT_ERROR) if len(words) == 3 else _SLOW_COUNT
         if count < -1:
             raise CommandError(_COUNT_ERROR)
-        log = self._counters.slow_log
 
         def shape(_: object) -> Reply:
-            return [each.reply() for each in log.latest(None if count < 0 else count)]
+            return [each.reply() for each in self._slow_log.latest(None if count < 0 else count)]
 
         return Plan(GetDefaults(), shape)
 
     def _slow_count(self, words: Sequence[bytes]) -> AnyPlan:
         """SLOWLOG LEN."""
         del words
-        return Plan(GetDefaults(), lambda _: len(self._counters.slow_log))
+        return Plan(GetDefaults(), lambda _: len(self._slow_log))
 
     def _forget_slow(self, words: Sequence[bytes]) -> AnyPlan:
         """SLOWLOG RESET."""
         del words
 
         def shape(_: object) -> Reply:
-            self._counters.slow_log.clear()
+            self._slow_log.clear()
             return OK
 
         return Plan(GetDefaults(), shape)
 
-    def _histogram(self, words: Sequence[bytes]) -> AnyPlan:
-        """LATENCY HISTOGRAM [command ...]."""
-        commands = self._counters.commands
-        asked = [word.decode("latin-1").lower() for word in words[2:]]
 
-        def shape(_: object) -> Reply:
-            names = [name for name in asked or commands if name in commands]
-            parts = ((name.encode(), _durations(commands[name])) for name in names)
-            return Pairs(part for pair in parts for part in pair)
-
-        return Plan(GetDefaults(), shape)
-
-    def _memory(self, words: Sequence[bytes]) -> AnyPlan:
-        """MEMORY STATS."""
-        del words
-
-        async def finish(_: Reply) -> Reply:
-            used_bytes = self._information.used_bytes
-            facts = {
-                "peak.allocated": machine.peak_bytes(),
-                "total.allocated": machine.resident_bytes(),
-                "dataset.bytes": used_bytes,
-                **{
-                    f"streams.{kind}": size_bytes
-                    for kind, size_bytes in self._store.memory_bytes().items()
-                },
-            }
-            return Pairs(part for name, size in facts.items() for part in (name.encode(), size))
-
-        return Plan(GetDefaults(), lambda _: None, finish=finish)
-
-
-def _durations(counts: CommandCounts) -> Reply:
-    """Return how many calls took at most so many microseconds, powers of two."""
-    logarithms = sorted(counts.durations)
-    sums = accumulate(counts.durations[each] for each in logarithms)
-    pairs = zip(logarithms, sums, strict=True)
-    buckets = Pairs(part for logarithm, total in pairs for part in (1 << logarithm, total))
-    return Pairs([b"calls", counts.calls, b"histogram_usec", buckets])
-
-
-def _no_samples(words: Sequence[bytes]) -> AnyPlan:
-    """LATENCY GRAPH event."""
-    raise CommandError(f"ERR No samples available for event '{shown(words[2])}'")
+def _latest_delays(words: Sequence[bytes]) -> AnyPlan:
+    """LATENCY LATEST: no event is sampled."""
+    del words
+    return Plan(GetDefaults(), lambda _: [])

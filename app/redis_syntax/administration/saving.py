@@ -1,4 +1,4 @@
-"""BGSAVE, SAVE, BGREWRITEAOF, LASTSAVE, SHUTDOWN: the journal is both of Redis's files."""
+"""BGSAVE, SAVE, BGREWRITEAOF, LASTSAVE: the journal is both of Redis's files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ _LOOK_S: Final = 0.05
 """Interval between looks for the end of a rewrite."""
 
 _NO_JOURNAL: Final = "ERR there is no journal here to rewrite"
-_NO_SHUTDOWN: Final = "ERR the gateway is ended by whoever started it, by a signal"
 
 
 class Saving:
@@ -37,7 +36,6 @@ class Saving:
             b"BGREWRITEAOF": SmallReply(1, {Verb.ADMIN}, self._begin_rewrite),
             b"SAVE": SmallReply(1, {Verb.ADMIN}, self._save),
             b"LASTSAVE": SmallReply(1, {Verb.ADMIN}, self._last_save, only_reads=True),
-            b"SHUTDOWN": SmallReply(-1, {Verb.ADMIN}, _shutdown),
         }
 
     def _begin_save(self, words: Sequence[bytes]) -> AnyPlan:
@@ -93,9 +91,3 @@ class Saving:
 
 def _nothing(_: object) -> Reply:
     return None
-
-
-def _shutdown(words: Sequence[bytes]) -> AnyPlan:
-    """SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]."""
-    del words
-    raise CommandError(_NO_SHUTDOWN)

@@ -17,7 +17,6 @@ _about_commands = partial(
 _CHANGING: Final = "nondeterministic_output"
 _UNORDERED: Final = "nondeterministic_output_order"
 _EVERYWHERE: Final = "request_policy:all_shards response_policy:all_succeeded"
-_ANYWHERE: Final = "request_policy:all_shards response_policy:one_succeeded"
 _EACH_COMMAND: Final = "O(N) for N commands."
 _EACH_SETTING: Final = "O(N) for N settings."
 _EACH_KEY: Final = "O(N) for N keys that there are."
@@ -87,22 +86,12 @@ _SETTINGS: Catalog = {
         complexity=_EACH_SETTING,
     ),
     "config|resetstat": _operation("Set the counters of INFO to 0.", "2.0.0"),
-    "config|rewrite": _operation(
-        "Refused: the settings come from the command line, variables and a file of your own.",
-        "2.8.0",
-    ),
     "config|help": help_of("CONFIG", "5.0.0", "server"),
     "time": _command(
         "Return the unix time, in seconds and microseconds.",
         "2.6.0",
         flags="loading stale fast",
         tips=_CHANGING,
-    ),
-    "role": _command(
-        "Return which part the server has in replication: always that of a primary.",
-        "2.8.12",
-        flags="noscript loading stale fast",
-        categories="admin dangerous",
     ),
 }
 
@@ -127,7 +116,7 @@ _CONTENTS: Catalog = {
         for name in ("flushall", "flushdb")
     },
     "save": _saving(
-        "Refused: a snapshot is written without stopping others. Use BGSAVE.",
+        "The same as BGSAVE, and wait until it has ended.",
         "1.0.0",
         flags="admin noscript no_async_loading no_multi",
         complexity=_EACH_KEY,
@@ -145,25 +134,12 @@ _CONTENTS: Catalog = {
         categories="admin dangerous",
         tips=_CHANGING,
     ),
-    "shutdown": _command(
-        "Refused: whoever started the gateway ends it.",
-        "1.0.0",
-        usage="[nosave_save(NOSAVE | SAVE)] [NOW@7.0.0] [FORCE@7.0.0] [ABORT@7.0.0]",
-        flags="admin noscript loading stale no_multi allow_busy",
-    ),
 }
 
 _script = partial(Description, group="scripting", categories="scripting")
 
 _SCRIPTS: Catalog = {
     "function": container("for functions", "7.0.0", "scripting"),
-    "function|delete": _script(
-        "Fail: there are no libraries.",
-        "7.0.0",
-        usage="library-name",
-        flags="write noscript",
-        tips=_EVERYWHERE,
-    ),
     "function|flush": _script(
         "Do nothing: there are no functions.",
         "7.0.0",
@@ -171,40 +147,14 @@ _SCRIPTS: Catalog = {
         flags="write noscript",
         tips=_EVERYWHERE,
     ),
-    "function|kill": _script(
-        "Fail: no function runs.", "7.0.0", flags="noscript allow_busy", tips=_ANYWHERE
-    ),
-    "function|list": _script(
-        "Return which libraries of functions there are: none.",
-        "7.0.0",
-        usage="[LIBRARYNAME/library-name-pattern] [WITHCODE]",
-        flags="noscript",
-        tips="nondeterministic_output_order",
-    ),
-    "function|stats": _script(
-        "Return which function runs: none.",
-        "7.0.0",
-        flags="noscript allow_busy",
-        tips="nondeterministic_output request_policy:all_shards response_policy:special",
-    ),
     "function|help": help_of("FUNCTION", "7.0.0", "scripting", "scripting"),
     "script": container("for scripts", "2.6.0", "scripting"),
-    "script|exists": _script(
-        "Return 0 for each script: none is kept.",
-        "2.6.0",
-        usage="sha1...",
-        flags="noscript",
-        tips="request_policy:all_shards response_policy:agg_logical_and",
-    ),
     "script|flush": _script(
         "Do nothing: there are no scripts.",
         "2.6.0",
         usage="[async@6.2.0(ASYNC | SYNC)]",
         flags="noscript",
         tips="request_policy:all_nodes response_policy:all_succeeded",
-    ),
-    "script|kill": _script(
-        "Fail: no script runs.", "2.6.0", flags="noscript allow_busy", tips=_ANYWHERE
     ),
     "script|help": help_of("SCRIPT", "5.0.0", "scripting", "scripting"),
 }

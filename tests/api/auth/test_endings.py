@@ -14,9 +14,9 @@ from websockets.asyncio.client import connect
 from headgate.app.auth.grants import Grant, Verb
 from headgate.engine.clock import SystemClock
 from tests.api.auth.secured import Secured, secured
-from tests.api.conftest import until
 from tests.api.live.event_source import events_of
 from tests.api.live.frames import Frames
+from tests.conditions import until
 
 READ = Grant(streams=["orders"], do=[Verb.READ])
 WORK = Grant(streams=["orders"], groups=["billing"], do=[Verb.CONSUME])

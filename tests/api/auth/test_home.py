@@ -9,9 +9,10 @@ import pytest
 
 from headgate.app.auth.grants import Grant, Verb
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, running, until
+from tests.api.conftest import Live, running
 from tests.api.live.event_source import events_of
 from tests.api.live.frames import frames_of
+from tests.conditions import until
 from tests.key_files import Keys
 
 READ_NEWS = Grant(streams=["news"], do=[Verb.READ])

@@ -10,7 +10,8 @@ from websockets.asyncio.client import connect
 
 from headgate.app.main import open_credentials
 from headgate.app.settings import Settings
-from tests.api.conftest import running, until
+from tests.api.conftest import running
+from tests.conditions import until
 from tests.unit.app.auth.tokens.issuing import SECRET, jwk_of, key_set_of, sign
 
 GRANTS = [{"streams": ["news.{sub}"], "do": ["read", "append"], "create": True}]

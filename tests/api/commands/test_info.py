@@ -3,8 +3,6 @@
 import asyncio
 from typing import Any
 
-import pytest
-
 from tests.api.conftest import Live
 
 URL = "/v1/commands"
@@ -117,21 +115,3 @@ async def test_who_is_blocked_is_told_with_on_how_many_keys(live: Live) -> None:
     assert after["blocked_clients"] == after["total_blocking_keys"] == "0"
     assert after["errorstat_NOGROUP"] == "count=1"
     assert after["cmdstat_xreadgroup"].endswith("failed_calls=1")
-
-
-@pytest.mark.parametrize(
-    ("command", "answer"),
-    [
-        ("FUNCTION FLUSH", {"result": "OK"}),
-        ("FUNCTION LIST", {"result": []}),
-        ("SCRIPT FLUSH ASYNC", {"result": "OK"}),
-        ("SCRIPT EXISTS a b", {"result": [0, 0]}),
-        ("SCRIPT KILL", {"error": "NOTBUSY No scripts in execution right now."}),
-        ("CONFIG RESETSTAT", {"result": "OK"}),
-        ("FLUSHALL", {"result": "OK"}),
-    ],
-)
-async def test_what_test_helpers_begin_with(
-    live: Live, command: str, answer: dict[str, Any]
-) -> None:
-    assert (await live.http.post(URL, json=command.split())).json() == answer

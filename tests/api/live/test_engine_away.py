@@ -13,9 +13,10 @@ from headgate.app.backends.remote.server import EngineServer
 from headgate.app.settings import Settings
 from headgate.engine.entry import EntryId
 from headgate.engine.requests.deliveries import Ack, Claim
-from tests.api.conftest import running, until
+from tests.api.conftest import running
 from tests.api.live.frames import frames_of
 from tests.behind_socket import listening, options_of
+from tests.conditions import until
 from tests.running import running as keeping_running
 
 NAMES = b"orders", b"billing"

@@ -3,8 +3,9 @@
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, refusal_of, running, until
+from tests.api.conftest import Live, refusal_of, running
 from tests.api.live.event_source import events_of
+from tests.conditions import until
 
 
 async def ack(live: Live, consumer: str, ids: list[str]) -> list[str]:

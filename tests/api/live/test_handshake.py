@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.conftest import running, until
+from tests.api.conftest import running
+from tests.conditions import until
 
 COUNT = 200
 HANDSHAKE = (

@@ -19,9 +19,10 @@ from headgate.app.settings import Settings
 from headgate.app.transport.intake import BoundedWebSocket
 from headgate.app.transport.requests import BoundedHttp
 from headgate.engine.loop.wait_queue import Waiter
-from tests.api.conftest import Live, running, until
+from tests.api.conftest import Live, running
 from tests.api.live.event_source import events_of
 from tests.api.live.frames import frames_of
+from tests.conditions import until
 
 KINDS = (
     BoundedHttp,

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, problem_in, running, until
+from tests.api.conftest import Live, problem_in, running
 from tests.api.live.event_source import events_of
 from tests.api.live.frames import frames_of
 from tests.api.resp.talk import Talk
+from tests.conditions import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

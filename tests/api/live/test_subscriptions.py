@@ -10,8 +10,9 @@ import pytest
 from websockets.asyncio.client import connect
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, running, until
+from tests.api.conftest import Live, running
 from tests.api.live.frames import Frames, frames_of
+from tests.conditions import until
 
 WS = "/v1/ws"
 STREAM = "/v1/streams/orders/ws"

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Live, until
+from tests.api.conftest import Live
 from tests.api.live.frames import frames_of
+from tests.conditions import until
 
 WS = "/v1/ws"
 ID = "1-1"

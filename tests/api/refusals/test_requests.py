@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, running, until
+from tests.api.conftest import Live, running
 from tests.api.resp.talk import Talk
+from tests.conditions import until
 
 BODY = b'{"fields":{"v":"%d"}}'
 POST = b"POST /v1/streams/orders/entries HTTP/1.1\r\nhost: localhost\r\n"

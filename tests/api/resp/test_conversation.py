@@ -10,8 +10,9 @@ import pytest
 
 from headgate.app.resp.session import RespSession
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, until
+from tests.api.conftest import Live
 from tests.api.resp.talk import Talk, command
+from tests.conditions import until
 
 
 @pytest.fixture

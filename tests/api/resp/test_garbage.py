@@ -6,8 +6,9 @@ import pytest
 
 from headgate.app.resp.connection import RespConnection
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, until
+from tests.api.conftest import Live
 from tests.api.resp.talk import Talk, command
+from tests.conditions import until
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, until
+from tests.api.conftest import Live
 from tests.api.resp.talk import Talk, command
+from tests.conditions import until
 
 COUNT = 12_345
 

@@ -13,8 +13,9 @@ import pytest
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.settings import Settings
 from headgate.engine.engine import Engine
-from tests.api.conftest import Live, refusal_of, running, until
-from tests.slow_storage import SlowStorage
+from tests.api.conftest import Live, refusal_of, running
+from tests.conditions import until
+from tests.journals.slow_storage import SlowStorage
 
 ORDERS = "/v1/streams/orders"
 BILLING = f"{ORDERS}/groups/billing"

@@ -11,9 +11,10 @@ import pytest
 from blockbuster import BlockBuster
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, problem_in, refusal_of, running, until
+from tests.api.conftest import Live, problem_in, refusal_of, running
 from tests.api.rest.bulk_requests import WRITER, commit, read_arrow, stage, values, values_in
 from tests.arrow_bodies import FIELDS, HEADERS, arrow_of, body_of, rows
+from tests.conditions import until
 
 
 @pytest.fixture

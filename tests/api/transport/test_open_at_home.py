@@ -12,7 +12,7 @@ from headgate.app.cli import main
 from headgate.app.main import create_app
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
-from tests.api.conftest import until
+from tests.conditions import until
 from tests.crash.gateway import Gateway, failure_of
 
 ABROAD = "0.0.0.0"

@@ -15,8 +15,9 @@ import pytest
 from websockets.asyncio.client import connect
 
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, running, until
+from tests.api.conftest import Live, running
 from tests.api.transport.certificates import Authority
+from tests.conditions import until
 
 ENTRIES = "/v1/streams/orders/entries"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 RESP2, RESP3 = 2, 3
 
-_ERROR = re.compile(r"(ERR|NOGROUP) ")
+_ERROR = re.compile(r"(ERR|NOGROUP|BUSYGROUP) ")
 
 _STATUS = {"CONFIG SET", "XGROUP CREATE", "RENAME", "TYPE", "XCFGSET", "XIDMPRECORD", "XSETID"}
 

@@ -14,20 +14,18 @@ from typing import Any
 import pytest
 
 from deploy.local_cluster.server import Server
-from tests.api.conftest import until
 from tests.api.resp.talk import Talk
+from tests.conditions import until
 from tests.model.wire.compared import comparable
 from tests.model.wire.exchange import PATIENCE_S, exchanged
 from tests.model.wire.expected import RESP2, RESP3, expected_bytes, expected_map
 from tests.model.wire.own_port import own_port
 from tests.model.wire.replies import parts_of, split_replies, tree_of, written
 from tests.unit.app.redis_syntax.console import TWO, Case, Console, claimed, typed
-from tests.unit.app.redis_syntax.test_info import HANDED_OUT, IN_FULL
-from tests.unit.app.redis_syntax.test_observed import OBSERVED
-from tests.unit.app.redis_syntax.test_traps import TRAPS
-from tests.unit.app.redis_syntax.test_worked_examples import EXAMPLES
+from tests.unit.app.redis_syntax.examples.in_full import HANDED_OUT, IN_FULL
+from tests.unit.app.redis_syntax.examples.table import EXAMPLES
 
-CASES: list[Case] = [*chain.from_iterable(EXAMPLES.values()), *OBSERVED, *TRAPS]
+CASES: list[Case] = [*chain.from_iterable(EXAMPLES.values())]
 
 UNKNOWN_TO_VALKEY = {
     *(b"KEEPREF", b"DELREF", b"ACKED", b"XDELEX", b"XACKDEL"),  # Redis 8.2

@@ -11,7 +11,8 @@ import pytest
 import headgate
 from headgate.client import problems
 from headgate.client.shapes.settings import Policy
-from tests.api.conftest import Live, until
+from tests.api.conftest import Live
+from tests.conditions import until
 
 
 async def filled(hg: headgate.AsyncClient, count: int, policy: Policy | None = None) -> list[str]:

@@ -12,7 +12,8 @@ from websockets.typing import Subprotocol
 
 import headgate
 from headgate.app.settings import Settings
-from tests.api.conftest import Live, running, until
+from tests.api.conftest import Live, running
+from tests.conditions import until
 from tests.sdk.cut_way import Proxy
 
 

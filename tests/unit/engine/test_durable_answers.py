@@ -39,7 +39,7 @@ from headgate.engine.requests.streams import (
     DetailStream,
     UpdateStream,
 )
-from tests.slow_storage import SlowStorage
+from tests.journals.slow_storage import SlowStorage
 from tests.unit.driver import G, S
 
 FIELDS = (b"n", b"1")

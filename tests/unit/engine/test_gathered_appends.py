@@ -17,8 +17,8 @@ from headgate.engine.limits import SERVED_AT_ONCE_MAX
 from headgate.engine.replies import Added
 from headgate.engine.requests.entries import Add, From, Range, Read, StreamCursor
 from headgate.engine.requests.streams import CreateStream
-from tests.memory_disk import MemoryDisk
-from tests.slow_storage import SlowStorage
+from tests.journals.memory_disk import MemoryDisk
+from tests.journals.slow_storage import SlowStorage
 
 S, OTHER = b"orders", b"returns"
 

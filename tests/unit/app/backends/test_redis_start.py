@@ -10,12 +10,14 @@ from pydantic import SecretStr
 
 from deploy.local_cluster.server import Server
 from headgate.app.backends.port import Backend
+from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.durability import DurabilityLevel
-from headgate.app.main import open_backend
+from headgate.app.main import client_options
 from headgate.app.settings import Settings
 from headgate.engine.entry import Draft
 from headgate.engine.errors import Unavailable
 from headgate.engine.requests.entries import Add
+from tests.conditions import until
 from tests.running import running as running_backend
 
 ADD = Add(b"orders", [Draft(None, (b"n", b"1"))])
@@ -23,13 +25,14 @@ ADD = Add(b"orders", [Draft(None, (b"n", b"1"))])
 
 @asynccontextmanager
 async def running(server: Server, level: str) -> AsyncIterator[Backend]:
-    settings = Settings(
-        backend=SecretStr(server.url),
-        redis_prefix=f"start-{level}:",
-        redis_durability=DurabilityLevel(level),
-    )
-    backend = open_backend(settings)
+    """Run a backend of such settings that has looked what the server can, and has no patience."""
+    durability = DurabilityLevel(level)
+    settings = Settings(redis_prefix=f"start-{level}:", redis_durability=durability)
+    options = client_options(settings, SecretStr(server.url))
+    backend = RedisBackend(options._replace(patience_ms=0))
+    at_first = backend.refusal
     async with running_backend(backend):
+        await until(lambda: backend.refusal != at_first)
         yield backend
 
 

@@ -19,6 +19,7 @@ from headgate.app.backends.redis.client import ClientOptions
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import Disconnected
 from headgate.engine.requests.entries import Add
+from tests.conditions import until
 from tests.contract.calls import S, blocked, drafts, read_after
 from tests.servers.programs import redis_server
 
@@ -57,8 +58,13 @@ def address(authority: Path, keeper: Keeper, tmp_path: Path) -> Iterator[str]:
 
 @asynccontextmanager
 async def running(url: str, tls: Tls = Tls()) -> AsyncIterator[RedisBackend]:  # noqa: B008 it is a value
-    backend = await asyncio.to_thread(lambda: RedisBackend(ClientOptions(read_url(url, tls=tls))))
+    """Run a backend that has tried to connect, and has no patience."""
+    backend = await asyncio.to_thread(
+        lambda: RedisBackend(ClientOptions(read_url(url, tls=tls), patience_ms=0))
+    )
+    at_first = backend.refusal
     task = asyncio.create_task(backend.run())
+    await until(lambda: backend.refusal != at_first)
     yield backend
     await backend.close()
     await task

@@ -7,7 +7,7 @@ import pytest
 
 from headgate.app.http.origin import OriginGuard
 from headgate.app.transport.proxies import Proxies
-from tests.api.conftest import until
+from tests.conditions import until
 
 APP = "https://app.example"
 STRANGER = "https://stranger.example"

@@ -1,4 +1,4 @@
-"""Commands about the server: INFO, CONFIG, SLOWLOG, LATENCY, saving and WAITAOF."""
+"""Commands about the server: INFO, CONFIG, SLOWLOG, saving and WAITAOF."""
 
 from __future__ import annotations
 
@@ -116,15 +116,11 @@ async def test_slow_commands_of_a_pipeline_are_kept(backend: EmbeddedBackend) ->
     assert latest[3] == [b"XADD", b"s", b"*", b"f", b"0"]
 
 
-async def test_durations_are_counted(backend: EmbeddedBackend) -> None:
-    for _ in range(5):
-        await say(backend, "PING")
-    [name, counts] = await say(backend, "LATENCY HISTOGRAM ping nope")
-    assert (name, counts[:2]) == (b"ping", [b"calls", 5])
-    limits, totals = counts[3][::2], counts[3][1::2]
-    assert limits == sorted(limits)
-    assert totals == sorted(totals)
-    assert totals[-1] == 5
+async def test_what_test_suites_begin_with_removes_nothing(backend: EmbeddedBackend) -> None:
+    await say(backend, "XADD s * f v")
+    for line in ("FUNCTION FLUSH", "SCRIPT FLUSH async", "CONFIG RESETSTAT"):
+        assert (line, await say(backend, line)) == (line, "OK")
+    assert await say(backend, "XLEN s") == 1
 
 
 async def test_waitaof_waits_until_the_journal_is_synced(backend: EmbeddedBackend) -> None:

@@ -9,7 +9,7 @@ import pytest
 from headgate.app.redis_syntax.errors import error_text
 from headgate.engine import errors
 from headgate.engine.entry import MIN_ID, EntryId, PartialId
-from tests.unit.app.redis_syntax.console import FIVE, GROUP, Console, reply_of
+from tests.unit.app.redis_syntax.console import Console
 
 LAST = EntryId(7, 3)
 CODES = {"ERR", "BUSYGROUP", "NOGROUP", "OOM", "MISCONF", "CLUSTERDOWN", "CROSSSLOT", "WRONGTYPE"}
@@ -72,32 +72,6 @@ def _engines(kind: type[errors.StreamError]) -> set[type[errors.StreamError]]:
             yield from below(each)
 
     return {item for item in below(kind) if item.__module__ == errors.__name__}
-
-
-@pytest.mark.parametrize(
-    ("command", "text"),
-    [
-        ("XADD s 0-0 a b", "ERR The ID specified in XADD must be greater than 0-0"),
-        (
-            "XADD s 5 a b",
-            "ERR The ID specified in XADD is equal or smaller than the target stream top item",
-        ),
-        ("XGROUP CREATE s g 0", "BUSYGROUP Consumer Group name already exists"),
-        ("XACK s g x", "ERR Invalid stream ID specified as stream command argument"),
-        ("XPENDING s h", "NOGROUP No such key 's' or consumer group 'h'"),
-        ("XINFO STREAM t", "ERR no such key"),
-        (
-            "XSETID s 4",
-            "ERR The ID specified in XSETID is smaller than the target stream top item",
-        ),
-        (
-            "XSETID s 9 ENTRIESADDED 4",
-            "ERR The entries_added specified in XSETID is smaller than the target stream length",
-        ),
-    ],
-)
-async def test_commands_fail_in_the_words_of_redis(command: str, text: str) -> None:
-    assert await reply_of([*FIVE, GROUP, command]) == text
 
 
 async def test_errors_are_counted_by_the_code_that_is_sent() -> None:

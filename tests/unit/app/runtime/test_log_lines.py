@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate.app.runtime.logs.lines import JsonLines, Lines, RequestFacts
-from tests.api.conftest import until
+from tests.conditions import until
 
 
 def line_of(event: Any, *args: Any, process: str | None = None, **facts: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from uvicorn.server import ServerState
 from headgate.app.transport.requests import in_time
 from headgate.app.transport.sockets import Sockets
 from headgate.engine.eager import Completion
+from tests.conditions import until
 
 Headers = list[tuple[bytes, bytes]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -62,8 +63,7 @@ async def serving(app: App, *, idle_s: float = 5) -> AsyncIterator[Client]:
         server.close()
         for connection in list(state.connections):
             connection.shutdown()
-        while state.tasks or state.connections:
-            await asyncio.sleep(0.001)
+        await until(lambda: not state.tasks and not state.connections)
 
 
 async def send_whole(

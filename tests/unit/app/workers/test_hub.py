@@ -10,7 +10,7 @@ from headgate.app.workers.channel import Channel
 from headgate.app.workers.frames import Orders
 from headgate.app.workers.hub import Hub
 from headgate.app.workers.member import Member
-from tests.api.conftest import until
+from tests.conditions import until
 
 WITHIN_S = 10.0
 

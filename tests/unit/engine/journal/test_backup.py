@@ -15,9 +15,9 @@ from headgate.engine.journal.backup import MANIFEST, Directory, TakenBackup, res
 from headgate.engine.journal.blocks import HEADER_BYTES
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.recovery import journal_name, no_progress, snapshot_name
-from tests.memory_disk import MemoryDisk
+from tests.journals.memory_disk import MemoryDisk
+from tests.journals.records import History, recorded, written
 from tests.model.snapshot import snapshot
-from tests.records import History, recorded, written
 
 NOW_MS = 1_700_000_000_000
 HISTORIES = 3

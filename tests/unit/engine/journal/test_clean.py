@@ -7,8 +7,8 @@ import pytest
 from headgate.engine.journal import recovery
 from headgate.engine.journal.blocks import Header, Kind, pack_header
 from headgate.engine.journal.recovery import journal_name, snapshot_name
-from tests.memory_disk import MemoryDisk
-from tests.records import recorded, written
+from tests.journals.memory_disk import MemoryDisk
+from tests.journals.records import recorded, written
 
 
 class Busy(MemoryDisk):

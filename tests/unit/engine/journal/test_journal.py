@@ -42,9 +42,9 @@ from headgate.engine.journal.journal import (
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.limits import SEGMENT_BYTES_MAX, SERVED_AT_ONCE_MAX
 from headgate.engine.state.keyspace import Keyspace
-from tests.memory_disk import MemoryDisk
+from tests.journals.memory_disk import MemoryDisk
+from tests.journals.workload import Workload
 from tests.virtual_time import ManualClock, in_virtual_time, now_ms, settle
-from tests.workload import Workload
 
 SYNC_S = 0.01
 CREATE: list[Command] = [StreamCreated(b"s", 1, StreamConfig())]

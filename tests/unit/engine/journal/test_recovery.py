@@ -32,9 +32,9 @@ from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.requests.entries import Add, Delete
 from headgate.engine.requests.streams import CreateStream, DescribeStream
 from headgate.engine.state.keyspace import Keyspace
-from tests.memory_disk import MemoryDisk
+from tests.journals.memory_disk import MemoryDisk
+from tests.journals.records import History, newer, recorded, written
 from tests.model.snapshot import snapshot
-from tests.records import History, newer, recorded, written
 from tests.virtual_time import ManualClock
 
 FIRST = journal_name(1)

@@ -27,10 +27,10 @@ from headgate.engine.requests.entries import Add
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Made
 from headgate.engine.state.keyspace import Keyspace
+from tests.journals.workload import Workload
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, G, S, entry_id, numbers
 from tests.virtual_time import ManualClock
-from tests.workload import Workload
 
 FIELDS = (b"f", b"v")
 HEADER = Header(Kind.SNAPSHOT, 7)

@@ -23,7 +23,7 @@ from headgate.engine.journal import recovery
 from headgate.engine.journal.journal import FsyncPolicy, Journal
 from headgate.engine.journal.storage import MemoryStorage, Storage
 from headgate.engine.state.keyspace import Keyspace
-from tests.memory_disk import MemoryDisk
+from tests.journals.memory_disk import MemoryDisk
 
 CREATE: list[Command] = [StreamCreated(b"s", 1, StreamConfig())]
 DELETE: list[Command] = [StreamDeleted(b"s")]

@@ -16,8 +16,8 @@ from headgate.engine.loop.wait_queue import QueueKey, Waiter
 from headgate.engine.requests.bulk import LastCommit
 from headgate.engine.requests.entries import Add, From, Read, StreamCursor
 from headgate.engine.state.keyspace import Keyspace
+from tests.journals.memory_disk import MemoryDisk
 from tests.lengths import length_of
-from tests.memory_disk import MemoryDisk
 from tests.unit.driver import Driver, S
 from tests.virtual_time import ManualClock, in_virtual_time, settle
 

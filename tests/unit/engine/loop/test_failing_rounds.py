@@ -24,7 +24,7 @@ from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.streams import CreateStream
 from headgate.engine.state.keyspace import Keyspace
 from tests.changes import acting_by
-from tests.memory_disk import MemoryDisk
+from tests.journals.memory_disk import MemoryDisk
 from tests.virtual_time import VirtualClock, in_virtual_time
 
 FAILURES = [

@@ -29,8 +29,8 @@ from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import NodeLimits
 from headgate.engine.state.packed import PackedDrafts, is_worth_packing, pack
+from tests.journals.records import states_after
 from tests.model.snapshot import snapshot
-from tests.records import states_after
 from tests.unit.driver import Driver, S, entry_id
 
 PAIR = (b"k", b"v")

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from headgate.app.auth.keys.key_file import KeyFileFault, change_keys
 from headgate.app.auth.keys.use import read_use
 from headgate.app.auth.keys.watch import KeyWatch
 from headgate.app.auth.principal import Principal, Unauthenticated
+from tests.conditions import until
 
 NOW_MS = 1_700_000_000_000
 
@@ -74,12 +75,6 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
     gateway = Gateway(tmp_path)
     yield gateway
     await gateway.stop()
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def test_a_key_that_is_added_opens_and_one_that_is_removed_ends(gateway: Gateway) -> None:

@@ -9,7 +9,7 @@ from headgate.app.auth.limits.shared_usage import SharedUsage
 from headgate.app.auth.limits.usage import RateLimited, Usages
 from headgate.app.runtime.siblings import SharedCounts
 from headgate.app.wire.problems import GatewayError
-from tests.api.conftest import until
+from tests.conditions import until
 
 LIMITS = UsageLimits(entries_per_s_max=10, connections_max=2)
 
@@ -26,6 +26,7 @@ class Process:
         self.takes: dict[str, Callable[[int, bytes], None]] = {}
         self.arrivals: list[Callable[[], None]] = []
         self.departures: list[Callable[[int], None]] = []
+        self.announced_count = 0
         others.append(self)
         self.usages = Usages(UsageLimits(), lambda: 0.0)
         self.shared = SharedUsage(self.usages, self)
@@ -43,6 +44,7 @@ class Process:
         self.departures.append(take)
 
     async def announce(self, topic: str, body: bytes) -> None:
+        self.announced_count += 1
         for other in self.others:
             if other is not self and topic in other.takes:
                 other.takes[topic](self.number, body)
@@ -105,7 +107,7 @@ async def test_who_comes_later_hears_what_is_in_use() -> None:
     here = Process(1, others)
     async with running(here):
         here.usages.of("who", LIMITS).connections.take()
-        await asyncio.sleep(0.2)  # it was announced to nobody
+        await until(lambda: here.announced_count)  # to nobody
         there = Process(2, others)
         for take in here.arrivals:
             take()

@@ -13,6 +13,7 @@ import pytest
 
 from headgate.app.auth.tokens.jwks import JwksFile, JwksUrl
 from headgate.app.auth.tokens.key_set import KeySetFault
+from tests.conditions import until
 from tests.unit.app.auth.tokens.issuing import jwk_of, key_set_of
 from tests.virtual_time import in_virtual_time, now_ms
 
@@ -167,12 +168,6 @@ class TestUrl:
             "keys of the issuer not fetched",
             "keys of the issuer fetched",
         ]
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def test_a_file_is_followed(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.groups import ListConsumers
 from tests.behind_socket import listening, options_of
+from tests.conditions import until
 from tests.contract.calls import (
     ANA,
     BEN,
@@ -66,9 +67,7 @@ async def until_held(engine: EmbeddedBackend, expected: dict[int, bytes | None])
 
 
 async def refused(backend: RemoteBackend) -> None:
-    async with asyncio.timeout(10):
-        while backend.refusal is None:
-            await asyncio.sleep(0.001)
+    await until(lambda: backend.refusal is not None)
 
 
 async def test_a_worker_goes_on_when_the_engine_is_back(tmp_path: Path) -> None:
@@ -90,9 +89,7 @@ async def test_a_worker_goes_on_when_the_engine_is_back(tmp_path: Path) -> None:
             await backend.perform(Add(S, drafts(2)))
         assert not plain.done()
         async with engine_at(sock, tmp_path):
-            async with asyncio.timeout(10):
-                while backend.refusal is not None:
-                    await asyncio.sleep(0.001)
+            await until(lambda: backend.refusal is None)
             await backend.perform(Add(S, drafts(3)))
             async with asyncio.timeout(10):
                 assert await plain == [3]
@@ -169,13 +166,9 @@ async def test_a_cancelled_group_read_of_a_dead_worker_takes_nothing() -> None:
             work = asyncio.create_task(worker.run())
             await filled(worker)
             [reading] = await blocked(worker, got(worker, take(ANA), None))
-            async with asyncio.timeout(10):
-                while not engine.waiter_count:
-                    await asyncio.sleep(0.001)
+            await until(lambda: engine.waiter_count)
             work.cancel()
-            async with asyncio.timeout(10):
-                while engine.waiter_count:
-                    await asyncio.sleep(0.001)
+            await until(lambda: not engine.waiter_count)
             await engine.perform(Add(S, drafts(1)))
             assert await held(engine) == {}
             reading.cancel()
@@ -322,9 +315,7 @@ async def test_readers_alike_ask_the_engine_once() -> None:
     async with worker_of_engine() as (backend, engine):
         await filled(backend)
         tasks = await blocked(backend, *(read_after(backend, MIN_ID, None) for _ in range(20)))
-        async with asyncio.timeout(10):
-            while engine.waiter_count != 1:
-                await asyncio.sleep(0.001)
+        await until(lambda: engine.waiter_count == 1)
         assert backend.waiter_count == 20
         tasks[0].cancel()
         await backend.perform(Add(S, drafts(1)))

@@ -1,11 +1,9 @@
 """Commands newer than Redis 7.0, worked out by hand: commands, and the reply of the last one.
 
-What was observed on a running Redis stands in `test_observed.py` and `test_traps.py` instead.
+What was observed on a running Redis stands in `observed.py` and `traps.py` instead.
 """
 
 from __future__ import annotations
-
-import pytest
 
 from tests.unit.app.redis_syntax.console import (
     ALL_READ,
@@ -22,7 +20,6 @@ from tests.unit.app.redis_syntax.console import (
     Case,
     claimed,
     entries,
-    reply_of,
 )
 
 NUMIDS = "ERR The `numids` parameter must match the number of arguments"
@@ -758,7 +755,7 @@ KEYS: list[Case] = [
     ),
 ]
 
-EXAMPLES = {
+NEWER = {
     "idempotency": IDEMPOTENCY,
     "settings": SETTINGS,
     "trimming": TRIMMING,
@@ -768,15 +765,3 @@ EXAMPLES = {
     "reading": READING,
     "keys": KEYS,
 }
-
-
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        pytest.param(lines, expected, id=f"{subject}: {name}")
-        for subject, cases in EXAMPLES.items()
-        for name, lines, expected in cases
-    ],
-)
-async def test_the_last_reply_is(lines: list[str], expected: object) -> None:
-    assert await reply_of(lines) == expected

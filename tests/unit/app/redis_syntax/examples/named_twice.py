@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.unit.app.redis_syntax.console import (
     FIVE,
     GROUP,
@@ -12,7 +10,6 @@ from tests.unit.app.redis_syntax.console import (
     Case,
     claimed,
     entries,
-    reply_of,
 )
 
 THREE = [*FIVE[:3], GROUP]
@@ -26,7 +23,7 @@ def read(streams: str, options: str = "", consumer: str = "c") -> str:
     return f"XREADGROUP GROUP g {consumer} {options} STREAMS {keys} {streams}"
 
 
-CASES: list[Case] = [
+NAMED_TWICE: list[Case] = [
     ("new, then nothing is left", [*THREE, read("> >")], [["s", entries(1, 2, 3)]]),
     (
         "new, then the rest",
@@ -110,11 +107,3 @@ CASES: list[Case] = [
         [["s", []], ["s", entries(3)]],
     ),
 ]
-
-
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [pytest.param(lines, expected, id=name) for name, lines, expected in CASES],
-)
-async def test_the_second_gets_what_is_left(lines: list[str], expected: object) -> None:
-    assert await reply_of(lines) == expected

@@ -16,10 +16,10 @@ from headgate.engine.journal.blocks import HEADER_BYTES, VERSION
 from headgate.engine.journal.journal import FsyncPolicy, Growth, Journal
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.state.keyspace import Keyspace
-from tests.memory_disk import MemoryDisk
+from tests.journals.memory_disk import MemoryDisk
+from tests.journals.workload import Workload
 from tests.model.snapshot import snapshot
 from tests.virtual_time import ManualClock
-from tests.workload import Workload
 
 
 class History(NamedTuple):

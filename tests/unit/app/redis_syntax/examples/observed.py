@@ -1,13 +1,11 @@
 """Observations on a running Redis, by sections of the rules of Redis Streams.
 
-Statements that are traps as well stand in `test_traps.py` with the number of the trap: §3 COUNT 0
+Statements that are traps as well stand in `traps.py` with the number of the trap: §3 COUNT 0
 (§14.1), §4 the id of SETID (§14.10), §7 XACK without a group (§14.12) and the count of a forced
 claim (§14.5), §8 XDELEX ACKED (§14.13). Whatever waits (§3, §4, §5.3, §6) is in `test_blocking.py`.
 """
 
 from __future__ import annotations
-
-import pytest
 
 from tests.unit.app.redis_syntax.console import (
     ALL_READ,
@@ -20,11 +18,8 @@ from tests.unit.app.redis_syntax.console import (
     READ,
     TWO,
     Case,
-    Console,
     claimed,
     entries,
-    entry,
-    reply_of,
 )
 
 NO_KEY = (
@@ -248,14 +243,12 @@ LAG = "XINFO GROUPS s | entries-read lag"
 READ_TWO = "XREADGROUP GROUP g c COUNT 2 STREAMS s >"
 
 LAGS: list[Case] = [
-    ("10 a group at 0", [*FIVE, GROUP, LAG], [None, 5]),
     ("10 at $", [*FIVE, "XGROUP CREATE s g $", LAG], [None, 0]),
     ("10 in the middle", [*FIVE, "XGROUP CREATE s g 3", LAG], [None, None]),
     ("10 from the middle to the end", [*FIVE, "XGROUP CREATE s g 3", READ, LAG], [5, 0]),
     ("10 at the first", [*FIVE, "XGROUP CREATE s g 1", LAG], [None, 4]),
     ("10 in the future", [*FIVE, "XGROUP CREATE s g 9", LAG], [None, None]),
     ("10 that has read some", [*FIVE, GROUP, READ_TWO, LAG], [2, 3]),
-    ("10 deleted ahead", [*FIVE, GROUP, READ_TWO, "XDEL s 4", LAG], [2, None]),
     ("10 and passed", [*FIVE, GROUP, READ_TWO, "XDEL s 4", READ, LAG], [5, 0]),
     ("10 trimmed", [*FIVE, GROUP, "XTRIM s MAXLEN 2", LAG], [None, 2]),
     ("10 group and tombstone before the first", [*FIVE, GROUP, "XDEL s 1 2", LAG], [None, 3]),
@@ -292,50 +285,22 @@ SETTINGS: list[Case] = [
     ),
 ]
 
-OBSERVED = [*DATA, *IDS, *WRITING, *READING, *CLAIMING, *SETTLING, *LAGS, *SETTINGS]
+REFUSED: list[Case] = [
+    (f"refused: {command}", [*FIVE, GROUP, command], text)
+    for command, text in {
+        "XADD s 0-0 a b": "ERR The ID specified in XADD must be greater than 0-0",
+        "XADD s 5 a b": (
+            "ERR The ID specified in XADD is equal or smaller than the target stream top item"
+        ),
+        "XGROUP CREATE s g 0": "BUSYGROUP Consumer Group name already exists",
+        "XACK s g x": INVALID_ID,
+        "XPENDING s h": "NOGROUP No such key 's' or consumer group 'h'",
+        "XINFO STREAM t": "ERR no such key",
+        "XSETID s 4": "ERR The ID specified in XSETID is smaller than the target stream top item",
+        "XSETID s 9 ENTRIESADDED 4": (
+            "ERR The entries_added specified in XSETID is smaller than the target stream length"
+        ),
+    }.items()
+]
 
-
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [pytest.param(lines, expected, id=name) for name, lines, expected in OBSERVED],
-)
-async def test_it_is_as_observed(lines: list[str], expected: object) -> None:
-    assert await reply_of(lines) == expected
-
-
-# §0
-
-
-async def test_groups_are_listed_by_name() -> None:
-    console = Console()
-    for name in ("b", "%C3%A9", "a", "B", '""', "ab"):
-        await console.say(f"XGROUP CREATE s {name} $ MKSTREAM")
-    groups = await console.say("XINFO GROUPS s")
-    assert [group[1] for group in groups] == ["", "B", "a", "ab", "b", "é"]
-
-
-# §4
-
-
-@pytest.mark.parametrize(
-    "words", ["nonsense MKSTREAM", "0 MKSTREAM ENTRIESREAD -2", "0 MKSTREAM NOW", "- MKSTREAM"]
-)
-async def test_a_group_that_cannot_be_made_leaves_no_stream_behind(words: str) -> None:
-    console = Console()
-    assert str(await console.say(f"XGROUP CREATE s g {words}")).startswith("ERR ")
-    assert await console.say("EXISTS s") == 0
-
-
-# §5.2
-
-
-async def test_a_history_says_nothing_beyond_its_last_entry() -> None:
-    console = Console()
-    for line in TWO:
-        await console.say(line)
-    probes = [f"XREADGROUP GROUP g c STREAMS s {after}" for after in ("1", "2", "9")]
-    assert [await console.say(probe) for probe in probes] == [
-        [["s", [entry(2)]]],
-        [["s", []]],
-        [["s", []]],
-    ]
+OBSERVED = [*DATA, *IDS, *WRITING, *READING, *CLAIMING, *SETTLING, *LAGS, *SETTINGS, *REFUSED]

@@ -6,8 +6,6 @@ what a history read counts when it restarts; here nothing is lost, see `engine/R
 
 from __future__ import annotations
 
-import pytest
-
 from tests.unit.app.redis_syntax.console import (
     ALL_READ,
     FIVE,
@@ -22,7 +20,6 @@ from tests.unit.app.redis_syntax.console import (
     claimed,
     entries,
     entry,
-    reply_of,
 )
 
 CLAIM = "XREADGROUP GROUP g d CLAIM 50 STREAMS s >"
@@ -212,11 +209,3 @@ TRAPS: list[Case] = [
         "99999-7",
     ),
 ]
-
-
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [pytest.param(lines, expected, id=name) for name, lines, expected in TRAPS],
-)
-async def test_the_trap_is_avoided(lines: list[str], expected: object) -> None:
-    assert await reply_of(lines) == expected
