@@ -26,6 +26,7 @@ from headgate.app.backends.port import Ability, Backend
 from headgate.app.backends.redis.address import ServerLogin, Tls, read_url
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.client import ClientOptions
+from headgate.app.backends.releasing import remove_stranded
 from headgate.app.backends.remote.backend import RemoteBackend, RemoteOptions
 from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.bulk.staging import Staging
@@ -36,7 +37,6 @@ from headgate.app.http.origin import OriginGuard
 from headgate.app.http.parameters import Unsupported
 from headgate.app.http.root_path import WithoutRootPath, WithRootPath
 from headgate.app.live.frames import undeclared
-from headgate.app.live.subscriber import remove_stranded
 from headgate.app.measuring.observer import Observer, ObserverOptions
 from headgate.app.measuring.process import Measuring
 from headgate.app.measuring.recorder import HistoryReader

@@ -12,8 +12,8 @@ from contextlib import suppress
 import uvloop
 
 from headgate.app.backends.embedded import EmbeddedBackend
+from headgate.app.backends.releasing import remove_stranded
 from headgate.app.backends.remote.server import EngineServer
-from headgate.app.live.subscriber import remove_stranded
 from headgate.app.main import observer_of, open_engine, watch_loop, watch_streams
 from headgate.app.measuring.sampler import Sampler
 from headgate.app.runtime import collector
