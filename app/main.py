@@ -30,8 +30,8 @@ from headgate.app.backends.releasing import remove_stranded
 from headgate.app.backends.remote.backend import RemoteBackend, RemoteOptions
 from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.bulk.staging import Staging
+from headgate.app.gateway import Gateway
 from headgate.app.http import document, handlers
-from headgate.app.http.dependencies import Gateway
 from headgate.app.http.layers import put_together
 from headgate.app.http.origin import OriginGuard
 from headgate.app.http.parameters import Unsupported
@@ -326,8 +326,9 @@ def _gateway(
 ) -> Gateway:
     """Return what an app is made of, counted in its metrics."""
     bounds = _memory_bounds(settings)
-    runner = backend.commands
-    if runner is not None:
+    runner = None
+    if Ability.COMMANDS in backend.abilities:
+        runner = CommandRunner(backend, _reply_bounds(settings))
         runner.attach(server_settings(settings, backend))
         metrics.watch_commands(lambda: runner.delivered_count)
     metrics.watch(lambda: backend.waiter_count)
@@ -359,6 +360,7 @@ def _gateway(
     auth = credentials.authenticator(backend)
     return Gateway(
         backend,
+        runner,
         limits,
         metrics,
         sockets,
@@ -467,7 +469,7 @@ def open_backend(settings: Settings, progress: Progress = recovery.no_progress) 
         Unavailable, Corrupt, OSError: see `open_embedded`.
     """
     if settings.backend is not None:
-        return RedisBackend(client_options(settings, settings.backend), _reply_bounds(settings))
+        return RedisBackend(client_options(settings, settings.backend))
     return open_engine(settings, progress)
 
 
@@ -515,7 +517,6 @@ def open_remote(settings: Settings, path: Path, process_count: int) -> RemoteBac
             durable=options.durable,
             has_journal=options.data_dir is not None,
             waiters_max=-(-settings.waiters_max // process_count),
-            reply=options.reply,
             name=f"process {os.getpid()}",
         )
     )
@@ -535,7 +536,6 @@ def _engine_options(settings: Settings) -> EmbeddedOptions:
         memory=_memory_bounds(settings),
         keyspace=_keyspace_bounds(settings),
         waiters_max=settings.waiters_max,
-        reply=_reply_bounds(settings),
     )
 
 

@@ -15,11 +15,7 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.audit import serve
 from headgate.app.auth.authenticator import Authenticator
 from headgate.app.auth.needs import Needs
-
-COOKIE = "headgate_token"
-TICKET = "ticket"
-SUBPROTOCOL = "headgate.bearer."
-"""Before the token, where it is sent as a subprotocol of a WebSocket."""
+from headgate.app.wire.credentials import COOKIE, SUBPROTOCOL, TICKET
 
 _COOKIE = re.compile(rb'(?:^|;)[ \t]*%b="?([^";\s]*)' % COOKIE.encode())
 """Finds the cookie. A parser of all cookies would undo their quotes, which takes 8 s for 64 KiB."""

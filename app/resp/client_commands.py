@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import NULL_ARRAY, Members, Pairs, Reply, Status, Verbatim
+from headgate.app.redis_syntax.replies import NULL_ARRAY, Members, Pairs, Reply, Status, Verbatim
 from headgate.app.redis_syntax.words import (
     OK,
     SYNTAX,

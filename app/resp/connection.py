@@ -11,7 +11,7 @@ import asyncio
 import logging
 from typing import Any, Final
 
-from headgate.app.http.dependencies import Gateway
+from headgate.app.gateway import Gateway
 from headgate.app.resp.clients import Clients
 from headgate.app.resp.encoder import error_reply
 from headgate.app.resp.parser import CommandParser, ProtocolError, Words

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from headgate.app.auth.access import Access
 from headgate.app.auth.audit import serve
 from headgate.app.auth.principal import Unauthenticated
-from headgate.app.backends.port import Pairs, Reply, Status
+from headgate.app.redis_syntax.replies import Pairs, Reply, Status
 from headgate.app.redis_syntax.server import SPOKEN_VERSION
 from headgate.app.redis_syntax.words import OK, SYNTAX, CommandError, beginning, integer
 from headgate.app.resp.client_commands import check_printable

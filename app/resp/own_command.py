@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from headgate.app.backends.port import Reply
+from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import wrong_arity
 
 if TYPE_CHECKING:

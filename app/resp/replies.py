@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, cast
 
-from headgate.app.backends.port import KeyedArrays, Reply, Status
 from headgate.app.redis_syntax.long_array import LongRange, long_ranges_in
+from headgate.app.redis_syntax.replies import KeyedArrays, Reply, Status
 from headgate.app.resp.encoder import RESP2, RESP3, encode, joined, pieces
 from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamError

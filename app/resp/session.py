@@ -13,9 +13,10 @@ from typing import Any, Final, Protocol
 from headgate.app.auth.access import Access
 from headgate.app.auth.limits.usage import Patience
 from headgate.app.auth.principal import Unauthenticated
-from headgate.app.backends.port import Commands, Reply, Status
-from headgate.app.http.dependencies import Gateway
+from headgate.app.gateway import Gateway
 from headgate.app.redis_syntax.long_array import long_ranges_in
+from headgate.app.redis_syntax.replies import Reply, Status
+from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import CommandError
 from headgate.app.resp import client_commands, handshake, transaction
 from headgate.app.resp.client_commands import NAME_BYTES_MAX
@@ -94,7 +95,7 @@ class RespSession:
         self.wire = wire
         self.id = clients.next_id()
         self.access = self.anonymous()
-        self.runner: Commands = self._runner()
+        self.runner: CommandRunner = self._runner()
         self.replies = Replies(wire.write, wire.until_taken)
         self.name = b""
         self.library: dict[bytes, bytes] = {}
@@ -437,10 +438,10 @@ class RespSession:
             self._waiting.cancel()
             self.wire.finish()
 
-    def _runner(self) -> Commands:
-        commands = self.access.commands
+    def _runner(self) -> CommandRunner:
+        commands = self.gateway.commands
         assert commands is not None
-        return commands.with_long_arrays()
+        return commands.by(self.access).with_long_arrays()
 
     async def _wait_for_pause(self, commands: Sequence[Words]) -> None:
         only_reads = all(self._only_reads(words) for words in commands)

@@ -140,7 +140,7 @@ class EngineServer:
             backend.refusal,
             backend.failure,
             backend.is_draining,
-            backend.engine.unsaved_count,
+            backend.unsaved_count,
             dict(backend.memory_bytes()),
             journal,
         )

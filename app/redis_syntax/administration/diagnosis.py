@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import Pairs, Reply, Verbatim
+from headgate.app.backends.port import Backend
 from headgate.app.redis_syntax.administration.counters import CommandCounts, Counters
 from headgate.app.redis_syntax.administration.information import Information
-from headgate.app.redis_syntax.administration.store import Store
 from headgate.app.redis_syntax.command import SmallReply, SubcommandTable
 from headgate.app.redis_syntax.help import help_on
+from headgate.app.redis_syntax.replies import Pairs, Reply, Verbatim
 from headgate.app.redis_syntax.words import OK, AnyPlan, CommandError, Plan, integer, shown
 from headgate.app.runtime import machine
 from headgate.engine.requests.keyspace import GetDefaults
@@ -54,9 +54,9 @@ def _admin(arity: int, reply: Reply) -> SmallReply:
 class Diagnosis:
     """Answers SLOWLOG, LATENCY and MEMORY."""
 
-    def __init__(self, store: Store, counters: Counters, information: Information) -> None:
-        """Show what is known of a store and of commands."""
-        self._store = store
+    def __init__(self, backend: Backend, counters: Counters, information: Information) -> None:
+        """Show what is known of a backend and of commands."""
+        self._backend = backend
         self._counters = counters
         self._information = information
 
@@ -143,7 +143,7 @@ class Diagnosis:
                 "dataset.bytes": used_bytes,
                 **{
                     f"streams.{kind}": size_bytes
-                    for kind, size_bytes in self._store.memory_bytes().items()
+                    for kind, size_bytes in self._backend.memory_bytes().items()
                 },
             }
             return Pairs(part for name, size in facts.items() for part in (name.encode(), size))

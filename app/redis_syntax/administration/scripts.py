@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import Pairs, Reply
 from headgate.app.redis_syntax.command import ANY_RIGHT, SmallReply, SubcommandTable
 from headgate.app.redis_syntax.help import help_on
+from headgate.app.redis_syntax.replies import Pairs, Reply
 from headgate.app.redis_syntax.words import (
     OK,
     AnyPlan,

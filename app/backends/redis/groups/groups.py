@@ -9,7 +9,7 @@ from headgate.app.backends.redis.groups.descriptions import read_consumer_info, 
 from headgate.app.backends.redis.groups.governed import govern
 from headgate.app.backends.redis.groups.policies import policy_words
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.app.backends.redis.performing.names import exists
 from headgate.engine.config import GroupPolicy, PolicyPatch
 from headgate.engine.entry import EntryId
@@ -152,13 +152,13 @@ def _optional(number: int | None) -> int | str:
 
 
 PERFORMERS: Performers = {
-    ListGroups: list_groups,
-    DescribeGroup: describe_group,
-    CreateGroup: create_group,
-    UpdateGroup: update_group,
-    DestroyGroup: destroy_group,
-    ListConsumers: list_consumers,
-    DescribeConsumer: describe_consumer,
-    CreateConsumer: create_consumer,
-    DeleteConsumer: delete_consumer,
+    ListGroups: by_function(list_groups),
+    DescribeGroup: by_function(describe_group),
+    CreateGroup: by_function(create_group),
+    UpdateGroup: by_function(update_group),
+    DestroyGroup: by_function(destroy_group),
+    ListConsumers: by_function(list_consumers),
+    DescribeConsumer: by_function(describe_consumer),
+    CreateConsumer: by_function(create_consumer),
+    DeleteConsumer: by_function(delete_consumer),
 }
