@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.replies import NULL_ARRAY, Members, Pairs, Reply, Status, Verbatim
+from headgate.app.redis_syntax.replies import Members, Pairs, Reply, Status, Verbatim
 from headgate.app.redis_syntax.words import (
     OK,
     SYNTAX,
@@ -19,16 +19,9 @@ from headgate.app.redis_syntax.words import (
 )
 from headgate.app.resp.client_filter import ClientFilter, read_filter
 from headgate.app.resp.client_line import line_of
+from headgate.app.resp.clients import NAME_BYTES_MAX
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
-
-if TYPE_CHECKING:
-    from headgate.app.resp.session import RespSession
-
-NOTHING_READ: Final = NULL_ARRAY
-"""The reply of a read that CLIENT UNBLOCK ends."""
-
-NAME_BYTES_MAX: Final = 1024
-"""What a client may be called, as it is kept for as long as it is connected."""
+from headgate.app.resp.session import RespSession
 
 _PRINTABLE = re.compile(rb"[!-~]*")
 _NO_SUCH_CLIENT: Final = "ERR No such client"
@@ -258,4 +251,4 @@ _SUBCOMMANDS: Mapping[bytes, _Subcommand] = {
     b"UNPAUSE": _Subcommand(2, _unpause),
 }
 
-COMMANDS: OwnCommands = {b"CLIENT": OwnCommand(-2, client, check_more=_subcommand)}
+COMMANDS: OwnCommands[RespSession] = {b"CLIENT": OwnCommand(-2, client, check_more=_subcommand)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.audit import serve
@@ -15,9 +15,7 @@ from headgate.app.redis_syntax.words import OK, SYNTAX, CommandError, beginning,
 from headgate.app.resp.client_commands import check_printable
 from headgate.app.resp.encoder import RESP2, RESP3
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
-
-if TYPE_CHECKING:
-    from headgate.app.resp.session import RespSession
+from headgate.app.resp.session import RespSession
 
 _DEFAULT: Final = b"default"
 _WRONG: Final = "WRONGPASS invalid username-password pair or user is disabled."
@@ -138,7 +136,7 @@ async def _quit(session: RespSession, words: Sequence[bytes]) -> Reply:
     return OK
 
 
-COMMANDS: OwnCommands = {
+COMMANDS: OwnCommands[RespSession] = {
     b"AUTH": OwnCommand(-2, _auth, for_strangers=True),
     b"HELLO": OwnCommand(-1, _hello, for_strangers=True),
     b"SELECT": OwnCommand(2, _select),

@@ -84,8 +84,8 @@ class RespListener:
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self.clients.until_none()
-        for session in self.clients:
-            session.wire.cut_off()
+        for client in self.clients:
+            client.cut_off()
 
     def _connection(self) -> asyncio.Protocol:
         if self._tls is None:

@@ -15,16 +15,14 @@ from headgate.app.auth.limits.usage import Patience
 from headgate.app.auth.principal import Unauthenticated
 from headgate.app.gateway import Gateway
 from headgate.app.redis_syntax.long_array import long_ranges_in
-from headgate.app.redis_syntax.replies import Reply, Status
+from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply, Status
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import CommandError
-from headgate.app.resp import client_commands, handshake, transaction
-from headgate.app.resp.client_commands import NAME_BYTES_MAX
-from headgate.app.resp.clients import Clients
+from headgate.app.resp.clients import NAME_BYTES_MAX, Clients
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
 from headgate.app.resp.parser import Words
+from headgate.app.resp.queued_commands import QueuedCommands, size_of
 from headgate.app.resp.replies import UNTAKEN_BYTES_MAX, Replies
-from headgate.app.resp.transaction import QueuedCommands, size_of
 from headgate.app.runtime.connections import OpenConnection
 from headgate.app.runtime.turns import Turn
 from headgate.app.transport.proxies import client_address
@@ -37,11 +35,12 @@ _ATTACKS: Final = frozenset({b"POST", b"HOST:"})
 
 _BLOCKING: Final = frozenset({b"XREAD", b"XREADGROUP"})
 
+_UNLIKE_OTHERS: Final = _ATTACKS | _BLOCKING
+
 _NO_AUTH: Final = "NOAUTH Authentication required."
 
-_OWN: OwnCommands = {**transaction.COMMANDS, **handshake.COMMANDS, **client_commands.COMMANDS}
-
-_MAY_BE_ALONE: Final = frozenset({*_OWN, *_ATTACKS, *_BLOCKING})
+_NOTHING_READ: Final = NULL_ARRAY
+"""The reply of a read that ends without entries."""
 
 _STRANGER_S: Final = 10.0
 """How long a client has to say who it is, where it must."""
@@ -88,11 +87,21 @@ class Wire(Protocol):
 class RespSession:
     """The conversation with one client."""
 
-    def __init__(self, gateway: Gateway, clients: Clients, wire: Wire) -> None:
-        """Begin with a client that has said nothing yet."""
+    def __init__(
+        self, gateway: Gateway, clients: Clients, wire: Wire, own: OwnCommands[RespSession]
+    ) -> None:
+        """Begin with a client that has said nothing yet.
+
+        Args:
+            gateway: what serves the client.
+            clients: the connections of all clients.
+            wire: the connection of this one.
+            own: the commands about a connection.
+        """
         self.gateway = gateway
         self.clients = clients
         self.wire = wire
+        self._own = own
         self.id = clients.next_id()
         self.access = self.anonymous()
         self.runner: CommandRunner = self._runner()
@@ -242,7 +251,7 @@ class RespSession:
         if self.access.usage.is_rated:
             await self._wait_turn(commands)
         at = end = 0  # those before `end` may be decided together
-        if len(commands) > 1 and self.transaction is None and not _may_be_alone(commands):
+        if len(commands) > 1 and self.transaction is None and not self._may_be_alone(commands):
             end = len(commands)
         while at < len(commands) and not self._is_finishing:
             if at >= end and self._is_alone(commands[at]):
@@ -276,11 +285,11 @@ class RespSession:
 
     def is_own(self, words: Sequence[bytes]) -> bool:
         """Tell whether a command is about the connection."""
-        return words[0].upper() in _OWN
+        return words[0].upper() in self._own
 
     async def run_own(self, words: Sequence[bytes]) -> Reply | StreamError:
         """Run a command about the connection; returns its reply or its error."""
-        own = _OWN[words[0].upper()]
+        own = self._own[words[0].upper()]
         try:
             if self.is_stranger and not own.for_strangers:
                 raise CommandError(_NO_AUTH)
@@ -292,12 +301,18 @@ class RespSession:
         except GatewayError as error:
             return CommandError(f"{'LIMIT' if error.code == 'rate_limited' else 'NOPERM'} {error}")
 
+    def _may_be_alone(self, commands: Sequence[Words]) -> bool:
+        """Tell whether there is a command that may have to be run alone, by their names only."""
+        names = {words[0] for words in commands}  # few: a pipeline is of one kind mostly
+        upper = [*map(bytes.upper, names)]
+        return not (_UNLIKE_OTHERS.isdisjoint(upper) and self._own.keys().isdisjoint(upper))
+
     def _is_alone(self, words: Sequence[bytes]) -> bool:
         """Tell whether nothing else may be decided together with a command."""
         name = words[0].upper()
         return (
             self.transaction is not None
-            or name in _OWN
+            or name in self._own
             or name in _ATTACKS
             or (name in _BLOCKING and is_blocking(words))
         )
@@ -334,7 +349,7 @@ class RespSession:
             self._is_finishing = True
             return
         self.last_command = words[0][:NAME_BYTES_MAX]
-        own = _OWN.get(name)
+        own = self._own.get(name)
         is_at_once = own is not None and own.at_once and own.has_arity_of(words)
         if self.transaction is not None and not is_at_once:
             await self.replies.add(self._queued(self.transaction, own, words))
@@ -373,7 +388,7 @@ class RespSession:
             raise CommandError(f"ERR {error}") from None
 
     def _queued(
-        self, transaction: QueuedCommands, own: OwnCommand | None, words: Words
+        self, transaction: QueuedCommands, own: OwnCommand[RespSession] | None, words: Words
     ) -> Reply | StreamError:
         try:
             if own is None:
@@ -414,7 +429,7 @@ class RespSession:
         try:
             await self.replies.add(await self._waiting)
         except Draining:
-            await self.replies.add(client_commands.NOTHING_READ)
+            await self.replies.add(_NOTHING_READ)
             self.drain()
         except StreamError as error:
             await self.replies.add(error.with_traceback(None))
@@ -426,7 +441,7 @@ class RespSession:
                 text = "UNBLOCKED client unblocked via CLIENT UNBLOCK"
                 await self.replies.add(CommandError(text))
             else:
-                await self.replies.add(client_commands.NOTHING_READ)
+                await self.replies.add(_NOTHING_READ)
         finally:
             self._waiting = None
             self._account()
@@ -469,12 +484,6 @@ class RespSession:
         else:
             principal = self.access.principal
             self._forget_credential = self.gateway.auth.at_end(principal, self.drain)
-
-
-def _may_be_alone(commands: Sequence[Words]) -> bool:
-    """Tell whether there is a command that may have to be run alone, by their names only."""
-    names = {words[0] for words in commands}  # few: a pipeline is of one kind mostly
-    return not _MAY_BE_ALONE.isdisjoint(map(bytes.upper, names))
 
 
 def is_blocking(words: Sequence[bytes]) -> bool:
