@@ -22,7 +22,7 @@ from headgate.app.auth.access import Access
 from headgate.app.http.handlers import answer_to
 from headgate.app.http.operation import CompiledOperation, Operation
 from headgate.app.http.parameters import Unsupported
-from headgate.app.transport.paths import plain_path_of
+from headgate.app.transport.scopes import plain_path_of
 from headgate.engine.eager import own_task
 
 

@@ -17,8 +17,8 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from headgate.app.runtime.periodic import is_shortage
-from headgate.app.transport.paths import path_of
 from headgate.app.transport.request_ids import request_id_of
+from headgate.app.transport.scopes import path_of
 from headgate.app.wire.problems import (
     Code,
     GatewayError,

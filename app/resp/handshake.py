@@ -61,7 +61,7 @@ def _access_of(session: RespSession, user: bytes, password: bytes) -> Access:
             token = f"hg_{user.decode('latin-1')}_{token}"
         elif match["id"].encode("latin-1") != user:
             token = ""  # it is the key of another user
-    serve(session.scope)
+    serve(session.served)
     try:
         return auth.by_token(token)
     except Unauthenticated:

@@ -7,8 +7,8 @@ that it is putting together. Commands about streams go to the runner of `/v1/com
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.limits.usage import Patience
@@ -25,7 +25,6 @@ from headgate.app.resp.queued_commands import QueuedCommands, size_of
 from headgate.app.resp.replies import UNTAKEN_BYTES_MAX, Replies
 from headgate.app.runtime.connections import OpenConnection
 from headgate.app.runtime.turns import Turn
-from headgate.app.transport.proxies import client_address
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import Draining, StreamError
 from headgate.engine.requests.keyspace import IfUnchanged
@@ -82,6 +81,14 @@ class Wire(Protocol):
     def unread_bytes(self) -> int:
         """Return how many bytes have come and are not run."""
         ...
+
+
+class ServedClient(NamedTuple):
+    """A client, as the audit log has it: it says neither names nor an operation."""
+
+    address: str
+    names: Mapping[str, str] = {}
+    operation: None = None
 
 
 class RespSession:
@@ -153,7 +160,7 @@ class RespSession:
         return OpenConnection(
             str(self.id),
             "redis",
-            client_address({"client": transport.get_extra_info("peername")}),
+            self.served.address,
             self.access.principal.id,
             self._since_ms,
             transport.get_write_buffer_size(),
@@ -180,18 +187,14 @@ class RespSession:
         return not self.access.principal.verbs
 
     @property
-    def scope(self) -> dict[str, Any]:
-        """Return from where the client comes, as requests over HTTP say it."""
-        client = self.wire.transport.get_extra_info("peername")
-        return {
-            "type": "redis",
-            "client": client if isinstance(client, tuple) else None,
-            "headers": [],
-        }
+    def served(self) -> ServedClient:
+        """Return from where the client comes, for lines and limits of use."""
+        peer = self.wire.transport.get_extra_info("peername")
+        return ServedClient(str(peer[0]) if isinstance(peer, tuple) else "unknown")
 
     def anonymous(self) -> Access:
         """Return the access of a client that has not said who it is."""
-        return self.gateway.auth.anonymous(self.scope).slowed()
+        return self.gateway.auth.anonymous(self.served).slowed()
 
     def become(self, access: Access) -> None:
         """Go on as another principal (AUTH).
