@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from headgate.app.backends.port import Ability, Backend
+from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
-from headgate.app.redis_syntax.words import CommandError
-from headgate.engine.errors import Draining
+from headgate.engine.errors import Draining, StreamError
 from headgate.engine.requests.deliveries import Ack, ListPending, Nack, NackMode
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.streams import DescribeStream
@@ -68,7 +68,8 @@ async def test_a_client_waits_for_what_is_known(backend: Backend, kind: Kind) ->
     assert await commands.run([b"WAIT", b"1", b"10"]) == 0
     wait = [b"WAITAOF", b"1", b"0", b"0"]
     if kind.name in ("memory", "remote", "redis"):  # no disk, or a server older than 7.2
-        with pytest.raises(CommandError):
+        with pytest.raises(StreamError) as raised:
             await commands.run(wait)
+        assert error_text(raised.value).startswith("ERR ")
     else:
         assert await commands.run(wait) == [1, 0]
