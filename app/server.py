@@ -12,7 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from headgate.app.auth.exposure import check_exposure, keys_flags
-from headgate.app.gateway import Gateway
+from headgate.app.gateway.gateway import Gateway
 from headgate.app.resp.listener import RespListener
 from headgate.app.settings import MEMORY, LogLevel, Settings
 from headgate.app.transport.certificate import Certificate

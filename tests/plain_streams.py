@@ -11,7 +11,7 @@ from typing import Any
 from redis.connection import Connection
 
 from deploy.local_cluster.server import HOST, Server
-from headgate.app.main import open_backend
+from headgate.app.gateway.backends import open_backend
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.settings import Settings
 

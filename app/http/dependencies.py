@@ -6,7 +6,7 @@ from fastapi import Depends, Header, Path, Query
 from starlette.requests import HTTPConnection
 
 from headgate.app.auth.access import Access
-from headgate.app.gateway import Gateway
+from headgate.app.gateway.gateway import Gateway
 from headgate.app.http.parameters import pure
 from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import GatewayError

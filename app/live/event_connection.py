@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from fastapi import Request
 
 from headgate.app.auth.access import Access
-from headgate.app.gateway import Gateway
+from headgate.app.gateway.gateway import Gateway
 from headgate.app.live.subscription import Subscription
 from headgate.app.runtime.connections import OpenConnection
 from headgate.app.transport.proxies import client_address

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from typing import Any, Final
 
-from headgate.app.gateway import Gateway
+from headgate.app.gateway.gateway import Gateway
 from headgate.app.resp.client_filter import ClientFacts
 from headgate.app.resp.client_line import facts_of, line_of
 from headgate.app.resp.clients import Clients

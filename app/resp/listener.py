@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from headgate.app.gateway import Gateway
+from headgate.app.gateway.gateway import Gateway
 from headgate.app.resp.clients import Clients
 from headgate.app.resp.connection import RespConnection
 from headgate.app.runtime.server_facts import ConnectionFacts

@@ -11,7 +11,7 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.auth.principal import Need
-from headgate.app.gateway import Gateway
+from headgate.app.gateway.gateway import Gateway
 from headgate.app.http.dependencies import (
     AccessDep,
     GroupDep,

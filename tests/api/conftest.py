@@ -16,8 +16,9 @@ from blockbuster import BlockBuster, blockbuster_ctx
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.port import Backend
 from headgate.app.backends.remote.backend import RemoteBackend
-from headgate.app.gateway import Gateway
-from headgate.app.main import create_app, open_backend
+from headgate.app.gateway.backends import open_backend
+from headgate.app.gateway.gateway import Gateway
+from headgate.app.main import create_app
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.requests.streams import DeleteStream, ListStreams

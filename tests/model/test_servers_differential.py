@@ -14,7 +14,7 @@ import pytest
 from pydantic import SecretStr
 
 from deploy.local_cluster.server import Server
-from headgate.app.main import open_backend
+from headgate.app.gateway.backends import open_backend
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.settings import Settings
 from tests.model.redis_server import redis_server

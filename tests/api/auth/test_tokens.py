@@ -8,7 +8,7 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from headgate.app.main import open_credentials
+from headgate.app.gateway.credentials import open_credentials
 from headgate.app.settings import Settings
 from tests.api.conftest import running, until
 from tests.unit.app.auth.tokens.issuing import SECRET, jwk_of, key_set_of, sign

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from deploy.local_cluster.server import Server
 from headgate.app.backends.port import Backend
 from headgate.app.backends.redis.durability import DurabilityLevel
-from headgate.app.main import open_backend
+from headgate.app.gateway.backends import open_backend
 from headgate.app.settings import Settings
 from headgate.engine.entry import Draft
 from headgate.engine.errors import Unavailable
