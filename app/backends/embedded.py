@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +22,6 @@ from headgate.app.backends.port import (
 from headgate.app.runtime import periodic
 from headgate.engine.clock import SystemClock
 from headgate.engine.engine import Engine
-from headgate.engine.errors import StreamError
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.journal import FsyncPolicy, Growth, Journal
@@ -79,6 +78,7 @@ class EmbeddedBackend:
         self.durable = durable
         self.perform = engine.perform
         self.perform_all = engine.perform_all
+        self.perform_in_order = engine.perform_in_order
         self.claim_feed: ClaimFeed | None = engine
         self.leases: Leases | None = None
         self.servers: StreamServers | None = None
@@ -89,10 +89,6 @@ class EmbeddedBackend:
     def way_of(self, kind: type[Request[Any]]) -> Way:
         """Return how requests of a kind are carried out."""
         return Way.NATIVELY if self.engine.performs(kind) else Way.NOT
-
-    async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
-        """Carry out requests one after the other. See `Backend.perform_in_order`."""
-        return await self.engine.perform_in_order(requests)
 
     @property
     def failure(self) -> str | None:
