@@ -12,7 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from headgate.app.auth.exposure import check_exposure, keys_flags
-from headgate.app.http.dependencies import Gateway
+from headgate.app.gateway.gateway import Gateway
 from headgate.app.resp.listener import RespListener
 from headgate.app.settings import MEMORY, LogLevel, Settings
 from headgate.app.transport.certificate import Certificate
@@ -132,7 +132,7 @@ class Server(uvicorn.Server):
         for listening in self._redis_sockets or ():
             _end_vanished_peers(listening, settings)
         await self.redis.open(self._redis_sockets or ())
-        commands = self._gateway.backend.commands
+        commands = self._gateway.commands
         if commands is not None and self.redis.port is not None:
             commands.attach(connections=self.redis.facts)
 

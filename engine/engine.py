@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 from headgate.engine import commands as c
 from headgate.engine.clock import Clock, SystemClock
 from headgate.engine.decisions import Decision
-from headgate.engine.decisions.table import decide
+from headgate.engine.decisions.table import DECISIONS, decide
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.journal.storage import Storage
 from headgate.engine.limits import APPENDED_AT_ONCE_MAX, IN_ORDER_MS_MAX, WAITERS_MAX
@@ -163,6 +163,10 @@ class Engine:
         The count may be slightly too high.
         """
         return self._storage.unsaved_count
+
+    def performs(self, kind: type[Request[Any]]) -> bool:
+        """Tell whether requests of a kind are carried out."""
+        return kind in self._performers or kind in DECISIONS
 
     async def perform(self, request: Request[T]) -> T:
         """Carry out a request, and return its reply once the reply is durable.

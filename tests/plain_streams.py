@@ -11,7 +11,8 @@ from typing import Any
 from redis.connection import Connection
 
 from deploy.local_cluster.server import HOST, Server
-from headgate.app.main import open_backend
+from headgate.app.gateway.backends import open_backend
+from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.settings import Settings
 
 Raw = Any
@@ -56,8 +57,8 @@ def of_directory(place: Path, commands: Sequence[Sequence[bytes | str | int]]) -
     async def run() -> list[Raw]:
         backend = open_backend(Settings(data_dir=place))
         running = asyncio.create_task(backend.run())
-        assert backend.commands is not None
-        replies = [await backend.commands.run([*map(encoded, words)]) for words in commands]
+        runner = CommandRunner(backend)
+        replies = [await runner.run([*map(encoded, words)]) for words in commands]
         await backend.close()
         await running
         return replies

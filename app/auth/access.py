@@ -22,7 +22,7 @@ from headgate.app.auth.limits import metering
 from headgate.app.auth.limits.usage import UNLIMITED, Usage
 from headgate.app.auth.principal import Forbidden, Need, Principal, Unauthenticated
 from headgate.app.auth.rights import POLICY_TARGET, is_act, policy_needs, rule_of
-from headgate.app.backends.port import Backend, ClaimFeed, Commands
+from headgate.app.backends.port import Backend, ClaimFeed
 from headgate.app.wire.name_rule import NAME_BYTES_MAX
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import OutOfReach, StreamError, StreamNotFound
@@ -90,12 +90,6 @@ class Access:
     def claim_feed(self) -> ClaimFeed | None:
         """Return the feed of takeovers, or None. Who may read as a consumer may follow it."""
         return self.backend.claim_feed
-
-    @property
-    def commands(self) -> Commands | None:
-        """Return the runner of Redis commands in the name of the principal, or None."""
-        commands = self.backend.commands
-        return None if commands is None else commands.by(self)
 
     @property
     def name(self) -> str:

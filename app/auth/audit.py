@@ -9,17 +9,14 @@ The number of lines is bounded. Where there are too many, a line tells how many 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
-from typing import Any, Final
-
-from starlette.types import Scope
+from typing import Any, Final, Protocol
 
 from headgate.app.auth.limits.usage import Bucket
 from headgate.app.auth.principal import Need, Principal
-from headgate.app.transport.proxies import client_address
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, code_of
 from headgate.engine.errors import StreamError
@@ -46,17 +43,37 @@ _NAMES = ("stream", "group", "consumer", "to", "connection")
 Later = Callable[[float, Callable[[], None]], object]
 """Calls something in so many seconds."""
 
-_served: ContextVar[Scope | None] = ContextVar("served", default=None)
+
+class Served(Protocol):
+    """A request or a connection, as the lines about it have it."""
+
+    @property
+    def address(self) -> str:
+        """Return the address of the client."""
+        ...
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Return the names in the path, by their kind, as far as there are any."""
+        ...
+
+    @property
+    def operation(self) -> str | None:
+        """Return the operation that is asked for, if it has a name."""
+        ...
 
 
-serve: Callable[[Scope], object] = _served.set
+_served: ContextVar[Served | None] = ContextVar("served", default=None)
+
+
+serve: Callable[[Served], object] = _served.set
 """Notes the request or connection of this task, so that its lines have an origin."""
 
 
 def served_address() -> str | None:
     """Return the address of the client that this task serves; None: it serves none."""
-    scope = _served.get()
-    return None if scope is None else client_address(scope)
+    served = _served.get()
+    return None if served is None else served.address
 
 
 class Audit:
@@ -180,13 +197,12 @@ def _described(what: Request[Any] | Need) -> dict[str, object]:
 
 def _origin() -> dict[str, object]:
     """Return the origin of this task's request, and the names in its path."""
-    scope = _served.get()
-    if scope is None:
+    served = _served.get()
+    if served is None:
         return {}
-    fields: dict[str, object] = {"client": client_address(scope)}
-    named: dict[str, str] = scope.get("path_params") or {}
+    fields: dict[str, object] = {"client": served.address}
+    named = served.names
     fields |= {name: shown(named[name]) for name in _NAMES if name in named}
-    operation = getattr(scope.get("route"), "operation_id", None)
-    if operation is not None or scope["type"] == "websocket":
-        fields["operation"] = operation or "websocket"
+    if served.operation is not None:
+        fields["operation"] = served.operation
     return fields

@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
-from starlette.types import Scope
-
 from headgate.app.auth.access import Access
-from headgate.app.auth.audit import Audit, served_address
+from headgate.app.auth.audit import Audit, Served, served_address
 from headgate.app.auth.expiry import Expiry
 from headgate.app.auth.grants import Right
 from headgate.app.auth.limits.bad_credentials import BadCredentials, TooManyBadCredentials
@@ -23,7 +21,6 @@ from headgate.app.auth.principal import Principal, Unauthenticated, home
 from headgate.app.auth.tickets import Tickets
 from headgate.app.auth.tokens.compact import SIZE_BYTES_MAX
 from headgate.app.backends.port import Backend
-from headgate.app.transport.proxies import client_address
 from headgate.engine.clock import Clock
 
 KNOWN_MAX = 10_000
@@ -139,16 +136,16 @@ class Authenticator:
             self._home.principal.end("The gateway asks for credentials now.")
             self._home = self.for_all = None
 
-    def anonymous(self, scope: Scope | None = None) -> Access:
+    def anonymous(self, served: Served | None = None) -> Access:
         """Return the access of a request without a credential.
 
         Args:
-            scope: of the request, if its address has limits of use.
+            served: the request, if its address has limits of use.
         """
         access = self._home or self._anonymous
-        if scope is None or not self._usages.are_for_all:
+        if served is None or not self._usages.are_for_all:
             return access
-        usage = self._usages.of_address(client_address(scope))
+        usage = self._usages.of_address(served.address)
         return Access(self._backend, access.principal, self._audit, usage)
 
     def by_header(self, value: bytes) -> Access:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from headgate.app.backends.port import Ability, BackendActivity, ClaimFeed, Durable, Leases
-from headgate.app.redis_syntax.administration.store import Store
-from headgate.app.redis_syntax.runs import CommandRunner
-from headgate.app.redis_syntax.server import ServerCommands
-from headgate.app.redis_syntax.words import Bounds
+from headgate.app.backends.port import (
+    Ability,
+    BackendActivity,
+    ClaimFeed,
+    Durable,
+    Leases,
+    StreamServers,
+    Way,
+)
 from headgate.app.runtime import periodic
 from headgate.engine.clock import SystemClock
 from headgate.engine.engine import Engine
-from headgate.engine.errors import StreamError
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.journal import FsyncPolicy, Growth, Journal
@@ -54,7 +57,6 @@ class EmbeddedOptions(NamedTuple):
     memory: MemoryBounds = MemoryBounds()
     keyspace: KeyspaceBounds = KeyspaceBounds()
     waiters_max: int = WAITERS_MAX
-    reply: Bounds = Bounds()  # of one reply to a Redis command
 
     @property
     def durable(self) -> Durable:
@@ -65,35 +67,28 @@ class EmbeddedOptions(NamedTuple):
 class EmbeddedBackend:
     """The engine in this process. It has every ability; it has a journal only if it has a disk."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        reply: Bounds = Bounds(),  # noqa: B008 it is a value
-        durable: Durable = Durable.NOTHING,
-    ) -> None:
+    def __init__(self, engine: Engine, durable: Durable = Durable.NOTHING) -> None:
         """Wrap an engine as a backend.
 
         Args:
             engine: keeps the streams.
-            reply: the bounds of one reply to a Redis command.
             durable: what the journal of the engine waits for, if it has one.
         """
         self.engine = engine
         self.durable = durable
         self.perform = engine.perform
+        self.perform_all = engine.perform_all
+        self.perform_in_order = engine.perform_in_order
         self.claim_feed: ClaimFeed | None = engine
         self.leases: Leases | None = None
+        self.servers: StreamServers | None = None
         storage = engine.storage
         self.journal = EmbeddedJournal(storage) if isinstance(storage, Journal) else None
-        store = Store(durable, self.journal, self.memory_bytes)
-        self.commands: CommandRunner | None = CommandRunner(
-            engine, reply, ServerCommands(engine, store)
-        )
         self.abilities = _ALWAYS if self.journal is None else _ALWAYS | {Ability.JOURNAL}
 
-    async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
-        """Carry out requests one after the other. See `Backend.perform_in_order`."""
-        return await self.engine.perform_in_order(requests)
+    def way_of(self, kind: type[Request[Any]]) -> Way:
+        """Return the way of requests of a kind."""
+        return Way.NATIVELY if self.engine.performs(kind) else Way.NOT
 
     @property
     def failure(self) -> str | None:
@@ -123,6 +118,16 @@ class EmbeddedBackend:
     def waiter_count(self) -> int:
         """Return how many reads are blocked."""
         return self.engine.waiter_count
+
+    @property
+    def waited_for(self) -> tuple[int, int]:
+        """Return the number of streams with blocked reads, and with blocked group reads."""
+        return self.engine.waited_for
+
+    @property
+    def unsaved_count(self) -> int:
+        """Return how many changes are in no snapshot yet."""
+        return self.engine.unsaved_count
 
     @property
     def is_draining(self) -> bool:
@@ -216,7 +221,7 @@ def open_embedded(
         bounds=options.keyspace,
         watch=periodic.watch,
     )
-    return EmbeddedBackend(engine, options.reply, options.durable)
+    return EmbeddedBackend(engine, options.durable)
 
 
 def open_snapshot(

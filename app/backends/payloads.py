@@ -15,8 +15,7 @@ from typing import TypeVar
 from headgate.app.rdb.payload import read_payload, write_payload
 from headgate.app.rdb.room import RoomTaken, Share, TooMuch, UnpackingRoom
 from headgate.app.rdb.types import KEYS_VERSION, WIDEST_VERSION
-from headgate.app.redis_syntax.words import CommandError
-from headgate.engine.errors import Unavailable
+from headgate.engine.errors import Invalid, Unavailable
 from headgate.engine.images import StreamImage
 from headgate.engine.limits import UNPACKED_BYTES_MAX, UNPACKED_ELEMENTS_MAX, UNPACKING_MAX
 from headgate.engine.threads import Threads
@@ -24,16 +23,15 @@ from headgate.engine.threads import Threads
 T = TypeVar("T")
 
 
-class PayloadTooLarge(CommandError):
+class PayloadTooLarge(Invalid):
     """A payload, or all of a transaction, would take more than there is room for."""
 
 
-class PayloadsBusy(CommandError, Unavailable):
+class PayloadsBusy(Unavailable):
     """There is no room now, because of payloads of others. Nothing has happened."""
 
-    def __init__(self, text: str = "TRYAGAIN Payloads of other clients are being restored") -> None:
-        """Say it as a cluster says that a command may be sent again."""
-        super().__init__(text)
+    def __init__(self) -> None:
+        super().__init__("Payloads of other clients are being restored")
 
 
 class Payloads:
@@ -92,7 +90,7 @@ class Payloads:
             share.take(len(payload))  # while it waits, too
             image = await self.run(lambda: change(read_payload(payload, share)))
         except TooMuch as error:
-            raise PayloadTooLarge(f"ERR the payload is too large: {error}") from None
+            raise PayloadTooLarge(f"the payload is too large: {error}") from None
         except RoomTaken:
             raise PayloadsBusy from None
         share.give_back(len(payload))

@@ -29,19 +29,16 @@ by looking at the value.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.buckets import Buckets
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import JournalStatus, Takeover
 from headgate.engine.requests import Request
-from headgate.engine.requests.keyspace import IfUnchanged
 
 T = TypeVar("T")
 
@@ -52,7 +49,7 @@ class Ability(StrEnum):
     BULK = "bulk"  # plan reads, split ranges, commit batches: `requests.bulk`
     POLICIES = "policies"  # groups have policies: dead letters, delays, bounds
     CLAIM_FEED = "claim_feed"  # a consumer is notified of takeovers of its entries
-    COMMANDS = "commands"  # Redis commands, in words
+    COMMANDS = "commands"  # requests with nothing in between, as Redis commands need them
     JOURNAL = "journal"  # a journal on this machine's disk, with a status
 
 
@@ -63,6 +60,14 @@ class Durable(StrEnum):
     EVERYSEC = "everysec"  # it is written, and forced to disk within a second
     DISK = "disk"  # it is on the disk
     REPLICA = "replica"  # it is on the disks of a primary and of a replica
+
+
+class Way(StrEnum):
+    """The way of a kind of request through a backend."""
+
+    NATIVELY = "natively"  # what keeps the streams does it by itself
+    BY_FUNCTION = "by function"  # a function of the gateway does it, inside of a server
+    NOT = "not"  # `NotSupported`
 
 
 class BackendActivity(NamedTuple):
@@ -87,6 +92,10 @@ class Backend(Protocol):
         """Return the durability of a change when it is answered."""
         ...
 
+    def way_of(self, kind: type[Request[Any]]) -> Way:
+        """Return the way of requests of a kind."""
+        ...
+
     async def perform(self, request: Request[T]) -> T:
         """Carry out a request, and return its reply.
 
@@ -109,14 +118,21 @@ class Backend(Protocol):
         """
         ...
 
-    @property
-    def claim_feed(self) -> ClaimFeed | None:
-        """Return the feed of takeovers, or None if this backend has no such ability."""
+    async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
+        """Carry out requests with nothing in between; none of them waits (MULTI, EXEC).
+
+        A request that fails changes nothing, and its error takes the place of its reply.
+
+        Raises:
+            StreamsChanged: the first of them is `IfUnchanged`, and does not hold. Nothing is done.
+            StreamError: the requests are too many or too long together, or belong to several
+                servers. Nothing is done.
+        """
         ...
 
     @property
-    def commands(self) -> Commands | None:
-        """Return the runner of Redis commands, or None if this backend has no such ability."""
+    def claim_feed(self) -> ClaimFeed | None:
+        """Return the feed of takeovers, or None if this backend has no such ability."""
         ...
 
     @property
@@ -127,6 +143,11 @@ class Backend(Protocol):
     @property
     def journal(self) -> Journaled | None:
         """Return the journal of this process, or None if it has none."""
+        ...
+
+    @property
+    def servers(self) -> StreamServers | None:
+        """Return the servers that keep the streams, or None if an engine keeps them."""
         ...
 
     @property
@@ -148,12 +169,25 @@ class Backend(Protocol):
         ...
 
     def memory_bytes(self) -> Mapping[str, int]:
-        """Return how many bytes of this process's memory the streams use, by kind."""
+        """Return how many bytes of memory the streams use, by kind; nothing, if servers keep them.
+
+        That of an engine in another process is a moment old.
+        """
         ...
 
     @property
     def waiter_count(self) -> int:
         """Return how many reads are blocked in this backend."""
+        ...
+
+    @property
+    def waited_for(self) -> tuple[int, int]:
+        """Return the number of streams with blocked reads, and with blocked group reads."""
+        ...
+
+    @property
+    def unsaved_count(self) -> int:
+        """Return how many changes are in no snapshot yet; 0, if servers keep the streams."""
         ...
 
     @property
@@ -224,192 +258,35 @@ class Leases(Protocol):
         ...
 
 
-class Status(str):
-    """A simple string reply of a Redis command, such as OK."""
+class ServerFacts(NamedTuple):
+    """The facts of a server, from INFO; an empty text is unknown."""
 
-    __slots__ = ()
-
-
-class Verbatim(bytes):
-    """A bulk string of plain text; RESP3 says that it is one."""
-
-    __slots__ = ()
+    product: str
+    version: str
+    used_memory: str
+    connected_replicas: str
 
 
-class Pairs(list["Reply"]):
-    """A map as RESP2 has it: an array of key, value, key, value. RESP3 has maps."""
+class StreamServers(Protocol):
+    """An ability: servers keep the streams, and say by themselves how they are."""
 
-    __slots__ = ()
-
-
-class KeyedArrays(list["Reply"]):
-    """An array of pairs, each a key and an array, in RESP2; a map in RESP3."""
-
-    __slots__ = ()
-
-
-class Members(list["Reply"]):
-    """An array in RESP2, a set in RESP3."""
-
-    __slots__ = ()
-
-
-class NullArray:
-    """The null that stands where an array was asked for; RESP2 has two nulls, RESP3 has one."""
-
-    __slots__ = ()
-
-
-NULL_ARRAY = NullArray()
-
-
-Reply = None | int | bytes | Status | NullArray | Sequence["Reply"]
-"""RESP2: null, integer, bulk string, simple string, null array, array. Some know what they are in
-RESP3."""
-
-
-class Caller(Protocol):
-    """A caller of commands: has rights, and carries out requests within them."""
-
-    @property
-    def name(self) -> str:
-        """Return the name of the caller's user in Redis."""
+    async def replica_count(self) -> int:
+        """Return how many replicas have everything that this gateway has written."""
         ...
 
-    @property
-    def is_limited(self) -> bool:
-        """Tell whether the caller may use only so much."""
-        ...
-
-    def check(self, verbs: AbstractSet[Any]) -> None:
-        """Raise an error of the shell if the caller has none of these verbs."""
-        ...
-
-    def admit(self, request: Request[T]) -> Request[T]:
-        """Return the request as the caller may make it, or raise an error of the shell."""
-        ...
-
-    def refusal(
-        self, request: Request[T], admitted: Request[T], error: StreamError
-    ) -> Exception | None:
-        """Return the error of the shell that is meant by the error of an admitted request.
-
-        None: it is meant as it is.
-        """
-        ...
-
-    def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
-        """Carry out a request that the caller may make, as `Backend.perform` does."""
-        ...
-
-    async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | Exception]:
-        """Carry out requests that the caller may make, as `Backend.perform_in_order` does.
-
-        A request that the caller may not make is not carried out, and has an error of the shell.
-        """
-        ...
-
-    def charge(self, requests: Sequence[Request[Any]]) -> None:
-        """Take account of requests before they are performed, or raise an error of the shell."""
-        ...
-
-    def settle(self, requests: Sequence[Request[Any]], outcomes: Sequence[Any]) -> None:
-        """Take account of what has become of them: a reply or a `StreamError` for each."""
-        ...
-
-
-class Commands(Protocol):
-    """An ability: Redis commands, given as words. A command that fails raises a `StreamError`."""
-
-    def by(self, caller: Caller) -> Self:
-        """Return the same, which runs commands in the name of a caller."""
-        ...
-
-    def with_long_arrays(self) -> Self:
-        """Return the same, whose replies may be as long as they are, if it can."""
-        ...
-
-    def attach(
-        self,
-        settings: ServerSettings | None = None,
-        connections: Callable[[], ConnectionFacts] | None = None,
-    ) -> None:
-        """Let commands about the server show how it is set, and the connections that it has.
+    async def synced_counts(self, wanted: int) -> tuple[int, int]:
+        """Return the primaries (0 or 1) and replicas with all of it on their disks.
 
         Args:
-            settings: how it is set; None: as was said before.
-            connections: returns what is known of them; None: likewise.
-        """
-        ...
-
-    @property
-    def delivered_count(self) -> int:
-        """Return how many entries were in replies to commands, whoever has run them."""
-        ...
-
-    def may_wait(self, words: Sequence[bytes]) -> bool:
-        """Tell whether a command may take a long time."""
-        ...
-
-    def only_reads(self, words: Sequence[bytes]) -> bool:
-        """Tell whether a command changes nothing.
+            wanted: how many primaries the client asks for: 0 or 1.
 
         Raises:
-            StreamError: the command does not exist.
+            StreamError: the servers cannot say that.
         """
         ...
 
-    def check(self, words: Sequence[bytes]) -> None:
-        """Refuse a command that the caller could not run, whatever its arguments are.
-
-        Raises:
-            StreamError: it is unknown, has a wrong number of words, or needs a right.
-        """
-        ...
-
-    async def run(self, words: Sequence[bytes]) -> Reply:
-        """Run one command. A blocking command waits.
-
-        Raises:
-            StreamError: the command failed.
-        """
-        ...
-
-    async def run_each(self, commands: Sequence[Sequence[bytes]]) -> Sequence[Reply | StreamError]:
-        """Run commands in order, each by itself, and wait once until all are durable (a pipeline).
-
-        None of them blocks. A command that fails does not stop the commands after it.
-
-        Returns:
-            The replies or errors of the first commands: at least of one, and of as many as take no
-            longer than a turn of the event loop.
-        """
-        ...
-
-    async def watch(self, streams: Sequence[bytes]) -> IfUnchanged:
-        """Return the condition that streams do not change from now on (WATCH).
-
-        Raises:
-            StreamError: the caller has no right for one of the streams, or there are too many.
-        """
-        ...
-
-    async def run_all(
-        self, commands: Sequence[Sequence[bytes]], condition: IfUnchanged | None = None
-    ) -> list[Reply | StreamError]:
-        """Run commands in order with nothing in between; none of them waits (MULTI, EXEC).
-
-        A command that fails does not stop the commands after it.
-
-        Args:
-            commands: the commands.
-            condition: what has to hold for any of them to be run; see `watch`.
-
-        Raises:
-            StreamsChanged: the condition does not hold. In this case no command is run.
-            StreamError: a command is unknown or has a wrong number of words. In this case no
-                command is run.
-        """
+    async def facts(self) -> Sequence[ServerFacts]:
+        """Return the facts of each primary."""
         ...
 
 

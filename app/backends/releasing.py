@@ -6,22 +6,32 @@ leases, which release what others held, or what could not be released at the end
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from headgate.app.backends.port import Holding
+from headgate.app.backends.port import Backend, Holding
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import GiveBack, ListPending
-from headgate.engine.requests.groups import DeleteConsumer
+from headgate.engine.requests.groups import DeleteConsumer, ListConsumers, ListGroups
+from headgate.engine.requests.streams import ListStreams
 
 _PAGE = 1_000
-"""Pending entries that are released at once."""
+"""Pending entries that are released at once, and streams that are looked through at once."""
+
+_TEMPORARY = re.compile(rb"temporary-[0-9a-f]{16}")
 
 Perform = Callable[[Request[Any]], Coroutine[Any, Any, Any]]
 """Carries out requests."""
+
+
+def temporary_name(number: int) -> bytes:
+    """Return the name of a consumer made for one connection, of a random number of 64 bits."""
+    return b"temporary-%016x" % number
 
 
 async def give_back(perform: Perform, holding: Holding, counts: Mapping[EntryId, int]) -> None:
@@ -79,3 +89,44 @@ def ignoring_what_is_gone() -> Iterator[None]:
         raise
     except StreamError:
         pass
+
+
+async def remove_stranded(
+    backend: Backend, is_held: Callable[[bytes, bytes, bytes], bool] = lambda *_: False
+) -> None:
+    """Remove the consumers whose connections ended with an earlier life of the gateway.
+
+    If gateways have leases, other gateways do this when the lease of this one is over.
+
+    Nobody can come back under a name that was made for one connection, so its entries go to the
+    next reader at once. Names of this form belong to the gateway. A client that chooses one only
+    loses its entries to the next reader.
+
+    Args:
+        backend: where to look.
+        is_held: tells whether a connection reads as a consumer (stream, group, consumer).
+    """
+    after: bytes | None = None
+    if backend.leases is not None:
+        return
+    while streams := await backend.perform(ListStreams(after=after, limit=_PAGE)):
+        for stream in streams:
+            for group in (
+                await backend.perform(ListGroups(stream.name)) if stream.group_count else ()
+            ):
+                names = stream.name, group.name
+                names_found = [
+                    consumer.name for consumer in await backend.perform(ListConsumers(*names))
+                ]
+                gone = [
+                    consumer
+                    for consumer in names_found
+                    if _TEMPORARY.fullmatch(consumer) and not is_held(*names, consumer)
+                ]
+                await asyncio.gather(
+                    *(
+                        backend.perform(DeleteConsumer(*names, consumer, release=True))
+                        for consumer in gone
+                    )
+                )
+        after = streams[-1].name

@@ -22,7 +22,9 @@ from headgate.app.auth.keys.first import FIRST_KEY, first_key
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
 from headgate.app.cli.manual import epilog
-from headgate.app.main import create_app, open_backend, open_credentials
+from headgate.app.gateway.backends import open_backend
+from headgate.app.gateway.credentials import open_credentials
+from headgate.app.main import create_app
 from headgate.app.runtime import collector
 from headgate.app.runtime.logs.lines import announce, log_prints_of_python, set_up_logging
 from headgate.app.runtime.logs.loading import progress_of_gateway

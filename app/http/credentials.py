@@ -15,11 +15,8 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.audit import serve
 from headgate.app.auth.authenticator import Authenticator
 from headgate.app.auth.needs import Needs
-
-COOKIE = "headgate_token"
-TICKET = "ticket"
-SUBPROTOCOL = "headgate.bearer."
-"""Before the token, where it is sent as a subprotocol of a WebSocket."""
+from headgate.app.transport.scopes import ServedScope
+from headgate.app.wire.credentials import COOKIE, SUBPROTOCOL, TICKET
 
 _COOKIE = re.compile(rb'(?:^|;)[ \t]*%b="?([^";\s]*)' % COOKIE.encode())
 """Finds the cookie. A parser of all cookies would undo their quotes, which takes 8 s for 64 KiB."""
@@ -50,7 +47,7 @@ def access_of_request(
     if value is None:
         access = _without_header(auth, scope, sent, needs)
     else:
-        serve(scope)
+        serve(ServedScope(scope))
         access = auth.by_header(value)
     scope["access"] = access
     if access.usage.is_rated:
@@ -63,11 +60,12 @@ def access_of_request(
 def _without_header(
     auth: Authenticator, scope: Scope, sent: dict[bytes, bytes], needs: Needs
 ) -> Access:
+    served = ServedScope(scope)
     if auth.is_open:
-        return auth.anonymous(scope)
-    serve(scope)
+        return auth.anonymous(served)
+    serve(served)
     by_url = _by_url(auth, scope, sent.get(b"cookie")) if needs.by_url else None
-    return by_url or auth.anonymous(scope)
+    return by_url or auth.anonymous(served)
 
 
 def access_of_handshake(auth: Authenticator, scope: Scope) -> Access | None:
@@ -78,7 +76,7 @@ def access_of_handshake(auth: Authenticator, scope: Scope) -> Access | None:
     """
     if auth.is_open:
         return None
-    serve(scope)
+    serve(ServedScope(scope))
     sent: dict[bytes, bytes] = dict(reversed(scope["headers"]))
     value = sent.get(b"authorization")
     if value is not None:

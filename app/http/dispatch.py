@@ -22,6 +22,7 @@ from headgate.app.auth.access import Access
 from headgate.app.http.handlers import answer_to
 from headgate.app.http.operation import CompiledOperation, Operation
 from headgate.app.http.parameters import Unsupported
+from headgate.app.transport.scopes import plain_path_of
 from headgate.engine.eager import own_task
 
 
@@ -91,7 +92,7 @@ class Dispatch:
 
     def _search(self, scope: Scope) -> CompiledOperation | None:
         """Return the first operation whose pattern is matched, as a router finds it."""
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        path = plain_path_of(scope)
         for operation in self._of_length.get(path.count("/"), self._longer):
             if scope["method"] in operation.methods:
                 match, matched = operation.route.matches(scope)

@@ -13,9 +13,9 @@ from pydantic_core import to_json
 from starlette.routing import Route
 
 from headgate.app.auth.needs import Needs
-from headgate.app.http.credentials import COOKIE, TICKET
 from headgate.app.http.operation import Operation
 from headgate.app.runtime.threads import PAGES
+from headgate.app.wire.credentials import SECURITY_SCHEMES
 from headgate.app.wire.problems import Problem, responses
 from headgate.app.wire.schemas.entries import EntryInput
 
@@ -33,28 +33,6 @@ _EVERYWHERE = responses(
     "unavailable",
     "draining",
 )
-SECURITY_SCHEMES: dict[str, dict[str, str]] = {
-    "bearer": {
-        "type": "http",
-        "scheme": "bearer",
-        "bearerFormat": "hg_<id>_<secret>, or a JWT",
-        "description": "An API key, or a token of the issuer that the gateway trusts. A gateway "
-        "without credentials, which serves its own machine only, needs none.",
-    },
-    "ticket": {
-        "type": "apiKey",
-        "in": "query",
-        "name": TICKET,
-        "description": "A ticket from `POST /v1/tickets`, where a browser can send no header.",
-    },
-    "cookie": {
-        "type": "apiKey",
-        "in": "cookie",
-        "name": COOKIE,
-        "description": "A key or a token, where a browser can send no header.",
-    },
-}
-"""Ways to present a credential. Rights stand as scopes at each operation."""
 
 _REF = "#/components/schemas/{model}"
 # The first server: what is tried out on /docs goes to the gateway that serves it, by its own name.

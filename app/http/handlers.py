@@ -16,9 +16,9 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.routing import Match
 from starlette.types import Scope
 
-from headgate.app.http.operation import path_of
 from headgate.app.runtime.periodic import is_shortage
 from headgate.app.transport.request_ids import request_id_of
+from headgate.app.transport.scopes import path_of
 from headgate.app.wire.problems import (
     Code,
     GatewayError,

@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from copy import deepcopy
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl
 
 from fastapi import Request, Response, params
 from fastapi.exceptions import RequestValidationError
@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope
 from headgate.app.auth.access import Access
 from headgate.app.auth.needs import Needs, needs_of
 from headgate.app.http.answers import AnswerModel, OpenAnswer
-from headgate.app.http.credentials import TICKET, access_of_request
+from headgate.app.http.credentials import access_of_request
 from headgate.app.http.dependencies import gateway_of
 from headgate.app.http.parameters import (
     Errors,
@@ -32,6 +32,7 @@ from headgate.app.http.parameters import (
     is_generator,
     missing,
 )
+from headgate.app.wire.credentials import TICKET
 from headgate.app.wire.problems import NOWHERE, GatewayError, pointer_to
 from headgate.app.wire.structure import DENSE_BYTES_MIN, SIZE_BYTES_MIN, check_dense, check_members
 
@@ -443,12 +444,6 @@ def check_query(request: Request, known: frozenset[str]) -> None:
         if name in seen:
             raise GatewayError("invalid_request", "given twice", pointer=pointer_to("query", name))
         seen.add(name)
-
-
-def path_of(scope: Scope) -> str:
-    """Return the path of the request, as it is in the URL behind the root path."""
-    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
-    return quote(path, safe="/:@!$&'()*+,;=~")
 
 
 def media_type_of(request: WholeRequest) -> str:

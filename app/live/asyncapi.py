@@ -7,8 +7,8 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from headgate.app.http.document import SECURITY_SCHEMES
 from headgate.app.live.frames import AnyClientFrame, ClientFrame, ServerFrame
+from headgate.app.wire.credentials import SECURITY_SCHEMES
 
 _DESCRIPTION = """\
 Frames are JSON objects in text, one object a frame, each with a `type`. A frame with a `rid` is

@@ -19,7 +19,7 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.limits.usage import Patience, Usage
 from headgate.app.auth.principal import Forbidden, Need, Unauthenticated
-from headgate.app.http.dependencies import Gateway
+from headgate.app.gateway.gateway import Gateway
 from headgate.app.live.client_frames import BadFramesError
 from headgate.app.live.closing import FAILED, SLOW, CloseError, ending_of
 from headgate.app.live.followed import Ended, Followed, GroupBatch, StreamBatch
@@ -44,6 +44,7 @@ from headgate.app.runtime.connections import OpenConnection
 from headgate.app.runtime.turns import Turn
 from headgate.app.transport.proxies import client_address
 from headgate.app.transport.request_ids import request_id_of
+from headgate.app.transport.scopes import ServedScope
 from headgate.app.transport.unsent import unsent_bytes
 from headgate.app.wire.problems import GatewayError, cut_off
 from headgate.app.wire.schemas.limits import ConnectionLimits
@@ -128,7 +129,7 @@ class Connection:
         self.id = f"{gateway.random.getrandbits(64):016x}"
         self._since_ms = gateway.auth.now_ms()
         self._sent_entries = 0
-        anonymous = gateway.auth.anonymous(socket.scope)
+        anonymous = gateway.auth.anonymous(ServedScope(socket.scope))
         known = access or anonymous
         if gateway.tracing is not None:
             known = gateway.tracing.access(known, dict(socket.scope["headers"]))

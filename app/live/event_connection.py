@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from fastapi import Request
 
 from headgate.app.auth.access import Access
-from headgate.app.http.dependencies import gateway_of
-from headgate.app.http.operation import path_of
-from headgate.app.live.event import event
+from headgate.app.gateway.gateway import Gateway
 from headgate.app.live.subscription import Subscription
 from headgate.app.runtime.connections import OpenConnection
 from headgate.app.transport.proxies import client_address
 from headgate.app.transport.request_ids import request_id_of
+from headgate.app.transport.scopes import path_of
 from headgate.app.transport.unsent import unsent_bytes
+from headgate.app.wire.events import event
 from headgate.app.wire.problems import GatewayError, problem_of
 from headgate.app.wire.schemas.operations import Draining
 from headgate.engine import errors
@@ -27,16 +27,21 @@ class EventConnection:
     """A stream of events. An operator sees it, and may cut it off."""
 
     def __init__(
-        self, request: Request, access: Access, subscription: Subscription | None = None
+        self,
+        gateway: Gateway,
+        request: Request,
+        access: Access,
+        subscription: Subscription | None = None,
     ) -> None:
         """Begin it.
 
         Args:
+            gateway: what serves it.
             request: what asks for the events.
             access: of whoever asks.
             subscription: what is followed; None: the history of the gateway.
         """
-        self._gateway = gateway = gateway_of(request)
+        self._gateway = gateway
         self._request = request
         self._principal = access.principal
         self._subscription = subscription

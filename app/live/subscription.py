@@ -13,8 +13,8 @@ from contextlib import aclosing
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
-from headgate.app.http.streaming import merged
 from headgate.app.live.followed import Ended, Followed, Ready, State, StateName, StreamBatch
+from headgate.app.live.merging import merged
 from headgate.app.runtime.connections import OpenSubscription
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId

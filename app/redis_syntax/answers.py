@@ -10,8 +10,8 @@ from typing import Any, TypeGuard
 
 from pydantic_core import to_json
 
-from headgate.app.backends.port import NullArray, Reply, Status
 from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.replies import NullArray, Reply, Status
 from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamError
 

@@ -7,7 +7,6 @@ from typing import NamedTuple, cast
 
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.payloads import PAYLOADS, PayloadsBusy, PayloadTooLarge
-from headgate.app.backends.port import Reply
 from headgate.app.rdb.errors import RdbError
 from headgate.app.rdb.payload import NoStream, WrongFooter
 from headgate.app.rdb.room import Share
@@ -19,6 +18,7 @@ from headgate.app.redis_syntax.command import (
     SubcommandTable,
 )
 from headgate.app.redis_syntax.help import help_on
+from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import (
     SYNTAX,
     AnyPlan,

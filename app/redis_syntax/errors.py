@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from headgate.app.backends.payloads import PayloadsBusy
 from headgate.app.redis_syntax.words import INVALID_ID, CommandError, shown
 from headgate.engine import errors
 from headgate.engine.entry import MIN_ID
@@ -61,6 +62,7 @@ _TEXTS: dict[type[errors.StreamError], Callable[[Any], str]] = {
     errors.MemoryFull: lambda _: "OOM command not allowed when used memory > 'maxmemory'.",
     errors.Disconnected: lambda error: f"CLUSTERDOWN {error}",
     errors.Draining: lambda error: f"ERR {error}",
+    PayloadsBusy: lambda error: f"TRYAGAIN {error}",  # as a cluster says: send it again
     errors.Unavailable: lambda error: f"MISCONF {error}",  # Redis: the disk does not accept writes
     errors.StreamError: lambda error: f"ERR {error}",  # Redis has no such error
 }

@@ -11,7 +11,6 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import NULL_ARRAY, KeyedArrays, Reply
 from headgate.app.redis_syntax.command import (
     CommandTable,
     LargeReply,
@@ -19,6 +18,7 @@ from headgate.app.redis_syntax.command import (
     SubcommandTable,
 )
 from headgate.app.redis_syntax.help import XGROUP_HELP
+from headgate.app.redis_syntax.replies import NULL_ARRAY, KeyedArrays, Reply
 from headgate.app.redis_syntax.streams import (
     ReadOptions,
     check_read_options,

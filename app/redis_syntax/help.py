@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from headgate.app.backends.port import Status
 from headgate.app.redis_syntax.command import ANY_RIGHT, SmallReply
+from headgate.app.redis_syntax.replies import Status
 from headgate.app.redis_syntax.words import AnyPlan, saying
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import Pairs, Reply
 from headgate.app.redis_syntax.command import LargeReply, SubcommandTable
 from headgate.app.redis_syntax.groups import no_such_group
 from headgate.app.redis_syntax.help import XINFO_HELP
+from headgate.app.redis_syntax.replies import Pairs, Reply
 from headgate.app.redis_syntax.streams import entry_reply
 from headgate.app.redis_syntax.words import (
     AnyPlan,

@@ -7,9 +7,9 @@ import secrets
 from collections.abc import Callable, Sequence
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import Reply, Status
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, LargeReply, SmallReply
 from headgate.app.redis_syntax.glob import matcher
+from headgate.app.redis_syntax.replies import Reply, Status
 from headgate.app.redis_syntax.words import (
     SYNTAX,
     AnyPlan,

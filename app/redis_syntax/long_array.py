@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from headgate.app.backends.port import KeyedArrays, Reply
+from headgate.app.redis_syntax.replies import KeyedArrays, Reply
 from headgate.engine.entry import Entry
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import OpenedRange

@@ -1,19 +1,20 @@
-"""Commands: runs Redis commands on the engine, one by one or as a transaction."""
+"""Commands: runs Redis commands on a backend, one by one or as a transaction."""
 
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, Self, TypeVar
 
+from headgate.app.auth.access import Access
 from headgate.app.auth.limits.metering import delivered_in
-from headgate.app.backends.payloads import PAYLOADS, PayloadTooLarge
-from headgate.app.backends.port import Caller, Reply
+from headgate.app.backends.payloads import PAYLOADS, PayloadsBusy, PayloadTooLarge
+from headgate.app.backends.port import Backend, Way
 from headgate.app.rdb.room import Share
 from headgate.app.redis_syntax.administration.constants import WHO_AM_I, who_is
 from headgate.app.redis_syntax.command import AnyCommand, LargeReply
 from headgate.app.redis_syntax.errors import exact_error_text
 from headgate.app.redis_syntax.long_array import long_ranges_in
-from headgate.app.redis_syntax.performer import Performer
+from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.streams import id_reply, plain_drafts
 from headgate.app.redis_syntax.table import find
@@ -39,6 +40,7 @@ from headgate.engine.limits import (
 from headgate.engine.requests import Request
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
+from headgate.engine.requests.ranges import OpenRanges
 
 T = TypeVar("T")
 
@@ -56,35 +58,32 @@ class CommandRunner:
 
     def __init__(
         self,
-        engine: Performer,
+        backend: Backend,
         bounds: Bounds | None = None,
         server: ServerCommands | None = None,
-        *,
-        opens_ranges: bool = True,
     ) -> None:
-        """Run commands on an engine, or on what takes its place.
+        """Run commands on a backend.
 
         Args:
-            engine: carries out what commands ask for.
+            backend: carries out what commands ask for.
             bounds: of each reply.
             server: counts commands, and answers those about the server; None: about this process.
-            opens_ranges: the engine keeps ranges open that are longer than a reply may be.
         """
-        self._engine = engine
-        self.caller: Caller | None = None  # None: the process itself, which may do everything
-        self._server = server or ServerCommands(engine)
+        self._backend = backend
+        self.caller: Access | None = None  # None: the process itself, which may do everything
+        self._server = server or ServerCommands(backend)
         self.bounds = bounds or Bounds()
-        self._opens_ranges = opens_ranges
         self._commands = self._server.commands_by_name
         self._subcommands = self._server.subcommands_by_name
 
     def with_long_arrays(self) -> Self:
-        """Return the same, whose replies may be as long as they are, if the engine can."""
+        """Return the same, whose replies may be as long as they are, if the backend can."""
         runner = copy(self)
-        runner.bounds = self.bounds._replace(are_open=self._opens_ranges)
+        are_open = self._backend.way_of(OpenRanges) is not Way.NOT
+        runner.bounds = self.bounds._replace(are_open=are_open)
         return runner
 
-    def by(self, caller: Caller) -> Self:
+    def by(self, caller: Access) -> Self:
         """Return the same, which runs commands in the name of a caller."""
         runner = copy(self)
         runner.caller = caller
@@ -95,7 +94,12 @@ class CommandRunner:
         settings: ServerSettings | None = None,
         connections: Callable[[], ConnectionFacts] | None = None,
     ) -> None:
-        """Let commands about the server show how it is set. See `Commands.attach`."""
+        """Let commands about the server show how it is set, and the connections that it has.
+
+        Args:
+            settings: how it is set; None: as was said before.
+            connections: returns what is known of them; None: likewise.
+        """
         self._server.attach(settings, connections)
 
     def may_wait(self, words: Sequence[bytes]) -> bool:
@@ -233,7 +237,7 @@ class CommandRunner:
 
     async def _perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
         if self.caller is None:
-            return await self._engine.perform_in_order(requests)
+            return await self._backend.perform_in_order(requests)
         outcomes = await self.caller.perform_in_order(requests)
         return [
             _refusal(outcome) if isinstance(outcome, GatewayError) else outcome
@@ -309,7 +313,7 @@ class CommandRunner:
                     requests.append(self._admitted(plans[-1].request))
                     await turn.pause()
                 outcomes = await self._perform_all(requests, condition)
-        except (CommandError, SeveralSlots, TransactionTooLong, MemoryFull) as error:
+        except _ABORTING as error:
             raise _aborted(error) from None
         if self.caller is not None:
             self.caller.settle(requests, outcomes)
@@ -334,8 +338,8 @@ class CommandRunner:
         """Carry out requests with nothing in between, if a condition holds."""
         self._charge(requests)
         if condition is None:
-            return await self._engine.perform_all(requests)
-        return (await self._engine.perform_all([condition, *requests]))[1:]
+            return await self._backend.perform_all(requests)
+        return (await self._backend.perform_all([condition, *requests]))[1:]
 
     async def _whole_reply(self, plan: AnyPlan, outcome: Any) -> Reply:
         """Return the reply of a command; one that is too long is opened, to be read page by page.
@@ -402,7 +406,7 @@ class CommandRunner:
     async def _perform(self, request: Request[T]) -> T:
         """Carry out a request in the name of the caller."""
         if self.caller is None:
-            return await self._engine.perform(request)
+            return await self._backend.perform(request)
         try:
             return await self.caller.perform(request)
         except GatewayError as error:
@@ -430,15 +434,26 @@ def _refusal(error: GatewayError) -> CommandError:
     return CommandError(f"{'NOPERM' if error.code == 'forbidden' else 'LIMIT'} {error}")
 
 
+_ABORTING = (
+    *(CommandError, PayloadTooLarge, PayloadsBusy),
+    *(SeveralSlots, TransactionTooLong, MemoryFull),
+)
+"""Errors of the first half of a transaction, before any of it is done."""
+
+
 class _AbortedForNow(CommandError, Unavailable):
     """A transaction for which there is no room; later there may be."""
+
+
+class _AbortedTooLarge(CommandError, PayloadTooLarge):
+    """A transaction whose payloads take more than there is room for."""
 
 
 def _aborted(error: StreamError) -> CommandError:
     text = "EXECABORT Transaction discarded because of previous errors."
     kind: type[CommandError] = CommandError
     if isinstance(error, PayloadTooLarge):
-        kind = PayloadTooLarge
+        kind = _AbortedTooLarge
     elif isinstance(error, Unavailable):
         kind = _AbortedForNow
     return kind(f"{text} ({exact_error_text(error)})")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from headgate.app.auth.grants import Verb
+from headgate.app.backends.port import Backend
 from headgate.app.redis_syntax import table
 from headgate.app.redis_syntax.administration import constants
 from headgate.app.redis_syntax.administration.about_commands import AboutCommands
@@ -15,7 +16,6 @@ from headgate.app.redis_syntax.administration.diagnosis import Diagnosis
 from headgate.app.redis_syntax.administration.durability import Waiting
 from headgate.app.redis_syntax.administration.information import SPOKEN_VERSION, Information
 from headgate.app.redis_syntax.administration.saving import Saving
-from headgate.app.redis_syntax.administration.store import Store
 from headgate.app.redis_syntax.catalog.table import (
     OF_CONNECTIONS,
     DescribedCommand,
@@ -27,33 +27,30 @@ from headgate.app.redis_syntax.command import (
     SmallReply,
     SubcommandTable,
 )
-from headgate.app.redis_syntax.performer import Performer
 from headgate.app.redis_syntax.words import AnyPlan
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.clock import Clock, SystemClock
 
 __all__ = ["SPOKEN_VERSION", "ServerCommands"]
 
-_NOTHING = Store()
 _CLOCK = SystemClock()
 
 
 class ServerCommands(Counters):
     """Counts commands, and has the tables of all of them."""
 
-    def __init__(self, engine: Performer, store: Store = _NOTHING, clock: Clock = _CLOCK) -> None:
+    def __init__(self, backend: Backend, clock: Clock = _CLOCK) -> None:
         """Start with all counters at 0.
 
         Args:
-            engine: carries out what commands ask for.
-            store: keeps the streams.
+            backend: keeps the streams.
             clock: tells the time.
         """
         super().__init__(clock)
         self._has_connections = False
-        self._information = Information(engine, store, self, clock)
+        self._information = Information(backend, self, clock)
         self._about_commands = AboutCommands(self._described)
-        self.commands_by_name = self._commands(store)
+        self.commands_by_name = self._commands(backend)
         self.subcommands_by_name = self._subcommands()
 
     def attach(
@@ -61,12 +58,7 @@ class ServerCommands(Counters):
         settings: ServerSettings | None = None,
         connections: Callable[[], ConnectionFacts] | None = None,
     ) -> None:
-        """Let commands show how the server is set, and its connections.
-
-        Args:
-            settings: how it is set; None: as was said before.
-            connections: returns what is known of them; None: likewise.
-        """
+        """Let commands show how the server is set, and its connections. See `CommandRunner`."""
         if settings is not None:
             self._information.settings = settings
         if connections is not None:
@@ -78,11 +70,11 @@ class ServerCommands(Counters):
         """INFO [section ...]."""
         return self._information.plan(words)
 
-    def _commands(self, store: Store) -> CommandTable:
+    def _commands(self, backend: Backend) -> CommandTable:
         return {
             **table.COMMANDS,
-            **Saving(store, self._information).table,
-            **Waiting(store).table,
+            **Saving(backend, self._information).table,
+            **Waiting(backend).table,
             b"INFO": SmallReply(-1, {Verb.READ, Verb.ADMIN}, self.info, only_reads=True),
             b"COMMAND": SmallReply(-1, ANY_RIGHT, self._about_commands.info, only_reads=True),
         }

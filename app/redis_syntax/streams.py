@@ -9,9 +9,9 @@ from itertools import repeat
 from typing import NamedTuple
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import NULL_ARRAY, KeyedArrays, Reply
 from headgate.app.redis_syntax.command import CommandTable, LargeReply, SmallReply
 from headgate.app.redis_syntax.long_array import long_range
+from headgate.app.redis_syntax.replies import NULL_ARRAY, KeyedArrays, Reply
 from headgate.app.redis_syntax.words import (
     SYNTAX,
     AnyPlan,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import NULL_ARRAY, Members, Pairs, Reply, Status, Verbatim
+from headgate.app.redis_syntax.replies import Members, Pairs, Reply, Status, Verbatim
 from headgate.app.redis_syntax.words import (
     OK,
     SYNTAX,
@@ -19,16 +19,9 @@ from headgate.app.redis_syntax.words import (
 )
 from headgate.app.resp.client_filter import ClientFilter, read_filter
 from headgate.app.resp.client_line import line_of
+from headgate.app.resp.clients import NAME_BYTES_MAX
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
-
-if TYPE_CHECKING:
-    from headgate.app.resp.session import RespSession
-
-NOTHING_READ: Final = NULL_ARRAY
-"""The reply of a read that CLIENT UNBLOCK ends."""
-
-NAME_BYTES_MAX: Final = 1024
-"""Longest name of a client. It is kept for as long as the client is connected."""
+from headgate.app.resp.session import RespSession
 
 _PRINTABLE = re.compile(rb"[!-~]*")
 _NO_SUCH_CLIENT: Final = "ERR No such client"
@@ -56,11 +49,6 @@ _HELP: Final = {
 }
 
 
-class _Subcommand(NamedTuple):
-    arity: int  # as of commands, with the two words of the name
-    carry_out: Callable[[RespSession, Sequence[bytes]], Awaitable[Reply]]
-
-
 def check_printable(text: bytes, what: str) -> None:
     """Refuse a name that would break a line of CLIENT LIST.
 
@@ -79,14 +67,13 @@ async def client(session: RespSession, words: Sequence[bytes]) -> Reply:
     return await _subcommand(words).carry_out(session, words)
 
 
-def _subcommand(words: Sequence[bytes]) -> _Subcommand:
+def _subcommand(words: Sequence[bytes]) -> OwnCommand[RespSession]:
     if len(words) < 2:
         raise wrong_arity("client")
     subcommand = _SUBCOMMANDS.get(words[1].upper())
     if subcommand is None:
         raise CommandError(f"ERR unknown subcommand '{beginning(words[1])}'. Try CLIENT HELP.")
-    arity = subcommand.arity
-    if len(words) != arity if arity > 0 else len(words) < -arity:
+    if not subcommand.has_arity_of(words):
         raise wrong_arity(f"client|{words[1].decode('latin-1').lower()}")
     return subcommand
 
@@ -237,25 +224,25 @@ async def _help(session: RespSession, words: Sequence[bytes]) -> Reply:
     return [Status(line) for line in lines]
 
 
-_SUBCOMMANDS: Mapping[bytes, _Subcommand] = {
-    b"CACHING": _Subcommand(3, _caching),
-    b"GETNAME": _Subcommand(2, _getname),
-    b"GETREDIR": _Subcommand(2, _getredir),
-    b"HELP": _Subcommand(2, _help),
-    b"ID": _Subcommand(2, _id),
-    b"INFO": _Subcommand(2, _info),
-    b"KILL": _Subcommand(-3, _kill),
-    b"LIST": _Subcommand(-2, _list),
-    b"NO-EVICT": _Subcommand(3, _switch),
-    b"NO-TOUCH": _Subcommand(3, _switch),
-    b"PAUSE": _Subcommand(-3, _pause),
-    b"REPLY": _Subcommand(3, _reply),
-    b"SETINFO": _Subcommand(4, _setinfo),
-    b"SETNAME": _Subcommand(3, _setname),
-    b"TRACKING": _Subcommand(-3, _tracking),
-    b"TRACKINGINFO": _Subcommand(2, _trackinginfo),
-    b"UNBLOCK": _Subcommand(-3, _unblock),
-    b"UNPAUSE": _Subcommand(2, _unpause),
+_SUBCOMMANDS: OwnCommands[RespSession] = {
+    b"CACHING": OwnCommand(3, _caching),
+    b"GETNAME": OwnCommand(2, _getname),
+    b"GETREDIR": OwnCommand(2, _getredir),
+    b"HELP": OwnCommand(2, _help),
+    b"ID": OwnCommand(2, _id),
+    b"INFO": OwnCommand(2, _info),
+    b"KILL": OwnCommand(-3, _kill),
+    b"LIST": OwnCommand(-2, _list),
+    b"NO-EVICT": OwnCommand(3, _switch),
+    b"NO-TOUCH": OwnCommand(3, _switch),
+    b"PAUSE": OwnCommand(-3, _pause),
+    b"REPLY": OwnCommand(3, _reply),
+    b"SETINFO": OwnCommand(4, _setinfo),
+    b"SETNAME": OwnCommand(3, _setname),
+    b"TRACKING": OwnCommand(-3, _tracking),
+    b"TRACKINGINFO": OwnCommand(2, _trackinginfo),
+    b"UNBLOCK": OwnCommand(-3, _unblock),
+    b"UNPAUSE": OwnCommand(2, _unpause),
 }
 
-COMMANDS: OwnCommands = {b"CLIENT": OwnCommand(-2, client, check_more=_subcommand)}
+COMMANDS: OwnCommands[RespSession] = {b"CLIENT": OwnCommand(-2, client, check_more=_subcommand)}

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from headgate.app.resp.client_filter import ClientFacts
-
-if TYPE_CHECKING:
-    from headgate.app.resp.session import RespSession
+from headgate.app.resp.session import RespSession
 
 
 def facts_of(session: RespSession) -> ClientFacts:

@@ -8,17 +8,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import msgspec
 
-from headgate.app.resp.client_filter import ClientFilter
-from headgate.app.resp.client_line import facts_of, line_of
+from headgate.app.resp.client_filter import ClientFacts, ClientFilter
 from headgate.app.runtime.siblings import Siblings
 from headgate.app.runtime.turns import Turn
 
-if TYPE_CHECKING:
-    from headgate.app.resp.session import RespSession
+NAME_BYTES_MAX: Final = 1024
+"""Longest name of a client. It is kept for as long as the client is connected."""
 
 _IDS_OF_A_PROCESS: Final = 2**32
 _LIST, _KILL, _UNBLOCK, _PAUSE = "client list", "client kill", "client unblock", "client pause"
@@ -44,6 +43,35 @@ _decode_unblock = msgspec.msgpack.Decoder(_Unblock).decode
 _decode_pause = msgspec.msgpack.Decoder(_Pause).decode
 
 
+class ConnectedClient(Protocol):
+    """The connection of a client, as others see it and act on it."""
+
+    @property
+    def id(self) -> int:
+        """Return its number."""
+        ...
+
+    def facts(self) -> ClientFacts:
+        """Return the facts of a filter."""
+        ...
+
+    def line(self) -> str:
+        """Return its line in CLIENT LIST."""
+        ...
+
+    def drain(self) -> None:
+        """End it once the client has the replies that it waits for."""
+        ...
+
+    def cut_off(self) -> None:
+        """End it now, whatever the client has not taken."""
+        ...
+
+    def unblock(self, how: bytes) -> bool:
+        """End a read that blocks, with nothing or with an error; tells whether there was one."""
+        ...
+
+
 class Clients:
     """The connections that there are."""
 
@@ -56,7 +84,7 @@ class Clients:
         self._siblings = siblings
         number = 0 if siblings is None else siblings.number
         self._ids = itertools.count(number * _IDS_OF_A_PROCESS + 1)
-        self._sessions: dict[int, RespSession] = {}
+        self._clients: dict[int, ConnectedClient] = {}
         self._none = asyncio.Event()
         self._none.set()
         self._pauses_reads = False
@@ -77,26 +105,26 @@ class Clients:
 
     def __len__(self) -> int:
         """Return how many connections this process has."""
-        return len(self._sessions)
+        return len(self._clients)
 
-    def __iter__(self) -> Iterator[RespSession]:
+    def __iter__(self) -> Iterator[ConnectedClient]:
         """Return the connections of this process, the oldest first."""
-        return iter(list(self._sessions.values()))
+        return iter(list(self._clients.values()))
 
     def next_id(self) -> int:
         """Return the number of the next connection. No other connection ever has it."""
         return next(self._ids)
 
-    def add(self, session: RespSession) -> None:
+    def add(self, client: ConnectedClient) -> None:
         """Count a connection."""
         self.accepted_count += 1
-        self._sessions[session.id] = session
+        self._clients[client.id] = client
         self._none.clear()
 
-    def remove(self, session: RespSession) -> None:
+    def remove(self, client: ConnectedClient) -> None:
         """Forget a connection."""
-        self._sessions.pop(session.id, None)
-        if not self._sessions:
+        self._clients.pop(client.id, None)
+        if not self._clients:
             self._none.set()
 
     async def until_none(self) -> None:
@@ -105,15 +133,15 @@ class Clients:
 
     def drain(self) -> None:
         """End all connections, each once it has the replies that it waits for."""
-        for session in self:
-            session.drain()
+        for client in self:
+            client.drain()
 
     async def lines(self, chosen: ClientFilter) -> list[str]:
         """Describe connections, a line each, the oldest first."""
         turn, lines = Turn(), list[tuple[int, str]]()
-        for session in self:
-            if session.id in self._sessions and chosen.matches(facts_of(session)):
-                lines.append((session.id, line_of(session)))
+        for client in self:
+            if client.id in self._clients and chosen.matches(client.facts()):
+                lines.append((client.id, client.line()))
             await turn.pause()
         for body in await self._gather(_LIST, chosen):
             lines += _decode_lines(body)
@@ -159,17 +187,17 @@ class Clients:
         return await self._siblings.gather(topic, _encode(question), within_s=_WITHIN_S)
 
     def _lines(self, chosen: ClientFilter) -> list[tuple[int, str]]:
-        return [(each.id, line_of(each)) for each in self if chosen.matches(facts_of(each))]
+        return [(each.id, each.line()) for each in self if chosen.matches(each.facts())]
 
     def _kill(self, chosen: ClientFilter) -> int:
-        killed = [session for session in self if chosen.matches(facts_of(session))]
-        for session in killed:
-            session.drain()
+        killed = [client for client in self if chosen.matches(client.facts())]
+        for client in killed:
+            client.drain()
         return len(killed)
 
     def _unblock(self, asked: _Unblock) -> int:
-        session = self._sessions.get(asked.id)
-        return int(session is not None and session.unblock(asked.how))
+        client = self._clients.get(asked.id)
+        return int(client is not None and client.unblock(asked.how))
 
     def _pause(self, pause: _Pause) -> None:
         loop = asyncio.get_running_loop()

@@ -11,8 +11,11 @@ import asyncio
 import logging
 from typing import Any, Final
 
-from headgate.app.http.dependencies import Gateway
+from headgate.app.gateway.gateway import Gateway
+from headgate.app.resp.client_filter import ClientFacts
+from headgate.app.resp.client_line import facts_of, line_of
 from headgate.app.resp.clients import Clients
+from headgate.app.resp.commands import OWN
 from headgate.app.resp.encoder import error_reply
 from headgate.app.resp.parser import CommandParser, ProtocolError, Words
 from headgate.app.resp.replies import BrokenReply
@@ -62,7 +65,7 @@ class RespConnection(Peer):
     def connection_made(self, transport: Any) -> None:
         """Serve a client, if there is room for one more."""
         self.transport = transport
-        self.session = RespSession(self._gateway, self._clients, self)
+        self.session = RespSession(self._gateway, self._clients, self, OWN)
         if not self._sockets.has_room(uncounted=1):
             self._clients.rejected_count += 1
             self._refuse(_TOO_MANY)
@@ -73,7 +76,7 @@ class RespConnection(Peer):
             self._clients.rejected_count += 1
             self._refuse(f"ERR {error}")
             return
-        self._clients.add(self.session)
+        self._clients.add(self)
         self._gateway.connections.add(str(self.session.id), self.session)
         self._parser.is_stranger = self.session.is_stranger
 
@@ -107,7 +110,7 @@ class RespConnection(Peer):
             self._call.cancel()
         self.session.end()
         self.keep(0)
-        self._clients.remove(self.session)
+        self._clients.remove(self)
         self._gateway.connections.remove(str(self.session.id))
         del self.session  # it knows this connection: nothing is left to the collector
         super().leave(exc)
@@ -154,6 +157,31 @@ class RespConnection(Peer):
         """End the connection now, whatever the client has not taken."""
         self._is_ending = True
         self.transport.abort()
+
+    # What others see of the client, and do to it
+
+    @property
+    def id(self) -> int:
+        """Return its number."""
+        return self.session.id
+
+    def facts(self) -> ClientFacts:
+        """Return the facts of a filter."""
+        return facts_of(self.session)
+
+    def line(self) -> str:
+        """Return its line in CLIENT LIST."""
+        return line_of(self.session)
+
+    def drain(self) -> None:
+        """End the connection once the client has the replies that it waits for."""
+        self.session.drain()
+
+    def unblock(self, how: bytes) -> bool:
+        """End a read that blocks, with nothing or with an error; tells whether there was one."""
+        return self.session.unblock(how)
+
+    # What it reads and runs
 
     @property
     def unread_bytes(self) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
-from headgate.app.backends.port import (
+from headgate.app.redis_syntax.errors import exact_error_text
+from headgate.app.redis_syntax.replies import (
     KeyedArrays,
     Members,
     NullArray,
@@ -14,7 +15,6 @@ from headgate.app.backends.port import (
     Status,
     Verbatim,
 )
-from headgate.app.redis_syntax.errors import exact_error_text
 from headgate.engine.errors import StreamError
 
 RESP2, RESP3 = 2, 3

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.audit import serve
 from headgate.app.auth.principal import Unauthenticated
-from headgate.app.backends.port import Pairs, Reply, Status
+from headgate.app.redis_syntax.replies import Pairs, Reply, Status
 from headgate.app.redis_syntax.server import SPOKEN_VERSION
 from headgate.app.redis_syntax.words import OK, SYNTAX, CommandError, beginning, integer
 from headgate.app.resp.client_commands import check_printable
 from headgate.app.resp.encoder import RESP2, RESP3
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
-
-if TYPE_CHECKING:
-    from headgate.app.resp.session import RespSession
+from headgate.app.resp.session import RespSession
 
 _DEFAULT: Final = b"default"
 _WRONG: Final = "WRONGPASS invalid username-password pair or user is disabled."
@@ -63,7 +61,7 @@ def _access_of(session: RespSession, user: bytes, password: bytes) -> Access:
             token = f"hg_{user.decode('latin-1')}_{token}"
         elif match["id"].encode("latin-1") != user:
             token = ""  # it is the key of another user
-    serve(session.scope)
+    serve(session.served)
     try:
         return auth.by_token(token)
     except Unauthenticated:
@@ -138,7 +136,7 @@ async def _quit(session: RespSession, words: Sequence[bytes]) -> Reply:
     return OK
 
 
-COMMANDS: OwnCommands = {
+COMMANDS: OwnCommands[RespSession] = {
     b"AUTH": OwnCommand(-2, _auth, for_strangers=True),
     b"HELLO": OwnCommand(-1, _hello, for_strangers=True),
     b"SELECT": OwnCommand(2, _select),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from headgate.app.http.dependencies import Gateway
+from headgate.app.gateway.gateway import Gateway
 from headgate.app.resp.clients import Clients
 from headgate.app.resp.connection import RespConnection
 from headgate.app.runtime.server_facts import ConnectionFacts
@@ -84,8 +84,8 @@ class RespListener:
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self.clients.until_none()
-        for session in self.clients:
-            session.wire.cut_off()
+        for client in self.clients:
+            client.cut_off()
 
     def _connection(self) -> asyncio.Protocol:
         if self._tls is None:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
-from headgate.app.backends.port import Reply
+from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import wrong_arity
 
-if TYPE_CHECKING:
-    from headgate.app.resp.session import RespSession
+S = TypeVar("S")
 
 
-class OwnCommand(NamedTuple):
-    """A command, and how many words it has, its name included; negative: at least so many."""
+class OwnCommand(NamedTuple, Generic[S]):
+    """A command of sessions, and how many words it has, its name included.
+
+    A negative number means: at least so many.
+    """
 
     arity: int
-    carry_out: Callable[[RespSession, Sequence[bytes]], Awaitable[Reply]]
+    carry_out: Callable[[S, Sequence[bytes]], Awaitable[Reply]]
     for_strangers: bool = False  # also before the client has said who it is
     at_once: bool = False  # also while a transaction is put together
     check_more: Callable[[Sequence[bytes]], object] | None = None  # refuses wrong words
 
-    async def run(self, session: RespSession, words: Sequence[bytes]) -> Reply:
+    async def run(self, session: S, words: Sequence[bytes]) -> Reply:
         """Carry out a command, and return its reply.
 
         Raises:
@@ -42,5 +44,5 @@ class OwnCommand(NamedTuple):
         return len(words) == self.arity if self.arity > 0 else len(words) >= -self.arity
 
 
-OwnCommands = Mapping[bytes, OwnCommand]
+OwnCommands = Mapping[bytes, OwnCommand[S]]
 """Commands by their names in capitals."""

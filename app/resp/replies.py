@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, cast
 
-from headgate.app.backends.port import KeyedArrays, Reply, Status
 from headgate.app.redis_syntax.long_array import LongRange, long_ranges_in
+from headgate.app.redis_syntax.replies import KeyedArrays, Reply, Status
 from headgate.app.resp.encoder import RESP2, RESP3, encode, joined, pieces
 from headgate.app.runtime.turns import Turn
+from headgate.app.transport.sockets import UNTAKEN_BYTES_MAX
 from headgate.engine.errors import StreamError
 
 _LARGE_BYTES: Final = 2**20
 """Replies that are so large together are sent before more of them are made."""
-
-
-UNTAKEN_BYTES_MAX: Final = 64 * 2**20
-"""Replies that a client has not taken. Many send a whole pipeline before they read. Of an array
-that is read page by page, it is a page."""
 
 
 class BrokenReply(Exception):

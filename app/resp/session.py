@@ -7,26 +7,25 @@ that it is putting together. Commands about streams go to the runner of `/v1/com
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.limits.usage import Patience
 from headgate.app.auth.principal import Unauthenticated
-from headgate.app.backends.port import Commands, Reply, Status
-from headgate.app.http.dependencies import Gateway
+from headgate.app.gateway.gateway import Gateway
 from headgate.app.redis_syntax.long_array import long_ranges_in
+from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply, Status
+from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import CommandError
-from headgate.app.resp import client_commands, handshake, transaction
-from headgate.app.resp.client_commands import NAME_BYTES_MAX
-from headgate.app.resp.clients import Clients
+from headgate.app.resp.clients import NAME_BYTES_MAX, Clients
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
 from headgate.app.resp.parser import Words
-from headgate.app.resp.replies import UNTAKEN_BYTES_MAX, Replies
-from headgate.app.resp.transaction import QueuedCommands, size_of
+from headgate.app.resp.queued_commands import QueuedCommands, size_of
+from headgate.app.resp.replies import Replies
 from headgate.app.runtime.connections import OpenConnection
 from headgate.app.runtime.turns import Turn
-from headgate.app.transport.proxies import client_address
+from headgate.app.transport.sockets import UNTAKEN_BYTES_MAX
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import Draining, StreamError
 from headgate.engine.requests.keyspace import IfUnchanged
@@ -36,11 +35,12 @@ _ATTACKS: Final = frozenset({b"POST", b"HOST:"})
 
 _BLOCKING: Final = frozenset({b"XREAD", b"XREADGROUP"})
 
+_UNLIKE_OTHERS: Final = _ATTACKS | _BLOCKING
+
 _NO_AUTH: Final = "NOAUTH Authentication required."
 
-_OWN: OwnCommands = {**transaction.COMMANDS, **handshake.COMMANDS, **client_commands.COMMANDS}
-
-_MAY_BE_ALONE: Final = frozenset({*_OWN, *_ATTACKS, *_BLOCKING})
+_NOTHING_READ: Final = NULL_ARRAY
+"""The reply of a read that ends without entries."""
 
 _STRANGER_S: Final = 10.0
 """Time for a client's login, if it needs one."""
@@ -84,17 +84,35 @@ class Wire(Protocol):
         ...
 
 
+class ServedClient(NamedTuple):
+    """A client, as the audit log has it: it says neither names nor an operation."""
+
+    address: str
+    names: Mapping[str, str] = {}
+    operation: None = None
+
+
 class RespSession:
     """The conversation with one client."""
 
-    def __init__(self, gateway: Gateway, clients: Clients, wire: Wire) -> None:
-        """Begin with a client that has said nothing yet."""
+    def __init__(
+        self, gateway: Gateway, clients: Clients, wire: Wire, own: OwnCommands[RespSession]
+    ) -> None:
+        """Begin with a client that has said nothing yet.
+
+        Args:
+            gateway: what serves the client.
+            clients: the connections of all clients.
+            wire: the connection of this one.
+            own: the commands about a connection.
+        """
         self.gateway = gateway
         self.clients = clients
         self.wire = wire
+        self._own = own
         self.id = clients.next_id()
         self.access = self.anonymous()
-        self.runner: Commands = self._runner()
+        self.runner: CommandRunner = self._runner()
         self.replies = Replies(wire.write, wire.until_taken)
         self.name = b""
         self.library: dict[bytes, bytes] = {}
@@ -143,7 +161,7 @@ class RespSession:
         return OpenConnection(
             str(self.id),
             "redis",
-            client_address({"client": transport.get_extra_info("peername")}),
+            self.served.address,
             self.access.principal.id,
             self._since_ms,
             transport.get_write_buffer_size(),
@@ -170,18 +188,14 @@ class RespSession:
         return not self.access.principal.verbs
 
     @property
-    def scope(self) -> dict[str, Any]:
-        """Return the origin of the client, in the form of a request over HTTP."""
-        client = self.wire.transport.get_extra_info("peername")
-        return {
-            "type": "redis",
-            "client": client if isinstance(client, tuple) else None,
-            "headers": [],
-        }
+    def served(self) -> ServedClient:
+        """Return the origin of the client, for lines and limits of use."""
+        peer = self.wire.transport.get_extra_info("peername")
+        return ServedClient(str(peer[0]) if isinstance(peer, tuple) else "unknown")
 
     def anonymous(self) -> Access:
         """Return the access of a client that has not said who it is."""
-        return self.gateway.auth.anonymous(self.scope).slowed()
+        return self.gateway.auth.anonymous(self.served).slowed()
 
     def become(self, access: Access) -> None:
         """Go on as another principal (AUTH).
@@ -241,7 +255,7 @@ class RespSession:
         if self.access.usage.is_rated:
             await self._wait_turn(commands)
         at = end = 0  # those before `end` may be decided together
-        if len(commands) > 1 and self.transaction is None and not _may_be_alone(commands):
+        if len(commands) > 1 and self.transaction is None and not self._may_be_alone(commands):
             end = len(commands)
         while at < len(commands) and not self._is_finishing:
             if at >= end and self._is_alone(commands[at]):
@@ -275,11 +289,11 @@ class RespSession:
 
     def is_own(self, words: Sequence[bytes]) -> bool:
         """Tell whether a command is about the connection."""
-        return words[0].upper() in _OWN
+        return words[0].upper() in self._own
 
     async def run_own(self, words: Sequence[bytes]) -> Reply | StreamError:
         """Run a command about the connection; returns its reply or its error."""
-        own = _OWN[words[0].upper()]
+        own = self._own[words[0].upper()]
         try:
             if self.is_stranger and not own.for_strangers:
                 raise CommandError(_NO_AUTH)
@@ -291,12 +305,18 @@ class RespSession:
         except GatewayError as error:
             return CommandError(f"{'LIMIT' if error.code == 'rate_limited' else 'NOPERM'} {error}")
 
+    def _may_be_alone(self, commands: Sequence[Words]) -> bool:
+        """Tell whether a command among them may have to run alone."""
+        names = {words[0] for words in commands}  # few: a pipeline is of one kind mostly
+        upper = [*map(bytes.upper, names)]
+        return not (_UNLIKE_OTHERS.isdisjoint(upper) and self._own.keys().isdisjoint(upper))
+
     def _is_alone(self, words: Sequence[bytes]) -> bool:
         """Tell whether nothing else may be decided together with a command."""
         name = words[0].upper()
         return (
             self.transaction is not None
-            or name in _OWN
+            or name in self._own
             or name in _ATTACKS
             or (name in _BLOCKING and is_blocking(words))
         )
@@ -333,7 +353,7 @@ class RespSession:
             self._is_finishing = True
             return
         self.last_command = words[0][:NAME_BYTES_MAX]
-        own = _OWN.get(name)
+        own = self._own.get(name)
         is_at_once = own is not None and own.at_once and own.has_arity_of(words)
         if self.transaction is not None and not is_at_once:
             await self.replies.add(self._queued(self.transaction, own, words))
@@ -372,7 +392,7 @@ class RespSession:
             raise CommandError(f"ERR {error}") from None
 
     def _queued(
-        self, transaction: QueuedCommands, own: OwnCommand | None, words: Words
+        self, transaction: QueuedCommands, own: OwnCommand[RespSession] | None, words: Words
     ) -> Reply | StreamError:
         try:
             if own is None:
@@ -413,7 +433,7 @@ class RespSession:
         try:
             await self.replies.add(await self._waiting)
         except Draining:
-            await self.replies.add(client_commands.NOTHING_READ)
+            await self.replies.add(_NOTHING_READ)
             self.drain()
         except StreamError as error:
             await self.replies.add(error.with_traceback(None))
@@ -425,7 +445,7 @@ class RespSession:
                 text = "UNBLOCKED client unblocked via CLIENT UNBLOCK"
                 await self.replies.add(CommandError(text))
             else:
-                await self.replies.add(client_commands.NOTHING_READ)
+                await self.replies.add(_NOTHING_READ)
         finally:
             self._waiting = None
             self._account()
@@ -437,10 +457,10 @@ class RespSession:
             self._waiting.cancel()
             self.wire.finish()
 
-    def _runner(self) -> Commands:
-        commands = self.access.commands
+    def _runner(self) -> CommandRunner:
+        commands = self.gateway.commands
         assert commands is not None
-        return commands.with_long_arrays()
+        return commands.by(self.access).with_long_arrays()
 
     async def _wait_for_pause(self, commands: Sequence[Words]) -> None:
         only_reads = all(self._only_reads(words) for words in commands)
@@ -468,12 +488,6 @@ class RespSession:
         else:
             principal = self.access.principal
             self._forget_credential = self.gateway.auth.at_end(principal, self.drain)
-
-
-def _may_be_alone(commands: Sequence[Words]) -> bool:
-    """Tell whether a command among them may have to run alone."""
-    names = {words[0] for words in commands}  # few: a pipeline is of one kind mostly
-    return not _MAY_BE_ALONE.isdisjoint(map(bytes.upper, names))
 
 
 def is_blocking(words: Sequence[bytes]) -> bool:

@@ -2,70 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from headgate.app.backends.port import NULL_ARRAY, Reply
-from headgate.app.redis_syntax.runs import check_length
+from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply
 from headgate.app.redis_syntax.words import OK, CommandError
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
+from headgate.app.resp.queued_commands import WORD_BYTES, QueuedCommands
+from headgate.app.resp.session import RespSession
 from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamsChanged
 from headgate.engine.limits import QUEUES_MAX
 from headgate.engine.requests.keyspace import IfUnchanged
 
-if TYPE_CHECKING:
-    from headgate.app.resp.parser import Words
-    from headgate.app.resp.session import RespSession
-
-WORD_BYTES = 60
-"""Memory of a word besides its bytes, about; a command takes as much as two words."""
-
-_LISTING = [b"CLIENT", b"LIST"]
-_LISTINGS_MAX = 4  # each has a line of all connections
-
 ABORTED = "EXECABORT Transaction discarded because of previous errors."
-
-
-def size_of(commands: Iterable[Sequence[bytes]]) -> int:
-    """Return how many bytes commands take, about."""
-    return sum(sum(map(len, words)) + WORD_BYTES * (len(words) + 2) for words in commands)
-
-
-class QueuedCommands:
-    """The commands between MULTI and EXEC."""
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self.commands: list[Words] = []
-        self.about_streams: list[Words] = []  # those of them that are not about the connection
-        self.is_broken = False  # a command could not be queued: nothing of it will be run
-        self.size_bytes = 0  # what they take, about
-        self._word_count = self._listing_count = 0
-
-    def queue(self, words: Words, *, is_own: bool) -> None:
-        """Add a command that was checked.
-
-        Raises:
-            CommandError: there are too many.
-        """
-        if self.is_broken:
-            return
-        check_length(len(self.commands) + 1, self._word_count + len(words))
-        self._listing_count += is_own and [each.upper() for each in words[:2]] == _LISTING
-        if self._listing_count > _LISTINGS_MAX:
-            raise CommandError(f"ERR a transaction has CLIENT LIST at most {_LISTINGS_MAX} times")
-        self._word_count += len(words)
-        self.size_bytes += size_of([words])
-        self.commands.append(words)
-        if not is_own:
-            self.about_streams.append(words)
-
-    def break_off(self) -> None:
-        """Let go of all commands, as EXEC will run none of them."""
-        self.is_broken = True
-        self.commands, self.about_streams = [], []
-        self._word_count = self.size_bytes = 0
 
 
 async def _multi(session: RespSession, words: Sequence[bytes]) -> Reply:
@@ -146,7 +96,7 @@ async def _unwatch(session: RespSession, words: Sequence[bytes]) -> Reply:
     return OK
 
 
-COMMANDS: OwnCommands = {
+COMMANDS: OwnCommands[RespSession] = {
     b"MULTI": OwnCommand(1, _multi, at_once=True),
     b"EXEC": OwnCommand(1, _exec, at_once=True, check_more=_check_exec),
     b"DISCARD": OwnCommand(1, _discard, at_once=True),

@@ -11,12 +11,14 @@ from typing_extensions import TypeAliasType
 
 from headgate.app.auth.needs import needs
 from headgate.app.backends.payloads import PayloadTooLarge
-from headgate.app.backends.port import Ability, Commands, Reply
+from headgate.app.backends.port import Ability
 from headgate.app.http.dependencies import LimitsDep, access_of, check_at_most, gateway_of
 from headgate.app.http.operation import Operation, UncheckedOperation, WholeRequest
 from headgate.app.http.presence import while_present
 from headgate.app.redis_syntax.answers import Answers
 from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.replies import Reply
+from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import CommandError, shown
 from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import GatewayError, responses
@@ -209,12 +211,11 @@ async def run_by_path(request: WholeRequest, words: str, encoding: Encoding = No
     return await _answer(request, command, encoding)
 
 
-def _commands(request: Request) -> Commands:
+def _commands(request: Request) -> CommandRunner:
     gateway = gateway_of(request)
     gateway.require(Ability.COMMANDS)
-    commands = access_of(request).commands
-    assert commands is not None
-    return commands
+    assert gateway.commands is not None
+    return gateway.commands.by(access_of(request))
 
 
 async def _run(request: Request, words: list[bytes]) -> Reply:

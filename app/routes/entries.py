@@ -36,7 +36,6 @@ from headgate.app.http.operation import (
     Operation,
     WholeRequest,
     media_type_of,
-    path_of,
     plain_body,
     prompt,
 )
@@ -45,6 +44,7 @@ from headgate.app.http.presence import while_present
 from headgate.app.http.streaming import PatientResponse
 from headgate.app.runtime.turns import Turn
 from headgate.app.transport.request_ids import request_id_of
+from headgate.app.transport.scopes import path_of
 from headgate.app.transport.unsent import hold
 from headgate.app.wire.encoding import entry_wire, gap_wire
 from headgate.app.wire.ids import parse_after, parse_bound, parse_id, parse_ids

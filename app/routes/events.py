@@ -11,9 +11,9 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.auth.principal import Need
+from headgate.app.gateway.gateway import Gateway
 from headgate.app.http.dependencies import (
     AccessDep,
-    Gateway,
     GroupDep,
     LimitsDep,
     OptionalConsumerDep,
@@ -25,11 +25,11 @@ from headgate.app.http.operation import Operation
 from headgate.app.http.parameters import pure
 from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream
 from headgate.app.live import followed
-from headgate.app.live.event import delivery_events, entry_events, event
 from headgate.app.live.event_connection import EventConnection
 from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import StreamSubscription, Subscription
+from headgate.app.wire.events import delivery_events, entry_events, event
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, responses
@@ -310,7 +310,7 @@ class _Encoder:
         self._ack = ack
         self._gap = ready.gap  # the last that was told
         self._delivered_counts = gateway.metrics.delivered_counts
-        self._connection = EventConnection(request, access, subscription)
+        self._connection = EventConnection(gateway, request, access, subscription)
 
     async def events(self) -> AsyncGenerator[bytes, None]:
         """Yield events until the subscription ends, or has to."""

@@ -16,10 +16,10 @@ from headgate.app.http.json_arrays import json_answer
 from headgate.app.http.operation import Operation
 from headgate.app.http.parameters import pure
 from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream
-from headgate.app.live.event import event
 from headgate.app.live.event_connection import EventConnection
 from headgate.app.measuring.history import Step
 from headgate.app.measuring.recorder import HistoryPart, HistoryQuestion
+from headgate.app.wire.events import event
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.histories import (
     GatewayHistory,
@@ -144,8 +144,9 @@ def _answer(answer: HistoryPart) -> Response:
 
 async def _samples(request: Request, access: Access) -> AsyncGenerator[bytes, None]:
     """Yield an event for each row of the history that is new, until the connection has to end."""
-    history = gateway_of(request).history
-    connection = EventConnection(request, access)
+    gateway = gateway_of(request)
+    history = gateway.history
+    connection = EventConnection(gateway, request, access)
     ended = asyncio.ensure_future(connection.wait_end())
     with connection.listed():
         try:

@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.routing import Match, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headgate.app.http.credentials import SUBPROTOCOL as TOKEN_SUBPROTOCOL
-from headgate.app.http.credentials import TICKET, access_of_handshake
+from headgate.app.http.credentials import access_of_handshake
 from headgate.app.http.dependencies import check_at_most, gateway_of
 from headgate.app.http.operation import check_path
 from headgate.app.live.client_frames import INSTANCE
@@ -19,6 +18,8 @@ from headgate.app.live.connection import Connection
 from headgate.app.live.frames import SHORT_FORM_SUB, ProblemFrame
 from headgate.app.live.intents import SubscribeIntent
 from headgate.app.transport.request_ids import request_id_of
+from headgate.app.wire.credentials import SUBPROTOCOL as TOKEN_SUBPROTOCOL
+from headgate.app.wire.credentials import TICKET
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import GatewayError, problem_of

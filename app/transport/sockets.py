@@ -25,6 +25,10 @@ _WARN_EVERY_S = 10.0
 UNREAD_BYTES_MIN = 16 * 1024
 """Unused bytes that any connection may have received; if it has more, all of them count."""
 
+UNTAKEN_BYTES_MAX = 64 * 2**20
+"""Replies that a client has not taken. Many send a whole pipeline before they read. Of an array
+that is read page by page, it is a page."""
+
 UNREAD_BYTES_MAX = 2**20
 """Part of these bytes that counts as unread. More counts as something large that arrives."""
 

@@ -12,9 +12,10 @@ from contextlib import suppress
 import uvloop
 
 from headgate.app.backends.embedded import EmbeddedBackend
+from headgate.app.backends.releasing import remove_stranded
 from headgate.app.backends.remote.server import EngineServer
-from headgate.app.live.subscriber import remove_stranded
-from headgate.app.main import observer_of, open_engine, watch_loop, watch_streams
+from headgate.app.gateway.backends import open_engine
+from headgate.app.gateway.measuring import observer_of, watch_loop, watch_streams
 from headgate.app.measuring.sampler import Sampler
 from headgate.app.runtime import collector
 from headgate.app.runtime.logs.loading import progress_of_gateway

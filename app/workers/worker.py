@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from headgate.app.main import create_app, open_backend, open_credentials, open_remote
+from headgate.app.gateway.backends import open_backend, open_remote
+from headgate.app.gateway.credentials import open_credentials
+from headgate.app.main import create_app
 from headgate.app.runtime import collector
 from headgate.app.server import GRACE_S, Server
 from headgate.app.settings import Settings

@@ -16,9 +16,9 @@ from blockbuster import BlockBuster, blockbuster_ctx
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.port import Backend
 from headgate.app.backends.remote.backend import RemoteBackend
-from headgate.app.http.dependencies import Gateway
-from headgate.app.main import create_app, open_backend
-from headgate.app.redis_syntax.words import Bounds
+from headgate.app.gateway.backends import open_backend
+from headgate.app.gateway.gateway import Gateway
+from headgate.app.main import create_app
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.requests.streams import DeleteStream, ListStreams
@@ -136,8 +136,7 @@ async def _behind_socket(
     engine = await asyncio.to_thread(open_backend, settings)
     assert isinstance(engine, EmbeddedBackend)
     async with keeping_running(engine), served(engine) as place:
-        reply = Bounds(settings.read_entries_max, settings.read_bytes_max)
-        options = place._replace(waiters_max=settings.waiters_max, reply=reply)
+        options = place._replace(waiters_max=settings.waiters_max)
         yield await asyncio.to_thread(RemoteBackend, options)
 
 

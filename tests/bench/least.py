@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from headgate.app.backends.port import Backend
-from headgate.app.main import open_backend
+from headgate.app.gateway.backends import open_backend
 from headgate.app.settings import Settings
 from headgate.engine.entry import Draft
 from headgate.engine.requests.entries import Add

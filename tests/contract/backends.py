@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.port import Ability, Backend
 from headgate.app.backends.remote.backend import RemoteBackend
-from headgate.app.main import open_backend
+from headgate.app.gateway.backends import open_backend
 from headgate.app.settings import MEMORY, Settings
 from tests.behind_socket import served
 from tests.running import running

@@ -1,6 +1,9 @@
 """A backend has the abilities that it claims, and no others."""
 
-from headgate.app.backends.port import Ability, Backend
+from headgate.app.backends.port import Ability, Backend, Way
+from headgate.app.backends.remote.messages import REQUESTS
+from headgate.engine.requests.keyspace import ChangeDefaults
+from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
 from tests.contract.backends import SURVIVES, Kind
 
 
@@ -8,10 +11,15 @@ async def test_a_backend_says_what_it_can(kind: Kind, backend: Backend) -> None:
     assert backend.abilities == kind.can - {SURVIVES}
 
 
+async def test_a_backend_says_how_it_carries_out_each_request(kind: Kind, backend: Backend) -> None:
+    refused = {request for request in REQUESTS if backend.way_of(request) is Way.NOT}
+    of_servers = {OpenRanges, ReadOn, CloseRange, ChangeDefaults}
+    assert refused == (of_servers if kind.servers else set())
+
+
 async def test_what_an_ability_needs_is_there_with_it(backend: Backend) -> None:
     there = {
         Ability.CLAIM_FEED: backend.claim_feed,
-        Ability.COMMANDS: backend.commands,
         Ability.JOURNAL: backend.journal,
     }
     present = {ability for ability, part in there.items() if part is not None}

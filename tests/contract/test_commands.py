@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.app.backends.port import NULL_ARRAY, Ability, Backend, Reply
+from headgate.app.backends.port import Ability, Backend
 from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply
+from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.errors import StreamError
 from tests.contract.backends import Kind
 
@@ -14,18 +16,18 @@ pytestmark = pytest.mark.needs(Ability.COMMANDS)
 
 async def run(backend: Backend, command: str) -> Reply:
     """Run a command; returns its reply, or the text of its error."""
-    assert backend.commands is not None
     try:
-        return await backend.commands.run(command.encode().split())
+        return await CommandRunner(backend).run(command.encode().split())
     except StreamError as error:
         return error_text(error)
 
 
 async def run_all(backend: Backend, *commands: str) -> list[Reply]:
     """Run a transaction; returns the replies and the texts of errors."""
-    assert backend.commands is not None
     try:
-        replies = await backend.commands.run_all([command.encode().split() for command in commands])
+        replies = await CommandRunner(backend).run_all(
+            [command.encode().split() for command in commands]
+        )
     except StreamError as error:
         return [error_text(error)]
     return [error_text(reply) if isinstance(reply, StreamError) else reply for reply in replies]
@@ -170,8 +172,9 @@ async def test_all_names_are_shown_once_whatever_the_page(backend: Backend) -> N
     assert await run(backend, "DBSIZE") == 0
 
 
-async def test_info_is_answered(backend: Backend) -> None:
+async def test_info_is_answered(kind: Kind, backend: Backend) -> None:
     text = await run(backend, "INFO")
     assert isinstance(text, bytes)
     assert b"redis_version:" in text
     assert b"headgate_version:" in text
+    assert (b"\r\n\r\n# Servers\r\nserver0:product=" in text) == (kind.servers is not None)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headgate.app.backends.port import Ability, Backend
+from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry
 from headgate.engine.errors import OutOfReach, StreamExists, StreamNotFound, StreamTooLarge
@@ -249,10 +250,10 @@ async def test_what_is_restored_survives(kind: Kind, url: str | None, tmp_path: 
 @pytest.mark.needs(Ability.COMMANDS)
 async def test_a_transaction_dumps_and_restores(backend: Backend) -> None:
     await backend.perform(Add(S, drafts(1, 2)))
-    assert backend.commands is not None
-    payload = await backend.commands.run([b"DUMP", S])
+    commands = CommandRunner(backend)
+    payload = await commands.run([b"DUMP", S])
     assert isinstance(payload, bytes)
-    again, done, count = await backend.commands.run_all(
+    again, done, count = await commands.run_all(
         [[b"DUMP", S], [b"RESTORE", T, b"0", payload], [b"XLEN", T]]
     )
     assert again == payload

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from headgate.app.backends.port import Ability, Backend
-from headgate.app.redis_syntax.words import CommandError
-from headgate.engine.errors import Draining
+from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.runs import CommandRunner
+from headgate.engine.errors import Draining, StreamError
 from headgate.engine.requests.deliveries import Ack, ListPending, Nack, NackMode
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.streams import DescribeStream
@@ -61,13 +62,14 @@ async def test_a_backend_that_drains_ends_its_reads_and_answers_on(backend: Back
 
 @pytest.mark.needs(Ability.COMMANDS)
 async def test_a_client_waits_for_what_is_known(backend: Backend, kind: Kind) -> None:
-    assert backend.commands is not None
-    await backend.commands.run([b"XADD", S, b"*", b"a", b"b"])
-    assert await backend.commands.run([b"WAIT", b"0", b"0"]) == 0
-    assert await backend.commands.run([b"WAIT", b"1", b"10"]) == 0
+    commands = CommandRunner(backend)
+    await commands.run([b"XADD", S, b"*", b"a", b"b"])
+    assert await commands.run([b"WAIT", b"0", b"0"]) == 0
+    assert await commands.run([b"WAIT", b"1", b"10"]) == 0
     wait = [b"WAITAOF", b"1", b"0", b"0"]
     if kind.name in ("memory", "remote", "redis"):  # no disk, or a server older than 7.2
-        with pytest.raises(CommandError):
-            await backend.commands.run(wait)
+        with pytest.raises(StreamError) as raised:
+            await commands.run(wait)
+        assert error_text(raised.value).startswith("ERR ")
     else:
-        assert await backend.commands.run(wait) == [1, 0]
+        assert await commands.run(wait) == [1, 0]

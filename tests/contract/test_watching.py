@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headgate.app.backends.port import Ability, Backend
+from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import StreamsChanged
 from headgate.engine.requests.deliveries import Ack
@@ -19,15 +20,13 @@ T = b"{orders}copy"
 
 
 async def watch(backend: Backend, *streams: bytes) -> IfUnchanged:
-    assert backend.commands is not None
-    return await backend.commands.watch(streams)
+    return await CommandRunner(backend).watch(streams)
 
 
 async def holds(backend: Backend, condition: IfUnchanged) -> bool:
     """Append to a stream on a condition; tells whether that was done."""
-    assert backend.commands is not None
     try:
-        replies = await backend.commands.run_all([[b"XADD", T, b"*", b"a", b"b"]], condition)
+        replies = await CommandRunner(backend).run_all([[b"XADD", T, b"*", b"a", b"b"]], condition)
     except StreamsChanged:
         return False
     assert len(replies) == 1
@@ -71,12 +70,11 @@ async def test_changes_of_entries_and_of_existence_count(backend: Backend) -> No
 
 
 async def test_a_condition_is_checked_without_any_command(backend: Backend) -> None:
-    assert backend.commands is not None
     condition = await watch(backend, S)
-    assert await backend.commands.run_all([], condition) == []
+    assert await CommandRunner(backend).run_all([], condition) == []
     await filled(backend, 1)
     with pytest.raises(StreamsChanged):
-        await backend.commands.run_all([], condition)
+        await CommandRunner(backend).run_all([], condition)
 
 
 async def test_deliveries_and_acks_leave_a_revision_as_it_is(backend: Backend) -> None:

@@ -10,7 +10,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from headgate.app.backends.embedded import EmbeddedBackend
-from headgate.app.http.dependencies import Gateway
+from headgate.app.gateway.gateway import Gateway
 from headgate.app.main import create_app
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.commands import StreamDeleted

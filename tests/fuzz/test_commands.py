@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.answers import Answers
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.table import COMMANDS, SUBCOMMANDS
@@ -48,7 +49,7 @@ class Spoken:
         self._clock = ManualClock(10)
         self._storage = MemoryStorage()
         self.engine = Engine(self._storage, clock=self._clock)
-        self._runner = CommandRunner(self.engine, Bounds(50, 20_000))
+        self._runner = CommandRunner(EmbeddedBackend(self.engine), Bounds(50, 20_000))
 
     async def go_on(self) -> None:
         """Say something, one command or some at one moment."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine import commands
 from headgate.engine.engine import Engine
@@ -136,7 +137,7 @@ class Machine(RuleBasedStateMachine):
     def run_words(self, words: Sequence[object], expect: Callable[[], Any]) -> None:
         """Run a command that is written in words."""
         written = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-        self.both(CommandRunner(self.engine).run(written), expect)
+        self.both(CommandRunner(EmbeddedBackend(self.engine)).run(written), expect)
 
     def pick(self, stream: bytes, choice: Pick | EntryId) -> EntryId:
         if isinstance(choice, EntryId):

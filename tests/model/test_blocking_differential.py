@@ -24,8 +24,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from headgate.app.backends.port import NULL_ARRAY
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.replies import NULL_ARRAY
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
@@ -149,7 +150,7 @@ class Ours:
     def __init__(self) -> None:
         self._loop = VirtualLoop()
         self._engine = Engine(MemoryStorage(0), clock=ManualClock())
-        self._runner = CommandRunner(self._engine)
+        self._runner = CommandRunner(EmbeddedBackend(self._engine))
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._woken: Woken = {}
 

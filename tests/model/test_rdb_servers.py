@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from deploy.local_cluster.server import Server
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.rdb.source import checksum_of
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
@@ -36,7 +37,7 @@ class Sides:
     def __init__(self, redis: Redis, loop: asyncio.AbstractEventLoop) -> None:
         self.redis = redis
         self._loop = loop
-        self.runner = CommandRunner(Engine(MemoryStorage(0)))
+        self.runner = CommandRunner(EmbeddedBackend(Engine(MemoryStorage(0))))
 
     def theirs(self, *parts: object) -> Any:
         return self.redis.run(words(*parts))

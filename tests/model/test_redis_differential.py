@@ -21,8 +21,9 @@ from typing import Any
 
 import pytest
 
-from headgate.app.backends.port import NULL_ARRAY, Commands
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.replies import NULL_ARRAY
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
@@ -307,7 +308,7 @@ def plain(reply: Any) -> Any:
     return None if reply is NULL_ARRAY else reply  # clients have one null
 
 
-def run_ours(loop: asyncio.AbstractEventLoop, runner: Commands, command: Words) -> Any:
+def run_ours(loop: asyncio.AbstractEventLoop, runner: CommandRunner, command: Words) -> Any:
     try:
         return plain(loop.run_until_complete(runner.run(command)))
     except StreamError as error:
@@ -318,10 +319,12 @@ def engine_runner() -> CommandRunner:
     """Return a runner of our commands on an engine of its own."""
     engine = Engine(MemoryStorage(0))
     engine.keyspace.defaults = Defaults(node_limits=NodeLimits(3, 4096))
-    return CommandRunner(engine)
+    return CommandRunner(EmbeddedBackend(engine))
 
 
-def run_history(loop: asyncio.AbstractEventLoop, redis: Redis, runner: Commands, seed: int) -> int:
+def run_history(
+    loop: asyncio.AbstractEventLoop, redis: Redis, runner: CommandRunner, seed: int
+) -> int:
     """Run one history on both; returns how many commands were compared."""
     history = History(seed)
     redis.run(words("FLUSHALL"))

@@ -14,7 +14,8 @@ import pytest
 from pydantic import SecretStr
 
 from deploy.local_cluster.server import Server
-from headgate.app.main import open_backend
+from headgate.app.gateway.backends import open_backend
+from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.settings import Settings
 from tests.model.redis_server import redis_server
 from tests.model.test_redis_differential import STEPS, run_history
@@ -34,9 +35,8 @@ def test_a_gateway_answers_as_the_server_behind_it(
             settings = Settings(backend=SecretStr(server.url), redis_prefix=f"history{seed}:")
             backend = open_backend(settings)
             running = loop.create_task(backend.run())
-            assert backend.commands is not None
             try:
-                compared.append(run_history(loop, redis, backend.commands, seed))
+                compared.append(run_history(loop, redis, CommandRunner(backend), seed))
             finally:
                 loop.run_until_complete(backend.close())
                 loop.run_until_complete(running)

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from headgate.app.backends.port import Backend
 from headgate.app.backends.redis.durability import DurabilityLevel
-from headgate.app.main import open_backend
+from headgate.app.gateway.backends import open_backend
 from headgate.app.settings import Settings
 from tests.running import running as running_backend
 from tests.servers.failures import FailingCluster

@@ -36,7 +36,7 @@ async def app() -> FastAPI:
 
 async def test_every_command_is_in_the_suite(app: FastAPI) -> None:
     below = {f"{name} {sub}" for name, sub in _subcommands()}
-    known = {name.decode() for name in app.state.gateway.backend.commands._commands} | below
+    known = {name.decode() for name in app.state.gateway.commands._commands} | below
 
     assert known - COVERED - set(LEFT_OUT) == set()
 

@@ -82,7 +82,7 @@ class Function(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What a file defines."""
+    """The definitions of a file."""
 
     names: list[tuple[int, str]]  # with their lines
     functions: list[Function]

@@ -6,12 +6,13 @@ and epochs have no command, and are left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET
 
 from headgate.engine.entry import EntryId
+from headgate.engine.errors import NotSupported
 from headgate.engine.replies import Added
 from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import Claim, Nack
@@ -33,45 +34,16 @@ def commands_of(request: Request[Any], now_ms: int) -> list[Words]:
     """Return the commands that carry out a request that changes a copy.
 
     Args:
-        request: one of those that copying makes.
+        request: one of those in `CHANGES`.
         now_ms: unix time, from which an expiry counts.
+
+    Raises:
+        NotSupported: copying makes no such request.
     """
-    match request:
-        case Add(stream, drafts):
-            return [(b"XADD", stream, str(draft.id), *draft.fields) for draft in drafts]
-        case Delete(stream, ids):
-            return [(b"XDEL", stream, *map(str, ids))]
-        case Trim(stream, to):
-            return [(b"XTRIM", stream, b"MINID", str(to.min_id))]
-        case SetCounters(stream, last_id, added, max_deleted_id):
-            return [_counters(stream, last_id, added, max_deleted_id)]
-        case ExpireStream(stream, ttl_ms):
-            return [(b"PEXPIREAT", stream, now_ms + ttl_ms)]
-        case UpdateStream(stream):
-            return []
-        case DeleteStream(stream):
-            return [(b"UNLINK", stream)]
-        case _:
-            return [_group_command(request)]
-
-
-def _group_command(request: Request[Any]) -> Words:
-    match request:
-        case CreateGroup(stream, group, (last_id, _), create_stream):
-            made: Words = (b"MKSTREAM",) if create_stream else ()
-            return [b"XGROUP", b"CREATE", stream, group, str(last_id or "$"), *made]
-        case DestroyGroup(stream, group):
-            return b"XGROUP", b"DESTROY", stream, group
-        case UpdateGroup(stream, group, EntryId() as last_id, entries_read):
-            read: Words = () if entries_read is UNSET else (b"ENTRIESREAD", entries_read)
-            return [b"XGROUP", b"SETID", stream, group, str(last_id), *read]
-        case CreateConsumer(stream, group, consumer):
-            return b"XGROUP", b"CREATECONSUMER", stream, group, consumer
-        case Claim():
-            return _claim(request, request.consumer, request.time_ms or 0)
-        case Nack():
-            return _claim(request, NOBODY, 0)
-    raise AssertionError(f"copying makes no {type(request).__name__}")
+    words_of = CHANGES.get(type(request))
+    if words_of is None:
+        raise NotSupported(type(request).__name__)
+    return words_of(request, now_ms)
 
 
 def added(request: Add) -> Added:
@@ -92,8 +64,48 @@ def _claim(request: Claim | Nack, consumer: bytes, time_ms: int) -> Words:
     return [*head, *map(str, request.ids), *tail]
 
 
-def _counters(stream: bytes, last_id: EntryId, added: int | None, max_deleted_id: EntryId) -> Words:
-    words: list[bytes | str | int] = [b"XSETID", stream, str(last_id)]
-    if added is not None:
-        words += [b"ENTRIESADDED", added, b"MAXDELETEDID", str(max_deleted_id)]
+def _counters(request: SetCounters) -> Words:
+    words: list[bytes | str | int] = [b"XSETID", request.stream, str(request.last_id)]
+    if request.entries_added is not None:
+        words += [b"ENTRIESADDED", request.entries_added]
+        words += [b"MAXDELETEDID", str(request.max_deleted_id)]
     return words
+
+
+def _add(request: Add, _: int) -> list[Words]:
+    return [(b"XADD", request.stream, str(draft.id), *draft.fields) for draft in request.drafts]
+
+
+def _create_group(request: CreateGroup, _: int) -> list[Words]:
+    made: Words = (b"MKSTREAM",) if request.create_stream else ()
+    start = str(request.start.last_id or "$")
+    return [[b"XGROUP", b"CREATE", request.stream, request.group, start, *made]]
+
+
+def _update_group(request: UpdateGroup, _: int) -> list[Words]:
+    entries_read = request.entries_read
+    assert isinstance(request.last_id, EntryId), "copying chooses a position"
+    read: Words = () if entries_read is UNSET else (b"ENTRIESREAD", entries_read)
+    return [
+        (b"XGROUP", b"SETID", request.stream, request.group, str(request.last_id), *read),
+    ]
+
+
+CHANGES: Mapping[type[Request[Any]], Callable[[Any, int], list[Words]]] = {
+    Add: _add,
+    Delete: lambda request, _: [(b"XDEL", request.stream, *map(str, request.ids))],
+    Trim: lambda request, _: [(b"XTRIM", request.stream, b"MINID", str(request.to.min_id))],
+    SetCounters: lambda request, _: [_counters(request)],
+    ExpireStream: lambda request, now_ms: [(b"PEXPIREAT", request.stream, now_ms + request.ttl_ms)],
+    UpdateStream: lambda *_: [],
+    DeleteStream: lambda request, _: [(b"UNLINK", request.stream)],
+    CreateGroup: _create_group,
+    DestroyGroup: lambda request, _: [(b"XGROUP", b"DESTROY", request.stream, request.group)],
+    UpdateGroup: _update_group,
+    CreateConsumer: lambda request, _: [
+        (b"XGROUP", b"CREATECONSUMER", request.stream, request.group, request.consumer)
+    ],
+    Claim: lambda request, _: [_claim(request, request.consumer, request.time_ms or 0)],
+    Nack: lambda request, _: [_claim(request, NOBODY, 0)],
+}
+"""The requests that change a copy, and what is sent for each."""

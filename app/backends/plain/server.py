@@ -16,7 +16,7 @@ from redis.crc import key_slot
 from redis.exceptions import NoPermissionError, ResponseError
 
 from headgate.app.backends.plain.client import PlainClient
-from headgate.app.backends.plain.commands import Words, added, commands_of, release
+from headgate.app.backends.plain.commands import CHANGES, Words, added, commands_of, release
 from headgate.app.backends.plain.replies import (
     read_consumers,
     read_entries,
@@ -31,7 +31,13 @@ from headgate.app.backends.redis.client import ClientOptions
 from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.engine.clock import Clock
 from headgate.engine.entry import Entry, sizes_of
-from headgate.engine.errors import Conflict, GroupNotFound, StreamNotFound, Unavailable
+from headgate.engine.errors import (
+    Conflict,
+    GroupNotFound,
+    NotSupported,
+    StreamNotFound,
+    Unavailable,
+)
 from headgate.engine.replies import Added, ConsumerInfo, GroupInfo, PendingItem, StreamInfo
 from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import ListPending, Nack, SumPending
@@ -77,6 +83,7 @@ class PlainServer:
         self.left_out: Counter[str] = Counter()  # keys that are not listed, by kind
         self._closed = asyncio.Event()
         self._performers: dict[type[Request[Any]], Callable[[Any], Coroutine[Any, Any, Any]]] = {
+            **dict.fromkeys(CHANGES, self._change),
             ListStreams: self._list_streams,
             DescribeStream: self._describe_stream,
             TimeToLive: self._time_to_live,
@@ -97,9 +104,9 @@ class PlainServer:
         """Carry out a request, and return its reply. See `Backend.perform`."""
         stream, group = getattr(request, "stream", b""), getattr(request, "group", b"")
         with as_stream_errors(stream, group):
-            act: Callable[[Any], Coroutine[Any, Any, Any]] = self._performers.get(
-                type(request), self._change
-            )
+            act = self._performers.get(type(request))
+            if act is None:
+                raise NotSupported(type(request).__name__)
             reply: T = await act(request)
         return reply
 

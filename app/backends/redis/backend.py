@@ -11,18 +11,20 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from headgate.app.backends.in_order import perform_in_order
 from headgate.app.backends.port import (
     Ability,
     BackendActivity,
     ClaimFeed,
-    Commands,
     Durable,
     Journaled,
     Leases,
+    StreamServers,
+    Way,
 )
 from headgate.app.backends.redis.client import Client, ClientOptions
-from headgate.app.backends.redis.commands import commands_of
 from headgate.app.backends.redis.counting import Counts
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.faults import as_stream_errors
@@ -30,14 +32,15 @@ from headgate.app.backends.redis.groups.housekeeping import Housekeeper
 from headgate.app.backends.redis.groups.table import PERFORMERS as GROUP_PERFORMERS
 from headgate.app.backends.redis.leases import GatewayLeases
 from headgate.app.backends.redis.performing.table import PERFORMERS
+from headgate.app.backends.redis.servers import Primaries
+from headgate.app.backends.redis.transaction import perform_together
 from headgate.app.backends.redis.waiting.claims import Claims
 from headgate.app.backends.redis.waiting.group_reads import GroupReaders
 from headgate.app.backends.redis.waiting.reads import StreamReaders
 from headgate.app.backends.redis.waiting.wait_queues import WaitQueues
 from headgate.app.backends.redis.waiting.wake_ups import WakeUps
-from headgate.app.redis_syntax.words import Bounds
 from headgate.engine.eager import own_task
-from headgate.engine.errors import Disconnected, StreamError, Unavailable
+from headgate.engine.errors import Disconnected, NotSupported, StreamError, Unavailable
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.deliveries import (
@@ -67,15 +70,25 @@ _FREEING = (Ack, AckAndDelete, AckThrough, Autoclaim, Claim, Delete, DeleteConsu
 """Requests after which a consumer may hold less, and so may get more."""
 
 
+_PERFORMERS = {**PERFORMERS, **GROUP_PERFORMERS}
+
+
+def _perform_at_once(client: Client, request: Request[Any]) -> Coroutine[Any, Any, Any]:
+    """Carry out a request without waiting for something to read."""
+    performer = _PERFORMERS.get(type(request))
+    if performer is None:
+        raise NotSupported(type(request).__name__)
+    return performer.perform(client, request)
+
+
 class RedisBackend:
     """The streams that servers keep. Several gateways may use the same servers."""
 
-    def __init__(self, options: ClientOptions, reply: Bounds = Bounds()) -> None:  # noqa: B008 it is a value
+    def __init__(self, options: ClientOptions) -> None:
         """Get ready. `run` connects to the servers.
 
         Args:
             options: how the servers are used.
-            reply: the bounds of one reply to a Redis command.
 
         Raises:
             ValueError: an option cannot be used; the text says which.
@@ -102,10 +115,9 @@ class RedisBackend:
         self.durable = _DURABLE[options.durability]
         self.claim_feed: ClaimFeed | None = self._claims
         self.leases: Leases | None = self._leases
-        self.commands: Commands | None = commands_of(self, reply)
         self.journal: Journaled | None = None
-        self._performers = {**PERFORMERS, **GROUP_PERFORMERS}
-        # Requests that may wait.
+        self.servers: StreamServers | None = Primaries(client)
+        # Requests that may wait: what they do at once is in the table.
         self._waiting: dict[type[Request[Any]], Callable[[Any], Coroutine[Any, Any, Any]]] = {
             Read: reads.read,
             PlanRead: reads.plan,
@@ -113,6 +125,19 @@ class RedisBackend:
             DeleteConsumer: self._group_reads.delete_consumer,
         }
         self._closed = asyncio.Event()
+
+    def way_of(self, kind: type[Request[Any]]) -> Way:
+        """Return the way of requests of a kind."""
+        performer = _PERFORMERS.get(kind)
+        return Way.NOT if performer is None else performer.way
+
+    async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
+        """Carry out requests with nothing in between. See `Backend.perform_all`."""
+        at_once = [
+            replace(request, wait_ms=0) if isinstance(request, Read | ReadGroup) else request
+            for request in requests
+        ]
+        return await perform_together(self.client, _perform_at_once, at_once)
 
     async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
         """Carry out requests one after the other. See `Backend.perform_in_order`.
@@ -127,11 +152,7 @@ class RedisBackend:
         stream, group = getattr(request, "stream", b""), getattr(request, "group", b"")
         with as_stream_errors(stream, group):
             wait = self._waiting.get(type(request))
-            performing = (
-                self._performers[type(request)](self.client, request)
-                if wait is None
-                else wait(request)
-            )
+            performing = _perform_at_once(self.client, request) if wait is None else wait(request)
             reply: T = await performing
         self._counts.note(request, reply)
         if isinstance(request, _FREEING):
@@ -169,6 +190,11 @@ class RedisBackend:
         keys = list(self._queues.keys)
         grouped = {key.stream for key in keys if key.group is not None}
         return len({key.stream for key in keys}), len(grouped)
+
+    @property
+    def unsaved_count(self) -> int:
+        """Return 0: the servers save what they have."""
+        return 0
 
     @property
     def is_draining(self) -> bool:

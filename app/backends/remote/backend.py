@@ -23,6 +23,8 @@ from headgate.app.backends.port import (
     Durable,
     Journaled,
     Leases,
+    StreamServers,
+    Way,
 )
 from headgate.app.backends.remote.blocked import BlockedReads
 from headgate.app.backends.remote.calls import Calls
@@ -31,6 +33,7 @@ from headgate.app.backends.remote.connection import ConnectionLost, EngineConnec
 from headgate.app.backends.remote.group_reads import RemoteGroupReads
 from headgate.app.backends.remote.leases import WorkerLeases
 from headgate.app.backends.remote.messages import (
+    REPLY_TYPES,
     EngineState,
     Hello,
     Rewrite,
@@ -38,10 +41,6 @@ from headgate.app.backends.remote.messages import (
     version_of_messages,
 )
 from headgate.app.backends.remote.reads import SharedReads
-from headgate.app.redis_syntax.administration.store import Store
-from headgate.app.redis_syntax.runs import CommandRunner
-from headgate.app.redis_syntax.server import ServerCommands
-from headgate.app.redis_syntax.words import Bounds
 from headgate.engine.errors import AnswerLost, Disconnected, StreamError
 from headgate.engine.limits import WAITERS_MAX
 from headgate.engine.replies import JournalStatus
@@ -76,7 +75,6 @@ class RemoteOptions(NamedTuple):
     durable: Durable = Durable.NOTHING  # what an answer of the engine has waited for
     has_journal: bool = False
     waiters_max: int = WAITERS_MAX  # reads blocked in this worker at the same time
-    reply: Bounds = Bounds()  # of one reply to a Redis command
     name: str = "worker"  # for the log of the engine
 
 
@@ -103,10 +101,7 @@ class RemoteBackend:
         self.claim_feed: ClaimFeed | None = self._claims
         self.leases: Leases | None = self._leases
         self.journal: Journaled | None = RemoteJournal(link) if options.has_journal else None
-        store = Store(options.durable, self.journal, lambda: link.state.memory_bytes)
-        self.commands: CommandRunner | None = CommandRunner(
-            self, options.reply, ServerCommands(self, store)
-        )
+        self.servers: StreamServers | None = None
         # Requests that may wait.
         self._waiting: dict[type[Request[Any]], Callable[[Any], Coroutine[Any, Any, Any]]] = {
             Read: self._reads.read,
@@ -116,12 +111,16 @@ class RemoteBackend:
         self._closed = asyncio.Event()
         self._mismatch: str | None = None  # why this engine is none for this worker
 
+    def way_of(self, kind: type[Request[Any]]) -> Way:
+        """Return the way of requests of a kind: the engine carries out all that can be sent."""
+        return Way.NATIVELY if kind in REPLY_TYPES else Way.NOT
+
     def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
         """Carry out a request, and return its reply. See `Backend.perform`."""
         return self._waiting.get(type(request), self._calls.perform)(request)
 
     async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
-        """Carry out requests with nothing in between, and return their replies or errors."""
+        """Carry out requests with nothing in between. See `Backend.perform_all`."""
         return await self._calls.perform_all(requests)
 
     async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
@@ -154,8 +153,8 @@ class RemoteBackend:
         return BackendActivity()
 
     def memory_bytes(self) -> Mapping[str, int]:
-        """Return nothing: the streams are not in the memory of this process."""
-        return {}
+        """Return the memory of the streams in the engine's process, as last reported."""
+        return self._link.state.memory_bytes
 
     @property
     def waiter_count(self) -> int:

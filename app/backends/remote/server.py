@@ -20,6 +20,7 @@ import msgspec
 
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.port import Holding
+from headgate.app.backends.releasing import remove_stranded
 from headgate.app.backends.remote.frames import FrameProtocol
 from headgate.app.backends.remote.holdings import Holdings
 from headgate.app.backends.remote.messages import (
@@ -48,7 +49,6 @@ from headgate.app.backends.remote.messages import (
     version_of_messages,
 )
 from headgate.app.backends.remote.portions import put_together
-from headgate.app.live.subscriber import remove_stranded
 from headgate.app.runtime import periodic
 from headgate.engine.eager import EagerCall
 from headgate.engine.errors import Invalid, NotSupported, StreamError, Unavailable
@@ -140,7 +140,7 @@ class EngineServer:
             backend.refusal,
             backend.failure,
             backend.is_draining,
-            backend.engine.unsaved_count,
+            backend.unsaved_count,
             dict(backend.memory_bytes()),
             journal,
         )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from headgate.app.backends.port import NULL_ARRAY
 from headgate.app.redis_syntax.catalog.key_places import keys_among
 from headgate.app.redis_syntax.catalog.shapes import docs_of_all, info_of, statuses
 from headgate.app.redis_syntax.catalog.table import DescribedCommand
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply
 from headgate.app.redis_syntax.glob import matcher
 from headgate.app.redis_syntax.help import help_on
+from headgate.app.redis_syntax.replies import NULL_ARRAY
 from headgate.app.redis_syntax.words import SYNTAX, AnyPlan, CommandError, saying
 
 _USAGES = {

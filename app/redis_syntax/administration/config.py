@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import Pairs, Reply
 from headgate.app.redis_syntax.administration.counters import Counters
 from headgate.app.redis_syntax.administration.information import Information
 from headgate.app.redis_syntax.administration.slow_log import LENGTH_MAX
 from headgate.app.redis_syntax.command import CommandTable, SmallReply
 from headgate.app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
 from headgate.app.redis_syntax.help import help_on
+from headgate.app.redis_syntax.replies import Pairs, Reply
 from headgate.app.redis_syntax.words import OK, SYNTAX, AnyPlan, CommandError, Plan, integer
 from headgate.app.runtime.server_facts import ServerSettings
 from headgate.engine.limits import (

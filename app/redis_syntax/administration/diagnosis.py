@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import Reply
 from headgate.app.redis_syntax.administration.slow_log import SlowLog
 from headgate.app.redis_syntax.command import SmallReply, SubcommandTable
 from headgate.app.redis_syntax.help import help_on
+from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import OK, AnyPlan, CommandError, Plan, integer
 from headgate.engine.requests.keyspace import GetDefaults
 

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from headgate.app.backends.port import Durable, Reply
-from headgate.app.redis_syntax.administration.store import Store, WriteSafety
+from headgate.app.backends.port import Backend, Durable, StreamServers
+from headgate.app.redis_syntax.administration.information import status_of
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply
+from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import AnyPlan, CommandError, Plan, integer, saying
 from headgate.engine.requests.keyspace import TellTime
 
@@ -26,9 +27,9 @@ _NO_JOURNAL: Final = "ERR WAITAOF cannot be used when numlocal is set but append
 class Waiting:
     """Answers WAIT and WAITAOF."""
 
-    def __init__(self, store: Store) -> None:
-        """Ask a store how safe its answers are."""
-        self._store = store
+    def __init__(self, backend: Backend) -> None:
+        """Ask a backend how safe its answers are."""
+        self._backend = backend
 
     @property
     def table(self) -> CommandTable:
@@ -39,14 +40,19 @@ class Waiting:
         }
 
     @property
+    def _servers(self) -> StreamServers | None:
+        """Return the servers to ask; None: there are none, or no answer comes before it is safe."""
+        return self._backend.servers if self._backend.durable is Durable.NOTHING else None
+
+    @property
     def _replica_count(self) -> int:
         """Return the number of replicas that have all answered changes; others are unknown."""
-        return int(self._store.durable is Durable.REPLICA)
+        return int(self._backend.durable is Durable.REPLICA)
 
     def _wait(self, words: Sequence[bytes]) -> AnyPlan:
         """WAIT numreplicas timeout."""
         wanted, timeout_s = integer(words[1]), _timeout_s(words[2])
-        servers = self._store.servers
+        servers = self._servers
         if servers is None:
             return saying(self._replica_count)
 
@@ -64,13 +70,13 @@ class Waiting:
             raise CommandError("ERR value is out of range, value must between 0 and 1")
         replicas = _count(words[2], _NOT_POSITIVE)
         timeout_s = _timeout_s(words[3])
-        servers = self._store.servers
+        servers = self._servers
         if servers is not None:
             return _waiting_for(servers, (wanted, replicas), timeout_s)
-        durable = self._store.durable
+        durable = self._backend.durable
         if durable in (Durable.DISK, Durable.REPLICA):  # no answer comes before
             return saying([1, self._replica_count])
-        if wanted and self._store.journal is None:
+        if wanted and self._backend.journal is None:
             raise CommandError(_NO_JOURNAL)
 
         async def finish(_: Reply) -> Reply:
@@ -83,7 +89,7 @@ class Waiting:
         """Wait until everything recorded so far is synced; tell whether it is."""
         loop = asyncio.get_running_loop()
         over_s = None if timeout_s is None else loop.time() + timeout_s
-        status = self._store.status
+        status = status_of(self._backend)
         position = 0 if status is None else status.position
         while status is None or status.synced_position < position:
             if not wanted or (over_s is not None and loop.time() >= over_s):
@@ -91,11 +97,13 @@ class Waiting:
             if status is not None and status.failure is not None:
                 raise CommandError(f"MISCONF {status.failure}")
             await asyncio.sleep(_LOOK_S)
-            status = self._store.status
+            status = status_of(self._backend)
         return True
 
 
-def _waiting_for(servers: WriteSafety, wanted: tuple[int, int], timeout_s: float | None) -> AnyPlan:
+def _waiting_for(
+    servers: StreamServers, wanted: tuple[int, int], timeout_s: float | None
+) -> AnyPlan:
     def is_enough(counts: tuple[int, int]) -> bool:
         return counts[0] >= wanted[0] and counts[1] >= wanted[1]
 

@@ -13,22 +13,24 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import version
 
-from headgate.app.backends.port import Reply, Verbatim
+from headgate.app.backends.port import Backend, ServerFacts
 from headgate.app.redis_syntax.administration.counters import Counters
 from headgate.app.redis_syntax.administration.sizes import human
-from headgate.app.redis_syntax.administration.store import Store
-from headgate.app.redis_syntax.performer import Performer
+from headgate.app.redis_syntax.replies import Reply, Verbatim
 from headgate.app.redis_syntax.words import AnyPlan, Plan
 from headgate.app.runtime import machine
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.clock import Clock
-from headgate.engine.replies import KeyspaceInfo
+from headgate.engine.errors import Unavailable
+from headgate.engine.replies import JournalStatus, KeyspaceInfo
 from headgate.engine.requests.keyspace import DescribeKeyspace
 
 SPOKEN_VERSION = "8.10.1"
 """The version of Redis whose stream commands these are."""
 
 _MORE = frozenset({"commandstats"})  # shown only on request
+_ALL = {"all", "everything"}
+_USUAL = {"default", *_ALL}
 
 _S_PER_DAY = 86_400
 
@@ -38,12 +40,11 @@ Lines = dict[str, object]
 class Information:
     """Answers INFO."""
 
-    def __init__(self, engine: Performer, store: Store, counters: Counters, clock: Clock) -> None:
+    def __init__(self, backend: Backend, counters: Counters, clock: Clock) -> None:
         """Begin without connections; `settings` and `connections` are set later, if there are any.
 
         Args:
-            engine: has blocked reads.
-            store: keeps the streams.
+            backend: keeps the streams.
             counters: of commands.
             clock: tells the time.
         """
@@ -52,8 +53,7 @@ class Information:
         self.run_id = secrets.token_hex(20)
         self.started_at_s = clock.wall_ms() // 1000
         self._clock = clock
-        self._engine = engine
-        self._store = store
+        self._backend = backend
         self._counters = counters
         self._version = _own_version()  # read from a file now, and not while a client waits
         self._started_s = time.perf_counter()
@@ -78,8 +78,9 @@ class Information:
         """INFO [section ...]."""
         asked = {word.decode("latin-1").lower() for word in words[1:]} or {"default"}
         names = set(self._sections) & asked
-        if asked & {"default", "all", "everything"}:
-            names |= set(self._sections) - (_MORE if not asked & {"all", "everything"} else set())
+        if asked & _USUAL:
+            names |= set(self._sections) - (_MORE if not asked & _ALL else set())
+        servers = self._backend.servers if asked & {"servers", *_USUAL} else None
 
         async def finish(reply: Reply) -> Reply:
             if "memory" in names:
@@ -87,11 +88,12 @@ class Information:
             assert isinstance(reply, list)
             keyspace = KeyspaceInfo(*reply)
             sections = [
-                "\r\n".join([f"# {_title(name)}", *(f"{k}:{v}" for k, v in lines.items()), ""])
+                _section(name, about(keyspace))
                 for name, about in self._sections.items()
                 if name in names
-                for lines in [about(keyspace)]
             ]
+            if servers is not None:
+                sections.append(_section("servers", _about_servers(await servers.facts())))
             return Verbatim("\r\n".join(sections).encode())
 
         return Plan(DescribeKeyspace(), list, finish=finish)
@@ -118,12 +120,12 @@ class Information:
         }
 
     def _about_clients(self, *_: object) -> Lines:
-        waited_for, by_groups = self._engine.waited_for
+        waited_for, by_groups = self._backend.waited_for
         return {
             "connected_clients": self.connections().connected_count,
             "cluster_connections": 0,
             "maxclients": self.settings.connections_max,
-            "blocked_clients": self._engine.waiter_count,
+            "blocked_clients": self._backend.waiter_count,
             "tracking_clients": 0,
             "total_blocking_keys": waited_for,
             "total_blocking_keys_on_nokey": by_groups,
@@ -150,15 +152,15 @@ class Information:
     @property
     def used_bytes(self) -> int:
         """Return how much memory the streams use."""
-        return sum(self._store.memory_bytes().values())
+        return sum(self._backend.memory_bytes().values())
 
     def _about_saving(self, *_: object) -> Lines:
         lines: Lines = {
             "loading": 0,
             "async_loading": 0,
-            "rdb_changes_since_last_save": self._engine.unsaved_count,
+            "rdb_changes_since_last_save": self._backend.unsaved_count,
         }
-        status = self._store.status
+        status = status_of(self._backend)
         if status is None:
             return lines | {"aof_enabled": 0}
         result = "ok" if status.rewrite_failure is None else "err"
@@ -180,7 +182,7 @@ class Information:
     @property
     def saved_at_s(self) -> int:
         """Return the unix time of the last snapshot, or of the start if there was none since."""
-        status = self._store.status
+        status = status_of(self._backend)
         if status is None or status.rewritten_s is None:
             return self.started_at_s
         age_s = asyncio.get_running_loop().time() - status.rewritten_s
@@ -203,7 +205,7 @@ class Information:
         }
 
     def _about_replication(self, *_: object) -> Lines:
-        status = self._store.status
+        status = status_of(self._backend)
         return {
             "role": "master",
             "connected_slaves": 0,
@@ -223,13 +225,31 @@ class Information:
         return {f"errorstat_{code}": f"count={count}" for code, count in errors}
 
 
-def _title(name: str) -> str:
-    return name.upper() if name == "cpu" else name.capitalize()
+def status_of(backend: Backend) -> JournalStatus | None:
+    """Return the status of the journal; None: there is none, or it is not known yet."""
+    if backend.journal is None:
+        return None
+    try:
+        return backend.journal.status
+    except Unavailable:
+        return None
+
+
+def _section(name: str, lines: Lines) -> str:
+    title = name.upper() if name == "cpu" else name.capitalize()
+    return "\r\n".join([f"# {title}", *(f"{k}:{v}" for k, v in lines.items()), ""])
 
 
 @cache
 def _own_version() -> str:
     return version("headgate")
+
+
+def _about_servers(servers: Sequence[ServerFacts]) -> Lines:
+    return {
+        f"server{at}": ",".join(f"{name}={value}" for name, value in facts._asdict().items())
+        for at, facts in enumerate(servers)
+    }
 
 
 def _about_cpu(*_: object) -> Lines:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.backends.port import Journaled, Reply, Status
+from headgate.app.backends.port import Backend, Journaled
 from headgate.app.redis_syntax.administration.information import Information
-from headgate.app.redis_syntax.administration.store import Store
 from headgate.app.redis_syntax.command import CommandTable, SmallReply
+from headgate.app.redis_syntax.replies import Reply, Status
 from headgate.app.redis_syntax.words import OK, SYNTAX, AnyPlan, CommandError, Plan
 from headgate.engine.requests.keyspace import GetDefaults
 
@@ -23,9 +23,9 @@ _NO_JOURNAL: Final = "ERR there is no journal here to rewrite"
 class Saving:
     """Answers commands about the files on the disk."""
 
-    def __init__(self, store: Store, information: Information) -> None:
-        """Use the journal of a store, if it has one."""
-        self._store = store
+    def __init__(self, backend: Backend, information: Information) -> None:
+        """Use the journal of a backend, if it has one."""
+        self._backend = backend
         self._information = information
 
     @property
@@ -84,9 +84,9 @@ class Saving:
         return Plan(GetDefaults(), lambda _: self._information.saved_at_s)
 
     def _journal(self) -> Journaled:
-        if self._store.journal is None:
+        if self._backend.journal is None:
             raise CommandError(_NO_JOURNAL)
-        return self._store.journal
+        return self._backend.journal
 
 
 def _nothing(_: object) -> Reply:

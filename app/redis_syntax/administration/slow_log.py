@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from headgate.app.backends.port import Reply
+from headgate.app.redis_syntax.replies import Reply
 from headgate.engine.clock import Clock
 
 LENGTH_MAX = 10_000

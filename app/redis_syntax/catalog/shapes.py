@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headgate.app.backends.port import Members, Pairs, Reply, Status
 from headgate.app.redis_syntax.catalog.description import KeyPlaces
 from headgate.app.redis_syntax.catalog.table import DescribedCommand
 from headgate.app.redis_syntax.catalog.usage import Argument
+from headgate.app.redis_syntax.replies import Members, Pairs, Reply, Status
 
 
 def info_of(command: DescribedCommand) -> Reply:

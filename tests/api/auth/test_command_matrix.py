@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from headgate.app.auth.grants import Verb
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
@@ -119,7 +120,7 @@ REFUSED = {
 }
 """Commands that fail here, whoever asks."""
 
-SERVER = ServerCommands(Engine(MemoryStorage()))
+SERVER = ServerCommands(EmbeddedBackend(Engine(MemoryStorage())))
 COMMANDS = {
     name: entry
     for name, entry in [

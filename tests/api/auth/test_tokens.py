@@ -8,7 +8,7 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from headgate.app.main import open_credentials
+from headgate.app.gateway.credentials import open_credentials
 from headgate.app.settings import Settings
 from tests.api.conftest import running
 from tests.conditions import until

@@ -24,8 +24,9 @@ from pydantic import SecretStr
 
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.port import Backend
+from headgate.app.gateway.credentials import open_credentials
 from headgate.app.http.operation import ARROW
-from headgate.app.main import create_app, open_credentials
+from headgate.app.main import create_app
 from headgate.app.measuring.recorder import Recorder as HistoryRecorder
 from headgate.app.measuring.sample import ObservedStreams, Sample
 from headgate.app.measuring.series import CPU, LOOP_DELAY, PRESENT, RATES, REQUEST, SYNC

@@ -40,7 +40,7 @@ class PlainBackend(EmbeddedBackend):
     def __init__(self) -> None:
         super().__init__(PlainEngine(MemoryStorage()))
         self.abilities = frozenset()
-        self.claim_feed = self.commands = self.journal = None
+        self.claim_feed = self.journal = None
 
 
 @pytest.fixture

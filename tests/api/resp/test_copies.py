@@ -63,7 +63,7 @@ async def copied(source: str, target: str) -> Summary:
 
 
 async def run(live: Live, *words: str | bytes | int) -> Raw:
-    commands = live.gateway.backend.commands
+    commands = live.gateway.commands
     assert commands is not None
     return await commands.run([*map(encoded, words)])
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from headgate.app.backends.port import NULL_ARRAY, Commands
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.replies import NULL_ARRAY
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
@@ -125,10 +126,10 @@ SERVER_COMMANDS = [
 @pytest.fixture
 def runner() -> CommandRunner:
     """Return our commands, with those of connections."""
-    engine = Engine(MemoryStorage(0))
-    server = ServerCommands(engine)
+    backend = EmbeddedBackend(Engine(MemoryStorage(0)))
+    server = ServerCommands(backend)
     server.attach(ServerSettings(), ConnectionFacts)
-    return CommandRunner(engine, None, server)
+    return CommandRunner(backend, None, server)
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ def redis(tmp_path: Path) -> Iterator[Redis]:
         yield redis
 
 
-async def ours(runner: Commands, line: str) -> Any:
+async def ours(runner: CommandRunner, line: str) -> Any:
     try:
         return plain(await runner.run(words(*line.split())))
     except StreamError as error:

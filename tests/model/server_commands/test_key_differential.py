@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
@@ -64,7 +65,7 @@ DBSIZE"""
 
 
 async def test_keys_reply_as_redis_does(tmp_path: Path) -> None:
-    runner = CommandRunner(Engine(MemoryStorage(0)))
+    runner = CommandRunner(EmbeddedBackend(Engine(MemoryStorage(0))))
 
     async def ours(command: str) -> Any:
         try:
@@ -78,7 +79,7 @@ async def test_keys_reply_as_redis_does(tmp_path: Path) -> None:
 
 
 async def test_every_key_may_be_picked() -> None:
-    runner = CommandRunner(Engine(MemoryStorage(0)))
+    runner = CommandRunner(EmbeddedBackend(Engine(MemoryStorage(0))))
     for name in "abc":
         await runner.run(words("XADD", name, "*", "f", "v"))
     picked = {await runner.run(words("RANDOMKEY")) for _ in range(200)}

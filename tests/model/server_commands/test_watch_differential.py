@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError, StreamsChanged
@@ -39,7 +40,7 @@ def theirs(redis: Redis, made: tuple[str, ...], done: tuple[str, ...]) -> bool:
 
 async def ours(made: tuple[str, ...], done: tuple[str, ...]) -> bool:
     """Tell whether our commands take `s` for changed."""
-    runner = CommandRunner(Engine(MemoryStorage(0)))
+    runner = CommandRunner(EmbeddedBackend(Engine(MemoryStorage(0))))
 
     async def run(command: str) -> None:
         with suppress(StreamError):  # as redis-server has one

@@ -13,7 +13,7 @@ from functools import cache
 from typing import NamedTuple
 
 from headgate.app.backends.embedded import EmbeddedBackend
-from headgate.app.http.dependencies import Gateway
+from headgate.app.gateway.gateway import Gateway
 from headgate.app.main import create_app
 from headgate.app.resp.clients import Clients
 from headgate.app.resp.listener import RespListener

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds
 from headgate.engine.entry import MIN_ID, Draft, Entry
@@ -60,7 +61,7 @@ async def test_a_group_read_has_so_many_names_and_values(engine: Driver) -> None
 
 
 async def test_commands_have_replies_of_so_many_names_and_values(engine: Driver) -> None:
-    runner = CommandRunner(engine, Bounds(10_000, LARGE))
+    runner = CommandRunner(EmbeddedBackend(engine), Bounds(10_000, LARGE))
 
     reply: Any = await runner.run(b"XREAD STREAMS s 0".split())
     ranged: Any = await runner.run(b"XRANGE s - + COUNT 5".split())

@@ -7,7 +7,7 @@ from headgate.app.backends.redis.faults import read_id
 from headgate.app.backends.redis.groups.dead_letters import relay_now
 from headgate.app.backends.redis.groups.descriptions import read_deliveries
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.engine.entry import MIN_ID
 from headgate.engine.limits import AUTOCLAIM_MAX, AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX
 from headgate.engine.replies import Claimed
@@ -75,4 +75,4 @@ async def autoclaim(client: Client, request: Autoclaim) -> Claimed:
     )
 
 
-PERFORMERS: Performers = {Claim: claim, Autoclaim: autoclaim}
+PERFORMERS: Performers = {Claim: by_function(claim), Autoclaim: by_function(autoclaim)}

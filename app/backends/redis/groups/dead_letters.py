@@ -19,7 +19,7 @@ from redis.exceptions import ResponseError
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, Lost, NotSent, as_stream_errors, read_id
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.app.backends.redis.performing.ranges import range_
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId, Fields
 from headgate.engine.errors import Invalid, StreamError, StreamNotFound
@@ -239,4 +239,4 @@ def _packed(fields: Fields) -> bytes:
     return b"".join(parts)
 
 
-PERFORMERS: Performers = {Redrive: redrive}
+PERFORMERS: Performers = {Redrive: by_function(redrive)}

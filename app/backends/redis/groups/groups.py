@@ -8,7 +8,7 @@ from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.groups.descriptions import read_consumer_info, read_group_info
 from headgate.app.backends.redis.groups.governed import govern
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.app.backends.redis.performing.names import exists
 from headgate.app.backends.redis.settings import settings_words
 from headgate.engine.config import Patch
@@ -149,13 +149,13 @@ def _optional(number: int | None) -> int | str:
 
 
 PERFORMERS: Performers = {
-    ListGroups: list_groups,
-    DescribeGroup: describe_group,
-    CreateGroup: create_group,
-    UpdateGroup: update_group,
-    DestroyGroup: destroy_group,
-    ListConsumers: list_consumers,
-    DescribeConsumer: describe_consumer,
-    CreateConsumer: create_consumer,
-    DeleteConsumer: delete_consumer,
+    ListGroups: by_function(list_groups),
+    DescribeGroup: by_function(describe_group),
+    CreateGroup: by_function(create_group),
+    UpdateGroup: by_function(update_group),
+    DestroyGroup: by_function(destroy_group),
+    ListConsumers: by_function(list_consumers),
+    DescribeConsumer: by_function(describe_consumer),
+    CreateConsumer: by_function(create_consumer),
+    DeleteConsumer: by_function(delete_consumer),
 }

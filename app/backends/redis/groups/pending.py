@@ -8,7 +8,7 @@ from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import read_id
 from headgate.app.backends.redis.groups.descriptions import NOBODY
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.engine.entry import MAX_ID
 from headgate.engine.limits import DESCRIBED_MAX
 from headgate.engine.replies import PendingItem, PendingSummary
@@ -59,4 +59,7 @@ def _read_item(item: Any) -> PendingItem:
     return PendingItem(read_id(entry_id), owner, idle_ms, int(count), last_error=error)
 
 
-PERFORMERS: Performers = {ListPending: list_pending, SumPending: sum_pending}
+PERFORMERS: Performers = {
+    ListPending: by_function(list_pending),
+    SumPending: by_function(sum_pending),
+}

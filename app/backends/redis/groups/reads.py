@@ -11,7 +11,7 @@ from headgate.app.backends.redis.groups.dead_letters import relay_now
 from headgate.app.backends.redis.groups.descriptions import read_deliveries
 from headgate.app.backends.redis.groups.settling import ack, give_back_all
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.engine.limits import GROUP_READ_MAX, READ_PARTS_MAX
 from headgate.engine.replies import Delivery, GroupRead, GroupState
 from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
@@ -181,4 +181,4 @@ def _optional(number: int | None) -> int | str:
     return "" if number is None else number
 
 
-PERFORMERS: Performers = {ReadGroup: read_group}
+PERFORMERS: Performers = {ReadGroup: by_function(read_group)}

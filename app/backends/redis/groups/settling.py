@@ -8,7 +8,7 @@ from typing import TypeVar
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.groups.dead_letters import relay_now
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.engine.entry import EntryId
 from headgate.engine.replies import Deletion, Outcome
 from headgate.engine.requests.deliveries import (
@@ -139,10 +139,10 @@ def _outcomes(codes: bytes, done: Outcome) -> list[Outcome]:
 
 
 PERFORMERS: Performers = {
-    Ack: ack,
-    AckThrough: ack_through,
-    AckAndDelete: ack_and_delete,
-    Nack: nack,
-    GiveBack: give_back,
-    Extend: extend,
+    Ack: by_function(ack),
+    AckThrough: by_function(ack_through),
+    AckAndDelete: by_function(ack_and_delete),
+    Nack: by_function(nack),
+    GiveBack: by_function(give_back),
+    Extend: by_function(extend),
 }

@@ -3,10 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, NamedTuple
 
+from headgate.app.backends.port import Way
 from headgate.app.backends.redis.client import Client
+from headgate.engine.errors import NotSupported
 from headgate.engine.requests import Request
 
-Performers = dict[type[Request[Any]], Callable[[Client, Any], Coroutine[Any, Any, Any]]]
-"""For each type of request, the function that carries it out."""
+Perform = Callable[[Client, Any], Coroutine[Any, Any, Any]]
+
+
+class Performer(NamedTuple):
+    """The way of a kind of request."""
+
+    way: Way
+    perform: Perform
+
+
+Performers = dict[type[Request[Any]], Performer]
+"""For each type of request, how it is carried out."""
+
+
+def natively(perform: Perform) -> Performer:
+    """Return a performer that uses commands of the server only."""
+    return Performer(Way.NATIVELY, perform)
+
+
+def by_function(perform: Perform) -> Performer:
+    """Return a performer that calls functions of ours in the server, perhaps beside commands."""
+    return Performer(Way.BY_FUNCTION, perform)
+
+
+def not_supported(what: str) -> Performer:
+    """Return the performer of requests that no server can carry out.
+
+    Args:
+        what: the ability that they need.
+    """
+
+    async def refuse(client: Client, request: Request[Any]) -> Any:
+        del client, request
+        raise NotSupported(what)
+
+    return Performer(Way.NOT, refuse)

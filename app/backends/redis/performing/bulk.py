@@ -16,7 +16,7 @@ from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, as_stream_errors, read_id, stream_error
 from headgate.app.backends.redis.keys import StreamKeys
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.app.backends.redis.performing.entries import Word, check_drafts, drafts_words
 from headgate.engine.entry import Draft
 from headgate.engine.errors import IdNotGreater, Invalid, SeveralSlots
@@ -138,6 +138,6 @@ async def _at_writer(client: Client, writer: bytes, operation: bytes, *args: Wor
 
 
 PERFORMERS: Performers = {
-    CommitBatch: commit_batch,
-    LastCommit: last_commit,
+    CommitBatch: by_function(commit_batch),
+    LastCommit: by_function(last_commit),
 }

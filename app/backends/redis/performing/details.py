@@ -13,7 +13,7 @@ from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault
 from headgate.app.backends.redis.groups.groups import list_consumers, list_groups
 from headgate.app.backends.redis.groups.pending import list_pending
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.app.backends.redis.performing.idempotency import describe_keys
 from headgate.app.backends.redis.performing.names import first_names_of, now_ms
 from headgate.app.backends.redis.performing.ranges import range_
@@ -240,7 +240,7 @@ async def _observed_group(client: Client, stream: bytes, group: GroupInfo) -> Ob
 
 
 PERFORMERS: Performers = {
-    DetailStream: detail_stream,
-    InspectStream: inspect_stream,
-    Observe: observe,
+    DetailStream: by_function(detail_stream),
+    InspectStream: by_function(inspect_stream),
+    Observe: by_function(observe),
 }

@@ -12,7 +12,7 @@ from headgate.app.backends.payloads import PAYLOADS, written
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.groups.governed import govern
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.app.backends.redis.performing.names import reach_words
 from headgate.app.rdb.errors import RdbError
 from headgate.engine.errors import Invalid, SeveralSlots
@@ -104,8 +104,8 @@ async def measure_stream(client: Client, request: MeasureStream) -> int:
 
 
 PERFORMERS: Performers = {
-    DumpStream: dump_stream,
-    RestoreStream: restore_stream,
-    CopyStream: copy_stream,
-    MeasureStream: measure_stream,
+    DumpStream: by_function(dump_stream),
+    RestoreStream: by_function(restore_stream),
+    CopyStream: by_function(copy_stream),
+    MeasureStream: by_function(measure_stream),
 }

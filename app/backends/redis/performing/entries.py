@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise, repeat
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
 from headgate.engine.entry import (
     MIN_ID,
@@ -181,7 +181,7 @@ async def delete(client: Client, request: Delete) -> list[Deletion]:
 
 
 PERFORMERS: Performers = {
-    Add: add,
-    Trim: trim,
-    Delete: delete,
+    Add: by_function(add),
+    Trim: by_function(trim),
+    Delete: by_function(delete),
 }

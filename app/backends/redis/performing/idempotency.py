@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.engine.replies import KeyInfo
 from headgate.engine.requests.keyspace import RememberKey
 
@@ -26,4 +26,4 @@ async def describe_keys(client: Client, stream: bytes) -> KeyInfo:
     return KeyInfo(*await client.call(Effect.READ, b"describe_keys", stream, *KEY_DEFAULTS))
 
 
-PERFORMERS: Performers = {RememberKey: remember_key}
+PERFORMERS: Performers = {RememberKey: by_function(remember_key)}

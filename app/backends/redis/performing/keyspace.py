@@ -7,12 +7,11 @@ from redis.exceptions import ResponseError
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function, natively, not_supported
 from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
 from headgate.app.backends.redis.performing.names import list_names, now_ms, reach_words, ttl_ms
 from headgate.engine.errors import (
     Invalid,
-    NotSupported,
     SeveralSlots,
     StreamNotFound,
     StreamsChanged,
@@ -134,28 +133,21 @@ async def get_defaults(client: Client, request: GetDefaults) -> StreamDefaults:
     return StreamDefaults(CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX, *KEY_DEFAULTS)
 
 
-async def change_defaults(client: Client, request: ChangeDefaults) -> None:
-    """Refuse to change what holds for all streams: every gateway would have to know of it.
-
-    Raises:
-        NotSupported: always.
-    """
-    del client, request
-    raise NotSupported("changes of what holds for all streams")
-
+_DEFAULTS_ARE_FIXED = not_supported("changes of what holds for all streams")
+"""Every gateway would have to know of a change."""
 
 PERFORMERS: Performers = {
-    TellTime: tell_time,
-    RequireGroups: require_groups,
-    GetRevisions: get_revisions,
-    IfUnchanged: if_unchanged,
-    RenameStream: rename_stream,
-    ExpireStream: expire_stream,
-    PersistStream: persist_stream,
-    TimeToLive: time_to_live,
-    GetExpiry: get_expiry,
-    PickName: pick_name,
-    SetCounters: set_counters,
-    GetDefaults: get_defaults,
-    ChangeDefaults: change_defaults,
+    TellTime: natively(tell_time),
+    RequireGroups: by_function(require_groups),
+    GetRevisions: by_function(get_revisions),
+    IfUnchanged: by_function(if_unchanged),
+    RenameStream: by_function(rename_stream),
+    ExpireStream: by_function(expire_stream),
+    PersistStream: by_function(persist_stream),
+    TimeToLive: natively(time_to_live),
+    GetExpiry: natively(get_expiry),
+    PickName: natively(pick_name),
+    SetCounters: by_function(set_counters),
+    GetDefaults: natively(get_defaults),
+    ChangeDefaults: _DEFAULTS_ARE_FIXED,
 }

@@ -10,7 +10,7 @@ from itertools import takewhile
 from headgate.app.backends.redis.address import Address
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function, natively
 from headgate.engine.errors import WrongType
 from headgate.engine.replies import KeyspaceInfo, NamePage
 from headgate.engine.requests.dumps import CopyStream
@@ -258,11 +258,11 @@ async def _delete_if_stream(client: Client, stream: bytes) -> bool:
 
 
 PERFORMERS: Performers = {
-    ListNames: list_names,
-    ScanNames: scan_names,
-    CountStreams: count_streams,
-    DescribeKeyspace: describe_keyspace,
-    DeleteStream: delete_stream,
-    DeleteStreams: delete_streams,
-    DeleteAll: delete_all,
+    ListNames: natively(list_names),
+    ScanNames: natively(scan_names),
+    CountStreams: natively(count_streams),
+    DescribeKeyspace: natively(describe_keyspace),
+    DeleteStream: by_function(delete_stream),
+    DeleteStreams: by_function(delete_streams),
+    DeleteAll: by_function(delete_all),
 }

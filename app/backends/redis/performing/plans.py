@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.app.backends.redis.performing.streams import describe
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import Invalid
@@ -249,7 +249,7 @@ async def count_by_time(client: Client, request: CountByTime) -> Histogram:
 
 
 PERFORMERS: Performers = {
-    PlanRead: plan_once,
-    SplitRange: split_range,
-    CountByTime: count_by_time,
+    PlanRead: by_function(plan_once),
+    SplitRange: by_function(split_range),
+    CountByTime: by_function(count_by_time),
 }

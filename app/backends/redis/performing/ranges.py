@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import read_id
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function, not_supported
 from headgate.app.backends.redis.performing.streams import describe
 from headgate.engine.entry import MIN_ID, Entry
-from headgate.engine.errors import NotSupported, ReplyTooLarge, StreamNotFound
+from headgate.engine.errors import ReplyTooLarge, StreamNotFound
 from headgate.engine.limits import CHUNK_ENTRIES_MAX
 from headgate.engine.packing import encode_entries
 from headgate.engine.replies import PackedEntries, PackedPage, StreamRead, gap_after
-from headgate.engine.requests import Request
 from headgate.engine.requests.entries import (
     Budget,
     From,
@@ -243,17 +242,11 @@ async def _read_stream(
     return _stream_read(read, run.entries)
 
 
-async def _not_kept(client: Client, request: Request[Any]) -> NoReturn:
-    """Refuse: a server keeps no range as it was at one moment."""
-    del client, request
-    raise NotSupported("ranges that are kept open")
-
-
 PERFORMERS: Performers = {
-    OpenRanges: _not_kept,
-    ReadOn: _not_kept,
-    CloseRange: _not_kept,
-    Range: range_,
-    RangePacked: range_packed,
-    Read: read_once,
+    OpenRanges: not_supported("ranges that are kept open"),
+    ReadOn: not_supported("ranges that are kept open"),
+    CloseRange: not_supported("ranges that are kept open"),
+    Range: by_function(range_),
+    RangePacked: by_function(range_packed),
+    Read: by_function(read_once),
 }

@@ -10,7 +10,7 @@ from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.groups.governed import govern
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers
+from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.app.backends.redis.performing.entries import retain
 from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
 from headgate.app.backends.redis.performing.names import first_names
@@ -110,8 +110,8 @@ async def update_stream(client: Client, request: UpdateStream) -> StreamInfo:
 
 
 PERFORMERS: Performers = {
-    ListStreams: list_streams,
-    DescribeStream: describe_stream,
-    CreateStream: create_stream,
-    UpdateStream: update_stream,
+    ListStreams: by_function(list_streams),
+    DescribeStream: by_function(describe_stream),
+    CreateStream: by_function(create_stream),
+    UpdateStream: by_function(update_stream),
 }

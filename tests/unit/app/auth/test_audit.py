@@ -13,6 +13,7 @@ import pytest
 from headgate.app.auth.audit import BURST_MAX, LINES_PER_S_MAX, Audit, serve, shown
 from headgate.app.auth.principal import Forbidden, Principal, Unauthenticated
 from headgate.app.runtime.logs.lines import JsonLines
+from headgate.app.transport.scopes import ServedScope
 from headgate.engine.errors import GroupNotFound, StreamNotFound
 from headgate.engine.requests.groups import DestroyGroup
 from headgate.engine.requests.keyspace import DeleteStreams, RenameStream
@@ -116,7 +117,8 @@ async def test_a_line_says_from_where(audit: Audit, caplog: pytest.LogCaptureFix
         operation_id = "rewriteJournal"
 
     async def serving(address: str) -> None:
-        serve({"type": "http", "client": (address, 4711), "route": Route()})
+        scope = {"type": "http", "client": (address, 4711), "route": Route()}
+        serve(ServedScope(scope))
         await asyncio.sleep(0)
         with audit.act(ANA, "rewrite"):
             await asyncio.sleep(0)

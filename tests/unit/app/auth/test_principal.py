@@ -4,7 +4,7 @@ import sys
 
 from headgate.app.auth.grants import Grant, Verb
 from headgate.app.auth.principal import Need, Principal
-from headgate.app.http.dependencies import DrainSignal
+from headgate.app.gateway.gateway import DrainSignal
 
 NEWS = Grant(streams=["news*"], do=[Verb.READ, Verb.APPEND], create=True)
 

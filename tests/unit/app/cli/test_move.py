@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from deploy.local_cluster.server import Server, free_ports
 from headgate.app.cli import main
-from headgate.app.main import open_backend
+from headgate.app.gateway.backends import open_backend
 from headgate.app.settings import Settings
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.requests import Request

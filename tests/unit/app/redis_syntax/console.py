@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from headgate.app.backends.port import NULL_ARRAY, Reply
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.clock import Clock
 from headgate.engine.engine import Engine
@@ -47,7 +48,7 @@ class Console:
         self.clock = ManualClock(1_000)
         self.engine = Engine(MemoryStorage(), clock=clock or self.clock)
         self.engine.keyspace.defaults = Defaults(node_limits=NodeLimits(3, 4096))
-        self._runner = CommandRunner(self.engine)
+        self._runner = CommandRunner(EmbeddedBackend(self.engine))
 
     async def say(self, line: str) -> Any:
         """Run a command; returns its reply with text for bytes, or the text of its error."""

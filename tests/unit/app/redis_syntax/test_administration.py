@@ -10,8 +10,9 @@ import pytest
 from redis._parsers.helpers import parse_info
 
 from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
-from headgate.app.backends.port import Verbatim
 from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.replies import Verbatim
+from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.journal import FsyncPolicy
@@ -35,33 +36,36 @@ async def backend(tmp_path: Path) -> AsyncIterator[EmbeddedBackend]:
         yield backend
 
 
-async def say(backend: EmbeddedBackend, line: str) -> Any:
-    assert backend.commands is not None
+@pytest.fixture
+def commands(backend: EmbeddedBackend) -> CommandRunner:
+    return CommandRunner(backend)
+
+
+async def say(commands: CommandRunner, line: str) -> Any:
     try:
-        return await backend.commands.run(line.encode().split())
+        return await commands.run(line.encode().split())
     except StreamError as error:
         return error_text(error)
 
 
-async def info(backend: EmbeddedBackend) -> dict[str, Any]:
+async def info(commands: CommandRunner) -> dict[str, Any]:
     """Return INFO as redis-py understands it."""
-    text = await say(backend, "INFO everything")
+    text = await say(commands, "INFO everything")
     assert isinstance(text, Verbatim)
     facts: dict[str, Any] = parse_info(text)  # type: ignore[no-untyped-call]
     return facts
 
 
-async def config(backend: EmbeddedBackend, pattern: str) -> dict[bytes, bytes]:
-    flat = await say(backend, f"CONFIG GET {pattern}")
+async def config(commands: CommandRunner, pattern: str) -> dict[bytes, bytes]:
+    flat = await say(commands, f"CONFIG GET {pattern}")
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
-async def test_info_has_what_exporters_read(backend: EmbeddedBackend) -> None:
-    assert backend.commands is not None
-    backend.commands.attach(SETTINGS, lambda: FACTS)
-    await say(backend, "XADD s * f v")
+async def test_info_has_what_exporters_read(commands: CommandRunner) -> None:
+    commands.attach(SETTINGS, lambda: FACTS)
+    await say(commands, "XADD s * f v")
 
-    facts = await info(backend)
+    facts = await info(commands)
 
     assert len(facts["run_id"]) == 40
     assert (facts["tcp_port"], facts["connected_clients"]) == (6379, 3)
@@ -78,77 +82,80 @@ async def test_info_has_what_exporters_read(backend: EmbeddedBackend) -> None:
     assert facts["cmdstat_xadd"]["calls"] == 1
 
 
-async def test_config_shows_the_settings(backend: EmbeddedBackend) -> None:
-    assert backend.commands is not None
-    backend.commands.attach(SETTINGS, None)
-    shown = await config(backend, "*")
+async def test_config_shows_the_settings(commands: CommandRunner) -> None:
+    commands.attach(SETTINGS, None)
+    shown = await config(commands, "*")
     assert shown[b"maxmemory"] == b"1073741824"
     assert (shown[b"appendonly"], shown[b"appendfsync"]) == (b"yes", b"everysec")
     assert (shown[b"port"], shown[b"bind"]) == (b"6379", b"0.0.0.0")
     assert b"requirepass" not in shown
-    assert await config(backend, "maxmemor?") == {b"maxmemory": b"1073741824"}
+    assert await config(commands, "maxmemor?") == {b"maxmemory": b"1073741824"}
 
 
-async def test_slow_commands_are_kept(backend: EmbeddedBackend) -> None:
-    assert await say(backend, "CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 2") == "OK"
+async def test_slow_commands_are_kept(commands: CommandRunner) -> None:
+    assert await say(commands, "CONFIG SET slowlog-log-slower-than 0 slowlog-max-len 2") == "OK"
     for number in range(3):
-        await say(backend, f"XADD s {number + 1} f {'x' * 200}")
-    kept = await say(backend, "SLOWLOG GET")
+        await say(commands, f"XADD s {number + 1} f {'x' * 200}")
+    kept = await say(commands, "SLOWLOG GET")
     assert [command[3][2] for command in kept] == [b"3", b"2"]
     assert [command[0] for command in kept] == sorted((each[0] for each in kept), reverse=True)
     assert kept[0][3][4] == b"x" * 128 + b"... (72 more bytes)"
-    await say(backend, "CONFIG SET slowlog-log-slower-than -1")
-    assert await say(backend, "SLOWLOG RESET") == "OK"
-    assert await say(backend, "SLOWLOG LEN") == 0
+    await say(commands, "CONFIG SET slowlog-log-slower-than -1")
+    assert await say(commands, "SLOWLOG RESET") == "OK"
+    assert await say(commands, "SLOWLOG LEN") == 0
 
 
-async def test_slow_commands_of_a_pipeline_are_kept(backend: EmbeddedBackend) -> None:
-    assert backend.commands is not None
-    await say(backend, "CONFIG SET slowlog-log-slower-than 0")
-    await say(backend, "SLOWLOG RESET")
-    await backend.commands.run_each([[b"XLEN", b"s"], [b"XREAD", b"STREAMS", b"s", b"0"]])
-    assert [each[3] for each in await say(backend, "SLOWLOG GET")] == [
+async def test_slow_commands_of_a_pipeline_are_kept(commands: CommandRunner) -> None:
+    await say(commands, "CONFIG SET slowlog-log-slower-than 0")
+    await say(commands, "SLOWLOG RESET")
+    await commands.run_each([[b"XLEN", b"s"], [b"XREAD", b"STREAMS", b"s", b"0"]])
+    assert [each[3] for each in await say(commands, "SLOWLOG GET")] == [
         [b"XLEN", b"s"],
         [b"SLOWLOG", b"RESET"],
     ]
-    await backend.commands.run_each([[b"XADD", b"s", b"*", b"f", b"%d" % n] for n in range(3)])
-    [latest] = await say(backend, "SLOWLOG GET 1")
+    await commands.run_each([[b"XADD", b"s", b"*", b"f", b"%d" % n] for n in range(3)])
+    [latest] = await say(commands, "SLOWLOG GET 1")
     assert latest[3] == [b"XADD", b"s", b"*", b"f", b"0"]
 
 
-async def test_what_test_suites_begin_with_removes_nothing(backend: EmbeddedBackend) -> None:
-    await say(backend, "XADD s * f v")
+async def test_what_test_suites_begin_with_removes_nothing(commands: CommandRunner) -> None:
+    await say(commands, "XADD s * f v")
     for line in ("FUNCTION FLUSH", "SCRIPT FLUSH async", "CONFIG RESETSTAT"):
-        assert (line, await say(backend, line)) == (line, "OK")
-    assert await say(backend, "XLEN s") == 1
+        assert (line, await say(commands, line)) == (line, "OK")
+    assert await say(commands, "XLEN s") == 1
 
 
-async def test_waitaof_waits_until_the_journal_is_synced(backend: EmbeddedBackend) -> None:
+async def test_waitaof_waits_until_the_journal_is_synced(
+    backend: EmbeddedBackend, commands: CommandRunner
+) -> None:
     assert backend.journal is not None
-    await say(backend, "XADD s * f v")
-    assert await say(backend, "WAITAOF 1 0 0") == [1, 0]
+    await say(commands, "XADD s * f v")
+    assert await say(commands, "WAITAOF 1 0 0") == [1, 0]
     status = backend.journal.status
     assert status.synced_position == status.position > 0
-    assert await say(backend, "WAITAOF 2 0 0") == (
+    assert await say(commands, "WAITAOF 2 0 0") == (
         "ERR value is out of range, value must between 0 and 1"
     )
 
 
 async def test_waitaof_needs_a_journal() -> None:
     async with running(open_embedded(EmbeddedOptions(None))) as backend:
+        commands = CommandRunner(backend)
         text = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."
-        assert await say(backend, "WAITAOF 1 0 0") == text
-        assert await say(backend, "WAITAOF 0 0 0") == [0, 0]
-        assert await say(backend, "BGSAVE") == "ERR there is no journal here to rewrite"
+        assert await say(commands, "WAITAOF 1 0 0") == text
+        assert await say(commands, "WAITAOF 0 0 0") == [0, 0]
+        assert await say(commands, "BGSAVE") == "ERR there is no journal here to rewrite"
 
 
-async def test_saving_rewrites_the_journal(backend: EmbeddedBackend) -> None:
+async def test_saving_rewrites_the_journal(
+    backend: EmbeddedBackend, commands: CommandRunner
+) -> None:
     assert backend.journal is not None
-    began_s = await say(backend, "LASTSAVE")
-    await say(backend, "XADD s * f v")
-    assert await say(backend, "SAVE") == "OK"
+    began_s = await say(commands, "LASTSAVE")
+    await say(commands, "XADD s * f v")
+    assert await say(commands, "SAVE") == "OK"
     assert backend.journal.status.rewrite_count == 1
-    assert (await info(backend))["rdb_changes_since_last_save"] == 0
-    assert await say(backend, "LASTSAVE") >= began_s
-    assert await say(backend, "BGREWRITEAOF") == "Background append only file rewriting started"
-    assert await say(backend, "BGSAVE") == "ERR Background save already in progress"
+    assert (await info(commands))["rdb_changes_since_last_save"] == 0
+    assert await say(commands, "LASTSAVE") >= began_s
+    assert await say(commands, "BGREWRITEAOF") == "Background append only file rewriting started"
+    assert await say(commands, "BGSAVE") == "ERR Background save already in progress"

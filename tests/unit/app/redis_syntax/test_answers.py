@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.app.backends.port import Reply, Status
 from headgate.app.redis_syntax.answers import Answers
+from headgate.app.redis_syntax.replies import Reply, Status
 from headgate.app.redis_syntax.words import CommandError
 from headgate.app.runtime import turns
 from headgate.engine.errors import Draining, Unavailable

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headgate.app.backends.port import Reply
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.errors import error_text
+from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds
 from headgate.engine.entry import MIN_ID, Draft
@@ -36,7 +37,7 @@ class Spoken:
 
     def __init__(self, bounds: Bounds | None = None) -> None:
         self.engine = Driver()
-        self._runner = CommandRunner(self.engine, bounds)
+        self._runner = CommandRunner(EmbeddedBackend(self.engine), bounds)
 
     async def say(self, *words: object) -> Reply:
         encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]

@@ -4,6 +4,7 @@ import gc
 
 import pytest
 
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
@@ -27,7 +28,7 @@ def error_count() -> int:
     ],
 )
 async def test_an_error_is_freed_when_it_is_answered(line: str) -> None:
-    runner = CommandRunner(Engine(MemoryStorage()))
+    runner = CommandRunner(EmbeddedBackend(Engine(MemoryStorage())))
     await runner.run([b"XADD", b"s", b"1-1", b"a", b"1"])
     words = [word.encode() for word in line.split()]
     gc.collect()

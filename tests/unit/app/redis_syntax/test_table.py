@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.catalog.table import OF_CONNECTIONS, described_commands
 from headgate.app.redis_syntax.server import ServerCommands
 from headgate.engine.engine import Engine
@@ -118,7 +119,7 @@ ARITIES = {
     "LASTSAVE": 1,
 }
 
-SERVER = ServerCommands(Engine(MemoryStorage(0)))
+SERVER = ServerCommands(EmbeddedBackend(Engine(MemoryStorage(0))))
 SUBCOMMANDS = SERVER.subcommands_by_name
 
 

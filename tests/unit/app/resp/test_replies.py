@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.app.backends.port import Pairs, Status
+from headgate.app.redis_syntax.replies import Pairs, Status
 from headgate.app.redis_syntax.words import CommandError
 from headgate.app.resp.replies import Replies
 

@@ -13,6 +13,7 @@ import pytest
 import uvloop
 from prometheus_client import CollectorRegistry, generate_latest
 
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.runtime.loop_delay import WARN_EVERY_S, LoopDelay
 from headgate.app.runtime.telemetry import Metrics, RequestMetrics
@@ -145,7 +146,7 @@ def test_a_hold_while_the_gateway_starts_is_named_and_later_ones_are(warned_of: 
 def test_a_hold_by_a_command_is_named_by_it(warned_of: Warned) -> None:
     async def work() -> None:
         engine = Engine(MemoryStorage(records_max=1), clock=SlowClock())
-        await CommandRunner(engine).run([b"xadd", b"orders", b"1-1", b"k", b"v"])
+        await CommandRunner(EmbeddedBackend(engine)).run([b"xadd", b"orders", b"1-1", b"k", b"v"])
 
     warning, _ = warned_of(work)
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from headgate.app.http import json_arrays
-from headgate.app.live import event, frames
+from headgate.app.live import frames
 from headgate.app.runtime import turns
 from headgate.app.wire import encoding
+from headgate.app.wire.events import delivery_events, entry_events
 from headgate.app.wire.fields import wire_fields
 from headgate.app.wire.schemas.deliveries import Delivery as DeliveryModel
 from headgate.app.wire.schemas.deliveries import Settled
@@ -165,14 +166,14 @@ def assert_events(sent: bytes, models: Sequence[EntryModel]) -> None:
 
 @given(entries)
 def test_events_of_a_stream(drawn: list[Entry]) -> None:
-    assert_events(event.entry_events(read_of(drawn)), [entry_model(entry) for entry in drawn])
+    assert_events(entry_events(read_of(drawn)), [entry_model(entry) for entry in drawn])
 
 
 @given(deliveries)
 def test_events_of_a_group(drawn: list[Delivery]) -> None:
     models = [delivery_model(delivery) for delivery in drawn]
 
-    assert_events(event.delivery_events(drawn), models)
+    assert_events(delivery_events(drawn), models)
 
 
 @given(st.none() | names, names, settled)

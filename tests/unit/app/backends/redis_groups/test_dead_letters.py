@@ -158,7 +158,7 @@ async def test_a_transaction_leaves_dead_letters_to_others(quiet: RedisBackend) 
     await governed(quiet, 1)
     await quiet.perform(take(ANA))
     giving_back: Request[Any] = Nack(S, G, ids(1), NackMode.FAIL)
-    assert await perform_together(quiet.client, PERFORMERS[Nack], [giving_back]) == [
+    assert await perform_together(quiet.client, PERFORMERS[Nack].perform, [giving_back]) == [
         [Outcome.RELEASED]
     ]
     assert await side(quiet, b"outbox", "XLEN") == 1

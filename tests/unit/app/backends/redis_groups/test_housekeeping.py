@@ -124,7 +124,7 @@ async def test_a_stream_that_is_renamed_is_kept_under_its_new_name(quiet: RedisB
     await quiet.perform(CreateConsumer(S, G, BEN))
     for step in (RenameStream(S, b"between"), RenameStream(b"between", b"renamed")):
         request: Request[Any] = step  # also in a transaction, which is at one slot
-        rename = PERFORMERS[RenameStream]
+        rename = PERFORMERS[RenameStream].perform
         assert await perform_together(quiet.client, rename, [request]) == [True]
     housekeeper = Housekeeper(quiet.client)
 

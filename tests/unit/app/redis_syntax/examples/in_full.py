@@ -51,4 +51,4 @@ IN_FULL = [
         ],
     ],
 ]
-"""What XINFO STREAM FULL tells of it."""
+"""The reply of XINFO STREAM FULL about it."""

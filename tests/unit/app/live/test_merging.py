@@ -1,4 +1,4 @@
-"""Streaming: several sources in one."""
+"""Merging: several sources in one."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
-from headgate.app.http.streaming import merged
+from headgate.app.live.merging import merged
 
 
 async def endless() -> AsyncGenerator[int, None]:

@@ -1,4 +1,4 @@
-"""Event: Server-Sent Events as bytes."""
+"""Events: Server-Sent Events as bytes."""
 
 from collections.abc import Iterable
 

@@ -1,0 +1,124 @@
+"""Assembly: the gateway of one process, of its settings, its backend and its credentials."""
+
+import random
+from typing import TYPE_CHECKING
+
+from headgate.app.auth.credentials import Credentials
+from headgate.app.backends.port import Ability, Backend
+from headgate.app.gateway.backends import memory_bounds, reply_bounds
+from headgate.app.gateway.gateway import Gateway
+from headgate.app.gateway.measuring import watch_streams
+from headgate.app.measuring.recorder import HistoryReader
+from headgate.app.redis_syntax.runs import CommandRunner
+from headgate.app.runtime.metric_sums import METRICS, encode, families_of
+from headgate.app.runtime.server_facts import ServerSettings
+from headgate.app.runtime.siblings import Siblings
+from headgate.app.runtime.telemetry import Metrics
+from headgate.app.settings import Settings
+from headgate.app.transport.sockets import (
+    UNREAD_BYTES_MAX,
+    UNTAKEN_BYTES_MAX,
+    Sockets,
+    sockets_max_of,
+)
+from headgate.app.wire.schemas.limits import ChosenLimits, Limits
+from headgate.engine.state.memory import WhenFull
+
+if TYPE_CHECKING:
+    from headgate.app.tracing.tracing import Tracing
+
+
+def assemble(
+    settings: Settings,
+    backend: Backend,
+    credentials: Credentials,
+    metrics: Metrics,
+    history: HistoryReader,
+    siblings: Siblings | None,
+) -> Gateway:
+    """Return the parts of an app, counted in its metrics."""
+    bounds = memory_bounds(settings)
+    runner = None
+    if Ability.COMMANDS in backend.abilities:
+        runner = CommandRunner(backend, reply_bounds(settings))
+        runner.attach(server_settings(settings, backend))
+        metrics.watch_commands(lambda: runner.delivered_count)
+    metrics.watch(lambda: backend.waiter_count)
+    process_count = 1
+    if siblings is not None:
+        process_count = siblings.count
+        siblings.on_question(METRICS, lambda _: encode(families_of(metrics.registry)))
+    if siblings is None or not siblings.has_engine:
+        watch_streams(metrics, backend, settings)
+    limits = Limits(
+        **settings.model_dump(
+            include=set(Limits.model_fields).intersection(ChosenLimits.model_fields)
+            - {"memory_bytes_max", "sockets_max"}
+        ),
+        memory_bytes_max=bounds.size_bytes_max or 0,
+        sockets_max=sockets_max_of(settings.sockets_max, process_count),
+        abilities=sorted(backend.abilities),
+        durable=backend.durable,
+    )
+    sockets = Sockets(
+        sockets_max_of(limits.sockets_max),
+        count_max_together=limits.sockets_max,
+        arriving_bytes_max=_share(
+            limits.arriving_bytes_max, process_count, at_least=limits.body_bytes_max
+        ),
+        unsent_bytes_max=limits.unsent_bytes_max // process_count,
+    )
+    sockets.watch(metrics.registry)
+    auth = credentials.authenticator(backend)
+    return Gateway(
+        backend,
+        runner,
+        limits,
+        metrics,
+        sockets,
+        auth,
+        credentials,
+        history,
+        random.Random(),
+        siblings,
+        _tracing(settings),
+    )
+
+
+def _tracing(settings: Settings) -> "Tracing | None":
+    """Return the sender of traces, if somebody collects them.
+
+    Raises:
+        ValueError: the packages for it are not installed.
+    """
+    if settings.otlp_url is None:
+        return None
+    try:
+        from headgate.app.tracing.tracing import Tracing  # noqa: PLC0415  in an extra
+    except ModuleNotFoundError as error:
+        raise ValueError(f"otlp_url: {error.name} is missing; headgate[otel] brings it") from None
+    return Tracing.to(str(settings.otlp_url), settings.trace_field)
+
+
+def server_settings(settings: Settings, backend: Backend) -> ServerSettings:
+    """Return the settings that Redis clients may read (CONFIG GET)."""
+    is_journaled = Ability.JOURNAL in backend.abilities
+    return ServerSettings(
+        host=settings.redis_host or settings.host,
+        port=settings.redis_port or 0,
+        data_dir=str(settings.data_dir.absolute()) if is_journaled else "",
+        has_journal=is_journaled,
+        fsync=settings.fsync,
+        memory_bytes_max=memory_bounds(settings).size_bytes_max or 0,
+        memory_policy="noeviction" if settings.full is WhenFull.REFUSE else settings.full,
+        connections_max=sockets_max_of(settings.sockets_max),
+        input_bytes_max=UNREAD_BYTES_MAX,
+        output_bytes_max=UNTAKEN_BYTES_MAX,
+        argument_bytes_max=settings.body_bytes_max,
+        has_tls=settings.tls_cert is not None,
+    )
+
+
+def _share(limit: int, process_count: int, *, at_least: int) -> int:
+    """Return the share of each process in the bounds of all."""
+    return min(limit, max(limit // process_count, at_least))

@@ -1,0 +1,197 @@
+"""Gateway: the parts of one app, and what concerns all connections that stay open."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headgate.app.auth.access import Access
+from headgate.app.auth.authenticator import Authenticator
+from headgate.app.auth.credentials import Credentials
+from headgate.app.auth.principal import Principal
+from headgate.app.backends.port import Ability, Backend
+from headgate.app.measuring.recorder import HistoryReader
+from headgate.app.redis_syntax.runs import CommandRunner
+from headgate.app.runtime import metric_sums
+from headgate.app.runtime.connections import Connections
+from headgate.app.runtime.siblings import SharedCounts, Siblings
+from headgate.app.runtime.telemetry import Metrics
+from headgate.app.runtime.threads import METRICS
+from headgate.app.transport.sockets import Sockets
+from headgate.app.wire.problems import GatewayError, cut_off
+from headgate.app.wire.schemas.limits import Limits
+from headgate.engine.errors import NotSupported, Unavailable
+
+if TYPE_CHECKING:
+    from headgate.app.tracing.tracing import Tracing  # its packages are in an extra
+
+log = logging.getLogger("headgate")
+
+_RECONNECT_MS = 1000
+_METRICS_WITHIN_S = 5.0
+_CONNECTIONS, _SOCKETS = "connections", "sockets"  # what is shared of them is how many there are
+_FREE = "sockets free"
+
+
+class DrainSignal(asyncio.Event):
+    """Is set when the gateway is about to stop. A listener costs less than a task."""
+
+    def __init__(self) -> None:
+        """Start unset, with nobody listening."""
+        super().__init__()
+        self.listeners: set[Callable[[], None]] = set()
+
+    def set(self) -> None:
+        """Set it, and call the listeners."""
+        super().set()
+        for listener in list(self.listeners):
+            try:
+                listener()
+            except Exception:  # the others, and the engine, end all the same
+                log.exception("connection not asked to end")
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """The parts of one app; `main` puts them together, and routes use them."""
+
+    backend: Backend
+    commands: CommandRunner | None  # None: the backend lacks what commands need
+    limits: Limits
+    metrics: Metrics
+    sockets: Sockets
+    auth: Authenticator
+    credentials: Credentials
+    history: HistoryReader
+    random: random.Random  # for jitter and the names of nameless consumers
+    siblings: Siblings | None = None  # other processes of this gateway
+    tracing: "Tracing | None" = None  # if somebody collects traces
+    draining: DrainSignal = field(default_factory=DrainSignal)  # it is about to stop
+    died: asyncio.Event = field(default_factory=asyncio.Event)  # a task that the gateway needs has
+    shared_counts: SharedCounts | None = field(default=None, init=False)
+    connections: Connections = field(init=False)  # that stay open
+
+    def __post_init__(self) -> None:
+        """Make the parts that all processes share."""
+        object.__setattr__(self, "connections", Connections(self.siblings))
+        if self.siblings is not None:
+            counts = SharedCounts(self.siblings, "connections", self._counts)
+            object.__setattr__(self, "shared_counts", counts)
+            self.sockets.elsewhere = lambda: counts.elsewhere(_SOCKETS)
+            self.sockets.free_elsewhere = lambda: counts.elsewhere(_FREE)
+
+    async def share(self) -> None:
+        """Let the other processes know what is in use here, until cancelled."""
+        if self.shared_counts is not None:
+            await self.shared_counts.run()
+
+    async def metrics_text(self) -> bytes:
+        """Return the counts of all processes, in the Prometheus text format."""
+        if self.siblings is None:
+            return await self.metrics.text()
+        within_s = _METRICS_WITHIN_S
+        [answer] = await self.siblings.gather(metric_sums.METRICS, b"", within_s=within_s) or [b""]
+        if not answer:
+            raise Unavailable("the other processes of the gateway do not answer")
+        return await METRICS.call_if_awaited(
+            lambda: metric_sums.text_of(metric_sums.decode(answer))
+        )
+
+    def streams_bytes(self) -> int:
+        """Return how much memory of this process the streams take."""
+        if self.siblings is not None and self.siblings.has_engine:
+            return 0
+        return sum(self.backend.memory_bytes().values())
+
+    def _counts(self) -> Mapping[str, int]:
+        return {
+            _CONNECTIONS: self.metrics.connection_count,
+            _SOCKETS: self.sockets.count(),
+            # A process that ends accepts nothing.
+            _FREE: 0 if self.draining.is_set() else self.sockets.free_count,
+        }
+
+    def require(self, ability: Ability) -> None:
+        """Check that the backend has an ability.
+
+        Raises:
+            GatewayError: it has not this ability.
+        """
+        if ability not in self.backend.abilities:
+            raise GatewayError("not_supported", str(NotSupported(ability)))
+
+    def check_room(self) -> None:
+        """Refuse one more connection that stays open.
+
+        Raises:
+            GatewayError: there are as many as there may be.
+        """
+        limit = self.limits.connections_max
+        shared = self.shared_counts
+        elsewhere = 0 if shared is None else shared.elsewhere(_CONNECTIONS)
+        if self.metrics.connection_count + elsewhere >= limit:
+            text = f"too many open connections: the limit is {limit}"
+            raise GatewayError("too_many_connections", text)
+
+    def connected(self, access: Access) -> Access:
+        """Return an access for a connection that stays open.
+
+        Raises:
+            GatewayError: there are as many as there may be, of all or of the principal.
+        """
+        self.check_room()
+        access.usage.check_room()
+        return access.slowed()
+
+    async def wait_connection_end(
+        self, principal: Principal, ended: asyncio.Future[bool] | None = None
+    ) -> None:
+        """Return when a connection that begins now must end: its time is over, or the gateway's.
+
+        Args:
+            principal: who follows over the connection.
+            ended: is set at the end; to true by an operator who cuts the connection off. None:
+                nobody can.
+
+        Raises:
+            Unauthenticated: the credential has ended.
+            GatewayError: an operator has cut it off.
+        """
+        end = ended or asyncio.get_running_loop().create_future()
+
+        def on_end() -> None:
+            if not end.done():
+                end.set_result(False)
+
+        forget = self.at_connection_end(on_end)
+        forget_principal = self.auth.at_end(principal, on_end)
+        try:
+            is_cut_off = await end
+        finally:
+            forget()
+            forget_principal()
+        if is_cut_off:
+            raise cut_off()
+        principal.check_valid()
+
+    def at_connection_end(self, on_end: Callable[[], None]) -> Callable[[], None]:
+        """Call `on_end` when a connection that begins now must end; returns how to cancel that."""
+        loop = asyncio.get_running_loop()
+        longest_ms = self.limits.connection_ms_max
+        timer = None if longest_ms is None else loop.call_later(longest_ms / 1000, on_end)
+        self.draining.listeners.add(on_end)
+        if self.draining.is_set():
+            loop.call_soon(on_end)
+
+        def forget() -> None:
+            self.draining.listeners.discard(on_end)
+            if timer is not None:
+                timer.cancel()
+
+        return forget
+
+    def reconnect_after_ms(self) -> int:
+        """Return when to connect again: spread out, so that not all clients come at once."""
+        return self.random.randint(_RECONNECT_MS, 3 * _RECONNECT_MS)

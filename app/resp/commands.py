@@ -1,0 +1,13 @@
+"""Commands: all that are about the connection itself, and not about streams."""
+
+from __future__ import annotations
+
+from headgate.app.resp import client_commands, handshake, transaction
+from headgate.app.resp.own_command import OwnCommands
+from headgate.app.resp.session import RespSession
+
+OWN: OwnCommands[RespSession] = {
+    **transaction.COMMANDS,
+    **handshake.COMMANDS,
+    **client_commands.COMMANDS,
+}

@@ -1,0 +1,29 @@
+"""Credentials: the places of one in a request, and their form in the documents."""
+
+COOKIE = "headgate_token"
+TICKET = "ticket"
+SUBPROTOCOL = "headgate.bearer."
+"""Before the token, where it is sent as a subprotocol of a WebSocket."""
+
+SECURITY_SCHEMES: dict[str, dict[str, str]] = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "hg_<id>_<secret>, or a JWT",
+        "description": "An API key, or a token of the issuer that the gateway trusts. A gateway "
+        "without credentials, which serves its own machine only, needs none.",
+    },
+    "ticket": {
+        "type": "apiKey",
+        "in": "query",
+        "name": TICKET,
+        "description": "A ticket from `POST /v1/tickets`, where a browser can send no header.",
+    },
+    "cookie": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": COOKIE,
+        "description": "A key or a token, where a browser can send no header.",
+    },
+}
+"""Ways to present a credential. Rights stand as scopes at each operation."""
