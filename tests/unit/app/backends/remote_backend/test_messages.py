@@ -122,7 +122,9 @@ requests = st.one_of(
         st.binary(),
         st.binary(),
         last_id=st.none() | ids | st.just(msgspec.UNSET),
-        policy=st.builds(Patch[GroupPolicy], dead_letter_stream=st.none() | st.binary()),
+        policy=st.builds(
+            Patch.of, st.just(GroupPolicy), dead_letter_stream=st.none() | st.binary()
+        ),
     ),
     st.builds(
         Read,
