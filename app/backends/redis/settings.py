@@ -6,7 +6,7 @@ may be any text. functions/settings.lua is the other side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,11 +18,9 @@ S = TypeVar("S", bound=msgspec.Struct)
 _TABLES = {"CONFIG": StreamConfig, "POLICY": GroupPolicy}
 
 
-def settings_words(patch: Patch[S]) -> Iterator[bytes]:
-    """Return names and texts, in turn, of the settings that a patch changes."""
-    for name in sorted(patch.names):
-        yield name.encode()
-        yield _text(getattr(patch.values, name))
+def setting_texts(patch: Patch[S]) -> dict[str, bytes]:
+    """Return the texts of the settings that a patch changes, by name."""
+    return {name: _text(getattr(patch.values, name)) for name in sorted(patch.names)}
 
 
 def read_settings(kind: type[S], texts: Sequence[bytes | None]) -> S:

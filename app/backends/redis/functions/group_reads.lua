@@ -13,30 +13,12 @@ do
 
   local LIVE, CAUGHT_UP, FULL = 'live', 'caught_up', 'max_pending'
 
-  -- The arguments by name. See `operations.read_group`.
+  -- What is asked for. Its `size_bytes`, `parts`, `budget_bytes` and `budget_parts` become less with
+  -- each entry that is taken.
   local function asked_of(call)
-    local args = call.args
-    return {
-      stream = args[1],
-      group = args[2],
-      consumer = args[3],
-      after = args[4] ~= '' and args[4] or nil,
-      limit = tonumber(args[5]),
-      claims = args[6] ~= '-',
-      idle_ms = tonumber(args[6]),
-      claims_released = args[7] == '1',
-      no_ack = args[8] == '1',
-      max_pending = tonumber(args[9]),
-      claims_own = args[10] == '1',
-      by_policy = args[11] == '1',
-      consumers_max = args[12],
-      size_bytes = tonumber(args[13]),
-      parts = tonumber(args[14]),
-      budget_bytes = tonumber(args[15]),
-      budget_parts = tonumber(args[16]),
-      counts_reply = args[17] == '1',
-      acked = { unpack(args, 18) },
-    }
+    local asked = cmsgpack.unpack(call.args[1])
+    asked.size_bytes = asked.size_bytes_max
+    return asked
   end
 
   -- How long a number is in RESP2, with what stands around it.
@@ -95,8 +77,8 @@ do
     if not asked.by_policy then
       return
     end
-    if asked.claims and not asked.idle_ms then
-      asked.idle_ms = policy.claim_idle_ms
+    if asked.claims_any and not asked.claim_idle_ms then
+      asked.claim_idle_ms = policy.claim_idle_ms
     end
     local most = policy.max_pending
     if most and (not asked.max_pending or most < asked.max_pending) then
@@ -107,18 +89,18 @@ do
   -- Rows that may be claimed: what nobody owns first, and then the longest idle.
   -- Reply: the rows, and when the oldest delivery was (nil: unknown).
   local function claimable(call, asked, room)
-    local group, spared = asked.group, not asked.claims_own and asked.consumer or nil
+    local group, spared = asked.group, not asked.claim_own and asked.consumer or nil
     local rows = pending.due(call, group, room)
-    if not asked.idle_ms or #rows >= room then
+    if not asked.claim_idle_ms or #rows >= room then
       return rows, nil
     end
     local limit = math.min(math.max(2 * room, CLAIM_ROWS_MIN), CLAIM_ROWS_MAX)
-    local idle, oldest_ms = pending.search(call, group, asked.idle_ms, spared, limit)
+    local idle, oldest_ms = pending.search(call, group, asked.claim_idle_ms, spared, limit)
     for _, row in ipairs(idle) do
       rows[#rows + 1] = row
     end
     if #idle > 0 then  -- perhaps nobody can claim them
-      oldest_ms = now_ms() + PAUSE_MS - asked.idle_ms
+      oldest_ms = now_ms() + PAUSE_MS - asked.claim_idle_ms
     end
     return rows, oldest_ms
   end
@@ -138,7 +120,7 @@ do
         if not entry then
           pending.settle(call, asked.group, { row.id })
         else
-          local numbers = asked.idle_ms and { row.owner and row.idle or 0, row.count } or {}
+          local numbers = asked.claim_idle_ms and { row.owner and row.idle or 0, row.count } or {}
           if not take(asked, row.id, entry[2], numbers, #deliveries == 0) then
             break
           end
@@ -207,7 +189,7 @@ do
   local function read_new(call, asked, room, last_id)
     local new = {}
     local is_bounded = asked.size_bytes or asked.budget_bytes
-    local numbers = asked.idle_ms and { 0, 0 } or {}
+    local numbers = asked.claim_idle_ms and { 0, 0 } or {}
     if is_bounded and asked.has_pending_above then
       local count = count_new(call, asked, room, last_id, numbers)
       return count > 0 and read(call, asked, count, '>') or {}, true
@@ -243,12 +225,12 @@ do
   -- In how many ms the read may claim something, if nothing else changes; nil: never.
   local function next_claim_in(call, asked, oldest_ms)
     local due_in = pending.next_due_in(call, asked.group)
-    if not asked.idle_ms then
+    if not asked.claim_idle_ms then
       return due_in
     end
     local idle_in = PART_PAUSE_MS
     if oldest_ms then
-      local left_ms = oldest_ms + asked.idle_ms - now_ms()
+      local left_ms = oldest_ms + asked.claim_idle_ms - now_ms()
       idle_in = left_ms > 0 and left_ms or PAUSE_MS
     end
     return due_in and math.min(due_in, idle_in) or idle_in
@@ -266,7 +248,7 @@ do
   local function deliver(call, asked, policy, info, held)
     local room = room_of(asked, held)
     local claimed, gained, oldest_ms = {}, 0, nil
-    local may_claim = asked.claims and (asked.idle_ms or asked.claims_released)
+    local may_claim = asked.claims_any and (asked.claim_idle_ms or asked.claim_released)
     may_claim = may_claim and room > 0 and info.pending > 0
     if may_claim then
       claimed, gained, oldest_ms = claim(call, asked, policy, room)
@@ -368,14 +350,14 @@ do
   --    the consumer holds, if the read has a cursor.
   -- 6. Read entries that are new to the group, as many as there is room for.
   --
-  -- Arguments: the names of stream, group and consumer; the id after which to repeat what the
-  -- consumer holds ('' is none: read on); how many entries; the idle time from which entries are
-  -- claimed ('' is by the policy, '-' is never); whether entries that nobody owns are claimed
-  -- without it; whether new entries do not become pending; how many entries the consumer may hold
-  -- (''); whether its own entries are claimed; whether the policy is followed; how many consumers
-  -- there may be; the bytes of names and values ('') and how many of them; the same of the budget
-  -- that the streams of a read share ('', ''), and whether it counts bytes of RESP2; ids to
-  -- acknowledge.
+  -- The argument has the fields of `ReadGroup` (engine/requests/deliveries.py), and
+  --   stream          whose entries are read
+  --   after           the id after which to repeat what the consumer holds; nil: read on
+  --   claims_any      whether pending entries may be claimed
+  --   consumers_max   how many consumers there may be, as text
+  --   parts           names and values of all entries, at most
+  --   budget_bytes, budget_parts   the same of the budget that the streams of a read share, if any
+  --   counts_reply    whether the bytes of the budget are those of RESP2
   --
   -- Reply: whether the read is served; the lag (nil: unknown); how many entries the consumer holds;
   -- the state; in how many ms the read may claim something (nil: never); how many dead letters wait
@@ -401,7 +383,7 @@ do
     local outbox_count = 0
     if asked.by_policy and policy.max_deliveries and not asked.after then
       if info.pending > 0 then
-        policies.dead_letters_before(call, group, asked.stream, policy, asked.idle_ms)
+        policies.dead_letters_before(call, group, asked.stream, policy, asked.claim_idle_ms)
       end
       outbox_count = policies.outbox_count(call)
     end

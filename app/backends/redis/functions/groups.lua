@@ -226,7 +226,7 @@ do
   -- How many entries a group at a position has read: at most as many as the stream had, or -1 for
   -- an unknown number.
   local function entries_read(call, count)
-    if count == '' then
+    if not count then
       return -1
     end
     local info = stream_info(call)
@@ -234,39 +234,42 @@ do
     return compare_numbers(count, added) > 0 and added or count
   end
 
-  -- Create a group. Arguments: the names of stream and group, the last id ('$': of the stream),
-  -- entries read ('' is unknown), whether to create the stream, whether the group may exist, how
-  -- many groups there may be, and the policy (none: any policy is accepted, and there is none).
+  -- Create a group. The argument has the fields of `CreateGroup`; `policy` has texts, and without it
+  -- any policy is accepted. Besides
+  --   last_id        after which it reads ('$': the last one of the stream)
+  --   entries_read   how many entries it has read, as text; nil: unknown
+  --   groups_max     how many groups there may be, as text
   -- Reply: whether it is new, and its description.
   operations.create_group = function(call)
-    local stream, group, last_id, read, creates, may_exist, groups_max = unpack(call.args)
-    local policy, changed = settings.patched(POLICY, {}, call.args, 8)
-    local wrong = contradiction(policy, stream)
+    local asked = cmsgpack.unpack(call.args[1])
+    local group, given = asked.group, asked.policy or {}
+    local policy, changed = settings.patched(POLICY, {}, given)
+    local wrong = contradiction(policy, asked.stream)
     if wrong then
       return wrong
     end
     groups.check(call, group, true)
     local there = groups.info(call, group)
     if there then
-      local _, differing = settings.patched(POLICY, groups.kept(call, group), call.args, 8)
-      if may_exist == '0' or next(differing) then
+      local _, differing = settings.patched(POLICY, groups.kept(call, group), given)
+      if not asked.exist_ok or next(differing) then
         return fault('GroupExists')
       end
       return { 0, described(call, group) }
     end
     local info = stream_info(call)
     if not info then
-      if creates == '0' then
+      if not asked.create_stream then
         return fault('StreamNotFound')
       end
       streams.begin(call)
-    elseif info.groups >= tonumber(groups_max) then
-      return fault('LimitReached', 'groups in this stream', groups_max)
+    elseif info.groups >= tonumber(asked.groups_max) then
+      return fault('LimitReached', 'groups in this stream', asked.groups_max)
     end
     clear(call, group)
     redis.call(
-      'XGROUP', 'CREATE', call.key, group, last_id, 'MKSTREAM', 'ENTRIESREAD',
-      entries_read(call, read)
+      'XGROUP', 'CREATE', call.key, group, asked.last_id, 'MKSTREAM', 'ENTRIESREAD',
+      entries_read(call, asked.entries_read)
     )
     if next(changed) then
       keep_policy(call, group, changed)
@@ -274,28 +277,30 @@ do
     return { 1, described(call, group) }
   end
 
-  -- Change a group. Arguments: the names of stream and group, whether to move it, the last id
-  -- ('$': of the stream, '=': as it is), entries read ('' is unknown), the settings that change.
+  -- Change a group. The argument has the fields of `UpdateGroup`; `policy` has texts. Besides
+  --   moves     whether it gets another position
+  --   last_id   as for `create_group`; nil: as it is
   -- Reply: its description.
   operations.update_group = function(call)
-    local stream, group, moves, last_id, read = unpack(call.args)
+    local asked = cmsgpack.unpack(call.args[1])
+    local group = asked.group
     local info = groups.info(call, group)
     if not info then
       return fault('GroupNotFound', redis.call('EXISTS', call.key))
     end
     groups.check(call, group, true)
-    local policy, changed = settings.patched(POLICY, groups.kept(call, group), call.args, 6)
+    local policy, changed = settings.patched(POLICY, groups.kept(call, group), asked.policy)
     if next(changed) then
-      local wrong = contradiction(policy, stream)
+      local wrong = contradiction(policy, asked.stream)
       if wrong then
         return wrong
       end
       keep_policy(call, group, changed)
     end
-    if moves == '1' then
+    if asked.moves then
       redis.call(
-        'XGROUP', 'SETID', call.key, group, last_id == '=' and info['last-delivered-id'] or last_id,
-        'ENTRIESREAD', entries_read(call, read)
+        'XGROUP', 'SETID', call.key, group, asked.last_id or info['last-delivered-id'],
+        'ENTRIESREAD', entries_read(call, asked.entries_read)
       )
     end
     return described(call, group)

@@ -27,16 +27,15 @@ do
     end
   end
 
-  -- The settings, of these names, after a change. `given` are names and texts in turn from a place
-  -- on; an empty text is no setting.
+  -- The settings, of these names, after a change. `given` has texts by name, and an empty one where
+  -- there is no setting any more.
   -- Reply: the settings by name, and those that are other than before.
-  function settings.patched(names, kept, given, at)
+  function settings.patched(names, kept, given)
     local after, changed = {}, {}
     for _, name in ipairs(names) do
       after[name] = kept[name]
     end
-    for place = at, #given, 2 do
-      local name, text = given[place], given[place + 1]
+    for name, text in pairs(given) do
       if text ~= (kept[name] or '') then
         changed[name] = text
         after[name] = text ~= '' and text or nil

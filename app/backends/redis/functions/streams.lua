@@ -147,36 +147,38 @@ do
     return described(call, true) or fault('StreamNotFound')
   end
 
-  -- Create an empty stream. Arguments: the epoch ('' is a new one), the settings.
-  -- Reply: whether it is new, and its description.
+  -- Create an empty stream. The argument has the fields of `CreateStream`; `epoch` and `config` are
+  -- texts. Reply: whether it is new, and its description.
   operations.create = function(call)
+    local asked = cmsgpack.unpack(call.args[1])
     local present, config = described(call, true)
     if present then
-      local _, changed = settings.patched(CONFIG, config, call.args, 2)
+      local _, changed = settings.patched(CONFIG, config, asked.config)
       if next(changed) then
         return fault('StreamExists')
       end
       return { 0, present }
     end
-    streams.begin(call, call.args[1])
+    streams.begin(call, asked.epoch)
     streams.create_empty(call)
-    local _, changed = settings.patched(CONFIG, {}, call.args, 2)
+    local _, changed = settings.patched(CONFIG, {}, asked.config)
     settings.keep(call.side('meta'), changed)
     return { 1, (described(call, true)) }
   end
 
-  -- Change settings. Arguments: how long idempotency keys are valid and how many a producer may
-  -- have where a stream does not say, the settings that change.
-  -- The retention takes effect with `retain`. Reply: the description.
+  -- Change settings. The argument has the fields of `UpdateStream`, and `window_ms` and `keys_max`:
+  -- how long idempotency keys are valid and how many a producer may have where a stream does not
+  -- say. The retention takes effect with `retain`. Reply: the description.
   operations.configure = function(call)
+    local asked = cmsgpack.unpack(call.args[1])
+    local window_ms, keys_max = asked.window_ms, asked.keys_max
     check_types(call, { 'producers' })
     local present, before = described(call, true)
     if not present then
       return fault('StreamNotFound')
     end
-    local after, changed = settings.patched(CONFIG, before, call.args, 3)
+    local after, changed = settings.patched(CONFIG, before, asked.config)
     settings.keep(call.side('meta'), changed)
-    local window_ms, keys_max = unpack(call.args, 1, 2)
     if (before.idempotency_window_ms or window_ms) ~= (after.idempotency_window_ms or window_ms)
       or (before.idempotency_max or keys_max) ~= (after.idempotency_max or keys_max) then
       idempotency.forget_all(call)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
+from headgate.app.backends.redis.arguments import arguments
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.groups.descriptions import read_consumer_info, read_group_info
-from headgate.app.backends.redis.groups.governed import govern
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
+from headgate.app.backends.redis.performing.governed import govern
 from headgate.app.backends.redis.performing.names import exists
-from headgate.app.backends.redis.settings import settings_words
+from headgate.app.backends.redis.settings import setting_texts
 from headgate.engine.config import Patch
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamNotFound
@@ -55,36 +56,35 @@ async def describe_group(client: Client, request: DescribeGroup) -> GroupInfo:
 
 async def create_group(client: Client, request: CreateGroup) -> Created[GroupInfo]:
     """Create a group (XGROUP CREATE), unless it exists."""
-    stream, group, start, policy = request.stream, request.group, request.start, request.policy
-    words = () if policy is None else settings_words(Patch.to(policy))
+    stream, start, policy = request.stream, request.start, request.policy
+    asked = arguments(
+        request,
+        policy=None if policy is None else setting_texts(Patch.to(policy)),
+        start=None,
+        last_id=_position(start.last_id),
+        entries_read=_text(start.entries_read),
+        groups_max=str(client.options.keyspace.groups_max),
+    )
     await _check_targets(client, request)
     async with govern(client, stream, is_needed=policy is not None and policy.acts_by_time):
-        is_new, description = await client.call(
-            Effect.WRITE,
-            b"create_group",
-            stream,
-            *(stream, group, _position(start.last_id), _optional(start.entries_read)),
-            *(int(request.create_stream), int(request.exist_ok)),
-            client.options.keyspace.groups_max,
-            *words,
-        )
+        reply = await client.call(Effect.WRITE, b"create_group", stream, asked)
+    is_new, description = reply
     return Created(bool(is_new), read_group_info(description))
 
 
 async def update_group(client: Client, request: UpdateGroup) -> GroupInfo:
     """Change the position of a group, its policy, or both; all or nothing."""
-    stream, group, patch = request.stream, request.group, request.policy
-    last_id = b"=" if request.last_id is UNSET else _position(request.last_id)
-    entries_read = None if request.entries_read is UNSET else request.entries_read
+    stream, patch = request.stream, request.policy
+    asked = arguments(
+        request,
+        policy=setting_texts(patch),
+        moves=request.moves,
+        last_id=None if request.last_id is UNSET else _position(request.last_id),
+        entries_read=None if request.entries_read is UNSET else str(request.entries_read),
+    )
     await _check_targets(client, request)
     async with govern(client, stream, is_needed=patch.values.acts_by_time):
-        description = await client.call(
-            Effect.WRITE,
-            b"update_group",
-            stream,
-            *(stream, group, int(request.moves), last_id, _optional(entries_read)),
-            *settings_words(patch),
-        )
+        description = await client.call(Effect.WRITE, b"update_group", stream, asked)
     return read_group_info(description)
 
 
@@ -144,8 +144,8 @@ def _position(last_id: EntryId | None) -> str:
     return "$" if last_id is None else str(last_id)
 
 
-def _optional(number: int | None) -> int | str:
-    return "" if number is None else number
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)
 
 
 PERFORMERS: Performers = {

@@ -20,8 +20,8 @@ from redis.exceptions import ResponseError
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, Lost, NotSent
 from headgate.app.backends.redis.groups.dead_letters import relay
-from headgate.app.backends.redis.groups.governed import execute
 from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing.governed import execute
 from headgate.app.runtime import periodic
 from headgate.engine.errors import StreamError
 

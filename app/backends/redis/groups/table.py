@@ -5,16 +5,18 @@ from __future__ import annotations
 from headgate.app.backends.redis.groups import (
     claims,
     dead_letters,
+    details,
+    group_reads,
     groups,
     pending,
-    reads,
     settling,
 )
 from headgate.app.backends.redis.performing import Performers
 
 PERFORMERS: Performers = {
     **groups.PERFORMERS,
-    **reads.PERFORMERS,
+    **group_reads.PERFORMERS,
+    **details.PERFORMERS,
     **settling.PERFORMERS,
     **claims.PERFORMERS,
     **pending.PERFORMERS,

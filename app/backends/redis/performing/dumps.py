@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from headgate.app.backends.payloads import PAYLOADS, written
 from headgate.app.backends.redis.client import Client
-from headgate.app.backends.redis.groups.governed import govern
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
+from headgate.app.backends.redis.performing.governed import govern
 from headgate.app.backends.redis.performing.names import reach_words
 from headgate.app.rdb.errors import RdbError
 from headgate.engine.errors import Invalid, SeveralSlots

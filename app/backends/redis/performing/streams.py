@@ -6,15 +6,16 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from headgate.app.backends.redis.arguments import arguments
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
-from headgate.app.backends.redis.groups.governed import govern
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.app.backends.redis.performing.entries import retain
+from headgate.app.backends.redis.performing.governed import govern
 from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
 from headgate.app.backends.redis.performing.names import first_names
-from headgate.app.backends.redis.settings import read_settings, settings_words
+from headgate.app.backends.redis.settings import read_settings, setting_texts
 from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.errors import WrongType
 from headgate.engine.replies import Created, StreamInfo
@@ -89,19 +90,20 @@ async def _described(client: Client, stream: bytes) -> StreamInfo | None:
 async def create_stream(client: Client, request: CreateStream) -> Created[StreamInfo]:
     """Create an empty stream, unless it exists with the same configuration."""
     config, stream = request.config, request.stream
-    words = settings_words(Patch.to(config))
-    epoch = b"" if request.epoch is None else b"%d" % request.epoch
+    epoch = None if request.epoch is None else str(request.epoch)
+    asked = arguments(request, config=setting_texts(Patch.to(config)), epoch=epoch)
     async with govern(client, stream, is_needed=config.max_age_ms is not None):
-        is_new, row = await client.call(Effect.WRITE, b"create", stream, epoch, *words)
+        is_new, row = await client.call(Effect.WRITE, b"create", stream, asked)
     return Created(bool(is_new), _info(stream, row))
 
 
 async def update_stream(client: Client, request: UpdateStream) -> StreamInfo:
     """Change a stream's configuration. What it no longer allows is removed at once."""
     patch, stream = request.config, request.stream
-    words = settings_words(patch)
+    window_ms, keys_max = map(str, KEY_DEFAULTS)
+    asked = arguments(request, config=setting_texts(patch), window_ms=window_ms, keys_max=keys_max)
     async with govern(client, stream, is_needed=patch.values.max_age_ms is not None):
-        row = await client.call(Effect.FREE, b"configure", stream, *KEY_DEFAULTS, *words)
+        row = await client.call(Effect.FREE, b"configure", stream, asked)
     info = _info(stream, row)
     if info.config.retains:
         await retain(client, stream)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from headgate.app.backends.redis.performing import (
     Performers,
     bulk,
-    details,
     dumps,
     entries,
     idempotency,
@@ -24,7 +23,6 @@ PERFORMERS: Performers = {
     **keyspace.PERFORMERS,
     **idempotency.PERFORMERS,
     **bulk.PERFORMERS,
-    **details.PERFORMERS,
     **dumps.PERFORMERS,
     **plans.PERFORMERS,
 }

@@ -9,9 +9,9 @@ from typing import Any
 from redis.crc import key_slot
 
 from headgate.app.backends.redis.backend import RedisBackend
-from headgate.app.backends.redis.groups.governed import execute
 from headgate.app.backends.redis.groups.housekeeping import Housekeeper
 from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing.governed import execute
 from headgate.app.backends.redis.performing.table import PERFORMERS
 from headgate.app.backends.redis.transaction import perform_together
 from headgate.engine.config import GroupPolicy, Patch, StreamConfig

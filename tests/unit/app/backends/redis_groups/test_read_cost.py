@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from headgate.app.backends.redis.backend import RedisBackend
-from headgate.app.backends.redis.groups.reads import Attempt, attempt
+from headgate.app.backends.redis.groups.group_reads import Attempt, attempt
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.replies import Delivery
 from headgate.engine.requests.deliveries import Claim, ListPending, ReadGroup

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from headgate.app.backends.redis.arguments import arguments
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors, read_id
 from headgate.app.backends.redis.groups.dead_letters import relay_now
@@ -12,6 +14,7 @@ from headgate.app.backends.redis.groups.descriptions import read_deliveries
 from headgate.app.backends.redis.groups.settling import ack, give_back_all
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
+from headgate.engine.entry import EntryId
 from headgate.engine.limits import GROUP_READ_MAX, READ_PARTS_MAX
 from headgate.engine.replies import Delivery, GroupRead, GroupState
 from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
@@ -57,11 +60,9 @@ async def attempt(client: Client, request: ReadGroup) -> Attempt:
     left = _Left(request.budget)
     claims_any = True
     for cursor in request.cursors:
-        words = _words(client, request, cursor, left, claims_any=claims_any)
+        asked = _asked(client, request, cursor, acked, left, claims_any=claims_any)
         with as_stream_errors(cursor.stream, request.group):
-            reply = await client.call(
-                Effect.FREE, b"read_group", cursor.stream, *words, *map(str, acked)
-            )
+            reply = await client.call(Effect.FREE, b"read_group", cursor.stream, asked)
         read, claim_in_ms, dead_letter_count = _read(cursor.stream, reply)
         reads.append(read)
         left.take(len(read.deliveries), *reply[6:8])
@@ -112,11 +113,15 @@ class _Left:
         return 0 if is_spent and not self._is_first else min(limit, self._entries)
 
     @property
-    def words(self) -> tuple[int | str, int | str, int]:
+    def fields(self) -> dict[str, object]:
         """Return bytes, names and values, and whether the bytes are those of RESP2."""
         if self._bytes is None:
-            return "", "", 0
-        return self._bytes, self._parts, int(self.counts_reply)
+            return {}
+        return {
+            "budget_bytes": self._bytes,
+            "budget_parts": self._parts,
+            "counts_reply": self.counts_reply,
+        }
 
     def take(self, entry_count: int, bytes_left: int, parts_left: int) -> None:
         """Take account of what a stream has used."""
@@ -136,25 +141,30 @@ async def _check(client: Client, request: ReadGroup, stream: bytes) -> None:
         )
 
 
-def _words(
-    client: Client, request: ReadGroup, cursor: GroupCursor, left: _Left, *, claims_any: bool
-) -> list[bytes | str | int]:
-    """Return the arguments of `read_group`, without the ids that are acknowledged."""
-    return [
-        *(cursor.stream, request.group, request.consumer),
-        "" if cursor.after is None else str(cursor.after),
-        left.limit(request.limit),
-        _optional(request.claim_idle_ms) if claims_any else "-",
-        int(request.claim_released),
-        int(request.no_ack),
-        _optional(request.max_pending),
-        int(request.claim_own),
-        int(request.by_policy),
-        client.options.keyspace.consumers_max,
-        _optional(request.size_bytes_max),
-        READ_PARTS_MAX,
-        *left.words,
-    ]
+def _asked(
+    client: Client,
+    request: ReadGroup,
+    cursor: GroupCursor,
+    acked: Sequence[EntryId],
+    left: _Left,
+    *,
+    claims_any: bool,
+) -> bytes:
+    """Return the argument of `read_group`."""
+    return arguments(
+        request,
+        **left.fields,
+        acked=acked,
+        after=cursor.after,
+        budget=None,
+        claim_idle_ms=request.claim_idle_ms if claims_any else None,
+        claims_any=claims_any,
+        consumers_max=str(client.options.keyspace.consumers_max),
+        cursors=None,
+        limit=left.limit(request.limit),
+        parts=READ_PARTS_MAX,
+        stream=cursor.stream,
+    )
 
 
 def _read(stream: bytes, reply: Any) -> tuple[GroupRead, int | None, int]:
@@ -175,10 +185,6 @@ def _read(stream: bytes, reply: Any) -> tuple[GroupRead, int | None, int]:
 async def read_group(client: Client, request: ReadGroup) -> list[GroupRead]:
     """Read as a consumer of a group, without waiting (XREADGROUP)."""
     return (await attempt(client, request)).reads
-
-
-def _optional(number: int | None) -> int | str:
-    return "" if number is None else number
 
 
 PERFORMERS: Performers = {ReadGroup: by_function(read_group)}
