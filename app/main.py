@@ -34,6 +34,7 @@ from headgate.app.measuring.process import Measuring
 from headgate.app.measuring.sampler import Sampler
 from headgate.app.routes import (
     admin,
+    appends,
     bulk,
     commands,
     console,
@@ -47,6 +48,7 @@ from headgate.app.routes import (
     operations,
     principal,
     problem_pages,
+    reads,
     socket,
     streams,
     stylesheet,
@@ -86,8 +88,10 @@ _TAGS = {
 
 
 _ROUTERS = (
+    appends.router,
+    reads.router,
     entries.router,
-    entries.batches,
+    appends.batches,
     bulk.router,
     bulk.chunks,
     deliveries.router,

@@ -1,7 +1,8 @@
-"""Presence: a long poll lasts as long as its client is there."""
+"""Presence: a long poll lasts as long as its client is there, an answer as its credential."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -51,3 +52,13 @@ async def while_present(
 async def _wait_gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+async def while_valid(
+    request: Request, parts: AsyncGenerator[bytes, None]
+) -> AsyncGenerator[bytes, None]:
+    """Yield the parts of a long answer, and let the credential end in time meanwhile."""
+    with gateway_of(request).auth.watching(access_of(request).principal):
+        async with aclosing(parts):
+            async for part in parts:
+                yield part

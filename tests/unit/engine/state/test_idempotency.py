@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from headgate.app.routes.entries import WriterKey
+from headgate.app.routes.appends import WriterKey
 from headgate.app.runtime import turns
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.config import StreamConfig

@@ -1,0 +1,265 @@
+"""Appends: of an entry, and of many."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from pydantic import BaseModel
+
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.needs import needs
+from headgate.app.bulk import arrow
+from headgate.app.bulk.arrow_body import ArrowBounds
+from headgate.app.bulk.batch import check_count, drafts_of
+from headgate.app.http.dependencies import (
+    AccessDep,
+    LimitsDep,
+    StreamDep,
+)
+from headgate.app.http.operation import (
+    ARROW,
+    BatchOperation,
+    Operation,
+    WholeRequest,
+    media_type_of,
+    plain_body,
+    prompt,
+)
+from headgate.app.http.parameters import pure
+from headgate.app.runtime.turns import Turn
+from headgate.app.wire.ids import parse_id
+from headgate.app.wire.plain import plain_entry
+from headgate.app.wire.problems import GatewayError, place_drafts, responses
+from headgate.app.wire.schemas.entries import Append, Appended, AppendedBatch
+from headgate.engine.entry import Draft, EntryId
+from headgate.engine.errors import StreamError
+from headgate.engine.replies import Added
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.idempotency import Digest, Idempotent
+
+router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
+batches = APIRouter(prefix="/v1", tags=["Entries"], route_class=BatchOperation)
+
+_NDJSON = "application/x-ndjson"
+
+
+@pure
+def expected_last_id(
+    if_match: Annotated[
+        str | None,
+        Header(alias="If-Match", description="Append only if the stream's last id is this ETag."),
+    ] = None,
+) -> EntryId | None:
+    """Return the last id the writer expects, if it expects one."""
+    if if_match is None:
+        return None
+    return parse_id(if_match.strip().strip('"'), field="/header/If-Match")
+
+
+class WriterKey(NamedTuple):
+    """The idempotency key of a request, and the producer that uses it."""
+
+    producer: bytes
+    key: bytes
+
+    async def of(self, drafts: Sequence[Draft], *, is_batch: bool) -> Idempotent:
+        """Return the key with a digest of these drafts; many of them in turns.
+
+        Raises:
+            GatewayError: a draft says its id; a repeat could not be answered by counting.
+        """
+        turn, digest = Turn(), Digest()
+        for index, draft in enumerate(drafts):
+            if draft.id is not None:
+                text = "with an Idempotency-Key the stream chooses the id: leave it out"
+                pointer = f"/body/{index}/id" if is_batch else "/body/id"
+                raise GatewayError("invalid_request", text, pointer=pointer)
+            digest.add(draft.fields)
+            if turn.is_over:
+                await turn.pause()
+        return Idempotent(self.producer, self.key, digest.value())
+
+
+@pure
+def writer_key(
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            alias="Idempotency-Key",
+            min_length=1,
+            max_length=256,
+            description="Names this append: sent again with the same key, it appends nothing and "
+            "answers what the first one made. The stream's `idempotency_window_ms` and "
+            "`idempotency_max` say for how long.",
+        ),
+    ] = None,
+    idempotency_producer: Annotated[
+        str | None,
+        Header(
+            alias="Idempotency-Producer",
+            min_length=1,
+            max_length=256,
+            description="Whose key it is: each producer's keys are remembered for themselves.",
+        ),
+    ] = None,
+) -> WriterKey | None:
+    """Return the key of the append, if it has one."""
+    if idempotency_key is None:
+        if idempotency_producer is not None:
+            text = "a producer without an Idempotency-Key protects nothing"
+            raise GatewayError("invalid_request", text, pointer="/header/Idempotency-Producer")
+        return None
+    producer = idempotency_producer or ""  # nobody named: shared by all who name nobody
+    return WriterKey(producer.encode("latin-1"), idempotency_key.encode("latin-1"))
+
+
+ExpectedDep = Annotated[EntryId | None, Depends(expected_last_id)]
+WriterKeyDep = Annotated[WriterKey | None, Depends(writer_key)]
+
+_REPLAYED = {
+    "Idempotent-Replayed": {
+        "description": "`true`: nothing was appended, this is what the key's first use made.",
+        "schema": {"type": "string"},
+    }
+}
+_APPEND_PROBLEMS = responses(
+    "malformed",
+    "invalid_id",
+    "stream_not_found",
+    "id_not_greater",
+    "limit_reached",
+    "last_id_mismatch",
+    "too_large",
+    "unsupported_media_type",
+    "invalid_request",
+    "idempotency_mismatch",
+    "extra_missing",
+    "unavailable",
+    "memory_full",
+)
+
+
+def _append_answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    repeated = "The key was used before: what it made then."
+    return {
+        200: {"model": model, "description": repeated, "headers": _REPLAYED},
+        **_APPEND_PROBLEMS,
+    }
+
+
+@router.post(
+    "/streams/{stream}/entries",
+    operation_id="appendEntry",
+    status_code=201,
+    responses=_append_answers(Appended),
+)
+@needs(Verb.APPEND)
+@prompt
+@plain_body(plain_entry)
+async def append_entry(
+    request: Request,
+    access: AccessDep,
+    stream: StreamDep,
+    entry: Append,  # or what `plain_entry` makes of its body
+    expected: ExpectedDep,
+    key: WriterKeyDep,
+    response: Response,
+) -> Appended:
+    """Append an entry (XADD, with a key XADD IDMP). The stream is created if it is not there."""
+    trim = None if entry.trim is None else entry.trim.to_request("/body/trim")
+    drafts = [entry.to_draft()]
+    try:
+        added = await access.perform(
+            Add(
+                stream,
+                drafts,
+                None if key is None else await key.of(drafts, is_batch=False),
+                create_stream=entry.create_stream,
+                expected_last_id=expected,
+                trim=trim,
+            )
+        )
+    except StreamError as error:
+        place_drafts(error, lambda _: ())  # the body is the entry
+        raise
+    _tell_added(response, added)
+    [entry_id] = added.ids
+    text = str(entry_id)
+    path: bytes = request.scope["raw_path"]
+    response.raw_headers.append((b"location", b"%b/%b" % (path, text.encode())))
+    return Appended(id=text)
+
+
+@batches.post(
+    "/streams/{stream}/entries/batch",
+    operation_id="appendEntries",
+    status_code=201,
+    responses=_append_answers(AppendedBatch),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": {"$ref": "#/components/schemas/EntryInput"},
+                    }
+                },
+                _NDJSON: {"schema": {"type": "string", "description": "One EntryInput per line."}},
+                ARROW: {"schema": {"type": "string", "format": "binary"}},
+            },
+        }
+    },
+)
+@needs(Verb.APPEND)
+@prompt
+async def append_entries(
+    request: WholeRequest,
+    access: AccessDep,
+    limits: LimitsDep,
+    stream: StreamDep,
+    expected: ExpectedDep,
+    key: WriterKeyDep,
+    response: Response,
+    create_stream: Annotated[bool, Query(description="Create the stream if it is missing.")] = True,
+) -> AppendedBatch:
+    """Append entries, all or none (XADD × n): a JSON array, one entry per line of NDJSON, or Arrow.
+
+    An Arrow IPC stream has a column `fields`, a map of utf8 or binary (or a list of structs of
+    `name` and `value`), and may have `id` (utf8, null is `*`); its batches are not compressed.
+    If any entry is wrong, nothing is appended and the problem points at its place in the batch.
+    """
+    body = request.content
+    if media_type_of(request) == ARROW:
+        bounds = ArrowBounds(limits.batch_entries_max, limits.body_bytes_max)
+        drafts = (await arrow.threads_of(request).run(partial(arrow.decode, body, bounds))).drafts
+        check_count(len(drafts), limits.batch_entries_max)
+    else:
+        is_lines = media_type_of(request) == _NDJSON
+        drafts = await drafts_of(body, is_lines=is_lines, entries_max=limits.batch_entries_max)
+    adding = access.perform(
+        Add(
+            stream,
+            drafts,
+            None if key is None else await key.of(drafts, is_batch=True),
+            create_stream=create_stream,
+            expected_last_id=expected,
+        )
+    )
+    del drafts  # they are many, and not needed while this waits
+    try:
+        added = await adding
+    except StreamError as error:
+        place_drafts(error, lambda index: (index,))
+        raise
+    _tell_added(response, added)
+    texts = [f"{ms}-{seq}" for ms, seq in added.ids]
+    return AppendedBatch(count=len(texts), first_id=texts[0], last_id=texts[-1], ids=texts)
+
+
+def _tell_added(response: Response, added: Added) -> None:
+    if added.is_repeat:
+        response.status_code = 200
+        response.headers["Idempotent-Replayed"] = "true"

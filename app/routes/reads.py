@@ -1,0 +1,345 @@
+"""Reads: of a range, after a cursor, of several streams."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from headgate.app.auth.access import Access
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.needs import needs
+from headgate.app.bulk.answer import arrow_answer
+from headgate.app.bulk.ranges import Compression
+from headgate.app.http.dependencies import (
+    AccessDep,
+    LimitsDep,
+    StreamDep,
+    access_of,
+    check_at_most,
+    gateway_of,
+)
+from headgate.app.http.json_arrays import (
+    array_in_turns,
+    json_answer,
+    lines_in_turns,
+)
+from headgate.app.http.operation import (
+    ARROW,
+    Operation,
+    prompt,
+)
+from headgate.app.http.parameters import pure
+from headgate.app.http.presence import while_present, while_valid
+from headgate.app.http.streaming import PatientResponse
+from headgate.app.runtime.turns import Turn
+from headgate.app.transport.request_ids import request_id_of
+from headgate.app.transport.scopes import path_of
+from headgate.app.wire.encoding import entry_wire, gap_wire
+from headgate.app.wire.ids import parse_after, parse_bound
+from headgate.app.wire.names import check_name, text_of
+from headgate.app.wire.problems import GatewayError, problem_of, responses
+from headgate.app.wire.schemas.reads import Entries, Read, StreamsRead
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.engine.entry import Entry as EngineEntry
+from headgate.engine.errors import StreamError
+from headgate.engine.replies import StreamRead
+from headgate.engine.requests.entries import From, Range, StreamCursor
+from headgate.engine.requests.entries import Read as ReadRequest
+from headgate.engine.requests.streams import DescribeStream
+
+router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
+
+_JSON = "application/json"
+_NDJSON = "application/x-ndjson"
+_LIMIT = 100
+_PAGE = 250
+_PAGE_BYTES = 2**20
+
+EntryRange = tuple[EntryId, EntryId, bool]
+"""Lowest id, highest id, and whether to read downwards."""
+
+_EVERYTHING: EntryRange = (MIN_ID, MAX_ID, False)
+
+
+@pure
+def range_query(
+    start: Annotated[
+        str | None, Query(description="From this id; `-`, or `(id` for after.")
+    ] = None,
+    end: Annotated[str | None, Query(description="To this id; `+`, or `(id` for before.")] = None,
+    order: Annotated[Literal["asc", "desc"] | None, Query(description="Oldest first?")] = None,
+) -> EntryRange | None:
+    """Return the bounds of a range read and whether it goes down; None if none was asked for."""
+    if start is None and end is None and order is None:
+        return None
+    low = parse_bound("-" if start is None else start, field="/query/start")
+    high = parse_bound("+" if end is None else end, field="/query/end", is_end=True)
+    return low, high, order == "desc"
+
+
+RangeDep = Annotated[EntryRange | None, Depends(range_query)]
+
+_BULK_HEADERS = {
+    name: {"description": f"With Arrow: {text}", "schema": {"type": "string"}}
+    for name, text in {
+        "Headgate-Epoch": "identity of this life of the stream's name.",
+        "Headgate-First-Id": "of the oldest entry; absent if there is none.",
+        "Headgate-Last-Id": "the stream's last id.",
+        "Headgate-Max-Deleted-Id": "the greatest id ever deleted; trims do not count.",
+        "Headgate-Gap-To": "trimming took everything up to here, part of the range with it.",
+    }.items()
+}
+
+
+@router.get(
+    "/streams/{stream}/entries",
+    operation_id="readEntries",
+    response_model=Entries,
+    response_model_exclude_unset=True,
+    responses={
+        200: {
+            "content": {
+                _NDJSON: {"schema": {"type": "string"}},
+                ARROW: {"schema": {"type": "string", "format": "binary"}},
+            },
+            "description": "Entries.",
+            "headers": _BULK_HEADERS,
+        },
+        **responses(
+            "invalid_id",
+            "stream_not_found",
+            "not_acceptable",
+            "invalid_request",
+            "too_many_waiters",
+            "extra_missing",
+        ),
+    },
+)
+@needs(Verb.READ)
+@prompt
+async def read_entries(
+    request: Request,
+    access: AccessDep,
+    limits: LimitsDep,
+    stream: StreamDep,
+    bounds: RangeDep,
+    after: Annotated[
+        str | None, Query(description="After this id; `$` from now on, `+` the last entry.")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        Query(ge=1, description="Entries at most; 100 unless given, with Arrow all there are."),
+    ] = None,
+    wait_ms: Annotated[
+        int, Query(ge=0, description="With `after`: how long to wait if there is nothing.")
+    ] = 0,
+    compression: Annotated[
+        Compression | None, Query(description="With Arrow: of the batches; `none`.")
+    ] = None,
+) -> Response:
+    """Read a range (XRANGE, XREVRANGE), or what comes after a cursor (XREAD), waiting if asked to.
+
+    `next_after` is the cursor for the next read. A cursor older than the oldest entry is answered
+    from the oldest, and `gap` tells what trimming took. With `Accept: application/x-ndjson` the
+    entries are streamed, one per line, and `limit` may be as large as you like; if the stream goes
+    meanwhile, the last line is a `Problem`. An answer may hold less than `limit` where entries are
+    large: read on from `next_after`.
+
+    With `Accept: application/vnd.apache.arrow.stream` the entries there are now are streamed as
+    Arrow: `id` (utf8), `ms` and `seq` (int64; `seq` is null where it is larger, and `id` has it),
+    `fields` (a map of binary). It goes upwards and does not wait. If entries of the range go before
+    they are sent, the answer breaks off without an end.
+    """
+    check_at_most(wait_ms, limits.wait_ms_max, pointer="/query/wait_ms")
+    wanted = _wanted(request)
+    if wanted == ARROW:
+        low_and_high, cursor_id = _arrow_range(bounds, after, wait_ms)
+        return await arrow_answer(request, stream, low_and_high, cursor_id, limit, compression)
+    if compression is not None:
+        text = f"only {ARROW} is compressed: ask for it in Accept"
+        raise GatewayError("invalid_request", text, pointer="/query/compression")
+    limit = _LIMIT if limit is None else limit
+    if after is not None or wanted == _JSON:
+        check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
+    if after is None:
+        if wait_ms:
+            text = "only a read after a cursor can wait: give after"
+            raise GatewayError("invalid_request", text, pointer="/query/wait_ms")
+        if wanted == _NDJSON:
+            whole = bounds or _EVERYTHING
+            first = await _page(access, stream, whole, min(limit, _PAGE))
+            lines = _range_lines(request, stream, whole, limit, first)
+            parts = while_valid(request, lines)
+            patience_ms = limits.send_ms_max
+            return PatientResponse(parts, media_type=_NDJSON, patience_ms=patience_ms)
+        return await _read_range(request, stream, bounds or _EVERYTHING, limit)
+    _check_one_of(bounds, after)
+    cursor = StreamCursor(stream, parse_after(after, field="/query/after"))
+    size = limits.read_bytes_max
+    reading = access.perform(
+        ReadRequest([cursor], limit=limit, size_bytes_max=size, wait_ms=wait_ms)
+    )
+    [read] = await (while_present(request, reading) if wait_ms else reading)
+    _count(request, len(read.entries))
+    if wanted == _NDJSON:
+        return Response(await lines_in_turns(read.entries, entry_wire), media_type=_NDJSON)
+    return json_answer(await _wire_read(read))
+
+
+def _arrow_range(
+    bounds: EntryRange | None, after: str | None, wait_ms: int
+) -> tuple[tuple[EntryId, EntryId], EntryId | From | None]:
+    """Return the lowest and the highest id of a read as Arrow, and the cursor, if it has one."""
+    _check_one_of(bounds, after)
+    low, high, is_down = bounds or _EVERYTHING
+    if is_down:
+        raise GatewayError("invalid_request", "Arrow goes upwards", pointer="/query/order")
+    if wait_ms:
+        text = "an Arrow answer does not wait: leave it out"
+        raise GatewayError("invalid_request", text, pointer="/query/wait_ms")
+    return (low, high), None if after is None else parse_after(after, field="/query/after")
+
+
+def _check_one_of(bounds: EntryRange | None, after: str | None) -> None:
+    if bounds is not None and after is not None:
+        text = "a range has start and end, a cursor has after: give one of them"
+        raise GatewayError("invalid_request", text, pointer="/query/after")
+
+
+@router.post(
+    "/read",
+    operation_id="readStreams",
+    response_model=StreamsRead,
+    responses=responses(
+        "malformed",
+        "invalid_id",
+        "stream_not_found",
+        "unsupported_media_type",
+        "invalid_request",
+        "too_many_waiters",
+    ),
+)
+@needs(Verb.READ)
+async def read_streams(
+    request: Request, access: AccessDep, limits: LimitsDep, read: Read
+) -> Response:
+    """Read several streams at once, each after its own cursor (XREAD), waiting if asked to.
+
+    Each has its share of what one answer may hold: there may be more than what has come.
+    """
+    check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")
+    check_at_most(read.limit, limits.read_entries_max, pointer="/body/limit")
+    cursors = [
+        StreamCursor(
+            check_name(cursor.stream, pointer=f"/body/streams/{index}/stream"),
+            parse_after(cursor.after, field=f"/body/streams/{index}/after"),
+        )
+        for index, cursor in enumerate(read.streams)
+    ]
+    reading = access.perform(
+        ReadRequest(
+            cursors,
+            limit=min(read.limit, max(limits.read_entries_max // len(cursors), 1)),
+            size_bytes_max=limits.read_bytes_max,
+            wait_ms=read.wait_ms,
+        )
+    )
+    reads = await (while_present(request, reading) if read.wait_ms else reading)
+    _count(request, sum(len(stream_read.entries) for stream_read in reads))
+    turn = Turn()
+    wire = [
+        await _wire_read(stream_read, turn) | {"stream": text_of(stream_read.stream)}
+        for stream_read in reads
+    ]
+    return json_answer({"streams": wire})
+
+
+async def _read_range(request: Request, stream: bytes, bounds: EntryRange, limit: int) -> Response:
+    gateway, access = gateway_of(request), access_of(request)
+    info = await access.perform(DescribeStream(stream))
+    entries = await _page(access, stream, bounds, limit, gateway.limits.read_bytes_max)
+    _count(request, len(entries))
+    has_next = bool(entries) and not bounds[2]
+    page = {
+        "entries": await array_in_turns(entries, entry_wire),
+        "next_after": str(entries[-1].id) if has_next else None,
+        "last_id": str(info.last_id),
+        "gap": None,
+    }
+    return json_answer(page)
+
+
+async def _wire_read(read: StreamRead, turn: Turn | None = None) -> dict[str, Any]:
+    """Return the wire form of what one stream had, as `schemas.Entries` says."""
+    return {
+        "entries": await array_in_turns(read.entries, entry_wire, turn),
+        "next_after": str(read.next_after),
+        "last_id": str(read.last_id),
+        "gap": None if read.gap is None else gap_wire(read.gap),
+    }
+
+
+async def _range_lines(
+    request: Request, stream: bytes, bounds: EntryRange, limit: int, page: list[EngineEntry]
+) -> AsyncGenerator[bytes, None]:
+    """Yield a range a page at a time, so that its size does not matter to anybody else.
+
+    If the stream goes meanwhile, the last line is the problem instead of an entry. `page` is the
+    first one: it was read before the answer began, so that a missing stream is a 404.
+    """
+    access = access_of(request)
+    low, high, is_down = bounds
+    left = limit
+    try:
+        while page:
+            yield await lines_in_turns(page, entry_wire)
+            await asyncio.sleep(0)  # others come between, and one that is cancelled ends here
+            _count(request, len(page))
+            left -= len(page)
+            if page[-1].id in (MIN_ID, MAX_ID):
+                break
+            if is_down:
+                high = page[-1].id.previous()
+            else:
+                low = page[-1].id.next()
+            if left <= 0 or low > high:
+                break
+            page = await _page(access, stream, (low, high, is_down), min(left, _PAGE))
+    except (StreamError, GatewayError) as error:
+        problem = problem_of(error, path_of(request.scope))
+        problem.request_id = request_id_of(request.scope)
+        yield problem.model_dump_json(exclude_none=True).encode() + b"\n"
+
+
+async def _page(
+    access: Access,
+    stream: bytes,
+    bounds: EntryRange,
+    limit: int,
+    size_bytes_max: int = _PAGE_BYTES,
+) -> list[EngineEntry]:
+    low, high, is_down = bounds
+    return await access.perform(Range(stream, low, high, limit, size_bytes_max, is_down))
+
+
+def _count(request: Request, entries: int) -> None:
+    gateway_of(request).metrics.delivered_counts["rest"] += entries
+
+
+def _wanted(request: Request) -> str:
+    """Return the media type the client wants: of those that are streamed, the first it names.
+
+    Raises:
+        GatewayError: it asks for nothing this operation can answer with.
+    """
+    accepted = [
+        part.partition(";")[0].strip() for part in request.headers.get("accept", "*/*").split(",")
+    ]
+    for media_type in accepted:
+        if media_type in (_NDJSON, ARROW):
+            return media_type
+    if {"*/*", "application/*", _JSON, ""} & set(accepted):
+        return _JSON
+    text = f"this answers with {_JSON}, {_NDJSON} or {ARROW}"
+    raise GatewayError("not_acceptable", text, pointer="/header/Accept")
