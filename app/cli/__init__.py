@@ -1,5 +1,5 @@
-"""The command line: `headgate NAME` is the file NAME of this folder."""
+"""The command line: `headgate NAME` is the file NAME of the folder `commands`."""
 
-from headgate.app.cli.commands import main
+from headgate.app.cli.command_line import main
 
 __all__ = ["main"]

@@ -33,7 +33,7 @@ def start(*args, **options):
 
 threading._start_new_thread = start
 sys.argv[1:2] = []
-from headgate.app.cli.commands import main
+from headgate.app.cli.command_line import main
 main(prog_name="headgate")
 """
 """A gateway that gets no thread while there is a file. The system's own bound, RLIMIT_NPROC, does

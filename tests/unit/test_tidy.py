@@ -16,7 +16,7 @@ CODE = ["app", "clients", "console", "deploy", "engine", "pipeline"]
 FILES_MAX = 16
 """Beside each other in a folder."""
 
-ONE_FILE_EACH = ["app/cli", "app/routes", "pipeline/jobs"]
+ONE_FILE_EACH = ["app/cli/commands", "app/routes", "pipeline/jobs"]
 """Folders with one file for each command, noun or job: they have as many as there are."""
 
 FUNCTION_LINES_MAX = 60

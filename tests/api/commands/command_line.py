@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from click.testing import CliRunner
 
-from headgate.app.cli.commands import main
+from headgate.app.cli.command_line import main
 
 END_S_MAX = 30.0
 HEADGATE = [sys.executable, "-m", "headgate.app.cli"]

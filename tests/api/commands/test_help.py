@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from headgate.app.cli.commands import main
+from headgate.app.cli.command_line import main
 from tests.api.commands.command_line import at_once
 from tests.api.conftest import Live
 

@@ -9,8 +9,8 @@ from headgate.app.cli.flags import (
     json_option,
     stream_argument,
 )
-from headgate.app.cli.listing import show_items
 from headgate.app.cli.manual import epilog
+from headgate.app.cli.output.listing import show_items
 from headgate.client.blocking import Client
 
 _PAGE = 1_000

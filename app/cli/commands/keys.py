@@ -15,10 +15,10 @@ from headgate.app.cli.configuration import config_option, setting_option, settin
 from headgate.app.cli.durations import Duration
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.key_input import GRANT_EXAMPLE, grant_of, key_of, limits_of
-from headgate.app.cli.key_list import columns_of, facts_of, table_of
-from headgate.app.cli.listing import show_item
 from headgate.app.cli.manual import epilog
-from headgate.app.cli.screen import screen
+from headgate.app.cli.output.key_list import columns_of, facts_of, table_of
+from headgate.app.cli.output.listing import show_item
+from headgate.app.cli.output.screen import screen
 from headgate.app.cli.words import one_line
 from headgate.app.settings import MEMORY
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from headgate.app.auth.grants import Grant
 from headgate.app.auth.keys.key import ApiKey
-from headgate.app.cli.screen import NAME, NARROW
+from headgate.app.cli.output.screen import NAME, NARROW
 from headgate.app.cli.words import one_line, word
 
 _COLUMNS = ("id", "name", "state", "created_at", "expires_at", "last_used_at", "grants")

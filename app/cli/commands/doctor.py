@@ -16,7 +16,7 @@ from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
-from headgate.app.cli.screen import screen
+from headgate.app.cli.output.screen import screen
 from headgate.app.cli.words import one_line
 from headgate.app.gateway.backends import client_options
 from headgate.engine.clock import SystemClock

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from headgate.app.cli.flags import gateway_options, group_argument, json_option, stream_argument
-from headgate.app.cli.listing import show_items
 from headgate.app.cli.manual import epilog
+from headgate.app.cli.output.listing import show_items
 from headgate.app.cli.words import json_of, word
 from headgate.client.blocking import Client
 from headgate.client.entries import Entry

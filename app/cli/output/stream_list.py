@@ -7,7 +7,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from headgate.app.cli.screen import NAME, NARROW, screen
+from headgate.app.cli.output.screen import NAME, NARROW, screen
 from headgate.app.cli.words import one_line, word
 from headgate.client.shapes.answers import StreamInfo
 

@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator
 
 import click
 
-from headgate.app.cli.display import Display, open_display
 from headgate.app.cli.flags import gateway_options, json_option, stream_argument
 from headgate.app.cli.manual import epilog
+from headgate.app.cli.output.display import Display, open_display
 from headgate.client.client import AsyncClient
 from headgate.client.entries import Entry
 from headgate.client.stream import Stream

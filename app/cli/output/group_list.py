@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.app.cli.durations import age_text
-from headgate.app.cli.screen import NAME, NARROW, screen
+from headgate.app.cli.output.screen import NAME, NARROW, screen
 from headgate.app.cli.words import one_line, word
 from headgate.client.blocking import BlockingStream
 from headgate.client.shapes.answers import GroupDetail

@@ -43,7 +43,7 @@ One command:       headgate append --help
 
 
 class Sections(click.Group):
-    """Commands in sections; `headgate check-config` is `command` in `check_config.py`.
+    """Commands in sections; `headgate check-config` is `command` in `commands/check_config.py`.
 
     The file of `headgate import` is `import_.py`, as Python keeps that word for itself.
     """
@@ -59,7 +59,7 @@ class Sections(click.Group):
             return None
         name = cmd_name.replace("-", "_") + ("_" if iskeyword(cmd_name) else "")
         try:
-            module = import_module(f"headgate.app.cli.{name}")
+            module = import_module(f"headgate.app.cli.commands.{name}")
         except ModuleNotFoundError as error:
             if error.name is None or error.name.startswith("headgate"):
                 raise

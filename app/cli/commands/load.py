@@ -11,8 +11,8 @@ import click
 
 from headgate.app.cli.flags import json_option, patient_gateway_options, stream_argument
 from headgate.app.cli.manual import CALL, epilog
-from headgate.app.cli.screen import progress_bar
-from headgate.app.cli.table_file import PORTION, TableFile, portions_of, row_count
+from headgate.app.cli.output.screen import progress_bar
+from headgate.app.cli.output.table_file import PORTION, TableFile, portions_of, row_count
 from headgate.client import tables
 from headgate.client.client import AsyncClient
 

@@ -8,7 +8,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from headgate.app.cli.screen import screen
+from headgate.app.cli.output.screen import screen
 from headgate.app.cli.words import json_of, line_of, one_line, word
 from headgate.client.entries import Delivery, Entry
 

@@ -13,9 +13,9 @@ from headgate.app.cli.flags import (
     stream_argument,
     yes_option,
 )
-from headgate.app.cli.group_list import show_groups, watch_groups
-from headgate.app.cli.listing import show_deletion, show_item
 from headgate.app.cli.manual import epilog
+from headgate.app.cli.output.group_list import show_groups, watch_groups
+from headgate.app.cli.output.listing import show_deletion, show_item
 from headgate.app.cli.rules import policy_of, policy_options
 from headgate.client.blocking import Client
 

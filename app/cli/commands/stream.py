@@ -14,10 +14,10 @@ from headgate.app.cli.flags import (
     stream_argument,
     yes_option,
 )
-from headgate.app.cli.listing import show_deletion, show_item
 from headgate.app.cli.manual import epilog
+from headgate.app.cli.output.listing import show_deletion, show_item
+from headgate.app.cli.output.stream_list import show_streams
 from headgate.app.cli.rules import config_of, config_options
-from headgate.app.cli.stream_list import show_streams
 from headgate.client.blocking import Client
 
 

@@ -11,8 +11,8 @@ from headgate.app.cli.flags import (
     json_option,
     stream_argument,
 )
-from headgate.app.cli.listing import show_outcomes
 from headgate.app.cli.manual import CALL, epilog
+from headgate.app.cli.output.listing import show_outcomes
 from headgate.client.blocking import Client
 from headgate.client.subscription import Mode
 

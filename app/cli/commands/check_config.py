@@ -10,7 +10,7 @@ import annotated_types
 import click
 from pydantic.fields import FieldInfo
 
-from headgate.app.cli import serve
+from headgate.app.cli.commands import serve
 from headgate.app.cli.configuration import config_option, settings_from
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog

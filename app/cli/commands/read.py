@@ -4,8 +4,8 @@ import click
 
 from headgate.app.cli.durations import Duration
 from headgate.app.cli.flags import Utf8, gateway_options, json_option, stream_argument
-from headgate.app.cli.listing import show_entries
 from headgate.app.cli.manual import epilog
+from headgate.app.cli.output.listing import show_entries
 from headgate.client.blocking import Client
 
 

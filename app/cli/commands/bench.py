@@ -10,8 +10,8 @@ import click
 
 from headgate.app.cli.durations import Duration
 from headgate.app.cli.flags import gateway_options, json_option
-from headgate.app.cli.listing import show_item
 from headgate.app.cli.manual import epilog
+from headgate.app.cli.output.listing import show_item
 from headgate.client.client import AsyncClient
 from headgate.client.job import Job
 from headgate.client.problems import HeadgateError
