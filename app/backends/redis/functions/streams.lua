@@ -393,10 +393,12 @@ do
     if not present then
       return ''
     end
-    local newest = stream_info(call)['last-entry']
+    local epoch, info = present[1], stream_info(call)
+    local newest = info['last-entry']
     return table.concat({
-      present[1], present[6], newest and newest[1] or '', present[8], present[9],
-      present[10], string.format('%.0f', present[12]),
+      epoch, info.length, newest and newest[1] or '', info['recorded-first-entry-id'],
+      info['last-generated-id'], info['max-deleted-entry-id'],
+      string.format('%.0f', info['entries-added']),
       string.format('%.0f', redis.call('PEXPIRETIME', call.key)),
     }, '/')
   end
