@@ -82,7 +82,8 @@ class Reference(RefKeyspace):
 
     def update_group(self, request: UpdateGroup) -> GroupInfo:
         stream, ref_group = self._group(request.stream, request.group)
-        changes = {name: new for name, new in asdict(request.policy).items() if new is not UNSET}
+        patch = request.policy
+        changes = {name: getattr(patch.values, name) for name in patch.names}
         policy = GroupPolicy(**asdict(ref_group.policy) | changes)
         if policy != ref_group.policy:
             check_policy(request.stream, policy)

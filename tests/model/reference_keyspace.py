@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 
-from msgspec import UNSET
 from msgspec.structs import asdict
 
 from headgate.app.redis_syntax.words import CommandError
@@ -93,7 +92,7 @@ class RefKeyspace:
         return False
 
     def update_stream(self, name: bytes, patch: Patch[StreamConfig], now_ms: int) -> StreamConfig:
-        changes = {name: value for name, value in asdict(patch).items() if value is not UNSET}
+        changes = {each: getattr(patch.values, each) for each in patch.names}
         config = StreamConfig(**asdict(self._stream(name).config) | changes)
         self._configure(self._stream(name), config, now_ms)
         return config
