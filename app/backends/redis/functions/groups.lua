@@ -117,7 +117,7 @@ do
   local function found(call, group)
     local key = call.side('group', group)
     local kept = by_name(redis.call('HGETALL', key))
-    settings.check(key, kept)
+    settings.check(key, POLICY, kept)
     if kept[OLD_KEEPS] then
       kept.on_disconnect = kept.on_disconnect or '1'
     end

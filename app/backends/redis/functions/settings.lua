@@ -17,11 +17,12 @@ do
     return config
   end
 
-  -- Raise a fault if another client has put in what the gateway would not write.
-  function settings.check(key, kept)
-    for name, text in pairs(kept) do
+  -- Raise a fault if another client has put in what the gateway would not write. Fields that are no
+  -- settings of these names are not looked at.
+  function settings.check(key, names, kept)
+    for _, name in ipairs(names) do
       local check = check_of(name)
-      if check and not check(text) then
+      if kept[name] and check and not check(kept[name]) then
         error(fault('WrongType', key, name .. ' is no ' .. FORMS[name]))
       end
     end

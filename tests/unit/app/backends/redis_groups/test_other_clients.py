@@ -101,6 +101,27 @@ async def test_a_group_that_another_client_made_again_has_no_policy(redis: Redis
     assert not (await redis.perform(created)).is_new
 
 
+@pytest.mark.parametrize("field", ["epoch", "next", "trimmed", "max_length", "note"])
+async def test_a_foreign_field_beside_a_policy_is_ignored(redis: RedisBackend, field: str) -> None:
+    await filled(redis, 1)
+    policy = GroupPolicy(max_pending=1)
+    await redis.perform(UpdateGroup(S, G, policy=Patch.to(policy)))
+    await side(redis, b"group", "HSET", field, "garbage")
+    assert (await redis.perform(DescribeGroup(S, G))).policy == policy
+    assert await got(redis, take(ANA)) == [1]
+
+
+async def test_the_former_name_of_on_disconnect_is_read_and_goes_with_a_change(
+    redis: RedisBackend,
+) -> None:
+    await filled(redis, 1)
+    await redis.perform(UpdateGroup(S, G, policy=Patch.of(GroupPolicy, max_pending=1)))
+    await side(redis, b"group", "HSET", "keeps", "1")
+    assert (await redis.perform(DescribeGroup(S, G))).policy.on_disconnect
+    changed = UpdateGroup(S, G, policy=Patch.of(GroupPolicy, on_disconnect=False))
+    assert not (await redis.perform(changed)).policy.on_disconnect
+
+
 async def test_a_stream_that_another_client_made_again_has_no_policies(
     redis: RedisBackend,
 ) -> None:
