@@ -23,7 +23,7 @@ _CHOICES: Mapping[tuple[str, ...], Any] = {get_args(config.OnDisconnect): OnDisc
 _EXAMPLES: Mapping[Form, list[Any]] = {Form.NUMBERS: [[1000, 10000, 60000]]}
 
 
-class Settings(Request, Generic[S]):
+class SettingsForm(Request, Generic[S]):
     """A configuration or a policy in the API; null is the default."""
 
     _kind: ClassVar[Any]  # the struct: a class variable cannot have the type `type[S]`
@@ -119,9 +119,9 @@ def _written(setting: Setting, value: Any) -> Any:
     return value
 
 
-class StreamConfig(Settings[config.StreamConfig], of=config.StreamConfig, shows_null=True):
+class StreamConfig(SettingsForm[config.StreamConfig], of=config.StreamConfig, shows_null=True):
     """The retention of a stream's entries and of its writers' keys; null is the default."""
 
 
-class Policy(Settings[config.GroupPolicy], of=config.GroupPolicy, place="/body/policy"):
+class Policy(SettingsForm[config.GroupPolicy], of=config.GroupPolicy, place="/body/policy"):
     """The policy of a group, which it follows by itself; every part may be left out or null."""

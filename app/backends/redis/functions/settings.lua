@@ -7,14 +7,19 @@
 local settings = {}
 
 do
-  -- The configuration of the stream, by name. Operations read it before they change anything: if
-  -- another client has put something else there, nothing is done.
-  function settings.of_stream(call)
-    local texts, config = meta_of(call, 'trimmed', unpack(CONFIG)), {}
+  -- The configuration of a stream by name, of its texts, which begin behind a place.
+  function settings.config_of(texts, place)
+    local config = {}
     for at, name in ipairs(CONFIG) do
-      config[name] = texts[at + 1] or nil
+      config[name] = texts[place + at] or nil
     end
     return config
+  end
+
+  -- The configuration of the stream. Operations read it before they change anything: if another
+  -- client has put something else there, nothing is done.
+  function settings.of_stream(call)
+    return settings.config_of(meta_of(call, 'trimmed', unpack(CONFIG)), 1)
   end
 
   -- Raise a fault if another client has put in what the gateway would not write. Fields that are no

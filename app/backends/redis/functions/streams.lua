@@ -126,10 +126,7 @@ do
       redis.call('HSET', call.side('meta'), 'epoch', epoch)
       streams.expire_alike(call, call.side('meta'))
     end
-    local config = {}
-    for at, name in ipairs(CONFIG) do
-      config[name] = known[at + 2] or nil
-    end
+    local config = settings.config_of(known, 2)
     return {
       epoch, settings.in_order(CONFIG, config), info.length, info['radix-tree-keys'],
       info['recorded-first-entry-id'], last_id, info['max-deleted-entry-id'], trimmed,
