@@ -29,7 +29,7 @@ from headgate.app.http.layers import put_together
 from headgate.app.http.origin import OriginGuard
 from headgate.app.http.parameters import Unsupported
 from headgate.app.http.root_path import WithoutRootPath, WithRootPath
-from headgate.app.live.frames import undeclared
+from headgate.app.live.frames.client import undeclared
 from headgate.app.measuring.process import Measuring
 from headgate.app.measuring.sampler import Sampler
 from headgate.app.routes import (

@@ -3,10 +3,12 @@
 import inspect
 from typing import Any
 
+import msgspec
 from fastapi import Response
 from fastapi.datastructures import DefaultPlaceholder
 from fastapi.exceptions import ResponseValidationError
 from pydantic import TypeAdapter
+from typing_extensions import is_typeddict
 
 from headgate.app.http.parameters import Unsupported
 
@@ -44,6 +46,7 @@ class AnswerModel:
         """
         self._field = route.response_field
         self._type = route.response_model
+        self._is_wire = is_typeddict(self._type)  # the type checker has seen what is returned
         self._adapter: TypeAdapter[Any] | None = None
         if self._field is not None:
             self._adapter = TypeAdapter(self._type)
@@ -72,6 +75,8 @@ class AnswerModel:
             if value is not None:
                 raise TypeError(f"{type(value).__name__} is returned where no model is declared")
             return b""
+        if self._is_wire:
+            return msgspec.json.encode(value)
         if type(value) is not self._type:
             value, wrong = self._field.validate(value, {}, loc=("response",))
             if wrong:

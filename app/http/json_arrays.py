@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from fastapi import Response
-from pydantic import BaseModel
 
 from headgate.app.runtime.turns import Turn
 from headgate.engine.entry import EntryId
@@ -23,8 +22,8 @@ json_lines = _encoder.encode_lines
 
 async def array_in_turns(
     items: Iterable[T], wire: Callable[[T], object], turn: Turn | None = None
-) -> msgspec.Raw:
-    """Return a JSON array.
+) -> Any:
+    """Return a JSON array, encoded: it stands where the model of an answer has the list.
 
     Args:
         items: what to encode; they must not change meanwhile.
@@ -61,20 +60,14 @@ def _next_batch(left: Iterator[T], wire: Callable[[T], object], turn: Turn) -> l
     return batch
 
 
-def raw(model: BaseModel) -> msgspec.Raw:
-    """Return a model encoded, without what was not set in it."""
-    return msgspec.Raw(model.model_dump_json(by_alias=True, exclude_unset=True).encode())
-
-
 def json_answer(value: object) -> Response:
-    """Return an answer whose large parts are encoded already."""
+    """Return an answer; large parts of it are encoded already."""
     return Response(_encoder.encode(value), media_type="application/json")
 
 
-async def outcomes_answer(ids: Sequence[EntryId], outcomes: Sequence[str]) -> Response:
-    """Return the outcome of each id, as `schemas.SettledEntries`."""
-    pairs = zip(ids, outcomes, strict=True)
-    return json_answer({"results": await array_in_turns(pairs, _wire_outcome)})
+async def outcomes_array(ids: Sequence[EntryId], outcomes: Sequence[str]) -> Any:
+    """Return the outcome of each id, as an array of `Settled` or `Deleted`."""
+    return await array_in_turns(zip(ids, outcomes, strict=True), _wire_outcome)
 
 
 def _wire_outcome(pair: tuple[EntryId, str]) -> dict[str, str]:

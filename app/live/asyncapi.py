@@ -2,12 +2,12 @@
 
 import inspect
 from importlib.metadata import version
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic import TypeAdapter
 
-from headgate.app.live.frames import AnyClientFrame, ClientFrame, ServerFrame
+from headgate.app.live.frames.client import AnyClientFrame, ClientFrame
+from headgate.app.live.frames.server import ServerFrame
 from headgate.app.wire.credentials import SECURITY_SCHEMES
 
 _DESCRIPTION = """\
@@ -52,8 +52,8 @@ _SERVERS = {
 _ASYNC_TYPES = {"http": "http", "apiKey": "httpApiKey"}
 """AsyncAPI's names of the types of OpenAPI."""
 
-_Models = dict[str, type[BaseModel]]
-_Messages = dict[str, tuple[str, type[BaseModel]]]
+_Models = dict[str, type]
+_Messages = dict[str, tuple[str, type]]
 """By name: the action that it is a message of, and its model."""
 
 
@@ -106,17 +106,18 @@ def _info() -> dict[str, Any]:
 
 def _schemas(received: _Models, sent: _Models) -> dict[str, Any]:
     """Return the schemas of all frames."""
-    _, schemas = models_json_schema(
+    _, schemas = TypeAdapter.json_schemas(
         [
-            *((model, "validation") for model in received.values()),
-            *((model, "serialization") for model in sent.values()),
+            *((name, "validation", TypeAdapter(model)) for name, model in received.items()),
+            *((name, "serialization", TypeAdapter(model)) for name, model in sent.items()),
         ],
         ref_template="#/components/schemas/{model}",
     )
     definitions: dict[str, Any] = schemas["$defs"]
     for model in sent.values():  # what tells the frames apart is always there
         schema = definitions[model.__name__]
-        schema["required"] = ["type", *schema.get("required", ())]
+        required = [name for name in schema.get("required", ()) if name != "type"]
+        schema["required"] = ["type", *required]
     return definitions
 
 
@@ -146,7 +147,7 @@ def _operation(action: str, channel: str, messages: _Messages) -> dict[str, Any]
     }
 
 
-def _message(name: str, model: type[BaseModel]) -> dict[str, Any]:
+def _message(name: str, model: type) -> dict[str, Any]:
     message: dict[str, Any] = {
         "name": _type_of(model),
         "title": name,
@@ -158,13 +159,13 @@ def _message(name: str, model: type[BaseModel]) -> dict[str, Any]:
     return message
 
 
-def _by_type(models: tuple[type[BaseModel], ...]) -> _Models:
+def _by_type(models: tuple[type, ...]) -> _Models:
     """Return frame models by what stands in their `type`."""
     return {_type_of(model): model for model in models}
 
 
-def _type_of(model: type[BaseModel]) -> str:
-    kind: str = get_args(model.model_fields["type"].annotation)[0]
+def _type_of(model: type) -> str:
+    kind: str = get_args(get_type_hints(model)["type"])[0]
     return kind
 
 

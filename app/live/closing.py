@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from pydantic import BaseModel, ValidationError
 
-from headgate.app.live.client_frames import INSTANCE, BadFramesError
-from headgate.app.live.frames import Draining, ProblemFrame
+from headgate.app.live.frames.reading import INSTANCE, BadFramesError
+from headgate.app.live.frames.server import Draining, ProblemFrame
 from headgate.app.wire.problems import (
     GatewayError,
     Problem,

@@ -20,9 +20,9 @@ from headgate.app.auth.grants import Verb
 from headgate.app.auth.limits.usage import Patience, Usage
 from headgate.app.auth.principal import Forbidden, Need, Unauthenticated
 from headgate.app.gateway.gateway import Gateway
-from headgate.app.live.client_frames import BadFramesError
 from headgate.app.live.closing import FAILED, SLOW, CloseError, ending_of
 from headgate.app.live.followed import Ended, Followed, GroupBatch, StreamBatch
+from headgate.app.live.frames.reading import BadFramesError
 from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.intents import (
     AckIntent,

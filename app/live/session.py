@@ -26,22 +26,12 @@ other frame is taken, and nothing is sent.
 
 from collections.abc import Sequence
 from enum import Enum, auto
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 from pydantic import BaseModel, ValidationError
 
 from headgate.app.auth.principal import Principal, Unauthenticated
 from headgate.app.live.answers import OrderedAnswers, Text
-from headgate.app.live.client_frames import (
-    INSTANCE,
-    BadFramesError,
-    append_intent,
-    frame_of,
-    frame_problem,
-    json_object,
-    plain_append_intent,
-    subscribe_intent,
-)
 from headgate.app.live.followed import (
     ClaimedAway,
     Ended,
@@ -51,29 +41,44 @@ from headgate.app.live.followed import (
     State,
     StreamBatch,
 )
-from headgate.app.live.frames import (
+from headgate.app.live.frames.client import (
     RID_LENGTH_MAX,
     AckFrame,
-    AppendedFrame,
     AppendFrame,
-    Authenticated,
     AuthFrame,
-    Claimed,
     ClientFrame,
     CreditFrame,
     ExtendFrame,
     NackFrame,
     PingFrame,
+    SubscribeFrame,
+    SubscriptionFrame,
+    UnsubscribeFrame,
+)
+from headgate.app.live.frames.entries import deliveries_frame, entries_frame, settled_frame
+from headgate.app.live.frames.reading import (
+    INSTANCE,
+    BadFramesError,
+    append_intent,
+    frame_of,
+    frame_problem,
+    json_object,
+    plain_append_intent,
+    subscribe_intent,
+)
+from headgate.app.live.frames.server import (
+    Acked,
+    AppendedFrame,
+    Authenticated,
+    Claimed,
+    Ok,
     Pong,
     ProblemFrame,
     Subscribed,
-    SubscribeFrame,
-    SubscriptionFrame,
     Unsubscribed,
-    UnsubscribeFrame,
     Welcome,
 )
-from headgate.app.live.frames import State as StateFrame
+from headgate.app.live.frames.server import State as StateFrame
 from headgate.app.live.held import Held
 from headgate.app.live.intents import (
     AckIntent,
@@ -87,12 +92,11 @@ from headgate.app.live.intents import (
     SubscribeIntent,
     UnsubscribeIntent,
 )
-from headgate.app.wire.encoding import deliveries_frame, entries_frame, settled_frame
+from headgate.app.wire.encoding import gap_wire
 from headgate.app.wire.ids import parse_id, parse_ids
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, Problem, place_drafts, problem_of
 from headgate.app.wire.schemas.limits import ConnectionLimits
-from headgate.app.wire.schemas.reads import Gap
 from headgate.engine import errors
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
@@ -345,7 +349,7 @@ class Session:
                 position=str(ready.position),
                 consumer=None if ready.consumer is None else text_of(ready.consumer),
                 pending=ready.pending_count,
-                gap=Gap.of(ready.gap),
+                gap=gap_wire(ready.gap),
             )
         )
 
@@ -371,8 +375,14 @@ def _settled(intent: Settlement, outcomes: Sequence[Outcome]) -> Text | None:
     is_ack = isinstance(intent, AckIntent)
     if is_ack and intent.rid is None and all(outcome is Outcome.ACKED for outcome in outcomes):
         return None
-    kind: Literal["acked", "ok"] = "acked" if is_ack else "ok"
-    return settled_frame(kind, intent.rid, intent.sub, intent.ids, outcomes)
+    frame: Acked | Ok
+    if is_ack:
+        frame = {"type": "acked", "sub": intent.sub, "results": []}
+    else:
+        frame = {"type": "ok", "sub": intent.sub, "results": []}
+    if intent.rid is not None:
+        frame["rid"] = intent.rid
+    return settled_frame(frame, intent.ids, outcomes)
 
 
 def no_subscription(sub: str) -> GatewayError:

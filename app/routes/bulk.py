@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from headgate.app.auth.access import Access
@@ -23,10 +22,11 @@ from headgate.app.http.dependencies import (
     check_at_most,
     gateway_of,
 )
-from headgate.app.http.json_arrays import array_in_turns, json_answer, raw
+from headgate.app.http.json_arrays import array_in_turns, json_answer
 from headgate.app.http.operation import ARROW, ArrowOperation, Operation, WholeRequest
 from headgate.app.http.presence import while_present
 from headgate.app.runtime.turns import let_go
+from headgate.app.wire.descriptions import portion_wire, split_wire
 from headgate.app.wire.ids import parse_after, parse_id
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import GatewayError, responses
@@ -38,12 +38,10 @@ from headgate.app.wire.schemas.batches import (
     Staged,
     Writer,
 )
-from headgate.app.wire.schemas.bulk import BulkPlan, PlanBulkRead, Portion, Splits
+from headgate.app.wire.schemas.bulk import BulkPlan, PlanBulkRead, Splits
 from headgate.app.wire.structure import ITEMS_MAX
 from headgate.engine.limits import COUNT_MAX, U64_MAX
 from headgate.engine.replies import Committed as EngineCommitted
-from headgate.engine.replies import Portion as EnginePortion
-from headgate.engine.replies import Split
 from headgate.engine.requests.bulk import BulkCursor, LastCommit, PlanRead, SplitRange
 from headgate.engine.requests.bulk import CommitBatch as CommitBatchRequest
 from headgate.engine.requests.entries import From
@@ -106,11 +104,8 @@ async def plan_bulk_read(
         PlanRead(list(cursors.values()), entries_max=plan.max_entries, wait_ms=plan.wait_ms)
     )
     portions = await (while_present(request, planning) if plan.wait_ms else planning)
-    return json_answer({"streams": await array_in_turns(portions, _wire_portion)})
-
-
-def _wire_portion(portion: EnginePortion) -> msgspec.Raw:
-    return raw(Portion.of(portion))
+    answer: BulkPlan = {"streams": await array_in_turns(portions, portion_wire)}
+    return json_answer(answer)
 
 
 @router.get(
@@ -134,13 +129,12 @@ async def split_range(
     info = await access.perform(DescribeStream(stream))
     high = info.last_id if to is None else parse_id(to, field="/query/to", missing_seq=U64_MAX)
     cut = await access.perform(SplitRange(stream, low, high, parts))
-    splits = await array_in_turns(cut, _wire_split)
-    return json_answer({"stream": text_of(stream), "epoch": str(info.epoch), "splits": splits})
-
-
-def _wire_split(split: Split) -> dict[str, Any]:
-    """Return the wire form of a part of a range, as `schemas.Split` says."""
-    return {"after": str(split.after), "to": str(split.end), "entries": split.entries}
+    splits: Splits = {
+        "stream": text_of(stream),
+        "epoch": str(info.epoch),
+        "splits": await array_in_turns(cut, split_wire),
+    }
+    return json_answer(splits)
 
 
 def writer_name(

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from msgspec.structs import replace
 
@@ -19,12 +18,13 @@ from headgate.app.http.dependencies import (
     check_at_most,
     gateway_of,
 )
-from headgate.app.http.json_arrays import array_in_turns, json_answer, outcomes_answer
+from headgate.app.http.json_arrays import array_in_turns, json_answer, outcomes_array
 from headgate.app.http.operation import Operation, prompt
 from headgate.app.http.presence import while_present
+from headgate.app.wire.descriptions import holder_wire, pending_wire
 from headgate.app.wire.encoding import delivery_wire
 from headgate.app.wire.ids import parse_bound, parse_id, parse_ids
-from headgate.app.wire.names import check_name, text_of
+from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.dead_letters import Redrive, Redriven, RedrivenLetters
 from headgate.app.wire.schemas.deliveries import (
@@ -43,7 +43,7 @@ from headgate.app.wire.schemas.values import Ids
 from headgate.engine.entry import EntryId
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import Claimed as EngineClaimed
-from headgate.engine.replies import Delivery, GroupRead, PendingItem
+from headgate.engine.replies import Delivery, GroupRead, Outcome
 from headgate.engine.requests.deliveries import (
     Ack,
     Extend,
@@ -139,13 +139,14 @@ async def read_group(
     [group_read] = await (while_present(request, reading, give_back) if may_wait else reading)
     gateway_of(request).metrics.delivered_counts["rest"] += len(group_read.deliveries)
     gone = [str(group_read.id) for group_read in group_read.deliveries if group_read.fields is None]
-    answer = {
+    answer: GroupEntries = {
         "entries": await _wire(group_read.deliveries),
-        **({"deleted_ids": gone} if gone else {}),
         "lag": group_read.lag,
         "pending": group_read.pending_count,
         "state": group_read.state,
     }
+    if gone:
+        answer["deleted_ids"] = gone
     return json_answer(answer)
 
 
@@ -165,9 +166,12 @@ async def ack_entries(
     If the request names its consumer, what another consumer has claimed meanwhile stays theirs.
     """
     ids = _ids(request.ids, limits)
-    return await outcomes_answer(
-        ids, await access.perform(Ack(stream, group, ids, consumer=consumer))
-    )
+    return await _settled(ids, await access.perform(Ack(stream, group, ids, consumer=consumer)))
+
+
+async def _settled(ids: Sequence[EntryId], outcomes: Sequence[Outcome]) -> Response:
+    answer: SettledEntries = {"results": await outcomes_array(ids, outcomes)}
+    return json_answer(answer)
 
 
 @router.post("/nack", operation_id="nackEntries", response_model=SettledEntries, responses=_SETTLE)
@@ -199,7 +203,7 @@ async def nack_entries(
             consumer=consumer,
         )
     )
-    return await outcomes_answer(ids, outcomes)
+    return await _settled(ids, outcomes)
 
 
 @router.post(
@@ -252,7 +256,7 @@ async def extend_entries(
     """Restart the idle clock of one's own entries (XCLAIM JUSTID), with the outcome of each."""
     ids = _ids(request.ids, limits)
     outcomes = await access.perform(Extend(stream, group, ids, consumer=consumer))
-    return await outcomes_answer(ids, outcomes)
+    return await _settled(ids, outcomes)
 
 
 @router.post(
@@ -324,20 +328,26 @@ async def autoclaim_entries(
             size_bytes_max=limits.read_bytes_max,
         )
     )
-    page = await _wire_claimed(claimed, just_id=wanted.just_id)
-    return json_answer(page | {"next": str(claimed.next_start)})
+    page: Autoclaimed = {
+        **await _wire_claimed(claimed, just_id=wanted.just_id),
+        "next": str(claimed.next_start),
+    }
+    return json_answer(page)
 
 
-async def _wire_claimed(claimed: EngineClaimed, *, just_id: bool) -> dict[str, Any]:
-    """Return the wire form of what was claimed, as `schemas.Claimed` says."""
-    page: dict[str, Any] = {"ids": [str(item.id) for item in claimed.deliveries]}
+async def _wire_claimed(claimed: EngineClaimed, *, just_id: bool) -> Claimed:
+    """Return the wire form of what was claimed."""
+    page: Claimed = {
+        "ids": [str(item.id) for item in claimed.deliveries],
+        "deleted_ids": [str(item) for item in claimed.deleted_ids],
+    }
     if not just_id:
         page["entries"] = await _wire(claimed.deliveries)
-    return page | {"deleted_ids": [str(item) for item in claimed.deleted_ids]}
+    return page
 
 
-async def _wire(deliveries: Sequence[Delivery]) -> msgspec.Raw:
-    """Return the wire form of those whose entries are still there."""
+async def _wire(deliveries: Sequence[Delivery]) -> Any:
+    """Return the JSON array of those whose entries are still there."""
     there = [delivery for delivery in deliveries if delivery.fields is not None]
     return await array_in_turns(there, delivery_wire)
 
@@ -369,20 +379,8 @@ async def list_pending(
         min_idle_ms=min_idle_ms,
     )
     pending = await access.perform(listing)
-    return json_answer({"pending": await array_in_turns(pending, _wire_pending)})
-
-
-def _wire_pending(item: PendingItem) -> dict[str, Any]:
-    """Return the wire form of a pending entry, as `schemas.PendingEntry` says."""
-    wire = {
-        "id": str(item.id),
-        "consumer": None if item.consumer is None else text_of(item.consumer),
-        "idle_ms": item.idle_ms,
-        "deliveries": item.delivery_count,
-    }
-    if item.last_error is not None:
-        wire["last_error"] = text_of(item.last_error)
-    return wire
+    answer: PendingEntries = {"pending": await array_in_turns(pending, pending_wire)}
+    return json_answer(answer)
 
 
 @router.get(
@@ -398,21 +396,14 @@ async def pending_summary(access: AccessDep, stream: StreamDep, group: GroupDep)
     It tells of 5,000 consumers; `consumers_left_out` says how many more hold entries.
     """
     summary = await access.perform(SumPending(stream, group))
-    return json_answer(
-        {
-            "count": summary.total,
-            "min_id": None if summary.min_id is None else str(summary.min_id),
-            "max_id": None if summary.max_id is None else str(summary.max_id),
-            "consumers": await array_in_turns(summary.consumers, _wire_holder),
-            "consumers_left_out": summary.holder_count - len(summary.consumers),
-        }
-    )
-
-
-def _wire_holder(holder: tuple[bytes, int]) -> dict[str, Any]:
-    """Return the wire form of how much a consumer holds, as `schemas.ConsumerPending` says."""
-    name, held = holder
-    return {"name": text_of(name), "pending": held}
+    answer: PendingSummary = {
+        "count": summary.total,
+        "min_id": None if summary.min_id is None else str(summary.min_id),
+        "max_id": None if summary.max_id is None else str(summary.max_id),
+        "consumers": await array_in_turns(summary.consumers, holder_wire),
+        "consumers_left_out": summary.holder_count - len(summary.consumers),
+    }
+    return json_answer(answer)
 
 
 def _ids(texts: Sequence[str], limits: Limits, *, pointer: str = "/body/ids") -> list[EntryId]:

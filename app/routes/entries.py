@@ -14,7 +14,7 @@ from headgate.app.http.dependencies import (
 )
 from headgate.app.http.json_arrays import (
     json_answer,
-    outcomes_answer,
+    outcomes_array,
 )
 from headgate.app.http.operation import (
     Operation,
@@ -102,4 +102,6 @@ async def delete_entries(
     """
     check_at_most(len(request.ids), limits.ids_max, pointer="/body/ids")
     ids = parse_ids(request.ids)
-    return await outcomes_answer(ids, await access.perform(Delete(stream, ids, request.references)))
+    outcomes = await access.perform(Delete(stream, ids, request.references))
+    answer: DeletedEntries = {"results": await outcomes_array(ids, outcomes)}
+    return json_answer(answer)

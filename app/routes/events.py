@@ -29,6 +29,7 @@ from headgate.app.live.event_connection import EventConnection
 from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import StreamSubscription, Subscription
+from headgate.app.wire.encoding import gap_wire
 from headgate.app.wire.events import delivery_events, entry_events, event
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
@@ -375,7 +376,7 @@ class _Encoder:
         consumer = self._ready.consumer
         ready = Ready(position=str(position), resumed=self._is_resumed)
         if consumer is None:
-            ready.gap = Gap.of(gap)
+            ready.gap = gap_wire(gap)
         else:
             ready.consumer = text_of(consumer)
         return event("ready", ready, retry_ms=self._gateway.reconnect_after_ms())

@@ -1,17 +1,16 @@
 """Groups and their consumers: create, describe, change, delete."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import msgspec
 from fastapi import APIRouter, Query, Response
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.http.dependencies import AccessDep, ConsumerPathDep, GroupDep, StreamDep
-from headgate.app.http.json_arrays import array_in_turns, json_answer, raw
+from headgate.app.http.json_arrays import array_in_turns, json_answer
 from headgate.app.http.operation import Operation, PatchOperation
 from headgate.app.http.paging import PageDep
-from headgate.app.wire.names import text_of
+from headgate.app.wire.descriptions import consumer_wire, group_wire
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.groups import (
     Consumers,
@@ -23,7 +22,6 @@ from headgate.app.wire.schemas.groups import (
     Groups,
 )
 from headgate.engine.errors import GroupNotFound
-from headgate.engine.replies import ConsumerInfo, GroupInfo
 from headgate.engine.requests.groups import (
     CreateConsumer,
     CreateGroup,
@@ -52,7 +50,6 @@ _CHANGE = responses(
     "/groups/{group}",
     operation_id="createGroup",
     status_code=201,
-    response_model_exclude_unset=True,
     responses={
         200: {"description": "It was there with this policy, and stays as it is.", "model": Group},
         **_CHANGE,
@@ -78,13 +75,12 @@ async def create_group(
         )
     )
     response.status_code = 201 if created.is_new else 200
-    return Group.of(created.info)
+    return group_wire(created.info)
 
 
 @patches.patch(
     "/groups/{group}",
     operation_id="updateGroup",
-    response_model_exclude_unset=True,
     responses=_CHANGE | responses("not_supported"),
 )
 @needs(Verb.MANAGE)
@@ -95,7 +91,7 @@ async def update_group(
 
     What is pending stays so.
     """
-    return Group.of(await access.perform(patch.to_request(stream, group)))
+    return group_wire(await access.perform(patch.to_request(stream, group)))
 
 
 @router.get(
@@ -108,24 +104,22 @@ async def update_group(
 async def list_groups(access: AccessDep, stream: StreamDep, page: PageDep) -> Response:
     """List the groups of a stream by name (XINFO GROUPS)."""
     infos, next_cursor = page.of(await access.perform(ListGroups(stream, **page.with_one_more)))
-    groups = await array_in_turns(infos, _wire_group)
-    return json_answer({"groups": groups, "next_cursor": next_cursor})
-
-
-def _wire_group(info: GroupInfo) -> msgspec.Raw:
-    return raw(Group.of(info))
+    groups: Groups = {
+        "groups": await array_in_turns(infos, group_wire),
+        "next_cursor": next_cursor,
+    }
+    return json_answer(groups)
 
 
 @router.get(
     "/groups/{group}",
     operation_id="describeGroup",
-    response_model_exclude_unset=True,
     responses=_FIND,
 )
 @needs(Verb.READ, Verb.CONSUME, Verb.MANAGE)
 async def describe_group(access: AccessDep, stream: StreamDep, group: GroupDep) -> Group:
     """Describe a group."""
-    return Group.of(await access.perform(DescribeGroup(stream, group)))
+    return group_wire(await access.perform(DescribeGroup(stream, group)))
 
 
 @router.delete("/groups/{group}", operation_id="deleteGroup", status_code=204, responses=_FIND)
@@ -150,18 +144,11 @@ async def list_consumers(
     infos, next_cursor = page.of(
         await access.perform(ListConsumers(stream, group, **page.with_one_more))
     )
-    consumers = await array_in_turns(infos, _wire_consumer)
-    return json_answer({"consumers": consumers, "next_cursor": next_cursor})
-
-
-def _wire_consumer(info: ConsumerInfo) -> dict[str, Any]:
-    """Return the wire form of a consumer, as `schemas.GroupConsumer` says."""
-    return {
-        "name": text_of(info.name),
-        "pending": info.pending_count,
-        "idle_ms": info.idle_ms,
-        "inactive_ms": info.inactive_ms,
+    consumers: Consumers = {
+        "consumers": await array_in_turns(infos, consumer_wire),
+        "next_cursor": next_cursor,
     }
+    return json_answer(consumers)
 
 
 @router.put(
@@ -185,7 +172,7 @@ async def create_consumer(
     """Create a consumer (XGROUP CREATECONSUMER). One is also created by its first read."""
     created = await access.perform(CreateConsumer(stream, group, consumer))
     response.status_code = 201 if created.is_new else 200
-    return GroupConsumer.of(created.info)
+    return consumer_wire(created.info)
 
 
 @router.delete(

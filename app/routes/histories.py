@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from math import isnan
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from msgspec.structs import replace
@@ -68,7 +68,10 @@ async def gateway_history(request: Request, question: QuestionDep) -> Response:
     A row of a minute has the means of its seconds; of `request_ms_p99`, `fsync_ms_p99` and
     `loop_delay_ms` it has the largest value.
     """
-    return _gateway_answer(await gateway_of(request).history.read(question))
+    part = await gateway_of(request).history.read(question)
+    series: Any = part.series
+    answer: GatewayHistory = {"step_ms": part.step_ms, "times_ms": part.times_ms, "series": series}
+    return json_answer(answer)
 
 
 @admin.get(
@@ -125,21 +128,15 @@ async def group_history(
     return _answer(await gateway_of(request).history.read(question))
 
 
-def _gateway_answer(answer: HistoryPart) -> Response:
-    return json_answer(
-        {"step_ms": answer.step_ms, "times_ms": answer.times_ms, "series": answer.series}
-    )
-
-
-def _answer(answer: HistoryPart) -> Response:
-    return json_answer(
-        {
-            "step_ms": answer.step_ms,
-            "times_ms": answer.times_ms,
-            "observed": answer.is_observed,
-            "series": answer.series,
-        }
-    )
+def _answer(part: HistoryPart) -> Response:
+    series: Any = part.series
+    answer: StreamHistory | GroupHistory = {
+        "step_ms": part.step_ms,
+        "times_ms": part.times_ms,
+        "observed": part.is_observed,
+        "series": series,
+    }
+    return json_answer(answer)
 
 
 async def _samples(request: Request, access: Access) -> AsyncGenerator[bytes, None]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
@@ -39,7 +39,7 @@ from headgate.app.wire.encoding import entry_wire, gap_wire
 from headgate.app.wire.ids import parse_after, parse_bound
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
-from headgate.app.wire.schemas.reads import Entries, Read, StreamsRead
+from headgate.app.wire.schemas.reads import Entries, Read, StreamEntries, StreamsRead
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.entry import Entry as EngineEntry
 from headgate.engine.errors import StreamError
@@ -96,7 +96,6 @@ _BULK_HEADERS = {
     "/streams/{stream}/entries",
     operation_id="readEntries",
     response_model=Entries,
-    response_model_exclude_unset=True,
     responses={
         200: {
             "content": {
@@ -248,11 +247,12 @@ async def read_streams(
     reads = await (while_present(request, reading) if read.wait_ms else reading)
     _count(request, sum(len(stream_read.entries) for stream_read in reads))
     turn = Turn()
-    wire = [
-        await _wire_read(stream_read, turn) | {"stream": text_of(stream_read.stream)}
+    streams: list[StreamEntries] = [
+        {**await _wire_read(stream_read, turn), "stream": text_of(stream_read.stream)}
         for stream_read in reads
     ]
-    return json_answer({"streams": wire})
+    answer: StreamsRead = {"streams": streams}
+    return json_answer(answer)
 
 
 async def _read_range(request: Request, stream: bytes, bounds: EntryRange, limit: int) -> Response:
@@ -261,7 +261,7 @@ async def _read_range(request: Request, stream: bytes, bounds: EntryRange, limit
     entries = await _page(access, stream, bounds, limit, gateway.limits.read_bytes_max)
     _count(request, len(entries))
     has_next = bool(entries) and not bounds[2]
-    page = {
+    page: Entries = {
         "entries": await array_in_turns(entries, entry_wire),
         "next_after": str(entries[-1].id) if has_next else None,
         "last_id": str(info.last_id),
@@ -270,13 +270,13 @@ async def _read_range(request: Request, stream: bytes, bounds: EntryRange, limit
     return json_answer(page)
 
 
-async def _wire_read(read: StreamRead, turn: Turn | None = None) -> dict[str, Any]:
-    """Return the wire form of what one stream had, as `schemas.Entries` says."""
+async def _wire_read(read: StreamRead, turn: Turn | None = None) -> Entries:
+    """Return the entries that one stream had."""
     return {
         "entries": await array_in_turns(read.entries, entry_wire, turn),
         "next_after": str(read.next_after),
         "last_id": str(read.last_id),
-        "gap": None if read.gap is None else gap_wire(read.gap),
+        "gap": gap_wire(read.gap),
     }
 
 

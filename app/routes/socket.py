@@ -12,10 +12,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from headgate.app.http.credentials import access_of_handshake
 from headgate.app.http.dependencies import check_at_most, gateway_of
 from headgate.app.http.operation import check_path
-from headgate.app.live.client_frames import INSTANCE
 from headgate.app.live.closing import code_of
 from headgate.app.live.connection import Connection
-from headgate.app.live.frames import SHORT_FORM_SUB, ProblemFrame
+from headgate.app.live.frames.client import SHORT_FORM_SUB
+from headgate.app.live.frames.reading import INSTANCE
+from headgate.app.live.frames.server import ProblemFrame
 from headgate.app.live.intents import SubscribeIntent
 from headgate.app.transport.request_ids import request_id_of
 from headgate.app.wire.credentials import SUBPROTOCOL as TOKEN_SUBPROTOCOL

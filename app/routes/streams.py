@@ -2,20 +2,19 @@
 
 from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.http.dependencies import AccessDep, LimitsDep, StreamDep, check_at_most
-from headgate.app.http.json_arrays import array_in_turns, json_answer, raw
+from headgate.app.http.json_arrays import array_in_turns, json_answer
 from headgate.app.http.operation import Operation, PatchOperation
 from headgate.app.http.paging import CURSOR, page_after
 from headgate.app.http.presence import while_present
+from headgate.app.wire.descriptions import group_detail_wire, stream_wire
 from headgate.app.wire.encoding import entry_wire
 from headgate.app.wire.ids import parse_bound
 from headgate.app.wire.problems import responses
-from headgate.app.wire.schemas.groups import GroupDetail
 from headgate.app.wire.schemas.removals import Trim, Trimmed
 from headgate.app.wire.schemas.settings import StreamConfig
 from headgate.app.wire.schemas.streams import (
@@ -26,8 +25,6 @@ from headgate.app.wire.schemas.streams import (
 )
 from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import DESCRIBED_MAX
-from headgate.engine.replies import GroupDetail as EngineGroupDetail
-from headgate.engine.replies import StreamInfo
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.entries import Trim as TrimRequest
 from headgate.engine.requests.histogram import CountByTime
@@ -63,13 +60,11 @@ async def list_streams(
     page = page_after(cursor, limit)
     infos = await access.perform(ListStreams(prefix=prefix.encode(), **page.with_one_more))
     streams, next_cursor = page.of(infos)
-    return json_answer(
-        {"streams": await array_in_turns(streams, _wire_stream), "next_cursor": next_cursor}
-    )
-
-
-def _wire_stream(info: StreamInfo) -> msgspec.Raw:
-    return raw(Stream.of(info))
+    answer: Streams = {
+        "streams": await array_in_turns(streams, stream_wire),
+        "next_cursor": next_cursor,
+    }
+    return json_answer(answer)
 
 
 @router.put(
@@ -95,7 +90,7 @@ async def create_stream(
     """Create an empty stream. A stream is also created by its first append."""
     created = await access.perform(CreateStream(stream, (config or StreamConfig()).to_engine()))
     response.status_code = 201 if created.is_new else 200
-    return Stream.of(created.info)
+    return stream_wire(created.info)
 
 
 @router.get(
@@ -124,8 +119,8 @@ async def describe_stream(
     info = await access.perform(DescribeStream(stream))
     first = await access.perform(Range(stream, limit=1))
     last = await access.perform(Range(stream, reverse=True, limit=1))
-    answer = Stream.of(info).model_dump(by_alias=True, exclude_unset=True)
-    answer |= {
+    answer: StreamDetail = {
+        **stream_wire(info),
         "first_entry": entry_wire(first[0]) if first else None,
         "last_entry": entry_wire(last[0]) if last else None,
     }
@@ -138,18 +133,12 @@ async def describe_stream(
                 described_max=DESCRIBED_MAX,
             )
         )
-        answer |= {
-            "entries": await array_in_turns(detail.entries, entry_wire),
-            "group_details": await array_in_turns(detail.groups, _wire_group_detail),
-            "groups_left_out": detail.info.group_count - len(detail.groups),
-        }
+        answer["entries"] = await array_in_turns(detail.entries, entry_wire)
+        answer["group_details"] = await array_in_turns(detail.groups, group_detail_wire)
+        answer["groups_left_out"] = detail.info.group_count - len(detail.groups)
     response = json_answer(answer)
     response.headers["ETag"] = f'"{info.last_id}"'
     return response
-
-
-def _wire_group_detail(detail: EngineGroupDetail) -> msgspec.Raw:
-    return raw(GroupDetail.of_detail(detail))
 
 
 @router.get(
@@ -198,7 +187,7 @@ async def count_by_time(
 @needs(Verb.MANAGE)
 async def update_stream(access: AccessDep, stream: StreamDep, patch: StreamConfig) -> Stream:
     """Change a stream's configuration by a merge patch: null removes a bound."""
-    return Stream.of(await access.perform(UpdateStream(stream, patch.to_patch())))
+    return stream_wire(await access.perform(UpdateStream(stream, patch.to_patch())))
 
 
 @router.delete(

@@ -7,13 +7,46 @@ repeats, `pairs` has all fields in order.
 
 import base64 as codec
 import binascii
-from typing import Any
+from typing import Annotated, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypeAliasType, TypedDict
 
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Fields
 
+# Named types: without a name of ours, generated clients make one up.
+FieldMap = TypeAliasType(
+    "FieldMap",
+    Annotated[dict[str, str], Field(description="The entry's fields.", examples=[{"sku": "42"}])],
+)
 
-def wire_fields(flat: Fields) -> dict[str, Any]:
+Pair = Annotated[
+    list[str],
+    Field(min_length=2, max_length=2, description="A name and a value.", examples=[["sku", "42"]]),
+]
+
+
+class FieldsRead(TypedDict):
+    """The fields of an entry that is read."""
+
+    fields: FieldMap
+    base64: NotRequired[
+        Annotated[
+            list[str], Field(description="Names of fields whose values are base64 text of bytes.")
+        ]
+    ]
+    pairs: NotRequired[
+        Annotated[list[Pair], Field(description="All fields in order, where a name repeats.")]
+    ]
+    names_base64: NotRequired[
+        Annotated[
+            bool, Field(description="True if a name is not UTF-8: then all names are base64 text.")
+        ]
+    ]
+
+
+def wire_fields(flat: Fields) -> FieldsRead:
     """Return the wire parts of an entry's fields; what is not needed is left out."""
     texts = map(bytes.decode, flat)
     try:
@@ -26,7 +59,7 @@ def wire_fields(flat: Fields) -> dict[str, Any]:
     return {"fields": fields, "pairs": [list(pair) for pair in zip(texts, texts, strict=True)]}
 
 
-def _binary_fields(flat: Fields) -> dict[str, Any]:
+def _binary_fields(flat: Fields) -> FieldsRead:
     names_packed = any(not _is_text(name) for name in flat[0::2])
     pairs = list(zip(flat[0::2], flat[1::2], strict=True))
     packed = {name for name, value in pairs if not _is_text(value)}
@@ -38,7 +71,7 @@ def _binary_fields(flat: Fields) -> dict[str, Any]:
         [name_of(name), codec.b64encode(value).decode() if name in packed else value.decode()]
         for name, value in pairs
     ]
-    fields: dict[str, Any] = {"fields": dict(wire)}
+    fields: FieldsRead = {"fields": dict(wire)}
     if packed:
         fields["base64"] = sorted(name_of(name) for name in packed)
     if len(fields["fields"]) < len(wire):

@@ -6,7 +6,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.routing import Mount, Route
 
-from headgate.app.live.frames import AnyClientFrame
+from headgate.app.live.frames.client import AnyClientFrame
 from headgate.app.main import create_app
 from headgate.app.redis_syntax.table import SUBCOMMANDS
 from headgate.app.routes.socket import SocketRoutes

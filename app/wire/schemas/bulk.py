@@ -1,14 +1,13 @@
 """Bulk reads: plans over many streams, and ranges cut into parts."""
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+from typing_extensions import TypedDict
 
-from headgate.app.wire.names import text_of
-from headgate.app.wire.schemas.reads import Gap
+from headgate.app.wire.schemas.reads import MissedOfCursor
 from headgate.app.wire.schemas.values import EpochText, IdText, Milliseconds, Request
 from headgate.engine.limits import COUNT_MAX
-from headgate.engine.replies import Portion as EnginePortion
 
 
 class BulkCursor(Request):
@@ -33,42 +32,31 @@ class PlanBulkRead(Request):
     wait_ms: Milliseconds = Field(0, description="Time to wait if no stream has an entry.")
 
 
-class Portion(BaseModel):
+class Portion(TypedDict):
     """The next part of one stream: above `after`, up to and including `end`."""
 
     stream: str
-    epoch: EpochText | None = Field(description="Null if there is no such stream.")
-    after: IdText = Field(description="`0-0` if the stream is another one than the cursor's.")
-    end: IdText = Field(description="`after` if there is nothing.")
-    entries: int = Field(description="Entries up to `end`.")
-    backlog: int = Field(description="All entries above `after`.")
-    last_id: IdText = Field(description="The stream's last id.")
-    first_id: IdText | None = Field(description="Of the oldest entry; null if there is none.")
-    gap: Gap | None = Field(description="Trimmed entries between the cursor and the oldest.")
-
-    @classmethod
-    def of(cls, portion: EnginePortion) -> Self:
-        """Return the next part of one stream."""
-        return cls(
-            stream=text_of(portion.stream),
-            epoch=None if portion.epoch is None else str(portion.epoch),
-            after=str(portion.after),
-            end=str(portion.end),
-            entries=portion.entries,
-            backlog=portion.backlog,
-            last_id=str(portion.last_id),
-            first_id=None if portion.first_id is None else str(portion.first_id),
-            gap=Gap.of(portion.gap),
-        )
+    epoch: Annotated[EpochText | None, Field(description="Null if there is no such stream.")]
+    after: Annotated[
+        IdText, Field(description="`0-0` if the stream is another one than the cursor's.")
+    ]
+    end: Annotated[IdText, Field(description="`after` if there is nothing.")]
+    entries: Annotated[int, Field(description="Entries up to `end`.")]
+    backlog: Annotated[int, Field(description="All entries above `after`.")]
+    last_id: Annotated[IdText, Field(description="The stream's last id.")]
+    first_id: Annotated[
+        IdText | None, Field(description="Of the oldest entry; null if there is none.")
+    ]
+    gap: MissedOfCursor
 
 
-class BulkPlan(BaseModel):
+class BulkPlan(TypedDict):
     """The next part of each stream."""
 
-    streams: list[Portion] = Field(description="One per cursor, in order.")
+    streams: Annotated[list[Portion], Field(description="One per cursor, in order.")]
 
 
-class Split(BaseModel):
+class Split(TypedDict):
     """One part of a range: above `after`, up to and including `to`."""
 
     after: IdText
@@ -76,7 +64,7 @@ class Split(BaseModel):
     entries: int
 
 
-class Splits(BaseModel):
+class Splits(TypedDict):
     """A range, cut by count."""
 
     stream: str

@@ -1,22 +1,25 @@
 """Deliveries to a consumer, claims among them, and what becomes of them."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from headgate.app.wire.schemas.entries import Entry
 from headgate.app.wire.schemas.values import Count, Flag, Ids, IdText, Milliseconds, Request
 from headgate.engine.limits import NACK_ERROR_LENGTH_MAX
 from headgate.engine.replies import GroupState, Outcome
 
+LastError = Annotated[str, Field(description="The error of its last nack that had one.")]
+
 
 class Delivery(Entry):
     """An entry handed to a consumer."""
 
-    deliveries: int = Field(description="Number of its deliveries, this one included.")
-    idle_ms: int = Field(description="Idle time when it was claimed.")
-    claimed_from: str | None = Field(None, description="Whom it was taken from.")
-    last_error: str | None = Field(None, description="The error of its last nack that had one.")
+    deliveries: Annotated[int, Field(description="Number of its deliveries, this one included.")]
+    idle_ms: Annotated[int, Field(description="Idle time when it was claimed.")]
+    claimed_from: NotRequired[Annotated[str, Field(description="Whom it was taken from.")]]
+    last_error: NotRequired[LastError]
 
 
 class ReadGroup(Request):
@@ -38,26 +41,31 @@ class ReadGroup(Request):
     )
 
 
-class GroupEntries(BaseModel):
+class GroupEntries(TypedDict):
     """The entries for a consumer."""
 
     entries: list[Delivery]
-    deleted_ids: list[IdText] | None = Field(
-        None, description="Own pending ids whose entries are gone from the stream; ack them."
-    )
-    lag: int | None = Field(description="Entries the group has still to be given, if known.")
-    pending: int = Field(description="Entries this consumer holds now.")
-    state: GroupState = Field(description="Whether there is more, and why not.")
+    deleted_ids: NotRequired[
+        Annotated[
+            list[IdText],
+            Field(description="Own pending ids whose entries are gone from the stream; ack them."),
+        ]
+    ]
+    lag: Annotated[
+        int | None, Field(description="Entries the group has still to be given, if known.")
+    ]
+    pending: Annotated[int, Field(description="Entries this consumer holds now.")]
+    state: Annotated[GroupState, Field(description="Whether there is more, and why not.")]
 
 
-class Settled(BaseModel):
+class Settled(TypedDict):
     """The outcome of one id."""
 
     id: IdText
     outcome: Outcome
 
 
-class SettledEntries(BaseModel):
+class SettledEntries(TypedDict):
     """The outcome of each id, in order."""
 
     results: list[Settled]
@@ -105,17 +113,22 @@ class Autoclaim(Request):
     just_id: Flag = Field(False, description="Answer only ids, and do not count a delivery.")
 
 
-class Claimed(BaseModel):
+class Claimed(TypedDict):
     """The entries of a claim."""
 
     ids: list[IdText]
-    entries: list[Delivery] | None = Field(None, description="The entries, unless `just_id`.")
-    deleted_ids: list[IdText] = Field(
-        description="Were pending, are gone from the stream, and are pending no more."
-    )
+    entries: NotRequired[
+        Annotated[list[Delivery], Field(description="The entries, unless `just_id`.")]
+    ]
+    deleted_ids: Annotated[
+        list[IdText],
+        Field(description="Were pending, are gone from the stream, and are pending no more."),
+    ]
 
 
 class Autoclaimed(Claimed):
     """A page of what an autoclaim got."""
 
-    next: IdText = Field(description="`start` of the next page; `0-0` when the scan is complete.")
+    next: Annotated[
+        IdText, Field(description="`start` of the next page; `0-0` when the scan is complete.")
+    ]

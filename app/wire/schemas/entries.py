@@ -5,25 +5,14 @@ from itertools import chain
 from typing import Annotated, Self
 
 from pydantic import BaseModel, Field, model_validator
-from typing_extensions import TypeAliasType
+from typing_extensions import TypedDict
 
-from headgate.app.wire.fields import bytes_of
+from headgate.app.wire.fields import FieldMap, FieldsRead, Pair, bytes_of
 from headgate.app.wire.ids import parse_new_id
 from headgate.app.wire.problems import pointer_to
 from headgate.app.wire.schemas.removals import Trim
 from headgate.app.wire.schemas.values import Flag, IdText, Request
 from headgate.engine.entry import Draft
-
-# Named types: without a name of ours, generated clients make one up.
-FieldMap = TypeAliasType(
-    "FieldMap",
-    Annotated[dict[str, str], Field(description="The entry's fields.", examples=[{"sku": "42"}])],
-)
-
-Pair = Annotated[
-    list[str],
-    Field(min_length=2, max_length=2, description="A name and a value.", examples=[["sku", "42"]]),
-]
 
 
 class EntryInput(Request):
@@ -96,15 +85,9 @@ class AppendedBatch(BaseModel):
     ids: list[IdText] = Field(description="One per entry, in order.")
 
 
-class Entry(BaseModel):
-    """One element of a stream."""
-
+class _Identified(TypedDict):
     id: IdText
-    fields: FieldMap
-    base64: list[str] | None = Field(
-        None, description="Names of fields whose values are base64 text of bytes."
-    )
-    pairs: list[Pair] | None = Field(None, description="All fields in order, where a name repeats.")
-    names_base64: bool | None = Field(
-        None, description="True if a name is not UTF-8: then all names are base64 text."
-    )
+
+
+class Entry(_Identified, FieldsRead):
+    """One element of a stream."""

@@ -1,46 +1,35 @@
 """Consumer groups and their consumers."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from msgspec import UNSET
 from pydantic import BaseModel, Field, model_validator
+from typing_extensions import TypedDict
 
 from headgate.app.wire.ids import parse_group_start
-from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.pending import PendingEntry
 from headgate.app.wire.schemas.settings import Policy
-from headgate.app.wire.schemas.values import NEXT_CURSOR, Count, Flag, IdText, Request
+from headgate.app.wire.schemas.values import Count, Flag, IdText, NextCursor, Request
 from headgate.engine.config import NO_POLICY, GroupPolicy, Patch
-from headgate.engine.replies import ConsumerInfo as EngineConsumerInfo
-from headgate.engine.replies import GroupDetail as EngineGroupDetail
-from headgate.engine.replies import GroupInfo as EngineGroupInfo
 from headgate.engine.requests.groups import GroupStart, UpdateGroup
 
 
-class GroupConsumer(BaseModel):
+class GroupConsumer(TypedDict):
     """A consumer of a group."""
 
     name: str
-    pending: int = Field(description="Entries it holds.")
-    idle_ms: int = Field(description="Since it last tried to read or claim.")
-    inactive_ms: int | None = Field(description="Since it last got something; null: never.")
-
-    @classmethod
-    def of(cls, info: EngineConsumerInfo) -> Self:
-        """Return a consumer as XINFO CONSUMERS describes it."""
-        return cls(
-            name=text_of(info.name),
-            pending=info.pending_count,
-            idle_ms=info.idle_ms,
-            inactive_ms=info.inactive_ms,
-        )
+    pending: Annotated[int, Field(description="Entries it holds.")]
+    idle_ms: Annotated[int, Field(description="Since it last tried to read or claim.")]
+    inactive_ms: Annotated[
+        int | None, Field(description="Since it last got something; null: never.")
+    ]
 
 
-class Consumers(BaseModel):
+class Consumers(TypedDict):
     """A page of the consumers of a group, by name."""
 
     consumers: list[GroupConsumer]
-    next_cursor: str | None = NEXT_CURSOR
+    next_cursor: NextCursor
 
 
 class DeletedConsumer(BaseModel):
@@ -102,29 +91,28 @@ class GroupPatch(Request):
         )
 
 
-class Group(BaseModel):
+class Group(TypedDict):
     """A consumer group."""
 
     name: str
-    last_id: IdText = Field(description="Last delivered id; the group reads after it.")
-    entries_read: int | None = Field(description="Its place in all entries ever added, if known.")
-    lag: int | None = Field(description="Entries it has still to be given, if known.")
-    pending: int = Field(description="Entries delivered and not acknowledged.")
-    released: int = Field(description="Those of them nobody owns: the next reader gets them.")
+    last_id: Annotated[IdText, Field(description="Last delivered id; the group reads after it.")]
+    entries_read: Annotated[
+        int | None, Field(description="Its place in all entries ever added, if known.")
+    ]
+    lag: Annotated[int | None, Field(description="Entries it has still to be given, if known.")]
+    pending: Annotated[int, Field(description="Entries delivered and not acknowledged.")]
+    released: Annotated[
+        int, Field(description="Those of them nobody owns: the next reader gets them.")
+    ]
     consumers: int
     policy: Policy
 
-    @classmethod
-    def of(cls, info: EngineGroupInfo) -> Self:
-        """Return a group as XINFO GROUPS describes it."""
-        return cls(**_wire_group(info))
 
-
-class Groups(BaseModel):
+class Groups(TypedDict):
     """A page of the groups of a stream, by name."""
 
     groups: list[Group]
-    next_cursor: str | None = NEXT_CURSOR
+    next_cursor: NextCursor
 
 
 class GroupDetail(Group):
@@ -132,27 +120,4 @@ class GroupDetail(Group):
 
     pending_entries: list[PendingEntry]
     consumer_details: list[GroupConsumer]
-    consumers_left_out: int = Field(description="Number of its other consumers.")
-
-    @classmethod
-    def of_detail(cls, detail: EngineGroupDetail) -> Self:
-        """Return a group as XINFO STREAM FULL describes it."""
-        return cls(
-            **_wire_group(detail.info),
-            pending_entries=[PendingEntry.of(item) for item in detail.pending],
-            consumer_details=[GroupConsumer.of(consumer) for consumer in detail.consumers],
-            consumers_left_out=detail.info.consumer_count - len(detail.consumers),
-        )
-
-
-def _wire_group(info: EngineGroupInfo) -> dict[str, Any]:
-    return {
-        "name": text_of(info.name),
-        "last_id": str(info.last_id),
-        "entries_read": info.entries_read,
-        "lag": info.lag,
-        "pending": info.pending_count,
-        "released": info.released_count,
-        "consumers": info.consumer_count,
-        "policy": Policy.of(info.policy),
-    }
+    consumers_left_out: Annotated[int, Field(description="Number of its other consumers.")]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
 Series = list[float | None]
 """A value for each time; null: unknown."""
 
 
-class _History(BaseModel):
-    step_ms: int = Field(description="Distance between two times.")
-    times_ms: list[int] = Field(description="Unix times, each at the end of its step.")
+class _History(TypedDict):
+    step_ms: Annotated[int, Field(description="Distance between two times.")]
+    times_ms: Annotated[list[int], Field(description="Unix times, each at the end of its step.")]
 
 
 class GatewaySeries(BaseModel):
@@ -45,9 +48,12 @@ class GatewayHistory(_History):
 
 
 class _ObservedHistory(_History):
-    observed: bool = Field(
-        description="Whether it is observed (settings `observe`, `observed_max`); or no rows."
-    )
+    observed: Annotated[
+        bool,
+        Field(
+            description="Whether it is observed (settings `observe`, `observed_max`); or no rows."
+        ),
+    ]
 
 
 class StreamSeries(BaseModel):

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from headgate.app.backends.port import Durable
 from headgate.app.runtime import connections
 from headgate.app.wire.names import text_of
-from headgate.app.wire.schemas.values import NEXT_CURSOR
+from headgate.app.wire.schemas.values import NextCursor
 from headgate.engine.replies import JournalStatus as EngineJournalStatus
 
 
@@ -112,4 +112,4 @@ class OpenConnections(BaseModel):
     """Connections that stay open, by id."""
 
     connections: list[Connection]
-    next_cursor: str | None = NEXT_CURSOR
+    next_cursor: NextCursor

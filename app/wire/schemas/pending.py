@@ -1,57 +1,48 @@
 """Entries that were delivered and not acknowledged."""
 
-from typing import Self
+from typing import Annotated, NotRequired
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+from typing_extensions import TypedDict
 
-from headgate.app.wire.names import text_of
+from headgate.app.wire.schemas.deliveries import LastError
 from headgate.app.wire.schemas.values import IdText
-from headgate.engine.replies import PendingItem as EnginePendingItem
 
 
-class PendingEntry(BaseModel):
+class PendingEntry(TypedDict):
     """An entry that was delivered and not acknowledged."""
 
     id: IdText
-    consumer: str | None = Field(description="Owner; null: none, it was released.")
-    idle_ms: int | None = Field(description="Since its last delivery; null: nobody holds it.")
+    consumer: Annotated[str | None, Field(description="Owner; null: none, it was released.")]
+    idle_ms: Annotated[
+        int | None, Field(description="Since its last delivery; null: nobody holds it.")
+    ]
     deliveries: int
-    last_error: str | None = Field(
-        None,
-        description="The error of its last nack that had one.",
-        exclude_if=lambda error: error is None,
-    )
-
-    @classmethod
-    def of(cls, item: EnginePendingItem) -> Self:
-        """Return a pending entry as XPENDING lists it."""
-        return cls(
-            id=str(item.id),
-            consumer=None if item.consumer is None else text_of(item.consumer),
-            idle_ms=item.idle_ms,
-            deliveries=item.delivery_count,
-            last_error=None if item.last_error is None else text_of(item.last_error),
-        )
+    last_error: NotRequired[LastError]
 
 
-class PendingEntries(BaseModel):
+class PendingEntries(TypedDict):
     """Pending entries, by id."""
 
     pending: list[PendingEntry]
 
 
-class ConsumerPending(BaseModel):
+class ConsumerPending(TypedDict):
     """The number of a consumer's pending entries."""
 
     name: str
     pending: int
 
 
-class PendingSummary(BaseModel):
+class PendingSummary(TypedDict):
     """The pending entries of a group, summed up with their consumers."""
 
     count: int
     min_id: IdText | None
     max_id: IdText | None
-    consumers: list[ConsumerPending] = Field(description="Consumers that hold entries, by name.")
-    consumers_left_out: int = Field(description="Number of other consumers that hold entries.")
+    consumers: Annotated[
+        list[ConsumerPending], Field(description="Consumers that hold entries, by name.")
+    ]
+    consumers_left_out: Annotated[
+        int, Field(description="Number of other consumers that hold entries.")
+    ]

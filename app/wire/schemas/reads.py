@@ -1,37 +1,28 @@
 """Reads of streams by cursor."""
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from headgate.app.wire.schemas.entries import Entry
 from headgate.app.wire.schemas.values import IdText, Milliseconds, Request
-from headgate.engine.replies import Gap as EngineGap
+
+Gap = TypedDict("Gap", {"from": IdText, "to": IdText})
+Gap.__doc__ = "Entries a reader missed because trimming took them: above `from`, up to `to`."
+
+MissedOfCursor = Annotated[
+    Gap | None, Field(description="Trimmed entries between the cursor and the oldest.")
+]
 
 
-class Gap(BaseModel):
-    """Entries a reader missed because trimming took them: above `from`, up to `to`."""
-
-    model_config = ConfigDict(populate_by_name=True)
-
-    after: IdText = Field(alias="from")
-    through: IdText = Field(alias="to")
-
-    @classmethod
-    def of(cls, gap: EngineGap | None) -> Self | None:
-        """Return the gap before a reader's entries; None if there is none."""
-        if gap is None:
-            return None
-        return cls(after=str(gap.after), through=str(gap.through))
-
-
-class Entries(BaseModel):
+class Entries(TypedDict):
     """Entries of one stream."""
 
     entries: list[Entry]
-    next_after: IdText | None = Field(description="Cursor for the next read, ascending.")
-    last_id: IdText = Field(description="The stream's last id.")
-    gap: Gap | None = Field(description="Trimmed entries between the cursor and the oldest.")
+    next_after: Annotated[IdText | None, Field(description="Cursor for the next read, ascending.")]
+    last_id: Annotated[IdText, Field(description="The stream's last id.")]
+    gap: MissedOfCursor
 
 
 class StreamEntries(Entries):
@@ -57,7 +48,9 @@ class Read(Request):
     wait_ms: Milliseconds = Field(0, description="Time to wait if there is nothing.")
 
 
-class StreamsRead(BaseModel):
+class StreamsRead(TypedDict):
     """The entries of several streams."""
 
-    streams: list[StreamEntries] = Field(description="One per cursor, in order, empty or not.")
+    streams: Annotated[
+        list[StreamEntries], Field(description="One per cursor, in order, empty or not.")
+    ]

@@ -3,6 +3,7 @@
 from typing import Self
 
 from pydantic import BaseModel, Field, model_validator
+from typing_extensions import TypedDict
 
 from headgate.app.wire.ids import parse_id
 from headgate.app.wire.schemas.values import REFERENCES, Count, Flag, Ids, IdText, Request
@@ -43,14 +44,14 @@ class Deletions(Ids):
     references: References = Field(References.KEEP, description=REFERENCES)
 
 
-class Deleted(BaseModel):
+class Deleted(TypedDict):
     """The outcome of one id."""
 
     id: IdText
     outcome: Deletion
 
 
-class DeletedEntries(BaseModel):
+class DeletedEntries(TypedDict):
     """The outcome of each id, in order."""
 
     results: list[Deleted]

@@ -4,7 +4,7 @@ The fields of a model are made of the settings that the engine declares.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
 import msgspec
 from pydantic import Field
@@ -65,15 +65,15 @@ class SettingsForm(Request, Generic[S]):
         return Patch.of(self._kind, **changes)
 
     @classmethod
-    def of(cls, value: S) -> Self:
-        """Return the form of the API."""
+    def wire(cls, value: S) -> Any:
+        """Return a value in the form of the API."""
         written = {
             name: _written(setting, getattr(value, name))
             for name, setting in settings_of(cls._kind).items()
         }
-        if not cls._shows_null:
-            written = {name: value for name, value in written.items() if value is not None}
-        return cls(**written)
+        if cls._shows_null:
+            return written
+        return {name: value for name, value in written.items() if value is not None}
 
     def _read(self, setting: Setting, value: Any) -> Any:
         match setting.form:

@@ -1,36 +1,36 @@
 """Streams and their configuration."""
 
-from typing import Any, Self
+from typing import Annotated, NotRequired, Self
 
 from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
-from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.entries import Entry
 from headgate.app.wire.schemas.groups import GroupDetail
 from headgate.app.wire.schemas.settings import StreamConfig
-from headgate.app.wire.schemas.values import NEXT_CURSOR, IdText
+from headgate.app.wire.schemas.values import IdText, NextCursor
 from headgate.engine.replies import Histogram as EngineHistogram
-from headgate.engine.replies import StreamInfo as EngineStreamInfo
 
 
-class Stream(BaseModel):
+class Stream(TypedDict):
     """A stream."""
 
     name: str
-    epoch: int = Field(description="Identity of this life of the name; a later life has a greater.")
-    length: int = Field(description="Entries in it.")
-    first_id: IdText | None = Field(description="Of the oldest entry; null if it is empty.")
-    last_id: IdText = Field(description="The last id ever generated.")
-    max_deleted_id: IdText = Field(description="The greatest id ever deleted; trims do not count.")
-    entries_added: int = Field(description="Entries ever added.")
-    groups: int = Field(description="How many groups it has.")
-    chunks: int = Field(description="How many chunks hold its entries.")
+    epoch: Annotated[
+        int, Field(description="Identity of this life of the name; a later life has a greater.")
+    ]
+    length: Annotated[int, Field(description="Entries in it.")]
+    first_id: Annotated[
+        IdText | None, Field(description="Of the oldest entry; null if it is empty.")
+    ]
+    last_id: Annotated[IdText, Field(description="The last id ever generated.")]
+    max_deleted_id: Annotated[
+        IdText, Field(description="The greatest id ever deleted; trims do not count.")
+    ]
+    entries_added: Annotated[int, Field(description="Entries ever added.")]
+    groups: Annotated[int, Field(description="How many groups it has.")]
+    chunks: Annotated[int, Field(description="How many chunks hold its entries.")]
     config: StreamConfig
-
-    @classmethod
-    def of(cls, info: EngineStreamInfo) -> Self:
-        """Return a stream as XINFO STREAM describes it."""
-        return cls(**_wire_stream(info))
 
 
 class StreamDetail(Stream):
@@ -38,35 +38,25 @@ class StreamDetail(Stream):
 
     first_entry: Entry | None
     last_entry: Entry | None
-    entries: list[Entry] | None = Field(None, description="With `full`: the oldest entries.")
-    group_details: list[GroupDetail] | None = Field(
-        None, description="With `full`: groups, consumers and pending entries."
-    )
-    groups_left_out: int | None = Field(
-        None, description="With `full`: how many more groups there are."
-    )
+    entries: NotRequired[
+        Annotated[list[Entry], Field(description="With `full`: the oldest entries.")]
+    ]
+    group_details: NotRequired[
+        Annotated[
+            list[GroupDetail],
+            Field(description="With `full`: groups, consumers and pending entries."),
+        ]
+    ]
+    groups_left_out: NotRequired[
+        Annotated[int, Field(description="With `full`: how many more groups there are.")]
+    ]
 
 
-class Streams(BaseModel):
+class Streams(TypedDict):
     """A page of streams, by name."""
 
     streams: list[Stream]
-    next_cursor: str | None = NEXT_CURSOR
-
-
-def _wire_stream(info: EngineStreamInfo) -> dict[str, Any]:
-    return {
-        "name": text_of(info.name),
-        "epoch": info.epoch,
-        "length": info.length,
-        "first_id": str(info.first_id) if info.length else None,
-        "last_id": str(info.last_id),
-        "max_deleted_id": str(info.max_deleted_id),
-        "entries_added": info.entries_added,
-        "groups": info.group_count,
-        "chunks": info.chunk_count,
-        "config": StreamConfig.of(info.config),
-    }
+    next_cursor: NextCursor
 
 
 class Histogram(BaseModel):

@@ -30,7 +30,10 @@ REFERENCES = (
     "makes it pending no more, `acked` spares what a group has not read or not acknowledged."
 )
 
-NEXT_CURSOR = Field(description="Pass it as `cursor` for the next page; null: this was the last.")
+NextCursor = Annotated[
+    str | None,
+    Field(description="Pass it as `cursor` for the next page; null: this was the last."),
+]
 
 
 class Request(BaseModel):

@@ -8,7 +8,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from headgate.app.auth.grants import Verb
-from headgate.app.live.frames import AnyClientFrame
+from headgate.app.live.frames.client import AnyClientFrame
 from tests.api.auth.matrix import About, Case, cases
 from tests.api.auth.secured import Secured, position
 

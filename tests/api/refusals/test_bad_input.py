@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from headgate.app.settings import Settings
-from headgate.app.wire.schemas.groups import GroupDetail
+from headgate.app.wire.descriptions import group_detail_wire
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add
@@ -75,7 +75,7 @@ async def state(live: Live) -> Any:
     backend = live.gateway.backend
     names = [info.name for info in await backend.perform(ListStreams(limit=1000))]
     detail = await backend.perform(DetailStream(b"orders", count=None))
-    groups = [GroupDetail.of_detail(group).model_dump() for group in detail.groups]
+    groups: list[Any] = list(map(group_detail_wire, detail.groups))
     for group in groups:
         for part in [*group["pending_entries"], *group["consumer_details"]]:
             part.pop("idle_ms")

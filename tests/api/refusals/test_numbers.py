@@ -18,7 +18,7 @@ import pytest_asyncio
 from pydantic import TypeAdapter
 from websockets.exceptions import ConnectionClosedError
 
-from headgate.app.live.frames import AnyClientFrame
+from headgate.app.live.frames.client import AnyClientFrame
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
 from tests.api.live.frames import frames_of

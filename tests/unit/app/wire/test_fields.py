@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.app.wire.fields import wire_fields
+from headgate.app.wire.fields import FieldsRead, wire_fields
 from headgate.app.wire.schemas.entries import EntryInput
 
 parts = st.one_of(st.binary(max_size=6), st.text(max_size=4).map(str.encode), st.just(b"k"))
@@ -15,7 +15,7 @@ fields = st.lists(st.tuples(parts, parts), min_size=1, max_size=6).map(
 )
 
 
-def as_sent(wire: dict[str, Any]) -> dict[str, Any]:
+def as_sent(wire: FieldsRead) -> dict[str, Any]:
     """Return an entry that was read as one to append: `pairs` takes the place of `fields`."""
     return {name: part for name, part in wire.items() if name != "fields" or "pairs" not in wire}
 

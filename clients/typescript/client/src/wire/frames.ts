@@ -328,13 +328,10 @@ export interface Entries {
   type: "entries";
   sub: string;
   entries: Entry[] | Delivery[];
-  deleted_ids?: string[] | null;
+  deleted_ids?: string[];
   credit_left: number;
-  lag?: number | null;
-  /**
-   * Trimmed entries before these.
-   */
-  gap?: Gap | null;
+  lag?: number;
+  gap?: Gap;
 }
 /**
  * One element of a stream.
@@ -348,15 +345,15 @@ export interface Entry {
   /**
    * Names of fields whose values are base64 text of bytes.
    */
-  base64?: string[] | null;
+  base64?: string[];
   /**
    * All fields in order, where a name repeats.
    */
-  pairs?: string[][] | null;
+  pairs?: string[][];
   /**
    * True if a name is not UTF-8: then all names are base64 text.
    */
-  names_base64?: boolean | null;
+  names_base64?: boolean;
 }
 /**
  * An entry handed to a consumer.
@@ -370,15 +367,15 @@ export interface Delivery {
   /**
    * Names of fields whose values are base64 text of bytes.
    */
-  base64?: string[] | null;
+  base64?: string[];
   /**
    * All fields in order, where a name repeats.
    */
-  pairs?: string[][] | null;
+  pairs?: string[][];
   /**
    * True if a name is not UTF-8: then all names are base64 text.
    */
-  names_base64?: boolean | null;
+  names_base64?: boolean;
   /**
    * Number of its deliveries, this one included.
    */
@@ -390,11 +387,11 @@ export interface Delivery {
   /**
    * Whom it was taken from.
    */
-  claimed_from?: string | null;
+  claimed_from?: string;
   /**
    * The error of its last nack that had one.
    */
-  last_error?: string | null;
+  last_error?: string;
 }
 /**
  * Why nothing comes, or that it does again.
@@ -418,7 +415,7 @@ export interface Claimed {
  */
 export interface Acked {
   type: "acked";
-  rid?: string | null;
+  rid?: string;
   sub: string;
   results: Settled[];
 }
@@ -437,7 +434,7 @@ export interface Settled {
  */
 export interface Ok {
   type: "ok";
-  rid?: string | null;
+  rid?: string;
   sub: string;
   results: Settled[];
 }

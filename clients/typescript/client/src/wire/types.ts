@@ -66,15 +66,15 @@ export interface Entry {
   /**
    * Names of fields whose values are base64 text of bytes.
    */
-  base64?: string[] | null;
+  base64?: string[];
   /**
    * All fields in order, where a name repeats.
    */
-  pairs?: string[][] | null;
+  pairs?: string[][];
   /**
    * True if a name is not UTF-8: then all names are base64 text.
    */
-  namesBase64?: boolean | null;
+  namesBase64?: boolean;
 }
 /**
  * The entry's fields.
@@ -94,15 +94,15 @@ export interface Delivery {
   /**
    * Names of fields whose values are base64 text of bytes.
    */
-  base64?: string[] | null;
+  base64?: string[];
   /**
    * All fields in order, where a name repeats.
    */
-  pairs?: string[][] | null;
+  pairs?: string[][];
   /**
    * True if a name is not UTF-8: then all names are base64 text.
    */
-  namesBase64?: boolean | null;
+  namesBase64?: boolean;
   /**
    * Number of its deliveries, this one included.
    */
@@ -114,11 +114,11 @@ export interface Delivery {
   /**
    * Whom it was taken from.
    */
-  claimedFrom?: string | null;
+  claimedFrom?: string;
   /**
    * The error of its last nack that had one.
    */
-  lastError?: string | null;
+  lastError?: string;
 }
 /**
  * An entry to append.
@@ -181,7 +181,7 @@ export interface GroupEntries {
   /**
    * Own pending ids whose entries are gone from the stream; ack them.
    */
-  deletedIds?: string[] | null;
+  deletedIds?: string[];
   /**
    * Entries the group has still to be given, if known.
    */
@@ -341,15 +341,15 @@ export interface StreamDetail {
   /**
    * With `full`: the oldest entries.
    */
-  entries?: Entry[] | null;
+  entries?: Entry[];
   /**
    * With `full`: groups, consumers and pending entries.
    */
-  groupDetails?: GroupDetail[] | null;
+  groupDetails?: GroupDetail[];
   /**
    * With `full`: how many more groups there are.
    */
-  groupsLeftOut?: number | null;
+  groupsLeftOut?: number;
 }
 /**
  * A group with its pending entries and its consumers.
@@ -438,7 +438,7 @@ export interface PendingEntry {
   /**
    * The error of its last nack that had one.
    */
-  lastError?: string | null;
+  lastError?: string;
 }
 /**
  * A consumer of a group.
@@ -677,7 +677,7 @@ export interface Claimed {
   /**
    * The entries, unless `just_id`.
    */
-  entries?: Delivery[] | null;
+  entries?: Delivery[];
   /**
    * Were pending, are gone from the stream, and are pending no more.
    */
@@ -712,7 +712,7 @@ export interface Autoclaimed {
   /**
    * The entries, unless `just_id`.
    */
-  entries?: Delivery[] | null;
+  entries?: Delivery[];
   /**
    * Were pending, are gone from the stream, and are pending no more.
    */

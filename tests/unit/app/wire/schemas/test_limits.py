@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 import headgate.app
-from headgate.app.live import frames
+from headgate.app.live.frames import server as frames
 from headgate.app.redis_syntax.words import Bounds
 from headgate.app.settings import Settings
 from headgate.app.wire.schemas.limits import ChosenLimits, ConnectionLimits, Limits

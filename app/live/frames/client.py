@@ -1,20 +1,16 @@
-"""Frames: one model per type of frame on a WebSocket. The AsyncAPI document is made of them.
+"""Client frames: one model per type of frame that a client sends. AsyncAPI is made of them.
 
 Whatever carries a `rid` is answered exactly once, with that `rid`.
 """
 
-from typing import Annotated, ClassVar, Literal, Self, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import OPEN, Needs
-from headgate.app.wire.problems import Problem
-from headgate.app.wire.schemas.deliveries import Delivery, NackError, Settled
-from headgate.app.wire.schemas.entries import Entry, EntryInput
-from headgate.app.wire.schemas.limits import IN_FORCE, SocketLimits
-from headgate.app.wire.schemas.limits import ConnectionLimits as LimitsInForce
-from headgate.app.wire.schemas.reads import Gap
+from headgate.app.wire.schemas.deliveries import NackError
+from headgate.app.wire.schemas.entries import EntryInput
 from headgate.app.wire.schemas.values import Flag, IdText, Milliseconds, OnDisconnect
 from headgate.engine.limits import COUNT_MAX
 
@@ -179,158 +175,7 @@ AnyClientFrame = Annotated[
 ]
 
 
-class ConnectionLimits(SocketLimits):
-    """The bounds of one connection."""
-
-    model_config = IN_FORCE
-
-    frame_ids_max: int = Field(FRAME_IDS_MAX, description="Ids in one frame.")
-
-
-_SOCKET_LIMITS = set(SocketLimits.model_fields)
-
-
 def undeclared() -> list[str]:
     """Return the names of client frames that do not say what they need. There should be none."""
     models = get_args(get_args(AnyClientFrame)[0])
     return [model.__name__ for model in models if not hasattr(model, "needs")]
-
-
-class Welcome(BaseModel):
-    """The first frame, once it is known who is there."""
-
-    type: Literal["welcome"] = "welcome"
-    connection: str = Field(description="Identity of this connection, for logs.")
-    heartbeat_ms: int = Field(description="Protocol pings come so often.")
-    limits: ConnectionLimits
-
-    @classmethod
-    def of(cls, connection: str, limits: LimitsInForce) -> Self:
-        """Return the first frame of a connection that is held to these limits."""
-        bounds = ConnectionLimits(**limits.model_dump(include=_SOCKET_LIMITS))
-        return cls(connection=connection, heartbeat_ms=limits.ping_interval_ms, limits=bounds)
-
-
-class Subscribed(BaseModel):
-    """The subscription stands."""
-
-    type: Literal["subscribed"] = "subscribed"
-    rid: str | None = None
-    sub: str
-    position: IdText = Field(description="Entries come from after this id.")
-    consumer: str | None = None
-    pending: int | None = Field(None, description="Entries the consumer holds already.")
-    gap: Gap | None = Field(None, description="Trimmed entries before the first one.")
-
-
-class Entries(BaseModel):
-    """Entries, as many as were ready."""
-
-    type: Literal["entries"] = "entries"
-    sub: str
-    entries: list[Entry] | list[Delivery]
-    deleted_ids: list[IdText] | None = None
-    credit_left: int
-    lag: int | None = None
-    gap: Gap | None = Field(None, description="Trimmed entries before these.")
-
-
-class State(BaseModel):
-    """Why nothing comes, or that it does again."""
-
-    type: Literal["state"] = "state"
-    sub: str
-    state: Literal["live", "caught_up", "credit_exhausted", "max_pending"]
-
-
-class Claimed(BaseModel):
-    """Entries you held belong to another consumer now."""
-
-    type: Literal["claimed"] = "claimed"
-    sub: str
-    ids: list[IdText]
-    by: str
-
-
-class Acked(BaseModel):
-    """The outcome of an ack, for each id."""
-
-    type: Literal["acked"] = "acked"
-    rid: str | None = None
-    sub: str
-    results: list[Settled]
-
-
-class Ok(BaseModel):
-    """The outcome of a nack or extend, for each id."""
-
-    type: Literal["ok"] = "ok"
-    rid: str | None = None
-    sub: str
-    results: list[Settled]
-
-
-class AppendedFrame(BaseModel):
-    """The entries are appended, and safe."""
-
-    type: Literal["appended"] = "appended"
-    rid: str | None = None
-    ids: list[IdText]
-
-
-class Authenticated(BaseModel):
-    """It is known who is there."""
-
-    type: Literal["authenticated"] = "authenticated"
-    rid: str | None = None
-    principal: str = Field(description="Name of the key, or subject of the token.")
-    expires_at_ms: int | None = Field(None, description="Renew the credential before this time.")
-
-
-class Unsubscribed(BaseModel):
-    """A subscription has ended: you asked for it, or what it read is gone."""
-
-    type: Literal["unsubscribed"] = "unsubscribed"
-    rid: str | None = None
-    sub: str
-    reason: Literal["requested", "gone", "failed"]
-
-
-class Draining(BaseModel):
-    """The connection is about to end; come back after so long."""
-
-    type: Literal["draining"] = "draining"
-    reconnect_after_ms: int
-
-
-class Pong(BaseModel):
-    """The answer to a ping."""
-
-    type: Literal["pong"] = "pong"
-    rid: str | None = None
-
-
-class ProblemFrame(BaseModel):
-    """A frame that could not be served, or why the connection ends."""
-
-    type: Literal["problem"] = "problem"
-    rid: str | None = None
-    sub: str | None = None
-    problem: Problem
-
-
-ServerFrame = (
-    Welcome
-    | Subscribed
-    | Entries
-    | State
-    | Claimed
-    | Acked
-    | Ok
-    | AppendedFrame
-    | Unsubscribed
-    | Draining
-    | Pong
-    | Authenticated
-    | ProblemFrame
-)

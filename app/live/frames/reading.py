@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from headgate.app.live.frames import (
+from headgate.app.live.frames.client import (
     RID_LENGTH_MAX,
     AnyClientFrame,
     AppendFrame,

@@ -1,0 +1,99 @@
+"""Descriptions: streams, groups, consumers and pending entries in the form of the API."""
+
+from headgate.app.wire.encoding import gap_wire
+from headgate.app.wire.names import text_of
+from headgate.app.wire.schemas.bulk import Portion, Split
+from headgate.app.wire.schemas.groups import Group, GroupConsumer, GroupDetail
+from headgate.app.wire.schemas.pending import ConsumerPending, PendingEntry
+from headgate.app.wire.schemas.settings import Policy, StreamConfig
+from headgate.app.wire.schemas.streams import Stream
+from headgate.engine import replies
+
+
+def stream_wire(info: replies.StreamInfo) -> Stream:
+    """Return the description of a stream (XINFO STREAM)."""
+    return {
+        "name": text_of(info.name),
+        "epoch": info.epoch,
+        "length": info.length,
+        "first_id": str(info.first_id) if info.length else None,
+        "last_id": str(info.last_id),
+        "max_deleted_id": str(info.max_deleted_id),
+        "entries_added": info.entries_added,
+        "groups": info.group_count,
+        "chunks": info.chunk_count,
+        "config": StreamConfig.wire(info.config),
+    }
+
+
+def group_wire(info: replies.GroupInfo) -> Group:
+    """Return the description of a group (XINFO GROUPS)."""
+    return {
+        "name": text_of(info.name),
+        "last_id": str(info.last_id),
+        "entries_read": info.entries_read,
+        "lag": info.lag,
+        "pending": info.pending_count,
+        "released": info.released_count,
+        "consumers": info.consumer_count,
+        "policy": Policy.wire(info.policy),
+    }
+
+
+def group_detail_wire(detail: replies.GroupDetail) -> GroupDetail:
+    """Return the description of a group with what is in it (XINFO STREAM FULL)."""
+    return {
+        **group_wire(detail.info),
+        "pending_entries": [pending_wire(item) for item in detail.pending],
+        "consumer_details": [consumer_wire(consumer) for consumer in detail.consumers],
+        "consumers_left_out": detail.info.consumer_count - len(detail.consumers),
+    }
+
+
+def consumer_wire(info: replies.ConsumerInfo) -> GroupConsumer:
+    """Return the description of a consumer (XINFO CONSUMERS)."""
+    return {
+        "name": text_of(info.name),
+        "pending": info.pending_count,
+        "idle_ms": info.idle_ms,
+        "inactive_ms": info.inactive_ms,
+    }
+
+
+def pending_wire(item: replies.PendingItem) -> PendingEntry:
+    """Return the description of a pending entry (XPENDING)."""
+    wire: PendingEntry = {
+        "id": str(item.id),
+        "consumer": None if item.consumer is None else text_of(item.consumer),
+        "idle_ms": item.idle_ms,
+        "deliveries": item.delivery_count,
+    }
+    if item.last_error is not None:
+        wire["last_error"] = text_of(item.last_error)
+    return wire
+
+
+def holder_wire(holder: tuple[bytes, int]) -> ConsumerPending:
+    """Return the number of pending entries of a consumer."""
+    name, held = holder
+    return {"name": text_of(name), "pending": held}
+
+
+def portion_wire(portion: replies.Portion) -> Portion:
+    """Return the next part of one stream in a bulk read."""
+    return {
+        "stream": text_of(portion.stream),
+        "epoch": None if portion.epoch is None else str(portion.epoch),
+        "after": str(portion.after),
+        "end": str(portion.end),
+        "entries": portion.entries,
+        "backlog": portion.backlog,
+        "last_id": str(portion.last_id),
+        "first_id": None if portion.first_id is None else str(portion.first_id),
+        "gap": gap_wire(portion.gap),
+    }
+
+
+def split_wire(split: replies.Split) -> Split:
+    """Return one part of a range."""
+    return {"after": str(split.after), "to": str(split.end), "entries": split.entries}
