@@ -7,7 +7,6 @@ from starlette.requests import HTTPConnection
 
 from headgate.app.auth.access import Access
 from headgate.app.gateway.gateway import Gateway
-from headgate.app.http.parameters import pure
 from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.limits import Limits
@@ -51,7 +50,6 @@ def consumer_path(
     return check_name(consumer, pointer="/path/consumer")
 
 
-@pure
 def named_consumer(
     consumer: Annotated[
         str | None, Query(description="Name of the consumer; or give it in `Headgate-Consumer`.")

@@ -2,8 +2,7 @@
 
 FastAPI reads the signatures once. This file turns them into a list of steps: one for each
 dependency, in the order in which they are needed, and then the operation itself. FastAPI's own way
-takes several times as long as an append. Here a feature that a route does not use costs nothing: if
-no dependency is `async def`, nothing is awaited.
+takes several times as long as an append. Nothing is awaited if no dependency is `async def`.
 
 A dependency means the same as in FastAPI: it is called once in a request unless it has
 `use_cache=False`, one without a name is called for its effect, and `Security` passes its scopes. A
@@ -16,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import Any, Protocol, TypeVar, get_args
+from typing import Any, Protocol, get_args
 
 from fastapi import Response
 from fastapi.dependencies.models import Dependant
@@ -26,8 +25,6 @@ from fastapi.security import SecurityScopes
 from fastapi.security.base import SecurityBase
 from pydantic import BaseModel
 from typing_extensions import TypeAliasType
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 Errors = list[Any]
 Overrides = Mapping[Callable[..., Any], Callable[..., Any]]
@@ -51,15 +48,6 @@ class Sources(Protocol):
 
     query: dict[str, str]
     sent: dict[bytes, bytes]  # headers, by name in small letters
-
-
-def pure(dependency: F) -> F:
-    """Mark a dependency whose result follows from its parameters alone.
-
-    It is called once, and not for each request, for all requests that give none of them.
-    """
-    dependency.__dict__["is_pure"] = True
-    return dependency
 
 
 def is_async(call: Callable[..., Any]) -> bool:
@@ -144,7 +132,7 @@ class Parameters:
         if dependant.use_cache and key in self._places:
             return self._places[key]
         given = self._add_all(dependant.dependencies)
-        self._steps.append(_dependency(dependant, given))
+        self._steps.append(_Dependency(dependant, given))
         place = len(self._steps) - 1
         self._places.setdefault(key, place)
         return place
@@ -289,12 +277,6 @@ class _Step:
 class _Dependency(_Step):
     """A step before the operation's own."""
 
-    @property
-    def needs_request_only(self) -> bool:
-        """Tell whether it takes the request, and nothing else."""
-        others = (self.parameters, self._constants, self._given, self._response_name)
-        return len(self._request_names) == 1 and not any(others)
-
     def _check(self, dependant: Dependant) -> None:
         super()._check(dependant)
         name = getattr(self.call, "__qualname__", type(self.call).__qualname__)
@@ -304,38 +286,6 @@ class _Dependency(_Step):
             raise Unsupported(f"the dependency {name} takes the body")
         if dependant.concurrency is not None:
             raise Unsupported(f"the dependency {name} bounds how many run at once")
-
-
-class _OfRequest(_Dependency):
-    """A dependency on the request alone, as most are."""
-
-    def run(self, solving: _Solving) -> Any:
-        [name] = self._request_names
-        return self.call(**{name: solving.request})
-
-
-class _Pure(_Dependency):
-    """A dependency whose result is known if the request has none of its parameters."""
-
-    def __init__(self, dependant: Dependant, given: list[tuple[str | None, int]]) -> None:
-        super().__init__(dependant, given)
-        self._places = [(parameter.source, parameter.key) for parameter in self.parameters]
-        self._result = self.call(**self._constants)
-
-    def run(self, solving: _Solving) -> Any:
-        sources = solving.sources
-        for source, key in self._places:
-            if key in sources[source]:
-                return super().run(solving)
-        return self._result
-
-
-def _dependency(dependant: Dependant, given: list[tuple[str | None, int]]) -> _Dependency:
-    """Return the cheapest kind of step for a dependency."""
-    if getattr(dependant.call, "is_pure", False):
-        return _Pure(dependant, given)
-    step = _Dependency(dependant, given)
-    return _OfRequest(dependant, given) if step.needs_request_only else step
 
 
 def _cache_key(dependant: Dependant) -> object:

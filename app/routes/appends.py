@@ -26,7 +26,6 @@ from headgate.app.http.operation import (
     plain_body,
     prompt,
 )
-from headgate.app.http.parameters import pure
 from headgate.app.runtime.turns import Turn
 from headgate.app.wire.ids import parse_id
 from headgate.app.wire.plain import plain_entry
@@ -44,7 +43,6 @@ batches = APIRouter(prefix="/v1", tags=["Entries"], route_class=BatchOperation)
 _NDJSON = "application/x-ndjson"
 
 
-@pure
 def expected_last_id(
     if_match: Annotated[
         str | None,
@@ -81,7 +79,6 @@ class WriterKey(NamedTuple):
         return Idempotent(self.producer, self.key, digest.value())
 
 
-@pure
 def writer_key(
     idempotency_key: Annotated[
         str | None,

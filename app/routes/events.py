@@ -22,7 +22,6 @@ from headgate.app.http.dependencies import (
     gateway_of,
 )
 from headgate.app.http.operation import Operation
-from headgate.app.http.parameters import pure
 from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream
 from headgate.app.live import followed
 from headgate.app.live.event_connection import EventConnection
@@ -76,7 +75,6 @@ class ClaimedAway(BaseModel):
     by: str
 
 
-@pure
 def last_event_id(
     after: Annotated[
         str | None, Query(description="After this id; `$` from now on (the default).")

@@ -14,7 +14,6 @@ from headgate.app.auth.needs import needs
 from headgate.app.http.dependencies import AccessDep, GroupDep, StreamDep, gateway_of
 from headgate.app.http.json_arrays import json_answer
 from headgate.app.http.operation import Operation
-from headgate.app.http.parameters import pure
 from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream
 from headgate.app.live.event_connection import EventConnection
 from headgate.app.measuring.history import Step
@@ -39,7 +38,6 @@ _ANSWERS = responses("invalid_request", "unavailable")
 _SAMPLE_S = 1.0
 
 
-@pure
 def asked_part(
     step: Annotated[
         Step, Query(description="`second`: 15 minutes; `minute`: a day.")

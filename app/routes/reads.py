@@ -29,7 +29,6 @@ from headgate.app.http.operation import (
     Operation,
     prompt,
 )
-from headgate.app.http.parameters import pure
 from headgate.app.http.presence import while_present, while_valid
 from headgate.app.http.streaming import PatientResponse
 from headgate.app.runtime.turns import Turn
@@ -62,7 +61,6 @@ EntryRange = tuple[EntryId, EntryId, bool]
 _EVERYTHING: EntryRange = (MIN_ID, MAX_ID, False)
 
 
-@pure
 def range_query(
     start: Annotated[
         str | None, Query(description="From this id; `-`, or `(id` for after.")

@@ -166,10 +166,10 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         scope: Any = self.scope
         scope["method"] = parser.get_method().decode("ascii")
         http_version = scope["http_version"] = parser.get_http_version()
-        path, query = _path_and_query(self.url)
-        scope["raw_path"] = path
-        scope["path"] = unquote(path.decode("ascii"))
-        scope["query_string"] = query
+        target = httptools.parse_url(self.url)
+        scope["raw_path"] = target.path
+        scope["path"] = unquote(target.path.decode("ascii"))
+        scope["query_string"] = target.query or b""
         scope["request_id"] = id_of(self.headers)
         is_first = self._is_answered()
         exchange = self.cycle = self._arriving = Exchange(
@@ -377,15 +377,6 @@ class _Flow(FlowControl):
     def forget(self) -> None:
         """Drop the connection, so that no reference cycle keeps it in memory."""
         del self._parse_soon
-
-
-def _path_and_query(target: bytes) -> tuple[bytes, bytes]:
-    """Return the parts of what a request asks for; nearly always it is a path."""
-    if target.startswith(b"/") and b"#" not in target:
-        path, _, query = target.partition(b"?")
-        return path, query
-    url = httptools.parse_url(target)
-    return url.path, url.query or b""
 
 
 def _names_another(target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bool:

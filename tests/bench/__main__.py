@@ -40,6 +40,9 @@ WORKERS = "workers"
 RESP = "resp"
 """Measured only when asked for: it takes two minutes."""
 
+REMADE = "remade"
+"""Measured only when asked for: what is re-made of FastAPI and uvicorn, part by part."""
+
 STALLS = "stalls"
 """Measured only when asked for: it takes a quarter of an hour, and keeps a table of its own."""
 
@@ -50,6 +53,7 @@ def main() -> None:
         CLUSTER,
         WORKERS,
         RESP,
+        REMADE,
         STALLS,
         *([] if flames.PROFILER is None else [PICTURES]),
     ]
