@@ -13,8 +13,8 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.middleware import Middleware
 
+from headgate.app.auth.aspects.table import undecided
 from headgate.app.auth.credentials import Credentials
-from headgate.app.auth.rights import undecided
 from headgate.app.backends.port import Backend
 from headgate.app.backends.releasing import remove_stranded
 from headgate.app.bulk.arrow import ArrowThreads

@@ -16,12 +16,13 @@ from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
 
+from headgate.app.auth.aspects.aspects import POLICY_TARGET, policy_needs
+from headgate.app.auth.aspects.table import aspects_of
 from headgate.app.auth.audit import Audit
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.limits import metering
 from headgate.app.auth.limits.usage import UNLIMITED, Usage
 from headgate.app.auth.principal import Forbidden, Need, Principal, Unauthenticated
-from headgate.app.auth.rights import POLICY_TARGET, is_act, policy_needs, rule_of
 from headgate.app.backends.port import Backend, ClaimFeed
 from headgate.app.wire.name_rule import NAME_BYTES_MAX
 from headgate.app.wire.problems import GatewayError
@@ -177,7 +178,7 @@ class Access:
         if principal.is_home:
             principal.check_valid()
             return request
-        needs = rule_of(kind)(request)
+        needs = aspects_of(request).needs(request)
         if not principal.may_all(needs):
             self._check(needs, request)
         narrow = _NARROW.get(kind)
@@ -252,7 +253,7 @@ class Access:
 
     def _is_act(self, request: Request[Any]) -> bool:
         """Tell whether the audit log gets a line about a request."""
-        return is_act(type(request)) and not self.principal.is_home
+        return aspects_of(request).is_act and not self.principal.is_home
 
     async def _perform(self, request: Request[T], admitted: Request[T]) -> T:
         if self._is_act(request):

@@ -12,10 +12,11 @@ from opentelemetry.trace import Span, SpanContext, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from headgate.app.auth.access import Access
+from headgate.app.auth.aspects.aspects import MessagingOperation
+from headgate.app.auth.aspects.table import aspects_of
 from headgate.app.auth.limits.metering import delivered_in
 from headgate.app.runtime.turns import Turn
 from headgate.app.tracing import spans
-from headgate.app.tracing.spans import OPERATIONS, MessagingOperation
 from headgate.engine.entry import Draft, Entry
 from headgate.engine.replies import Delivery
 from headgate.engine.requests import Request
@@ -51,7 +52,7 @@ class TracedAccess(Access):
 
     def perform(self, request: Request[T]) -> Coroutine[Any, Any, T]:
         """Carry out a request, and trace it, if it is one of those that have a span."""
-        operation = OPERATIONS.get(type(request))
+        operation = aspects_of(request).span
         if operation is None:
             return super().perform(request)
         if operation.type == "receive":
@@ -90,11 +91,11 @@ class TracedAccess(Access):
         return reply
 
     def _begun(self, request: Request[Any], operation: MessagingOperation) -> Span:
-        streams = spans.streams_of(operation, request)
+        streams = spans.streams_of(request)
         return self._tracer.start_span(
             spans.name_of(operation, streams),
             self._parent,
-            operation.kind,
+            spans.KINDS[operation.type],
             spans.attributes_of(operation, request, streams),
         )
 

@@ -1,92 +1,25 @@
-"""Spans: what a trace says of each request of the engine.
-
-Names and attributes are those of OpenTelemetry's conventions for messaging. A request that is not
-in the table has no span: descriptions and lists are what operators ask for, not parts of a flow.
-"""
+"""Spans: the names and attributes of requests, by OpenTelemetry's conventions for messaging."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
 
 from opentelemetry.trace import SpanKind
 
+from headgate.app.auth.aspects.aspects import MessagingOperation
+from headgate.app.auth.aspects.table import aspects_of
 from headgate.app.wire.names import text_of
 from headgate.engine.entry import Entry, Fields
 from headgate.engine.replies import Added, Claimed, Delivery, GroupRead, StreamRead
 from headgate.engine.requests import Request
-from headgate.engine.requests.bulk import CommitBatch
-from headgate.engine.requests.deliveries import (
-    Ack,
-    AckThrough,
-    Autoclaim,
-    Claim,
-    Extend,
-    Nack,
-    ReadGroup,
-)
-from headgate.engine.requests.entries import Add, Range, RangePacked, Read
-from headgate.engine.requests.ranges import OpenRanges, ReadOn
 
 Attributes = dict[str, str | int]
 
 
-class MessagingOperation(NamedTuple):
-    """The names in the span of a request."""
-
-    name: str
-    type: str  # send, receive or settle
-    kind: SpanKind
-    streams: Callable[[Any], Iterable[bytes]]
-    entry_count: Callable[[Any], int | None]  # that the request names
-
-
-def _of_stream(request: Any) -> Iterable[bytes]:
-    return (request.stream,)
-
-
-def _of_cursors(request: Any) -> Iterable[bytes]:
-    return (cursor.stream for cursor in request.cursors)
-
-
-def _of_spans(request: Any) -> Iterable[bytes]:
-    return (span.stream for span in request.spans)
-
-
-def _unknown(request: Any) -> int | None:
-    del request
-    return None
-
-
-def _ids(request: Any) -> int | None:
-    return len(request.ids)
-
-
-OPERATIONS: Mapping[type[Request[Any]], MessagingOperation] = {
-    Add: MessagingOperation(
-        "append", "send", SpanKind.PRODUCER, _of_stream, lambda add: len(add.drafts)
-    ),
-    CommitBatch: MessagingOperation(
-        "commit",
-        "send",
-        SpanKind.PRODUCER,
-        lambda commit: commit.drafts,
-        lambda commit: sum(map(len, commit.drafts.values())),
-    ),
-    Range: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
-    RangePacked: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
-    OpenRanges: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_spans, _unknown),
-    ReadOn: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
-    Read: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_cursors, _unknown),
-    ReadGroup: MessagingOperation("read", "receive", SpanKind.CONSUMER, _of_cursors, _unknown),
-    Claim: MessagingOperation("claim", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
-    Autoclaim: MessagingOperation("autoclaim", "receive", SpanKind.CONSUMER, _of_stream, _unknown),
-    Ack: MessagingOperation("ack", "settle", SpanKind.CLIENT, _of_stream, _ids),
-    AckThrough: MessagingOperation("ack", "settle", SpanKind.CLIENT, _of_stream, _unknown),
-    Nack: MessagingOperation("nack", "settle", SpanKind.CLIENT, _of_stream, _ids),
-    Extend: MessagingOperation("extend", "settle", SpanKind.CLIENT, _of_stream, _ids),
-}
-"""Requests with a span."""
+KINDS = {"send": SpanKind.PRODUCER, "receive": SpanKind.CONSUMER, "settle": SpanKind.CLIENT}
+"""Kinds of spans, by the type of their operation."""
 
 _SYSTEM = "headgate"
 _NAMED_MAX = 8
@@ -98,10 +31,11 @@ def name_of(operation: MessagingOperation, streams: list[str]) -> str:
     return f"{operation.name} {streams[0]}" if len(streams) == 1 else operation.name
 
 
-def streams_of(operation: MessagingOperation, request: Request[Any]) -> list[str]:
-    """Return the first streams that a request is about."""
-    names = (name for name, _ in zip(operation.streams(request), range(_NAMED_MAX), strict=False))
-    return [text_of(name) for name in names]
+def streams_of(request: Request[Any]) -> list[str]:
+    """Return the first streams that a request is about: those that it needs rights on."""
+    needs = aspects_of(request).needs(request)
+    names = dict.fromkeys(need.stream for need in needs if need.stream is not None)
+    return [text_of(name) for name in islice(names, _NAMED_MAX)]
 
 
 def attributes_of(
@@ -119,9 +53,11 @@ def attributes_of(
         attributes["messaging.consumer.group.name"] = text_of(group)
     if consumer is not None:
         attributes["messaging.client.id"] = text_of(consumer)
-    count = operation.entry_count(request)
-    if count is not None:
-        attributes["messaging.batch.message_count"] = count
+    appended, ids = aspects_of(request).appended, getattr(request, "ids", None)
+    if appended is not None:
+        attributes["messaging.batch.message_count"] = appended(request)
+    elif operation.type == "settle" and ids is not None:
+        attributes["messaging.batch.message_count"] = len(ids)
     return attributes
 
 

@@ -18,7 +18,7 @@ SAMPLES = {
     "a setting of a stream or a group": "consumer_ttl_ms",
     "a frame type": "unsubscribe",
     "a filter on a subscription": "auto_credit",
-    "what a span says": "messaging.batch.message_count",
+    "rights, audit, metering and span of a request": "is_act",
 }
 """A name of a kind, by the change. Other changes have no name that is found everywhere."""
 

@@ -6,48 +6,24 @@ passes unless something is still owed, and the next one waits until its entries 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import nullcontext
 from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 
+from headgate.app.auth.aspects.table import aspects_of
 from headgate.app.auth.limits.usage import Usage
 from headgate.engine.requests import Request
-from headgate.engine.requests.bulk import CommitBatch, PlanRead
-from headgate.engine.requests.deliveries import Autoclaim, Claim, ReadGroup
-from headgate.engine.requests.dumps import DumpStream, RestoreStream
-from headgate.engine.requests.entries import Add, Range, RangePacked, Read
-from headgate.engine.requests.keyspace import InspectStream
-from headgate.engine.requests.ranges import OpenRanges, ReadOn
-from headgate.engine.requests.streams import DetailStream
+from headgate.engine.requests.bulk import PlanRead
+from headgate.engine.requests.deliveries import ReadGroup
+from headgate.engine.requests.entries import Range, RangePacked, Read
 
 T = TypeVar("T")
 
 Perform = Callable[[Request[T]], Coroutine[Any, Any, T]]
 
 _WAITING = (Read, ReadGroup, PlanRead)
-
-_APPENDED: Mapping[type[Request[Any]], Callable[[Any], int]] = {
-    Add: lambda request: len(request.drafts),
-    CommitBatch: lambda request: sum(map(len, request.drafts.values())),
-    RestoreStream: lambda request: request.image.length,
-}
-
-_DELIVERED: Mapping[type[Request[Any]], Callable[[Any], int]] = {
-    Read: lambda reads: sum(len(read.entries) for read in reads),
-    Range: len,
-    OpenRanges: lambda opened: sum(len(each.entries) for each in opened),
-    ReadOn: len,
-    RangePacked: lambda page: sum(run.entry_count for run in page.runs),
-    ReadGroup: lambda reads: sum(len(read.deliveries) for read in reads),
-    Claim: lambda claimed: len(claimed.deliveries),
-    Autoclaim: lambda claimed: len(claimed.deliveries),
-    DetailStream: lambda detail: len(detail.entries),
-    InspectStream: lambda inspection: len(inspection.entries),
-    DumpStream: lambda image: image.length,
-}
-"""Functions for the number of entries in the reply to a request."""
 
 
 def charge(requests: Iterable[Request[Any]], usage: Usage) -> None:
@@ -56,24 +32,27 @@ def charge(requests: Iterable[Request[Any]], usage: Usage) -> None:
     Raises:
         RateLimited: they have to come later.
     """
-    counts = [
-        appended(request) if appended is not None else 0
-        for request in requests
-        if (appended := _APPENDED.get(type(request))) is not None or type(request) in _DELIVERED
-    ]
+    counts: list[int] = []
+    for request in requests:
+        aspects = aspects_of(request)
+        if aspects.appended is not None:
+            counts.append(aspects.appended(request))
+        elif aspects.delivered is not None:
+            counts.append(0)
     if counts:
         usage.charge(entries=sum(counts))
 
 
 def settle(request: Request[Any], reply: Any, usage: Usage) -> None:
     """Take account of the entries in the reply to a request."""
-    if type(request) in _DELIVERED:
-        usage.spend(entries=delivered_in(request, reply))
+    count = aspects_of(request).delivered
+    if count is not None:
+        usage.spend(entries=0 if isinstance(reply, Exception) else count(reply))
 
 
 def delivered_in(request: Request[Any], reply: Any) -> int:
     """Return how many entries are in the reply to a request; none are in an error."""
-    count = _DELIVERED.get(type(request))
+    count = aspects_of(request).delivered
     return 0 if count is None or isinstance(reply, Exception) else count(reply)
 
 
@@ -98,7 +77,7 @@ async def slowly_performed(request: Request[T], perform: Perform[T], usage: Usag
     A batch has the entries of one second at most, so that none waits for long. Who reads the frames
     of the connection takes account of the entries that they append.
     """
-    if type(request) in _DELIVERED:
+    if aspects_of(request).delivered is not None:
         delay_s = usage.delay_s(entries=0)
         if delay_s:
             await asyncio.sleep(delay_s)

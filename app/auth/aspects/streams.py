@@ -1,0 +1,32 @@
+"""Aspects of requests about streams: describe, create, change, delete, dump, copy."""
+
+from headgate.app.auth.aspects.aspects import (
+    Aspects,
+    Table,
+    on_all,
+    on_both,
+    on_nothing,
+    on_stream,
+)
+from headgate.app.auth.grants import Verb
+from headgate.engine.requests import dumps, streams
+
+ASPECTS: Table = {
+    streams.Observe: Aspects(needs=on_all(Verb.ADMIN)),
+    streams.ListStreams: Aspects(needs=on_nothing),  # it has what may be read
+    streams.DescribeStream: Aspects(needs=on_stream(Verb.READ, Verb.MANAGE)),
+    streams.DetailStream: Aspects(
+        needs=on_stream(Verb.READ), delivered=lambda detail: len(detail.entries)
+    ),
+    streams.CreateStream: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
+    streams.UpdateStream: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
+    streams.DeleteStream: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
+    dumps.DumpStream: Aspects(needs=on_stream(Verb.READ), delivered=lambda image: image.length),
+    dumps.RestoreStream: Aspects(
+        needs=on_stream(Verb.MANAGE),
+        is_act=True,
+        appended=lambda restore: restore.image.length,
+    ),
+    dumps.CopyStream: Aspects(needs=on_both, is_act=True),
+    dumps.MeasureStream: Aspects(needs=on_stream(Verb.READ)),
+}
