@@ -424,19 +424,11 @@ class Connection:
             intent.stream,
             intent.group,
             intent.consumer,
-            on_disconnect=intent.on_disconnect,
+            intent.choices.on_disconnect,
             policy=info.policy,
             random=self._gateway.random,
         )
-        return GroupSubscription(
-            access,
-            subscriber,
-            info,
-            claim_idle_ms=intent.claim_idle_ms,
-            no_ack=intent.no_ack,
-            auto_credit=intent.auto_credit,
-            credit=credit,
-        )
+        return GroupSubscription(access, subscriber, info, intent.choices, credit=credit)
 
     async def _unsubscribe(self, intent: UnsubscribeIntent) -> None:
         feed = self._feeds.get(intent.sub)

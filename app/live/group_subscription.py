@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
+from headgate.app.live.choices import SubscriptionChoices
 from headgate.app.live.followed import ClaimedAway, Followed, GroupBatch, Ready, State
 from headgate.app.live.held import Held
 from headgate.app.live.subscriber import Subscriber
@@ -57,11 +58,8 @@ class GroupSubscription(Subscription):
         access: Access,
         subscriber: Subscriber,
         info: GroupInfo,
+        choices: SubscriptionChoices,
         *,
-        claim_idle_ms: int | None = None,
-        max_pending: int | None = None,
-        no_ack: bool = False,
-        auto_credit: bool = False,
         credit: Credit | None = None,
         beat_ms: int | None = None,
     ) -> None:
@@ -71,10 +69,7 @@ class GroupSubscription(Subscription):
             access: where to read.
             subscriber: who reads.
             info: the group as it is.
-            claim_idle_ms: also take entries pending and idle for so long.
-            max_pending: so many unacknowledged entries at most.
-            no_ack: entries are done with as they are delivered.
-            auto_credit: what is settled gives its credit back.
+            choices: of the subscriber.
             credit: what the reader will take; None is any number.
             beat_ms: an empty batch comes after so much silence; None: never.
         """
@@ -87,16 +82,16 @@ class GroupSubscription(Subscription):
             subscriber.group,
             subscriber.consumer,
             [],
-            claim_idle_ms=claim_idle_ms,
+            claim_idle_ms=choices.claim_idle_ms,
             claim_released=True,
             claim_own=False,
-            no_ack=no_ack,
-            max_pending=max_pending,
+            no_ack=choices.ack == "none",
+            max_pending=choices.max_pending,
             size_bytes_max=BATCH_BYTES_MAX,
         )
-        self._auto_credit = auto_credit
+        self._auto_credit = choices.auto_credit
         self._held = Held()
-        self._held_expected = max_pending or (0 if credit is None else credit.available)
+        self._held_expected = choices.max_pending or (0 if credit is None else credit.available)
         self._claims: AbstractAsyncContextManager[object] | None = None
 
     async def open(self) -> Ready:

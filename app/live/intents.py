@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from pydantic import SecretStr
 
-from headgate.engine.config import OnDisconnect
+from headgate.app.live.choices import SubscriptionChoices
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.requests.deliveries import NackMode
 from headgate.engine.requests.entries import From
@@ -20,10 +20,7 @@ class SubscribeIntent(NamedTuple):
     consumer: bytes | None
     after: EntryId | From
     credit: int
-    auto_credit: bool
-    claim_idle_ms: int | None
-    on_disconnect: OnDisconnect | None
-    no_ack: bool
+    choices: SubscriptionChoices
 
 
 class UnsubscribeIntent(NamedTuple):

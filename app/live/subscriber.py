@@ -30,8 +30,8 @@ class Subscriber:
         stream: bytes,
         group: bytes,
         consumer: bytes | None,
-        *,
         on_disconnect: OnDisconnect | None,
+        *,
         policy: GroupPolicy,
         random: Random,
     ) -> "Subscriber":

@@ -11,7 +11,6 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.auth.principal import Need
-from headgate.app.gateway.gateway import Gateway
 from headgate.app.http.dependencies import (
     AccessDep,
     GroupDep,
@@ -24,6 +23,7 @@ from headgate.app.http.dependencies import (
 from headgate.app.http.operation import Operation
 from headgate.app.http.streaming import EVENT_STREAM, HEARTBEAT, EventStream
 from headgate.app.live import followed
+from headgate.app.live.choices import SubscriptionChoices
 from headgate.app.live.event_connection import EventConnection
 from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.subscriber import Subscriber
@@ -39,7 +39,7 @@ from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import Gap as EngineGap
-from headgate.engine.replies import GroupInfo, StreamRead
+from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import From, StreamCursor
 from headgate.engine.requests.groups import DescribeGroup
 
@@ -215,15 +215,15 @@ async def group_events(
     access = gateway.connected(access)
     info = await access.perform(DescribeGroup(stream, group))
     _check_is_asked_for(request)
-    subscription = _group_subscription(
-        access,
-        gateway,
-        (stream, group, consumer),
-        info,
-        on_disconnect="keep" if ack == "on_reconnect" else on_disconnect,
+    choices = SubscriptionChoices(
         claim_idle_ms=claim_idle_ms,
+        on_disconnect="keep" if ack == "on_reconnect" else on_disconnect,
         max_pending=credit,
     )
+    subscriber = Subscriber.named_or_new(
+        stream, group, consumer, choices.on_disconnect, policy=info.policy, random=gateway.random
+    )
+    subscription = GroupSubscription(access, subscriber, info, choices, beat_ms=limits.heartbeat_ms)
     if ack == "on_reconnect" and seen is not None:
         await subscription.ack_through(seen)
     ready = await subscription.open()
@@ -236,29 +236,6 @@ async def group_events(
         ack=ack,
     )
     return EventStream(encoder.events(), limits)
-
-
-def _group_subscription(
-    access: Access,
-    gateway: Gateway,
-    names: tuple[bytes, bytes, bytes | None],
-    info: GroupInfo,
-    *,
-    on_disconnect: OnDisconnect | None,
-    claim_idle_ms: int | None,
-    max_pending: int,
-) -> GroupSubscription:
-    subscriber = Subscriber.named_or_new(
-        *names, on_disconnect=on_disconnect, policy=info.policy, random=gateway.random
-    )
-    return GroupSubscription(
-        access,
-        subscriber,
-        info,
-        claim_idle_ms=claim_idle_ms,
-        max_pending=max_pending,
-        beat_ms=gateway.limits.heartbeat_ms,
-    )
 
 
 def _check_is_asked_for(request: Request) -> None:

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from headgate.app.http.credentials import access_of_handshake
 from headgate.app.http.dependencies import check_at_most, gateway_of
 from headgate.app.http.operation import check_path
+from headgate.app.live.choices import SubscriptionChoices
 from headgate.app.live.closing import code_of
 from headgate.app.live.connection import Connection
 from headgate.app.live.frames.client import SHORT_FORM_SUB
@@ -76,10 +77,7 @@ async def stream_socket(socket: WebSocket) -> None:
             consumer=None,
             after=parse_after(query.after, field="/query/after"),
             credit=query.credit,
-            auto_credit=query.auto_credit,
-            claim_idle_ms=None,
-            on_disconnect=None,
-            no_ack=False,
+            choices=SubscriptionChoices.of(query),
         )
 
     await _serve(socket, first)
@@ -102,10 +100,7 @@ async def group_socket(socket: WebSocket) -> None:
             consumer=None if consumer is None else check_name(consumer, pointer="/query/consumer"),
             after=From.NOW,
             credit=query.credit,
-            auto_credit=query.auto_credit,
-            claim_idle_ms=query.claim_idle_ms,
-            on_disconnect=query.on_disconnect,
-            no_ack=query.ack == "none",
+            choices=SubscriptionChoices.of(query),
         )
 
     await _serve(socket, first)

@@ -17,7 +17,7 @@ LEFT_OUT = [
 SAMPLES = {
     "a setting of a stream or a group": "consumer_ttl_ms",
     "a frame type": "unsubscribe",
-    "a filter on a subscription": "auto_credit",
+    "a choice of a subscriber": "auto_credit",
     "rights, audit, metering and span of a request": "is_act",
 }
 """A name of a kind, by the change. Other changes have no name that is found everywhere."""

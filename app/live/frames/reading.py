@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from headgate.app.live.choices import SubscriptionChoices
 from headgate.app.live.frames.client import (
     RID_LENGTH_MAX,
     AnyClientFrame,
@@ -122,10 +123,7 @@ def subscribe_intent(frame: SubscribeFrame, credit_max: int) -> SubscribeIntent:
         None if frame.consumer is None else check_name(frame.consumer, pointer="/body/consumer"),
         parse_after(frame.after, field="/body/after"),
         frame.credit,
-        frame.auto_credit,
-        frame.claim_idle_ms,
-        frame.on_disconnect,
-        no_ack=frame.ack == "none",
+        SubscriptionChoices.of(frame),
     )
 
 

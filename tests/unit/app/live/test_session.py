@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from headgate.app.live.answers import Text
+from headgate.app.live.choices import SubscriptionChoices
 from headgate.app.live.followed import (
     ClaimedAway,
     Ended,
@@ -40,10 +41,10 @@ from headgate.engine.requests.entries import From
 ACKED, CLAIMED, NOT_PENDING = Outcome.ACKED, Outcome.CLAIMED, Outcome.NOT_PENDING
 
 
-STREAM = SubscribeIntent(
-    None, "s", b"orders", None, None, From.NOW, 64, False, None, None, no_ack=False
+STREAM = SubscribeIntent(None, "s", b"orders", None, None, From.NOW, 64, SubscriptionChoices())
+GROUP = STREAM._replace(
+    sub="g", group=b"billing", consumer=b"me", choices=SubscriptionChoices(auto_credit=True)
 )
-GROUP = STREAM._replace(sub="g", group=b"billing", consumer=b"me", auto_credit=True)
 
 LIMITS = ConnectionLimits(
     subscriptions_max=3,
@@ -67,7 +68,7 @@ def opened(session: Session, intent: SubscribeIntent, *held: int) -> Held:
     mine = Held()
     mine.add(deliveries(*held))
     session.subscribe(intent)
-    settles = intent.group is not None and not intent.no_ack
+    settles = intent.group is not None and intent.choices.ack != "none"
     session.done(intent, Ready(EntryId(0, 0), held=mine if settles else None))
     session.frames_to_send()
     return mine
@@ -156,15 +157,14 @@ def ids(*numbers: int) -> list[EntryId]:
                 b"me",
                 From.NOW,
                 5,
-                auto_credit=True,
-                claim_idle_ms=0,
-                on_disconnect="keep",
-                no_ack=True,
+                SubscriptionChoices(
+                    claim_idle_ms=0, on_disconnect="keep", ack="none", auto_credit=True
+                ),
             ),
         ),
         (
             {"type": "subscribe", "sub": "x", "stream": "orders", "group": "billing"},
-            GROUP._replace(sub="x", consumer=None, auto_credit=False),
+            GROUP._replace(sub="x", consumer=None, choices=SubscriptionChoices()),
         ),
         ({"type": "unsubscribe", "rid": "r", "sub": "s"}, UnsubscribeIntent("r", "s")),
         ({"type": "credit", "sub": "g", "entries": 32}, CreditIntent("g", 32)),
@@ -290,7 +290,7 @@ def test_up_to_leaves_alone_what_other_subscriptions_hold() -> None:
 @pytest.mark.parametrize("sub", ["s", "n"])
 def test_where_nothing_is_pending_there_is_nothing_to_settle(kind: str, sub: str) -> None:
     session = group_session()
-    opened(session, GROUP._replace(sub="n", no_ack=True))
+    opened(session, GROUP._replace(sub="n", choices=SubscriptionChoices(ack="none")))
 
     problem = problem_of(session, {"type": kind, "rid": "r", "sub": sub, "ids": ["1-0"]})
 

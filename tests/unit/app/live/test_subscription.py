@@ -12,6 +12,7 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.audit import Audit
 from headgate.app.auth.principal import home
 from headgate.app.backends.embedded import EmbeddedBackend
+from headgate.app.live.choices import SubscriptionChoices
 from headgate.app.live.followed import (
     ClaimedAway,
     Ended,
@@ -110,7 +111,8 @@ async def group(
     credit: int | None = None,
     *,
     keeps: bool = False,
-    **terms: Any,
+    beat_ms: int | None = None,
+    **chosen: Any,
 ) -> GroupSubscription:
     info = await engine.perform(DescribeGroup(S, G))
     subscriber = Subscriber.named_or_new(
@@ -122,7 +124,10 @@ async def group(
         random=Random(1),
     )
     given = None if credit is None else Credit(credit, limit=10)
-    return GroupSubscription(_access(engine), subscriber, info, credit=given, **terms)
+    choices = SubscriptionChoices(**chosen)
+    return GroupSubscription(
+        _access(engine), subscriber, info, choices, credit=given, beat_ms=beat_ms
+    )
 
 
 async def blocked(engine: Driver, reader: Reader) -> asyncio.Task[Any]:
@@ -351,7 +356,7 @@ async def test_who_held_an_entry_is_told_that_another_has_it(engine: Driver) -> 
 
 
 async def test_what_needs_no_ack_is_not_held(engine: Driver) -> None:
-    subscription = await group(engine, no_ack=True)
+    subscription = await group(engine, ack="none")
     assert (await subscription.open()).held is None
     async with aclosing(subscription.follow()) as coming:
         assert await Reader(coming).next() == ([1, 2, 3], None)
