@@ -2,40 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
+from headgate.app.backends.redis.settings import setting_texts
+from headgate.engine.config import GroupPolicy, Patch, StreamConfig
 from headgate.engine.entry import EntryId
-from headgate.engine.requests import Request
+
+_TEXTS = {
+    *("at_ms", "batch", "entries_added", "entries_read", "epoch", "expires_at_ms", "idle_ms"),
+    *("retry_count", "time_ms", "ttl_ms"),
+}
+"""Numbers that may be any. They are texts, as a number of Lua is exact up to 2^53 only."""
 
 
-def arguments(request: Request[Any], **more: object) -> bytes:
-    """Return the fields of a request, and more, as one argument of a function.
+def arguments(facts: Mapping[str, object]) -> bytes:
+    """Return facts by their names as one argument of a function.
 
-    A field that is None is left out. An id is text, as a number of Lua is exact up to 2^53 only.
-
-    Args:
-        request: what is to be done.
-        more: what else the function has to know, or other values of fields.
+    A fact that is None is left out. An id is text.
     """
-    fields = {**msgspec.structs.asdict(request), **more}
-    return msgspec.msgpack.encode(
-        {name: _plain(value) for name, value in fields.items() if value is not None}
-    )
+    return msgspec.msgpack.encode(_named(facts))
+
+
+def _named(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: str(value) if name in _TEXTS else _plain(value)
+        for name, value in facts.items()
+        if value is not None
+    }
 
 
 def _plain(value: Any) -> Any:
     match value:
-        case EntryId():
-            return str(value)
+        case str() | int():
+            return value
         case bytes():
             return _raw(value)
-        case list() | tuple():
+        case EntryId():
+            return str(value)
+        case list() | frozenset():
             return list(map(_plain, value))
-        case dict():
-            return {name: _plain(item) for name, item in value.items()}
-    return value
+        case tuple() if not hasattr(value, "_asdict"):
+            return list(map(_plain, value))
+    return _named(_fields(value))
+
+
+def _fields(value: Any) -> Mapping[str, Any]:
+    match value:
+        case tuple():
+            return value._asdict()  # type: ignore[attr-defined,no-any-return]
+        case Patch():
+            return setting_texts(value)
+        case StreamConfig() | GroupPolicy():
+            return setting_texts(Patch.to(value))
+        case msgspec.Struct():
+            return asdict(value)
+    facts: Mapping[str, Any] = value
+    return facts
 
 
 def _raw(data: bytes) -> msgspec.Raw:

@@ -38,29 +38,16 @@ do
     end
   end
 
-  -- The calls for the streams of a batch: one for each key, with its part of the arguments. The
-  -- arguments of a stream are the two parts of its side keys, and the drafts.
-  local function parts_of(call, at)
-    local parts = {}
-    for place, key in ipairs(call.keys) do
-      local args = call.args
-      local drafts, next_at = appends.read_drafts(args, at + 2)
-      parts[place] = { key = key, side = side_of(args[at], args[at + 1]), drafts = drafts }
-      at = next_at
-    end
-    return parts
-  end
-
-  -- Append a batch of a writer to streams of one slot, all or none, and remember the batch.
-  --
-  -- Arguments: the writer, the number of the batch, '1' if streams may be created; for each stream
-  -- what `parts_of` says.
-  -- Reply: for each stream the number of entries, the first id and the last id; nil if the writer has committed this batch or a later one.
-  -- Faults have the place of the stream, from 0, as their first fact.
-  operations.commit = function(call)
-    local writer, batch, may_create = unpack(call.args)
-    local parts = parts_of(call, 4)
+  -- Append a batch of a writer to streams of one slot, all or none, and remember the batch. The words
+  -- are the drafts for each stream.
+  -- Reply: for each stream the number of entries, the first id and the last id; nil if the writer has
+  -- committed this batch or a later one.
+  -- Faults have the place of the stream, from 0, as their last fact.
+  operations.CommitBatch = function(call)
+    local writer, batch, parts = call.args.writer, call.args.batch, call.streams
+    local at = call.first_word
     for _, part in ipairs(parts) do
+      part.drafts, at = appends.read_drafts(call.words, at)
       part.info = stream_info(part)
       check_types(part, { 'meta', 'writers', 'writer_times' })
       part.config = settings.of_stream(part)
@@ -70,7 +57,7 @@ do
       end
     end
     for place, part in ipairs(parts) do
-      if not part.info and may_create ~= '1' then
+      if not part.info and not call.args.create_streams then
         return fault('StreamNotFound', place - 1)
       end
       local last_id = part.info and part.info['last-generated-id'] or MIN_ID
@@ -85,7 +72,7 @@ do
       if not part.info then
         streams.begin(part)
       end
-      local ids = appends.append_all(part.key, call.args, part.drafts)
+      local ids = appends.append_all(part.key, call.words, part.drafts)
       note_commit(part, writer, batch, at_ms)
       trims.retain(part, part.config, #ids)
       reply[#reply + 1] = { #ids, ids[1], ids[#ids] }
@@ -94,10 +81,9 @@ do
   end
 
   -- Write again what is remembered of a writer, so that the answer to a repeat waits until its last
-  -- batch is durable: a server waits only for what came over the same connection. Arguments: the
-  -- writer.
+  -- batch is durable: a server waits only for what came over the same connection.
   operations.confirm_commit = function(call)
-    local writers, writer = call.side('writers'), call.args[1]
+    local writers, writer = call.side('writers'), call.args.writer
     local text = redis.call('HGET', writers, writer)
     if text then
       redis.call('HSET', writers, writer, text)
@@ -105,13 +91,13 @@ do
     return 0
   end
 
-  -- The last batch that a writer has committed to the stream. Arguments: the writer. Reply: the
-  -- batch, and when (unix ms), as text; nil if it is not known.
+  -- The last batch that a writer has committed to the stream. Reply: the batch, and when (unix ms), as
+  -- text; nil if it is not known.
   operations.last_commit = function(call)
     if redis.call('EXISTS', call.key) == 0 then
       return false
     end
-    local batch, at_ms = read_commit(call.side('writers'), call.args[1])
+    local batch, at_ms = read_commit(call.side('writers'), call.args.writer)
     return batch and { batch, at_ms } or false
   end
 
@@ -123,23 +109,23 @@ do
     return batch .. ':' .. stream
   end
 
-  -- Note where a batch goes. Arguments: the batch, streams.
+  -- Note the streams of a batch.
   operations.begin_commit = function(call)
-    for at = 2, #call.args do
-      redis.call('HSET', call.key, field_of(call.args[1], call.args[at]), call.args[at])
+    for _, stream in ipairs(call.args.streams) do
+      redis.call('HSET', call.key, field_of(call.args.batch, stream), stream)
     end
     return redis.call('PEXPIRE', call.key, SILENT_MS_MAX)
   end
 
-  -- Note that a batch is committed. Arguments: the batch, streams.
+  -- Note that a batch for some streams is committed.
   operations.end_commit = function(call)
-    local batch = call.args[1]
+    local batch = call.args.batch
     local last_batch = read_commit(call.key, 'last')
     if not last_batch or compare_numbers(batch, last_batch) > 0 then
       redis.call('HSET', call.key, 'last', string.format('%s %.0f', batch, now_ms()))
     end
-    for at = 2, #call.args do
-      redis.call('HDEL', call.key, field_of(batch, call.args[at]))
+    for _, stream in ipairs(call.args.streams) do
+      redis.call('HDEL', call.key, field_of(batch, stream))
     end
     return redis.call('PEXPIRE', call.key, SILENT_MS_MAX)
   end
@@ -158,11 +144,10 @@ do
     return { batch and { batch, at_ms } or {}, names }
   end
 
-  -- Count entries of a range, or the first part of them. Arguments: the id after which to count,
-  -- the last id, how many at most. Reply: how many there are in this part, the id of the last, and
-  -- whether there may be more.
+  -- Count up to `limit` entries above the id `after`, up to the id `through`. Reply: how many there are
+  -- in this part, the id of the last, and whether there may be more.
   operations.count = function(call)
-    local after, through, count_max = unpack(call.args)
+    local after, through = call.args.after, call.args.through
     if redis.call('EXISTS', call.key) == 0 then
       return fault('StreamNotFound')
     end
@@ -171,22 +156,23 @@ do
     end
     local low = after == MIN_ID and '-' or '(' .. after
     local entries, is_all = read_range(
-      call.key, low, through, false, tonumber(count_max), COUNTED_BYTES_MAX, math.huge
+      call.key, low, through, false, call.args.limit, COUNTED_BYTES_MAX, math.huge
     )
     local last = #entries > 0 and entries[#entries][1] or after
     return { #entries, last, is_all and 0 or 1 }
   end
 
-  -- The ids of entries of a range, by their places, which ascend from 1. Arguments: the id after
-  -- which the range begins, the last id, the places. Reply: the ids; fewer if entries are gone.
+  -- The ids of entries of a range, as for `count`, by their `places`, which ascend from 1. Reply: the
+  -- ids; fewer if entries are gone.
   operations.places = function(call)
-    local args = call.args
-    local low = args[1] == MIN_ID and '-' or '(' .. args[1]
-    local count_max = tonumber(args[#args])
-    local entries = read_range(call.key, low, args[2], false, count_max, math.huge, math.huge)
+    local after, places = call.args.after, call.args.places
+    local low = after == MIN_ID and '-' or '(' .. after
+    local entries = read_range(
+      call.key, low, call.args.through, false, places[#places], math.huge, math.huge
+    )
     local ids = {}
-    for at = 3, #args do
-      local entry = entries[tonumber(args[at])]
+    for _, place in ipairs(places) do
+      local entry = entries[place]
       if entry then
         ids[#ids + 1] = entry[1]
       end

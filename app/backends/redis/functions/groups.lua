@@ -149,15 +149,15 @@ do
     }
   end
 
-  -- Describe groups. Arguments: names of groups. Reply: for each group that exists, what XINFO
-  -- GROUPS says and the additions.
+  -- Describe the groups of these `names`. Reply: for each group that exists, what XINFO GROUPS says
+  -- and the additions.
   operations.describe_groups = function(call)
     local infos = redis.pcall('XINFO', 'GROUPS', call.key)
     if infos.err then
       return string.find(infos.err, 'no such key', 1, true) and fault('StreamNotFound') or infos
     end
     local is_wanted = {}
-    for _, name in ipairs(call.args) do
+    for _, name in ipairs(call.args.names) do
       is_wanted[name] = true
     end
     local described = {}
@@ -193,9 +193,13 @@ do
     end
   end
 
-  -- Describe a group. Arguments: its name. Reply: what XINFO GROUPS says, and the additions.
-  operations.describe_group = function(call)
-    return described(call, call.args[1])
+  -- Reply: what XINFO GROUPS says of the group, and the additions.
+  operations.DescribeGroup = function(call)
+    return described(call, call.args.group)
+  end
+
+  operations.require_group = function(call)
+    return groups.missing(call, call.args.group) or 1
   end
 
   -- The error if the settings of a policy contradict each other.
@@ -234,14 +238,10 @@ do
     return compare_numbers(count, added) > 0 and added or count
   end
 
-  -- Create a group. The argument has the fields of `CreateGroup`; `policy` has texts, and without it
-  -- any policy is accepted. Besides
-  --   last_id        after which it reads ('$': the last one of the stream)
-  --   entries_read   how many entries it has read, as text; nil: unknown
-  --   groups_max     how many groups there may be, as text
+  -- Create a group, unless there are `groups_max`. Without a policy any policy is accepted.
   -- Reply: whether it is new, and its description.
-  operations.create_group = function(call)
-    local asked = cmsgpack.unpack(call.args[1])
+  operations.CreateGroup = function(call)
+    local asked = call.args
     local group, given = asked.group, asked.policy or {}
     local policy, changed = settings.patched(POLICY, {}, given)
     local wrong = contradiction(policy, asked.stream)
@@ -263,13 +263,13 @@ do
         return fault('StreamNotFound')
       end
       streams.begin(call)
-    elseif info.groups >= tonumber(asked.groups_max) then
+    elseif info.groups >= asked.groups_max then
       return fault('LimitReached', 'groups in this stream', asked.groups_max)
     end
     clear(call, group)
     redis.call(
-      'XGROUP', 'CREATE', call.key, group, asked.last_id, 'MKSTREAM', 'ENTRIESREAD',
-      entries_read(call, asked.entries_read)
+      'XGROUP', 'CREATE', call.key, group, asked.start.last_id or '$', 'MKSTREAM', 'ENTRIESREAD',
+      entries_read(call, asked.start.entries_read)
     )
     if next(changed) then
       keep_policy(call, group, changed)
@@ -277,12 +277,10 @@ do
     return { 1, described(call, group) }
   end
 
-  -- Change a group. The argument has the fields of `UpdateGroup`; `policy` has texts. Besides
-  --   moves     whether it gets another position
-  --   last_id   as for `create_group`; nil: as it is
-  -- Reply: its description.
-  operations.update_group = function(call)
-    local asked = cmsgpack.unpack(call.args[1])
+  -- Change a group. If it `moves`, it gets the position `last_id`: '$' is the last one of the stream,
+  -- nil is its own. Reply: its description.
+  operations.UpdateGroup = function(call)
+    local asked = call.args
     local group = asked.group
     local info = groups.info(call, group)
     if not info then
@@ -306,9 +304,9 @@ do
     return described(call, group)
   end
 
-  -- Destroy a group. Arguments: its name. Reply: whether it existed.
-  operations.destroy_group = function(call)
-    local group = call.args[1]
+  -- Reply: whether the group existed.
+  operations.DestroyGroup = function(call)
+    local group = call.args.group
     if redis.call('EXISTS', call.key) == 0 then
       return fault('StreamNotFound')
     end
@@ -318,33 +316,33 @@ do
     return is_gone
   end
 
-  -- Describe consumers. Arguments: the group, and a consumer (none: all of them).
-  -- Reply: what XINFO CONSUMERS says of each.
-  operations.describe_consumers = function(call)
-    local group, wanted = unpack(call.args)
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
-    local named = consumers(call, group)
-    if not wanted then
-      return named
-    end
-    for _, consumer in ipairs(named) do
-      if consumer[2] == wanted then
-        return { consumer }
+  -- What XINFO CONSUMERS says of a consumer; nil if there is none.
+  local function consumer_of(call, group, name)
+    for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', call.key, group)) do
+      if consumer[2] == name then
+        return consumer
       end
     end
-    return {}
+  end
+
+  -- Reply: what XINFO CONSUMERS says of each consumer of the group.
+  operations.ListConsumers = function(call)
+    return groups.missing(call, call.args.group) or (consumers(call, call.args.group))
+  end
+
+  -- Reply: what XINFO CONSUMERS says of the consumer; nil if there is none.
+  operations.DescribeConsumer = function(call)
+    local group, consumer = call.args.group, call.args.consumer
+    return groups.missing(call, group)
+      or consumer ~= RELEASED and consumer_of(call, group, consumer) or false
   end
 
   -- The error if a consumer is new to its group and would be one too many. To look whether it is
   -- new, it is created and deleted again: this takes no longer with many consumers.
   -- info: of the group.
   function groups.too_many(call, info, consumer, consumers_max)
-    local count_max = tonumber(consumers_max)
-    if info.consumers < count_max
-      or info.consumers - redis.call('EXISTS', call.side('group', info.name)) < count_max
+    if info.consumers < consumers_max
+      or info.consumers - redis.call('EXISTS', call.side('group', info.name)) < consumers_max
       or redis.call('XGROUP', 'CREATECONSUMER', call.key, info.name, consumer) == 0 then
       return nil
     end
@@ -352,46 +350,39 @@ do
     return fault('LimitReached', 'consumers in this group', consumers_max)
   end
 
-  -- Create a consumer. Arguments: the group, the consumer, how many consumers there may be.
+  -- Create a consumer, unless there are `consumers_max`.
   -- Reply: whether it is new, and what XINFO CONSUMERS says of it.
-  operations.create_consumer = function(call)
-    local group, consumer, consumers_max = unpack(call.args)
+  operations.CreateConsumer = function(call)
+    local group, consumer = call.args.group, call.args.consumer
     local info = groups.info(call, group)
     if not info then
       return fault('GroupNotFound', redis.call('EXISTS', call.key))
     end
-    local excess = groups.too_many(call, info, consumer, consumers_max)
+    local excess = groups.too_many(call, info, consumer, call.args.consumers_max)
     if excess then
       return excess
     end
     local is_new = redis.call('XGROUP', 'CREATECONSUMER', call.key, group, consumer)
-    for _, known in ipairs(redis.call('XINFO', 'CONSUMERS', call.key, group)) do
-      if known[2] == consumer then
-        return { is_new, known }
-      end
-    end
+    return { is_new, consumer_of(call, group, consumer) }
   end
 
-  -- Delete a consumer, or a part of what it holds. Arguments: the group, the consumer, whether its
-  -- entries are released, how many entries are released at most.
+  -- Delete a consumer, or release up to `limit` of its entries.
   -- Reply: how many entries it held (nil: there is no such consumer), and whether it is gone.
-  operations.delete_consumer = function(call)
-    local group, consumer, releases, limit = unpack(call.args)
+  operations.DeleteConsumer = function(call)
+    local group, consumer, release = call.args.group, call.args.consumer, call.args.release
     local missing = groups.missing(call, group)
     if missing then
       return missing
     end
     groups.check(call, group, true)
-    local described = operations.describe_consumers({
-      key = call.key, side = call.side, args = { group, consumer },
-    })[1]
-    if not described or consumer == RELEASED then
+    local known = consumer_of(call, group, consumer)
+    if not known or consumer == RELEASED then
       return { false, 1 }
     end
-    local held = by_name(described).pending
-    if releases == '1' then
+    local held = by_name(known).pending
+    if release then
       local entries = {}
-      for at, row in ipairs(pending.rows(call, group, '-', '+', limit, consumer)) do
+      for at, row in ipairs(pending.rows(call, group, '-', '+', call.args.limit, consumer)) do
         entries[at] = { row.id, row.count }
       end
       pending.release(call, group, entries)
@@ -400,16 +391,16 @@ do
       end
     end
     redis.call('XGROUP', 'DELCONSUMER', call.key, group, consumer)
-    if releases ~= '1' then
+    if not release then
       pending.forget_errors(call, group)
     end
     return { held, 1 }
   end
 
-  -- Delete consumers that hold nothing and have not been seen for so long. Arguments: the group.
+  -- Delete consumers that hold nothing and have not been seen for so long.
   -- Reply: how many consumers it has looked at.
   operations.forget_consumers = function(call)
-    local group = call.args[1]
+    local group = call.args.group
     if groups.missing(call, group) then
       return 0
     end

@@ -24,18 +24,23 @@ do
     return { at_ms = tonumber(at_ms), first_id = first_id, count = count, digest = digest }
   end
 
+  -- How long keys are valid (ms), and how many a producer may have.
+  function idempotency.bounds(config)
+    return tonumber(config.idempotency_window_ms or IDEMPOTENCY_WINDOW_MS),
+      tonumber(config.idempotency_max or IDEMPOTENCY_MAX)
+  end
+
   -- A key of a producer at the stream, now.
   --
-  -- config: of the stream. Where it does not say how long keys are valid (ms) and how many a
-  --   producer may have, `defaults` say it.
-  function idempotency.key(call, producer, name, config, defaults)
+  -- config: of the stream.
+  function idempotency.key(call, producer, name, config)
     local at_ms = now_ms()
-    local window_ms = tonumber(config.idempotency_window_ms or defaults[1])
+    local window_ms, keys_max = idempotency.bounds(config)
     check_types(call, { 'producers' }, producer, { 'keys', 'key_times' })
     meta_of(call, 'keys_added', 'keys_repeated')
     return {
       producer = producer, name = name, at_ms = at_ms, since_ms = at_ms - window_ms,
-      window_ms = window_ms, keys_max = tonumber(config.idempotency_max or defaults[2]),
+      window_ms = window_ms, keys_max = keys_max,
       keys = call.side('keys', producer), key_times = call.side('key_times', producer),
     }
   end
@@ -112,12 +117,10 @@ do
     redis.call('UNLINK', producers)
   end
 
-  -- Describe the keys of the stream. Arguments: window in ms and keys of a producer where the
-  -- stream does not say. Reply: window, keys of a producer at most, producers, keys, keys ever
-  -- remembered, repeats.
+  -- Describe the keys of the stream. Reply: window in ms, keys of a producer at most, producers, keys,
+  -- keys ever remembered, repeats.
   operations.describe_keys = function(call)
-    local config = settings.of_stream(call)
-    local window_ms = tonumber(config.idempotency_window_ms or call.args[1])
+    local window_ms, keys_max = idempotency.bounds(settings.of_stream(call))
     local since_ms = string.format('%.0f', now_ms() - window_ms)
     local names = redis.call('ZRANGEBYSCORE', call.side('producers'), since_ms, '+inf')
     local count = 0
@@ -126,23 +129,21 @@ do
     end
     local counters = meta_of(call, 'keys_added', 'keys_repeated')
     return {
-      window_ms, tonumber(config.idempotency_max or call.args[2]), #names, count,
+      window_ms, keys_max, #names, count,
       tonumber(counters[1] or 0), tonumber(counters[2] or 0),
     }
   end
 
-  -- Remember a key for an entry that exists. Arguments: producer, key, id of the entry, window in
-  -- ms and keys of a producer where the stream does not say.
-  operations.remember_key = function(call)
-    local producer, name, entry_id, window_ms, keys_max = unpack(call.args)
+  operations.RememberKey = function(call)
+    local asked = call.args
+    local name, entry_id = asked.key, asked.entry_id
     if redis.call('EXISTS', call.key) == 0 then
       return fault('StreamNotFound')
     end
     if #redis.call('XRANGE', call.key, entry_id, entry_id) == 0 then
       return fault('EntryNotFound', entry_id)
     end
-    local config = settings.of_stream(call)
-    local key = idempotency.key(call, producer, name, config, { window_ms, keys_max })
+    local key = idempotency.key(call, asked.producer, name, settings.of_stream(call))
     local made = idempotency.made(key)
     if made then
       return made.first_id == entry_id and 1 or fault('IdempotencyMismatch', name)

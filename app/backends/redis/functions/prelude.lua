@@ -1,9 +1,11 @@
 -- Prelude: what all operations share.
 --
 -- An operation is a function in `operations`. It gets a call:
---   call.key    the key of the stream
---   call.args   its arguments, as strings
---   call.side   call.side(kind) and call.side(kind, group) return side keys, in the slot of the key
+--   call.key     the key of the stream
+--   call.side    call.side(kind) and call.side(kind, group) return side keys, in the slot of the key
+--   call.args    its arguments by name: the fields of the request, if it carries out one
+--   call.words, call.first_word   words, and the place of the first that is an argument
+--   call.streams   what has `key` and `side`: the call, and others if it is about several streams
 -- It returns integers, strings and arrays of them, or `fault(name, fact, ...)`.
 
 local operations = {}
@@ -12,7 +14,7 @@ local operations = {}
 local function fault(name, ...)
   local words = { 'HG', name }
   for _, fact in ipairs({ ... }) do
-    local text = tostring(fact)
+    local text = type(fact) == 'number' and string.format('%.0f', fact) or fact
     words[#words + 1] = string.gsub(text, '[^%w%.:_-]', function(byte)
       return string.format('%%%02X', string.byte(byte))
     end)

@@ -82,14 +82,11 @@ do
     end
   end
 
-  -- Begin a stream that does not exist: nothing is left of an earlier one. An `epoch` of nil or
-  -- '' is a new one.
+  -- Begin a stream that does not exist: nothing is left of an earlier one. An `epoch` of nil is a new
+  -- one.
   function streams.begin(call, epoch)
     streams.drop_side_keys(call)
-    if not epoch or epoch == '' then
-      epoch = now_us()
-    end
-    redis.call('HSET', call.side('meta'), 'epoch', epoch)
+    redis.call('HSET', call.side('meta'), 'epoch', epoch or now_us())
   end
 
   -- Create a stream without entries.
@@ -144,10 +141,9 @@ do
     return described(call, true) or fault('StreamNotFound')
   end
 
-  -- Create an empty stream. The argument has the fields of `CreateStream`; `epoch` and `config` are
-  -- texts. Reply: whether it is new, and its description.
-  operations.create = function(call)
-    local asked = cmsgpack.unpack(call.args[1])
+  -- Reply: whether the stream is new, and its description.
+  operations.CreateStream = function(call)
+    local asked = call.args
     local present, config = described(call, true)
     if present then
       local _, changed = settings.patched(CONFIG, config, asked.config)
@@ -163,37 +159,25 @@ do
     return { 1, (described(call, true)) }
   end
 
-  -- Change settings. The argument has the fields of `UpdateStream`, and `window_ms` and `keys_max`:
-  -- how long idempotency keys are valid and how many a producer may have where a stream does not
-  -- say. The retention takes effect with `retain`. Reply: the description.
-  operations.configure = function(call)
-    local asked = cmsgpack.unpack(call.args[1])
-    local window_ms, keys_max = asked.window_ms, asked.keys_max
+  -- The retention takes effect with `retain`. Reply: the description.
+  operations.UpdateStream = function(call)
     check_types(call, { 'producers' })
     local present, before = described(call, true)
     if not present then
       return fault('StreamNotFound')
     end
-    local after, changed = settings.patched(CONFIG, before, asked.config)
+    local after, changed = settings.patched(CONFIG, before, call.args.config)
     settings.keep(call.side('meta'), changed)
-    if (before.idempotency_window_ms or window_ms) ~= (after.idempotency_window_ms or window_ms)
-      or (before.idempotency_max or keys_max) ~= (after.idempotency_max or keys_max) then
+    local window_ms, keys_max = idempotency.bounds(before)
+    local window_ms_after, keys_max_after = idempotency.bounds(after)
+    if window_ms ~= window_ms_after or keys_max ~= keys_max_after then
       idempotency.forget_all(call)
     end
     return (described(call, true))
   end
 
-  -- Check that the stream has a group. Arguments: the group.
-  operations.require_group = function(call)
-    local rows = redis.pcall('XPENDING', call.key, call.args[1], '-', '+', 1)
-    if rows.err and string.find(rows.err, 'NOGROUP', 1, true) then
-      return fault('GroupNotFound', redis.call('EXISTS', call.key))
-    end
-    return rows.err and rows or 1
-  end
-
-  -- Delete the stream. Reply: whether it existed.
-  operations.delete_stream = function(call)
+  -- Reply: whether the stream existed.
+  operations.DeleteStream = function(call)
     local wrong = mismatch(call.key, 'stream')
     if wrong then
       return wrong
@@ -202,29 +186,20 @@ do
     return redis.call('UNLINK', call.key)
   end
 
-  -- The stream that the second key names. Arguments: the two parts of its side keys.
-  local function target_of(call)
-    local target = { key = call.keys[2], side = side_of(call.args[1], call.args[2]) }
-    return target, stream_info(target) ~= nil  -- an error if it is something else
-  end
-
   -- The error if a policy of a group names a stream out of reach; nil if none does. It is looked for
-  -- by the lengths of the beginnings, as there may be many of them.
-  -- first: which argument is the new name of the stream. Those behind it are the streams that
-  --   policies may name there: `=` and a name, or `^` and a beginning of names. Without the argument
-  --   they may name all.
-  local function out_of_reach(call, first)
-    local reach = call.args
-    local to = reach[first]
-    if not to then
+  -- by the lengths of the prefixes, as there may be many of them.
+  -- asked: `to` is the new name of the stream; `reach` has the names and prefixes of the streams that
+  --   policies may name there, nil: all.
+  local function out_of_reach(call, asked)
+    if not asked.reach then
       return nil
     end
-    local allowed, lengths = { ['=' .. to] = true }, {}
-    for at = first + 1, #reach do
-      allowed[reach[at]] = true
-      if string.sub(reach[at], 1, 1) == '^' then
-        lengths[#reach[at] - 1] = true
-      end
+    local names, prefixes, lengths = { [asked.to] = true }, {}, {}
+    for _, name in ipairs(asked.reach.names) do
+      names[name] = true
+    end
+    for _, prefix in ipairs(asked.reach.prefixes) do
+      prefixes[prefix], lengths[#prefix] = true, true
     end
     for _, pair in ipairs(side_names(call)) do
       local kind, group = unpack(pair)
@@ -232,10 +207,9 @@ do
         and redis.call('HGET', call.side(kind, group), 'dead_letter_stream')
       if named and named ~= '' then
         local name = string.sub(named, 2)
-        local is_allowed = allowed['=' .. name]
+        local is_allowed = names[name]
         for length in pairs(lengths) do
-          is_allowed = is_allowed
-            or (length <= #name and allowed['^' .. string.sub(name, 1, length)])
+          is_allowed = is_allowed or prefixes[string.sub(name, 1, length)]
         end
         if not is_allowed then
           return fault('OutOfReach', name)
@@ -245,22 +219,20 @@ do
     return nil
   end
 
-  -- Rename the stream. Keys: the stream, and its new name. Arguments: the two parts of side keys of
-  -- the new name, whether a stream that has it is deleted (1), what policies may reach. If
-  -- housekeeping may know the old name, it finds the new one in `renamed`. Reply: whether the name
-  -- was free or given up.
-  operations.rename = function(call)
+  -- Rename the stream to the second one. If housekeeping may know the old name, it finds the new one
+  -- in `renamed`. Reply: whether the name was free or given up.
+  operations.RenameStream = function(call)
     if not stream_info(call) then
       return fault('StreamNotFound')
     end
-    local target, is_there = target_of(call)
-    if is_there and call.args[3] ~= '1' then
+    local target = call.streams[2]
+    if stream_info(target) and not call.args.replace then
       return 0
     end
     if target.key == call.key then
       return 1
     end
-    local refusal = out_of_reach(call, 4)
+    local refusal = out_of_reach(call, call.args)
     if refusal then
       return refusal
     end
@@ -286,18 +258,17 @@ do
     writers = true, writer_times = true, claims = true, relayed = true, oldest = true,
   }
 
-  -- Copy the stream. Keys: the stream, and the new one. Arguments: the two parts of side keys of the
-  -- new one, whether a stream that has its name is deleted (1), what policies may reach. Reply:
-  -- whether the name was free or given up.
-  operations.copy = function(call)
+  -- Copy the stream to the second one. Reply: whether its name was free or given up.
+  operations.CopyStream = function(call)
     if not stream_info(call) then
       return fault('StreamNotFound')
     end
-    local target, is_there = target_of(call)
-    if target.key == call.key or (is_there and call.args[3] ~= '1') then
+    local target = call.streams[2]
+    local is_there = stream_info(target)  -- an error if it is something else
+    if target.key == call.key or (is_there and not call.args.replace) then
       return 0
     end
-    local refusal = out_of_reach(call, 4)
+    local refusal = out_of_reach(call, call.args)
     if refusal then
       return refusal
     end
@@ -316,14 +287,24 @@ do
     return 1
   end
 
-  -- Set when the stream expires. Arguments: in how many milliseconds, and options of PEXPIRE.
   -- Reply: whether the time was set.
-  operations.expire = function(call)
+  operations.ExpireStream = function(call)
+    local asked = call.args
     if not stream_info(call) then
       return fault('StreamNotFound')
     end
     side_names(call)  -- which fails if it cannot be known what expires with the stream
-    local is_set = redis.call(call.args[1], call.key, unpack(call.args, 2))
+    local words = { 'PEXPIRE', call.key, asked.ttl_ms }
+    if asked.at_ms then
+      words = { 'PEXPIREAT', call.key, asked.at_ms }
+    end
+    if asked.if_none then
+      words[#words + 1] = 'NX'
+    else
+      words[#words + 1] = asked.if_set and 'XX' or nil
+      words[#words + 1] = asked.if_later and 'GT' or asked.if_earlier and 'LT' or nil
+    end
+    local is_set = redis.call(unpack(words))
     if is_set == 1 then
       if redis.call('EXISTS', call.key) == 0 then
         streams.drop_side_keys(call)
@@ -334,8 +315,8 @@ do
     return is_set
   end
 
-  -- Remove the expiry of the stream. Reply: whether it had one.
-  operations.persist = function(call)
+  -- Reply: whether the stream had an expiry.
+  operations.PersistStream = function(call)
     if not stream_info(call) then
       return fault('StreamNotFound')
     end
@@ -347,9 +328,9 @@ do
     return is_removed
   end
 
-  -- Set the counters. Arguments: the last id, entries added ('' leaves it), the greatest deleted id.
-  operations.set_counters = function(call)
-    local last_id, added, deleted = unpack(call.args)
+  operations.SetCounters = function(call)
+    local last_id, added, deleted =
+      call.args.last_id, call.args.entries_added, call.args.max_deleted_id
     local info = stream_info(call)
     if not info then
       return fault('StreamNotFound')
@@ -361,7 +342,7 @@ do
     if newest and compare_ids(last_id, newest[1]) < 0 then
       return fault('CounterTooLow', 'last_id', 'newest')
     end
-    if added ~= '' and info.length > tonumber(added) then
+    if added and info.length > tonumber(added) then
       return fault('CounterTooLow', 'entries_added', 'length')
     end
     if compare_ids(last_id, deleted) < 0 then
@@ -371,14 +352,12 @@ do
     if known[1] and compare_ids(last_id, known[1]) < 0 then
       redis.call('HSET', call.side('meta'), 'trimmed', last_id)
     end
-    if added == '' then
-      added = string.format('%.0f', info['entries-added'])
-    end
     if deleted == MIN_ID then
       deleted = info['max-deleted-entry-id']
     end
     redis.call(
-      'XSETID', call.key, last_id, 'ENTRIESADDED', added, 'MAXDELETEDID', deleted
+      'XSETID', call.key, last_id,
+      'ENTRIESADDED', added or string.format('%.0f', info['entries-added']), 'MAXDELETEDID', deleted
     )
     return 1
   end
@@ -405,10 +384,10 @@ do
     return revision(call)
   end
 
-  -- Change a side key that is watched unless the stream has a revision: EXEC then does nothing.
+  -- Change a side key that is watched unless the stream has this `revision`: EXEC then does nothing.
   operations.if_unchanged = function(call)
     local is_stream, present = pcall(revision, call)
-    if not is_stream or present ~= call.args[1] then
+    if not is_stream or present ~= call.args.revision then
       redis.call('SET', call.side('changed'), '')
       redis.call('DEL', call.side('changed'))
     end

@@ -243,19 +243,9 @@ do
     return #evicted, next_part
   end
 
-  -- Read what a trim keeps from the arguments of a call: the length or '', the id or '', '1' if it
-  -- is approximate, how many it may remove or '', what becomes of references.
-  function trims.read(args, at)
-    local max_length, min_id, approximate, limit, references = unpack(args, at, at + 4)
-    return {
-      max_length = tonumber(max_length), min_id = min_id ~= '' and min_id or nil,
-      is_approximate = approximate == '1', limit = tonumber(limit), references = references,
-    }
-  end
-
   -- Carry out a trim, or a part of it.
   --
-  -- to: what it keeps; see `trims.read`.
+  -- to: what it keeps, with the fields of `TrimTo`; without `limit` it may remove all.
   -- removed: how many entries earlier parts have removed.
   -- after: where the part begins; `0-0` is the beginning.
   -- appended: how many entries have just been appended.
@@ -267,7 +257,7 @@ do
     local count, is_last
     if to.references == 'delete' then
       count, is_last = cut_and_purge(call, to, removed)
-    elseif to.is_approximate then
+    elseif to.approximate then
       count, is_last = cut_nodes(call, to, removed, appended)
     elseif to.max_length then
       count, is_last = cut_to_length(call, to.max_length, appended)
@@ -291,15 +281,15 @@ do
     return is_last
   end
 
-  -- Trim the stream. Arguments: what earlier parts have removed, where this part begins, the trim.
+  -- Trim the stream, or go on `after` an id when earlier parts have `removed` entries.
   -- Reply: how many entries were removed, and where the next part begins, or '' if there is none.
-  operations.trim = function(call)
+  operations.Trim = function(call)
+    local asked = call.args
     if redis.call('EXISTS', call.key) == 0 then
       return fault('StreamNotFound')
     end
     meta_of(call, 'trimmed')
-    local to = trims.read(call.args, 3)
-    local removed, next_part = trims.part(call, to, tonumber(call.args[1]), call.args[2], 0)
+    local removed, next_part = trims.part(call, asked.to, asked.removed, asked.after, 0)
     return { removed, next_part == true and '' or next_part }
   end
 
@@ -312,17 +302,17 @@ do
     return trims.retain(call, settings.of_stream(call), 0) and 0 or 1
   end
 
-  -- Delete entries. Arguments: what becomes of references, ids. Reply: for each id `deleted`,
-  -- `not_found` or `referenced`; fewer than there are ids if the rest is left to another call.
-  operations.delete = function(call)
+  -- Reply: for each id `deleted`, `not_found` or `referenced`; fewer than there are ids if the rest is
+  -- left to another call.
+  operations.Delete = function(call)
     if redis.call('EXISTS', call.key) == 0 then
       return fault('StreamNotFound')
     end
-    local references = call.args[1]
+    local references = call.args.references
     local groups = references == 'keep' and {} or trims.groups_of(call)
     local outcomes, ids = {}, {}
-    for at = 2, math.min(#call.args, ids_at_once(groups) + 1) do
-      local id = call.args[at]
+    for at = 1, math.min(#call.args.ids, ids_at_once(groups)) do
+      local id = call.args.ids[at]
       ids[#ids + 1] = id
       -- Redis looks at references first, so an id without an entry can be referenced.
       if references == 'acked' and trims.is_referenced(call, groups, id) then

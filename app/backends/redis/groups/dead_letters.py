@@ -87,25 +87,27 @@ async def _relay_some(
 
     What is no dead letter, since another client has put it there, is removed.
     """
-    by_target: dict[bytes, list[bytes]] = {}
+    by_target: dict[bytes, list[tuple[bytes, bytes]]] = {}
     gone: list[bytes] = []
     foreign_count = 0
     failure: Exception | None = None
     for outbox_id, words in page:
         record = dict(zip(words[0::2], words[1::2], strict=True))
         if {b"to", b"fields"} <= record.keys():
-            by_target.setdefault(record[b"to"], []).extend((outbox_id, record[b"fields"]))
+            by_target.setdefault(record[b"to"], []).append((outbox_id, record[b"fields"]))
         else:
             gone.append(outbox_id)
             foreign_count += 1
-    for target, words in by_target.items():
-        source = client.names.of(stream).key
+    source = client.names.of(stream).key
+    for target, packed in by_target.items():
         try:
-            foreign_count += await client.call(Effect.WRITE, b"relay", target, source, *words)
+            foreign_count += await client.call(
+                Effect.WRITE, "relay", target, source=source, dead_letters=packed
+            )
         except (Fault, ResponseError, StreamError) as error:
             failure = failure or error
         else:
-            gone += words[0::2]
+            gone += (outbox_id for outbox_id, _ in packed)
     if gone:
         outbox = _outbox(client, stream)
         await client.execute(stream, b"XDEL", outbox, *gone, changes=True)
@@ -135,7 +137,7 @@ async def redrive(client: Client, request: Redrive) -> list[Redriven]:
     be repeated.
     """
     stream, group = request.stream, request.group
-    dead_letters = await client.call(Effect.READ, b"dead_letter_stream", stream, group)
+    dead_letters = await client.call(Effect.READ, "dead_letter_stream", stream, group=group)
     if dead_letters is None:
         raise Invalid("the group's policy names no dead_letter_stream")
     if dead_letters == stream:
@@ -208,11 +210,11 @@ class _Redrive:
         sent = [each for each in own if each is not None][: max(request.limit - before, 0)]
         if not sent:
             return []
-        words: list[bytes | str] = []
-        for each in sent:
-            words += (str(each.id), str(each.origin), _packed(each.fields))
         reply = await self._client.call(
-            Effect.WRITE, b"redrive", request.stream, request.group, self._key, *words
+            *(Effect.WRITE, "redrive", request.stream),
+            group=request.group,
+            source=self._key,
+            dead_letters=sent,
         )
         ids = [str(each.id) for each in sent]
         await self._client.execute(self._dead_letters, b"XDEL", self._key, *ids, changes=True)
@@ -229,14 +231,6 @@ class _Redrive:
         """Return an entry as a dead letter, if it is one of the group."""
         before_death = entry_of(fields, self._request.stream, self._request.group)
         return None if before_death is None else _DeadLetter(entry_id, *before_death)
-
-
-def _packed(fields: Fields) -> bytes:
-    """Return names and values as MessagePack writes an array of strings."""
-    parts = [b"\xdd", len(fields).to_bytes(4, "big")]
-    for field in fields:
-        parts += (b"\xdb", len(field).to_bytes(4, "big"), field)
-    return b"".join(parts)
 
 
 PERFORMERS: Performers = {Redrive: by_function(redrive)}

@@ -6,18 +6,17 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from headgate.app.backends.redis.arguments import arguments
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors, read_id
 from headgate.app.backends.redis.groups.dead_letters import relay_now
 from headgate.app.backends.redis.groups.descriptions import read_deliveries
-from headgate.app.backends.redis.groups.settling import ack, give_back_all
+from headgate.app.backends.redis.groups.settling import ack, give_back
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.engine.entry import EntryId
 from headgate.engine.limits import GROUP_READ_MAX, READ_PARTS_MAX
 from headgate.engine.replies import Delivery, GroupRead, GroupState
-from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
+from headgate.engine.requests.deliveries import Ack, GiveBack, GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Budget
 
 _ACKED_AT_ONCE_MAX = 1_000
@@ -60,9 +59,8 @@ async def attempt(client: Client, request: ReadGroup) -> Attempt:
     left = _Left(request.budget)
     claims_any = True
     for cursor in request.cursors:
-        asked = _asked(client, request, cursor, acked, left, claims_any=claims_any)
         with as_stream_errors(cursor.stream, request.group):
-            reply = await client.call(Effect.FREE, b"read_group", cursor.stream, asked)
+            reply = await _read_stream(client, request, cursor, acked, left, claims_any=claims_any)
         read, claim_in_ms, dead_letter_count = _read(cursor.stream, reply)
         reads.append(read)
         left.take(len(read.deliveries), *reply[6:8])
@@ -85,7 +83,9 @@ async def undo(client: Client, request: ReadGroup, reads: list[GroupRead]) -> No
         if cursor.after is None:  # else the reader held its history before the read
             counts = {delivery.id: delivery.delivery_count for delivery in read.deliveries}
             with as_stream_errors(read.stream, request.group):
-                await give_back_all(client, read.stream, request.group, request.consumer, counts)
+                await give_back(
+                    client, GiveBack(read.stream, request.group, request.consumer, counts)
+                )
 
 
 class _Left:
@@ -134,14 +134,16 @@ class _Left:
 
 async def _check(client: Client, request: ReadGroup, stream: bytes) -> None:
     """Raise the error for which a stream refuses the read."""
-    consumers_max = client.options.keyspace.consumers_max
     with as_stream_errors(stream, request.group):
         await client.call(
-            Effect.FREE, b"check_reader", stream, request.group, request.consumer, consumers_max
+            *(Effect.FREE, "check_reader", stream),
+            group=request.group,
+            consumer=request.consumer,
+            consumers_max=client.options.keyspace.consumers_max,
         )
 
 
-def _asked(
+async def _read_stream(
     client: Client,
     request: ReadGroup,
     cursor: GroupCursor,
@@ -149,17 +151,16 @@ def _asked(
     left: _Left,
     *,
     claims_any: bool,
-) -> bytes:
-    """Return the argument of `read_group`."""
-    return arguments(
-        request,
+) -> Any:
+    return await client.perform(
+        *(Effect.FREE, request),
         **left.fields,
         acked=acked,
         after=cursor.after,
         budget=None,
         claim_idle_ms=request.claim_idle_ms if claims_any else None,
         claims_any=claims_any,
-        consumers_max=str(client.options.keyspace.consumers_max),
+        consumers_max=client.options.keyspace.consumers_max,
         cursors=None,
         limit=left.limit(request.limit),
         parts=READ_PARTS_MAX,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from msgspec import UNSET
+from typing import TypeVar
 
-from headgate.app.backends.redis.arguments import arguments
+from msgspec import UNSET, UnsetType
+
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.groups.descriptions import read_consumer_info, read_group_info
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers, by_function
+from headgate.app.backends.redis.performing import Performers, by_function, by_operation
 from headgate.app.backends.redis.performing.governed import govern
 from headgate.app.backends.redis.performing.names import exists
-from headgate.app.backends.redis.settings import setting_texts
-from headgate.engine.config import Patch
-from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import LISTED_AT_ONCE_MAX
 from headgate.engine.replies import ConsumerInfo, Created, GroupInfo
@@ -29,6 +27,8 @@ from headgate.engine.requests.groups import (
     UpdateGroup,
 )
 
+T = TypeVar("T")
+
 _RELEASED_AT_ONCE_MAX = 500
 """Entries of a consumer that one call releases. Each one takes about 5 µs."""
 
@@ -36,55 +36,38 @@ _RELEASED_AT_ONCE_MAX = 500
 async def list_groups(client: Client, request: ListGroups) -> list[GroupInfo]:
     """Describe groups of a stream, by name (XINFO GROUPS)."""
     stream = request.stream
-    names = sorted(await client.call(Effect.READ, b"group_names", stream))
+    names = sorted(await client.call(Effect.READ, "group_names", stream))
     if request.after is not None:
         names = [name for name in names if name > request.after]
     names = names[: request.limit]
     described = []
     for at in range(0, len(names), LISTED_AT_ONCE_MAX):
         page = names[at : at + LISTED_AT_ONCE_MAX]
-        described += await client.call(Effect.READ, b"describe_groups", stream, *page)
+        described += await client.call(Effect.READ, "describe_groups", stream, names=page)
     return sorted(map(read_group_info, described), key=lambda info: info.name)
-
-
-async def describe_group(client: Client, request: DescribeGroup) -> GroupInfo:
-    """Describe one group."""
-    stream, group = request.stream, request.group
-    reply = await client.call(Effect.READ, b"describe_group", stream, group)
-    return read_group_info(reply)
 
 
 async def create_group(client: Client, request: CreateGroup) -> Created[GroupInfo]:
     """Create a group (XGROUP CREATE), unless it exists."""
-    stream, start, policy = request.stream, request.start, request.policy
-    asked = arguments(
-        request,
-        policy=None if policy is None else setting_texts(Patch.to(policy)),
-        start=None,
-        last_id=_position(start.last_id),
-        entries_read=_text(start.entries_read),
-        groups_max=str(client.options.keyspace.groups_max),
-    )
+    policy, groups_max = request.policy, client.options.keyspace.groups_max
     await _check_targets(client, request)
-    async with govern(client, stream, is_needed=policy is not None and policy.acts_by_time):
-        reply = await client.call(Effect.WRITE, b"create_group", stream, asked)
+    is_governed = policy is not None and policy.acts_by_time
+    async with govern(client, request.stream, is_needed=is_governed):
+        reply = await client.perform(Effect.WRITE, request, groups_max=groups_max)
     is_new, description = reply
     return Created(bool(is_new), read_group_info(description))
 
 
 async def update_group(client: Client, request: UpdateGroup) -> GroupInfo:
     """Change the position of a group, its policy, or both; all or nothing."""
-    stream, patch = request.stream, request.policy
-    asked = arguments(
-        request,
-        policy=setting_texts(patch),
-        moves=request.moves,
-        last_id=None if request.last_id is UNSET else _position(request.last_id),
-        entries_read=None if request.entries_read is UNSET else str(request.entries_read),
-    )
     await _check_targets(client, request)
-    async with govern(client, stream, is_needed=patch.values.acts_by_time):
-        description = await client.call(Effect.WRITE, b"update_group", stream, asked)
+    async with govern(client, request.stream, is_needed=request.policy.values.acts_by_time):
+        description = await client.perform(
+            *(Effect.WRITE, request),
+            moves=request.moves,
+            last_id=_given(request.last_id, "$"),
+            entries_read=_given(request.entries_read, None),
+        )
     return read_group_info(description)
 
 
@@ -94,16 +77,9 @@ async def _check_targets(client: Client, request: CreateGroup | UpdateGroup) -> 
             raise StreamNotFound(stream)
 
 
-async def destroy_group(client: Client, request: DestroyGroup) -> bool:
-    """Destroy a group (XGROUP DESTROY); reply whether it existed."""
-    reply = await client.call(Effect.FREE, b"destroy_group", request.stream, request.group)
-    return bool(reply)
-
-
 async def list_consumers(client: Client, request: ListConsumers) -> list[ConsumerInfo]:
     """Describe consumers of a group, by name (XINFO CONSUMERS)."""
-    stream, group = request.stream, request.group
-    described = await client.call(Effect.READ, b"describe_consumers", stream, group)
+    described = await client.perform(Effect.READ, request)
     infos = sorted(map(read_consumer_info, described), key=lambda info: info.name)
     if request.after is not None:
         infos = [info for info in infos if info.name > request.after]
@@ -112,48 +88,39 @@ async def list_consumers(client: Client, request: ListConsumers) -> list[Consume
 
 async def describe_consumer(client: Client, request: DescribeConsumer) -> ConsumerInfo | None:
     """Describe one consumer; the reply is None if it does not exist."""
-    stream, group, consumer = request.stream, request.group, request.consumer
-    described = await client.call(Effect.READ, b"describe_consumers", stream, group, consumer)
-    return read_consumer_info(described[0]) if described else None
+    described = await client.perform(Effect.READ, request)
+    return None if described is None else read_consumer_info(described)
 
 
 async def create_consumer(client: Client, request: CreateConsumer) -> Created[ConsumerInfo]:
     """Create a consumer (XGROUP CREATECONSUMER), unless it exists."""
-    stream, group, consumer = request.stream, request.group, request.consumer
     consumers_max = client.options.keyspace.consumers_max
-    is_new, description = await client.call(
-        Effect.WRITE, b"create_consumer", stream, group, consumer, consumers_max
-    )
+    is_new, description = await client.perform(Effect.WRITE, request, consumers_max=consumers_max)
     return Created(bool(is_new), read_consumer_info(description))
 
 
 async def delete_consumer(client: Client, request: DeleteConsumer) -> int | None:
     """Delete a consumer (XGROUP DELCONSUMER); reply how many entries it held."""
-    stream, group, consumer = request.stream, request.group, request.consumer
-    words = (group, consumer, int(request.release), _RELEASED_AT_ONCE_MAX)
     held_count: int | None = None
     is_first, is_gone = True, False
     while not is_gone:
-        count, is_gone = await client.call(Effect.FREE, b"delete_consumer", stream, *words)
+        count, is_gone = await client.perform(Effect.FREE, request, limit=_RELEASED_AT_ONCE_MAX)
         held_count = count if is_first else held_count
         is_first = False
     return held_count
 
 
-def _position(last_id: EntryId | None) -> str:
-    return "$" if last_id is None else str(last_id)
-
-
-def _text(number: int | None) -> str | None:
-    return None if number is None else str(number)
+def _given(value: T | UnsetType | None, default: str | None) -> T | str | None:
+    """Return a value; if it is None, the default, and if it is not given, None."""
+    return default if value is None else None if value is UNSET else value
 
 
 PERFORMERS: Performers = {
     ListGroups: by_function(list_groups),
-    DescribeGroup: by_function(describe_group),
+    DescribeGroup: by_operation(Effect.READ, read_group_info),
     CreateGroup: by_function(create_group),
     UpdateGroup: by_function(update_group),
-    DestroyGroup: by_function(destroy_group),
+    DestroyGroup: by_operation(Effect.FREE, bool),
     ListConsumers: by_function(list_consumers),
     DescribeConsumer: by_function(describe_consumer),
     CreateConsumer: by_function(create_consumer),

@@ -151,7 +151,7 @@ class Housekeeper:
         await self._follow_name(stream)
         needs = await self._keep_ages(stream)
         try:
-            groups = await self._client.call(Effect.READ, b"group_names", stream)
+            groups = await self._client.call(Effect.READ, "group_names", stream)
         except Fault:  # the stream is gone; its outbox may still have dead letters
             groups = []
         for group in groups:
@@ -180,15 +180,17 @@ class Housekeeper:
             return False
         with suppress(Fault):  # the stream is gone
             for _ in range(_PARTS_MAX):
-                if not await self._client.call(Effect.FREE, b"retain", stream):
+                if not await self._client.call(Effect.FREE, "retain", stream):
                     break
         return True
 
     async def _keep_policy(self, stream: bytes, group: bytes) -> bool:
         """Carry out the policy of a group; tell whether there is such a policy."""
-        call, needs = self._client.call, 0
+        needs = 0
         for _ in range(_PARTS_MAX):
-            is_over, needs = await call(Effect.FREE, b"dead_letters", stream, stream, group)
+            is_over, needs = await self._client.call(
+                Effect.FREE, "dead_letters", stream, stream=stream, group=group
+            )
             if is_over:
                 break
         if needs:
@@ -201,7 +203,7 @@ class Housekeeper:
         if skipped:
             left = skipped - 1
         else:
-            count = await self._client.call(Effect.FREE, b"forget_consumers", stream, group)
+            count = await self._client.call(Effect.FREE, "forget_consumers", stream, group=group)
             left = count // _CONSUMERS_A_ROUND
         if left:
             self._rounds_to_skip[stream, group] = left

@@ -8,7 +8,7 @@ from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import read_id
 from headgate.app.backends.redis.groups.descriptions import NOBODY
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers, by_function
+from headgate.app.backends.redis.performing import Performers, by_function, by_operation
 from headgate.engine.entry import MAX_ID
 from headgate.engine.limits import DESCRIBED_MAX
 from headgate.engine.replies import PendingItem, PendingSummary
@@ -20,28 +20,19 @@ _LISTED_AT_ONCE_MAX = 1_000
 
 async def list_pending(client: Client, request: ListPending) -> list[PendingItem]:
     """List pending entries in id order (XPENDING, the long form), a page with each call."""
-    stream, group, start = request.stream, request.group, request.start
-    consumer = [] if request.consumer is None else [request.consumer]
+    start = request.start
     items: list[PendingItem] = []
     while True:
         limit = min(request.limit - len(items), _LISTED_AT_ONCE_MAX)
-        page = await client.call(
-            Effect.READ,
-            b"list_pending",
-            stream,
-            *(group, str(start), str(request.end), max(limit, 0), request.min_idle_ms),
-            *consumer,
-        )
+        page = await client.perform(Effect.READ, request, start=start, limit=max(limit, 0))
         items += map(_read_item, page)
         if len(page) < limit or len(items) >= request.limit or items[-1].id == MAX_ID:
             return items
         start = items[-1].id.next()
 
 
-async def sum_pending(client: Client, request: SumPending) -> PendingSummary:
-    """Summarize the pending entries and the consumers that hold them (XPENDING, the short form)."""
-    stream, group = request.stream, request.group
-    total, first, last, holders = await client.call(Effect.READ, b"sum_pending", stream, group)
+def _read_summary(reply: Any) -> PendingSummary:
+    total, first, last, holders = reply
     by_name = sorted((name, int(count)) for name, count in holders)
     return PendingSummary(
         total=total,
@@ -61,5 +52,5 @@ def _read_item(item: Any) -> PendingItem:
 
 PERFORMERS: Performers = {
     ListPending: by_function(list_pending),
-    SumPending: by_function(sum_pending),
+    SumPending: by_operation(Effect.READ, _read_summary),
 }

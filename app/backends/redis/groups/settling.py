@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.groups.dead_letters import relay_now
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
-from headgate.engine.entry import EntryId
 from headgate.engine.replies import Deletion, Outcome
 from headgate.engine.requests.deliveries import (
     Ack,
@@ -35,102 +34,60 @@ _DELETIONS = {"d": Deletion.DELETED, "n": Deletion.NOT_FOUND, "r": Deletion.REFE
 
 async def ack(client: Client, request: Ack) -> list[Outcome]:
     """Acknowledge entries (XACK)."""
-    stream, group = request.stream, request.group
     outcomes: list[Outcome] = []
-    for ids in _parts(request.ids, _ACKED_AT_ONCE_MAX):
-        codes = await client.call(
-            Effect.FREE, b"ack", stream, group, _optional(request.consumer), *map(str, ids)
-        )
+    for ids in parts(request.ids, _ACKED_AT_ONCE_MAX):
+        codes = await client.perform(Effect.FREE, request, ids=ids)
         outcomes += _outcomes(codes, Outcome.ACKED)
     return outcomes
 
 
 async def ack_through(client: Client, request: AckThrough) -> None:
     """Acknowledge a consumer's entries up to the entry `seen`."""
-    stream, group = request.stream, request.group
     start: bytes | None = b"-"
     while start is not None:
-        start = await client.call(
-            Effect.FREE,
-            b"ack_through",
-            stream,
-            *(group, request.consumer, str(request.seen), start, _ACKED_AT_ONCE_MAX),
-        )
+        start = await client.perform(Effect.FREE, request, start=start, limit=_ACKED_AT_ONCE_MAX)
 
 
 async def ack_and_delete(client: Client, request: AckAndDelete) -> list[Deletion]:
     """Acknowledge entries and delete them (XACKDEL)."""
-    stream, group = request.stream, request.group
     deletions: list[Deletion] = []
-    for ids in _parts(request.ids, _RELEASED_AT_ONCE_MAX):
-        codes = await client.call(
-            Effect.FREE,
-            b"ack_and_delete",
-            stream,
-            *(group, request.references.value, *map(str, ids)),
-        )
+    for ids in parts(request.ids, _RELEASED_AT_ONCE_MAX):
+        codes = await client.perform(Effect.FREE, request, ids=ids)
         deletions += [_DELETIONS[code] for code in codes.decode()]
     return deletions
 
 
 async def nack(client: Client, request: Nack) -> list[Outcome]:
     """Give deliveries back (XNACK). Entries that were delivered too often become dead letters."""
-    stream, group = request.stream, request.group
-    count: int | str = "" if request.retry_count is None else request.retry_count
-    delay_ms: int | str = "" if request.delay_ms is None else request.delay_ms
     outcomes: list[Outcome] = []
-    for ids in _parts(request.ids, _RELEASED_AT_ONCE_MAX):
-        codes, dead_letter_count = await client.call(
-            Effect.FREE,
-            b"nack",
-            stream,
-            *(stream, group, _optional(request.consumer), request.mode.value),
-            *(delay_ms, request.error or b"", count),
-            *(int(request.force), int(request.by_policy)),
-            *map(str, ids),
-        )
+    for ids in parts(request.ids, _RELEASED_AT_ONCE_MAX):
+        codes, dead_letter_count = await client.perform(Effect.FREE, request, ids=ids)
         outcomes += _outcomes(codes, Outcome.RELEASED)
         if dead_letter_count:
-            await relay_now(client, stream)
+            await relay_now(client, request.stream)
     return outcomes
 
 
 async def give_back(client: Client, request: GiveBack) -> None:
     """Undo deliveries that nobody received or settled (XNACK SILENT)."""
-    await give_back_all(client, request.stream, request.group, request.consumer, request.counts)
-
-
-async def give_back_all(
-    client: Client, stream: bytes, group: bytes, consumer: bytes, counts: Mapping[EntryId, int]
-) -> None:
-    """Undo deliveries; `counts` has the delivery count of each entry, this delivery included."""
-    for ids in _parts([*counts], _RELEASED_AT_ONCE_MAX) if counts else ():
-        words: list[str | int] = []
-        for each in ids:
-            words += (str(each), counts[each])
-        await client.call(Effect.FREE, b"give_back", stream, group, consumer, *words)
+    deliveries = [(each, str(count)) for each, count in request.counts.items()]
+    for portion in parts(deliveries, _RELEASED_AT_ONCE_MAX) if deliveries else ():
+        await client.perform(Effect.FREE, request, counts=None, deliveries=portion)
 
 
 async def extend(client: Client, request: Extend) -> list[Outcome]:
     """Restart the idle time of entries that the consumer owns (XCLAIM JUSTID)."""
-    stream, group = request.stream, request.group
     outcomes: list[Outcome] = []
-    for ids in _parts(request.ids, _RELEASED_AT_ONCE_MAX):
-        codes = await client.call(
-            Effect.FREE, b"extend", stream, group, request.consumer, *map(str, ids)
-        )
+    for ids in parts(request.ids, _RELEASED_AT_ONCE_MAX):
+        codes = await client.perform(Effect.FREE, request, ids=ids)
         outcomes += _outcomes(codes, Outcome.EXTENDED)
     return outcomes
 
 
-def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """Yield parts of this size; without items one part, so that the group is looked at."""
     for at in range(0, max(len(items), 1), size):
         yield items[at : at + size]
-
-
-def _optional(name: bytes | None) -> bytes:
-    return b"" if name is None else b"=" + name
 
 
 def _outcomes(codes: bytes, done: Outcome) -> list[Outcome]:

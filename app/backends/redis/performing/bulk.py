@@ -14,10 +14,9 @@ from typing import Any
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, as_stream_errors, read_id, stream_error
-from headgate.app.backends.redis.keys import StreamKeys
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
-from headgate.app.backends.redis.performing.entries import Word, check_drafts, drafts_words
+from headgate.app.backends.redis.performing.entries import check_drafts, drafts_words
 from headgate.engine.entry import Draft
 from headgate.engine.errors import IdNotGreater, Invalid, SeveralSlots
 from headgate.engine.limits import COMMIT_STREAMS_MAX
@@ -48,21 +47,21 @@ async def commit_batch(client: Client, request: CommitBatch) -> Committed:
         return Committed(is_repeat=True, streams=[])
     _check(client, request, drafts)
     if drafts:
-        await _at_writer(client, writer, b"begin_commit", batch, *drafts)
+        await _at_writer(client, writer, "begin_commit", batch=batch, streams=[*drafts])
         committed = await _commit(client, request, drafts)
     else:
         committed = Committed(is_repeat=False, streams=[])
     if committed.is_repeat:
         await _confirm(client, writer, drafts)
     else:
-        await _at_writer(client, writer, b"end_commit", batch, *drafts)
+        await _at_writer(client, writer, "end_commit", batch=batch, streams=[*drafts])
     return committed
 
 
 async def _confirm(client: Client, writer: bytes, streams: Iterable[bytes]) -> None:
     """Wait until the last batch of a writer is durable in these streams."""
     await asyncio.gather(
-        *(client.call(Effect.FREE, b"confirm_commit", stream, writer) for stream in streams)
+        *(client.call(Effect.FREE, "confirm_commit", each, writer=writer) for each in streams)
     )
 
 
@@ -87,13 +86,10 @@ async def _commit(
     client: Client, request: CommitBatch, drafts: dict[bytes, Sequence[Draft]]
 ) -> Committed:
     streams = list(drafts)
-    keys = [client.names.of(stream) for stream in streams]
-    may_create = b"1" if request.create_streams else b""
+    words = (word for each in drafts.values() for word in drafts_words(each))
     try:
-        rows = await client.call_at(
-            *(Effect.WRITE, b"commit", keys, request.writer, request.batch, may_create),
-            *_parts(keys, list(drafts.values())),
-        )
+        keys = list(map(client.names.of, streams))
+        rows = await client.perform_at(Effect.WRITE, request, keys, *words, drafts=None)
     except Fault as fault:
         *facts, place = fault.facts
         stream = streams[int(place)]
@@ -111,30 +107,24 @@ async def _commit(
     return Committed(is_repeat=False, streams=written)
 
 
-def _parts(keys: Sequence[StreamKeys], drafts: Sequence[Sequence[Draft]]) -> Iterable[Word]:
-    for key, each in zip(keys, drafts, strict=True):
-        yield key.head
-        yield key.tail
-        yield from drafts_words(each)
-
-
 async def last_commit(client: Client, request: LastCommit) -> Commit | None:
     """Return the last commit of a writer, or None if the writer is not known."""
     return await _last_commit(client, request.writer)
 
 
 async def _last_commit(client: Client, writer: bytes) -> Commit | None:
-    last, streams = await _at_writer(client, writer, b"look_up_commit")
+    last, streams = await _at_writer(client, writer, "look_up_commit")
     looked_up = await asyncio.gather(
-        *(client.call(Effect.READ, b"last_commit", stream, writer) for stream in streams)
+        *(client.call(Effect.READ, "last_commit", each, writer=writer) for each in streams)
     )
     commits = [Commit(int(batch), int(at_ms)) for batch, at_ms in filter(None, [last, *looked_up])]
     return max(commits, default=None)
 
 
-async def _at_writer(client: Client, writer: bytes, operation: bytes, *args: Word) -> Any:
+async def _at_writer(client: Client, writer: bytes, operation: str, **facts: object) -> Any:
     with as_stream_errors(b""):
-        return await client.call_at(Effect.FREE, operation, [client.names.of_writer(writer)], *args)
+        keys = [client.names.of_writer(writer)]
+        return await client.call_at(Effect.FREE, operation, keys, **facts)
 
 
 PERFORMERS: Performers = {

@@ -8,8 +8,8 @@ from itertools import accumulate, pairwise, repeat
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.node import Word
 from headgate.app.backends.redis.performing import Performers, by_function
-from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
 from headgate.engine.entry import (
     MIN_ID,
     Draft,
@@ -32,8 +32,6 @@ FIELDS_MAX = 3_500
 
 _DELETED_AT_ONCE = 1_000
 
-Word = bytes | str | int
-
 
 async def add(client: Client, request: Add) -> Added:
     """Append entries in order, all or none, and then trim (XADD)."""
@@ -43,28 +41,20 @@ async def add(client: Client, request: Add) -> Added:
     check_drafts(drafts)
     is_plain = request.idempotent is None and request.expected_last_id is None
     if len(drafts) == 1 and is_plain and request.trim is None:
-        wanted, fields = drafts[0]
-        may_create = b"1" if request.create_stream else b""
-        added = await client.call(
-            Effect.WRITE, b"append", stream, may_create, id_word(wanted), *fields
-        )
+        words = _id_word(drafts[0].id), *drafts[0].fields
+        may_create = request.create_stream
+        added = await client.call(Effect.WRITE, "append", stream, *words, create_stream=may_create)
         return Added([read_id(added)], is_repeat=False)
-    words = _add_words(request, client.options.keyspace.producers_max)
-    is_repeat, first, *count = await client.call(Effect.WRITE, b"add", stream, *words)
+    more = {
+        "producers_max": client.options.keyspace.producers_max,
+        "trim": None if request.trim is None else _bounded(request.trim),
+    }
+    is_repeat, first, *count = await client.perform(
+        Effect.WRITE, request, *drafts_words(drafts), drafts=None, **more
+    )
     if not count:
         return Added(list(map(read_id, first)), is_repeat=False)
     return Added(_run(first, *count), bool(is_repeat))
-
-
-def _add_words(request: Add, producers_max: int) -> list[Word]:
-    expected, trim, idempotent = request.expected_last_id, request.trim, request.idempotent
-    return [
-        b"1" if request.create_stream else b"",
-        b"" if expected is None else str(expected),
-        *((b"",) * 6 if trim is None else (b"1", *trim_words(trim))),
-        *((b"",) * 7 if idempotent is None else (b"1", *idempotent, *KEY_DEFAULTS, producers_max)),
-        *drafts_words(request.drafts),
-    ]
 
 
 def _run(first: bytes, count: int) -> list[EntryId]:
@@ -92,7 +82,7 @@ def drafts_words(drafts: Sequence[Draft]) -> list[Word]:
     """Return drafts as our functions take them: the kind of ids, the count, and each draft."""
     words: list[Word] = [_kind_of_ids([draft.id for draft in drafts]), len(drafts)]
     for wanted, fields in drafts:
-        words += (id_word(wanted), len(fields), *fields)
+        words += (_id_word(wanted), len(fields), *fields)
     return words
 
 
@@ -105,7 +95,7 @@ def _kind_of_ids(wanted: Sequence[IdRequest]) -> bytes:
     return b"<" if is_whole and all(low < high for low, high in pairwise(ids)) else b""
 
 
-def id_word(wanted: IdRequest) -> bytes:
+def _id_word(wanted: IdRequest) -> bytes:
     """Return the id that an append asks for, as a word."""
     if wanted is None:
         return b"*"
@@ -114,34 +104,23 @@ def id_word(wanted: IdRequest) -> bytes:
     return b"%d-%d" % wanted
 
 
-def trim_words(to: TrimTo) -> tuple[Word, ...]:
-    """Return a trim's target, as our functions take it."""
-    return (
-        b"" if to.max_length is None else to.max_length,
-        b"" if to.min_id is None else str(to.min_id),
-        b"1" if to.approximate else b"",
-        _limit_word(to),
-        to.references.value,
-    )
-
-
-def _limit_word(to: TrimTo) -> Word:
-    """Return how many entries an approximate trim may remove; nothing is without limit."""
+def _bounded(to: TrimTo) -> TrimTo:
+    """Return a trim with the number of entries that it may remove; None is without limit."""
     if not to.approximate:
-        return b""
+        return to._replace(limit=None)
     limit = TRIM_CHUNKS_DEFAULT * CHUNK_ENTRIES_MAX if to.limit is None else to.limit
-    return min(limit, TRIM_ENTRIES_MAX) or b""
+    return to._replace(limit=min(limit, TRIM_ENTRIES_MAX) or None)
 
 
 async def trim(client: Client, request: Trim) -> int:
     """Remove the oldest entries (XTRIM). A long trim is done in parts."""
     check_trim(request.to)
-    words = trim_words(request.to)
-    removed, place = 0, b"%d-%d" % MIN_ID
-    while place:
+    to = _bounded(request.to)
+    removed, after = 0, b"%d-%d" % MIN_ID
+    while after:
         try:
-            count, place = await client.call(
-                Effect.FREE, b"trim", request.stream, removed, place, *words
+            count, after = await client.perform(
+                Effect.FREE, request, to=to, removed=removed, after=after
             )
         except Fault as fault:
             if removed and fault.name == "StreamNotFound":  # it was deleted meanwhile
@@ -157,20 +136,18 @@ async def retain(client: Client, stream: bytes) -> None:
     Raises:
         Fault: the stream does not exist.
     """
-    while await client.call(Effect.FREE, b"retain", stream):
+    while await client.call(Effect.FREE, "retain", stream):
         pass
 
 
 async def delete(client: Client, request: Delete) -> list[Deletion]:
     """Delete entries (XDEL, XDELEX). A long list is done in parts."""
-    ids = [b"%d-%d" % entry_id for entry_id in request.ids]
+    ids = request.ids
     outcomes: list[Deletion] = []
     while True:
         portion = ids[len(outcomes) : len(outcomes) + _DELETED_AT_ONCE]
         try:
-            reply = await client.call(
-                Effect.FREE, b"delete", request.stream, request.references.value, *portion
-            )
+            reply = await client.perform(Effect.FREE, request, ids=portion)
         except Fault as fault:
             if outcomes and fault.name == "StreamNotFound":  # it was deleted meanwhile
                 return outcomes + [Deletion.NOT_FOUND] * (len(ids) - len(outcomes))

@@ -10,17 +10,15 @@ from itertools import takewhile
 from headgate.app.backends.redis.address import Address
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers, by_function, natively
+from headgate.app.backends.redis.performing import Performers, by_function, by_operation, natively
 from headgate.engine.errors import WrongType
 from headgate.engine.replies import KeyspaceInfo, NamePage
-from headgate.engine.requests.dumps import CopyStream
 from headgate.engine.requests.keyspace import (
     CountStreams,
     DeleteAll,
     DeleteStreams,
     DescribeKeyspace,
     ListNames,
-    RenameStream,
     ScanNames,
 )
 from headgate.engine.requests.names import NameFilter
@@ -211,25 +209,6 @@ async def now_ms(client: Client) -> int:
     return int(seconds) * 1000 + int(micros) // 1000
 
 
-def reach_words(request: RenameStream | CopyStream) -> list[bytes]:
-    """Return the words that say which streams policies may name under the new name."""
-    reach = request.reach
-    if reach is None:
-        return []
-    names = [b"=" + name for name in sorted(reach.names)]
-    return [request.to, *names, *(b"^" + prefix for prefix in reach.prefixes)]
-
-
-async def delete_stream(client: Client, request: DeleteStream) -> bool:
-    """Delete a stream with its groups (DEL)."""
-    return await delete(client, request.stream)
-
-
-async def delete(client: Client, stream: bytes) -> bool:
-    """Delete a stream and all that belongs to it; tell whether it existed."""
-    return bool(await client.call(Effect.FREE, b"delete_stream", stream))
-
-
 async def delete_streams(client: Client, request: DeleteStreams) -> int:
     """Delete streams with their groups (DEL), some at a time; return how many existed."""
     return await _delete(client, list(dict.fromkeys(request.streams)))
@@ -252,7 +231,7 @@ async def _delete(client: Client, streams: Sequence[bytes]) -> int:
 
 async def _delete_if_stream(client: Client, stream: bytes) -> bool:
     try:
-        return await delete(client, stream)
+        return bool(await client.perform(Effect.FREE, DeleteStream(stream)))
     except WrongType:  # what is not ours stays
         return False
 
@@ -262,7 +241,7 @@ PERFORMERS: Performers = {
     ScanNames: natively(scan_names),
     CountStreams: natively(count_streams),
     DescribeKeyspace: natively(describe_keyspace),
-    DeleteStream: by_function(delete_stream),
+    DeleteStream: by_operation(Effect.FREE, bool),
     DeleteStreams: by_function(delete_streams),
     DeleteAll: by_function(delete_all),
 }

@@ -20,12 +20,13 @@ from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
+from headgate.app.backends.redis.performing.ranges import range_
 from headgate.app.backends.redis.performing.streams import describe
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import Invalid
 from headgate.engine.replies import Histogram, Portion, Split, StreamInfo, gap_after
 from headgate.engine.requests.bulk import BulkCursor, PlanRead, SplitRange
-from headgate.engine.requests.entries import From
+from headgate.engine.requests.entries import From, Range
 from headgate.engine.requests.histogram import CountByTime, TimeBuckets
 from headgate.engine.room import shares
 
@@ -170,9 +171,9 @@ async def _portion(client: Client, stream: bytes, backlog: _Backlog, share: int)
 
 async def _last(client: Client, info: StreamInfo) -> EntryId | None:
     """Return the id of the last entry; None: all are gone meanwhile."""
-    words = (str(info.last_id), b"0-0", b"1", 1, 0, 0)
-    rows, _ = await client.call(Effect.READ, b"range", info.name, *words)
-    return read_id(rows[0][0]) if rows else None
+    last = Range(info.name, end=info.last_id, limit=1, reverse=True)
+    entries = await range_(client, last)
+    return entries[0].id if entries else None
 
 
 class _Mark(NamedTuple):
@@ -197,7 +198,7 @@ async def _walk(
         count, last_id = marks[-1]
         left = _COUNTED_AT_ONCE if limit is None else min(limit - count, _COUNTED_AT_ONCE)
         counted, reached, has_more = await client.call(
-            Effect.READ, b"count", stream, str(last_id), str(through), left
+            Effect.READ, "count", stream, after=last_id, through=through, limit=left
         )
         if counted:
             marks.append(_Mark(count + counted, read_id(reached)))
@@ -222,8 +223,8 @@ async def split_range(client: Client, request: SplitRange) -> list[Split]:
         low, high = (bisect_right(wanted, each.place) for each in (mark, following))
         if low < high:
             offsets = [place - mark.place for place in wanted[low:high]]
-            bounds = str(mark.id), str(following.id)
-            ids = await client.call(Effect.READ, b"places", stream, *bounds, *offsets)
+            bounds = {"after": mark.id, "through": following.id}
+            ids = await client.call(Effect.READ, "places", stream, **bounds, places=offsets)
             ends += map(read_id, ids)
     cuts = pairwise([request.after, *ends])
     return [Split(*cut, size) for cut, size in zip(cuts, sizes, strict=False)]

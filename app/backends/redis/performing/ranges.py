@@ -89,17 +89,18 @@ class _Run:
         self._is_whole = False  # the range has no more
 
     @property
-    def bounds(self) -> tuple[int, int, int]:
+    def bounds(self) -> dict[str, int]:
         """Return the bounds of the next call: entries, bytes, names and values."""
         left = _ENTRIES_AT_ONCE if self._limit is None else self._limit - len(self.entries)
-        room = self._room
-        if room.bytes_left is None:
-            return min(left, _ENTRIES_AT_ONCE), _BYTES_AT_ONCE, _PARTS_AT_ONCE
-        return (
-            min(left, _ENTRIES_AT_ONCE),
-            max(min(room.bytes_left, _BYTES_AT_ONCE), 0),
-            max(min(room.parts_left, _PARTS_AT_ONCE), 0),
-        )
+        size_bytes, parts, room = _BYTES_AT_ONCE, _PARTS_AT_ONCE, self._room
+        if room.bytes_left is not None:
+            size_bytes = max(min(room.bytes_left, size_bytes), 0)
+            parts = max(min(room.parts_left, parts), 0)
+        return {
+            "count_max": min(left, _ENTRIES_AT_ONCE),
+            "bytes_max": size_bytes,
+            "parts_max": parts,
+        }
 
     def take(self, rows: Sequence[Any], *, has_more: bool) -> bool:
         """Take in the rows of a call; tell whether to read on."""
@@ -115,10 +116,10 @@ class _Run:
     async def read(self, low: bytes, high: bytes, *, is_reverse: bool = False) -> None:
         """Read a range, in descending order if `is_reverse`."""
         first, last = (high, low) if is_reverse else (low, high)
-        reverse = b"1" if is_reverse else b""
         while True:
+            bounds = {"first": first, "last": last, **self.bounds}
             rows, has_more = await self._client.call(
-                Effect.READ, b"range", self._stream, first, last, reverse, *self.bounds
+                Effect.READ, "range", self._stream, reverse=is_reverse, **bounds
             )
             if not self.take(rows, has_more=bool(has_more)):
                 return
@@ -148,7 +149,8 @@ async def freeze(client: Client, cursors: Sequence[StreamCursor]) -> tuple[Strea
 async def _frozen(client: Client, cursor: StreamCursor) -> StreamCursor:
     if cursor.after is not From.NOW:
         return cursor
-    reply = await client.call(Effect.READ, b"read", cursor.stream, b"$", 0, 0, 0)
+    bounds = {"count_max": 0, "bytes_max": 0, "parts_max": 0}
+    reply = await client.call(Effect.READ, "read", cursor.stream, after="$", **bounds)
     return StreamCursor(cursor.stream, MIN_ID if reply is None else read_id(reply[0]))
 
 
@@ -229,14 +231,14 @@ async def _read_stream(
 ) -> StreamRead | None:
     """Read after a cursor; None: there is no stream."""
     run = _Run(client, cursor.stream, limit, room)
-    place = cursor.after.value if isinstance(cursor.after, From) else str(cursor.after)
-    reply = await client.call(Effect.READ, b"read", cursor.stream, place, *run.bounds)
+    after = cursor.after.value if isinstance(cursor.after, From) else cursor.after
+    reply = await client.call(Effect.READ, "read", cursor.stream, after=after, **run.bounds)
     if reply is None:
         return None
-    after, last_id, trimmed, rows, has_more = reply
+    after_text, last_id, trimmed, rows, has_more = reply
     if run.take(rows, has_more=bool(has_more)):
         await run.read(b"(" + rows[-1][0], b"+")
-    after_id = read_id(after)
+    after_id = read_id(after_text)
     gap = gap_after(after_id, read_id(trimmed))
     read = StreamRead(cursor.stream, [], after_id, read_id(last_id), gap, after_id)
     return _stream_read(read, run.entries)

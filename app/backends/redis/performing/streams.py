@@ -6,17 +6,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from headgate.app.backends.redis.arguments import arguments
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.app.backends.redis.performing.entries import retain
 from headgate.app.backends.redis.performing.governed import govern
-from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
 from headgate.app.backends.redis.performing.names import first_names
-from headgate.app.backends.redis.settings import read_settings, setting_texts
-from headgate.engine.config import Patch, StreamConfig
+from headgate.app.backends.redis.settings import read_settings
+from headgate.engine.config import StreamConfig
 from headgate.engine.errors import WrongType
 from headgate.engine.replies import Created, StreamInfo
 from headgate.engine.requests.streams import (
@@ -40,9 +38,9 @@ async def describe(client: Client, stream: bytes) -> StreamInfo:
     Raises:
         Fault: the stream does not exist.
     """
-    row = await client.call(Effect.READ, b"describe", stream)
+    row = await client.call(Effect.READ, "describe", stream)
     if row[0] is None:
-        row = await client.call(Effect.FREE, b"identify", stream)
+        row = await client.call(Effect.FREE, "identify", stream)
     return _info(stream, row)
 
 
@@ -89,21 +87,17 @@ async def _described(client: Client, stream: bytes) -> StreamInfo | None:
 
 async def create_stream(client: Client, request: CreateStream) -> Created[StreamInfo]:
     """Create an empty stream, unless it exists with the same configuration."""
-    config, stream = request.config, request.stream
-    epoch = None if request.epoch is None else str(request.epoch)
-    asked = arguments(request, config=setting_texts(Patch.to(config)), epoch=epoch)
-    async with govern(client, stream, is_needed=config.max_age_ms is not None):
-        is_new, row = await client.call(Effect.WRITE, b"create", stream, asked)
+    stream = request.stream
+    async with govern(client, stream, is_needed=request.config.max_age_ms is not None):
+        is_new, row = await client.perform(Effect.WRITE, request)
     return Created(bool(is_new), _info(stream, row))
 
 
 async def update_stream(client: Client, request: UpdateStream) -> StreamInfo:
     """Change a stream's configuration. What it no longer allows is removed at once."""
-    patch, stream = request.config, request.stream
-    window_ms, keys_max = map(str, KEY_DEFAULTS)
-    asked = arguments(request, config=setting_texts(patch), window_ms=window_ms, keys_max=keys_max)
-    async with govern(client, stream, is_needed=patch.values.max_age_ms is not None):
-        row = await client.call(Effect.FREE, b"configure", stream, asked)
+    stream = request.stream
+    async with govern(client, stream, is_needed=request.config.values.max_age_ms is not None):
+        row = await client.perform(Effect.FREE, request)
     info = _info(stream, row)
     if info.config.retains:
         await retain(client, stream)

@@ -37,9 +37,7 @@ async def waiting(redis: RedisBackend, *numbers: int) -> None:
     """Leave dead letters in the outbox, as a gateway does that dies before it relays them."""
     await governed(redis, *numbers)
     await redis.perform(take(ANA))
-    words = (S, G, b"", b"fail", b"", b"", b"", b"0", b"1")
-    entry_ids = (f"{each}-0" for each in numbers)
-    await redis.client.call(Effect.FREE, b"nack", S, *words, *entry_ids)
+    await redis.client.perform(Effect.FREE, Nack(S, G, ids(*numbers), NackMode.FAIL))
     assert await held(redis) == {}
     assert await side(redis, b"outbox", "XLEN") == len(numbers)
 
@@ -69,7 +67,10 @@ async def test_a_relay_that_was_broken_off_appends_nothing_twice(redis: RedisBac
     outbox = key.side(b"outbox")
     copies = await redis.client.execute(S, b"XRANGE", outbox, b"-", b"+", changes=False)
     for outbox_id, (_, _, _, fields) in copies:  # the first step, and never the second one
-        await redis.client.call(Effect.WRITE, b"relay", DEAD, key.key, outbox_id, fields)
+        dead_letters = [(outbox_id, fields)]
+        await redis.client.call(
+            Effect.WRITE, "relay", DEAD, source=key.key, dead_letters=dead_letters
+        )
     await relay(redis.client, S)
     assert len(await numbers(redis, DEAD)) == 2
     assert await side(redis, b"outbox", "XLEN") == 0

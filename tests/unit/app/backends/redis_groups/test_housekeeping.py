@@ -17,7 +17,7 @@ from headgate.app.backends.redis.transaction import perform_together
 from headgate.engine.config import GroupPolicy, Patch, StreamConfig
 from headgate.engine.entry import MIN_ID
 from headgate.engine.requests import Request
-from headgate.engine.requests.deliveries import SumPending
+from headgate.engine.requests.deliveries import Nack, NackMode, SumPending
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import (
     CreateConsumer,
@@ -28,7 +28,7 @@ from headgate.engine.requests.groups import (
 )
 from headgate.engine.requests.keyspace import RenameStream
 from headgate.engine.requests.streams import CreateStream
-from tests.contract.calls import ANA, BEN, G, S, drafts, held, numbers, take
+from tests.contract.calls import ANA, BEN, G, S, drafts, held, ids, numbers, take
 from tests.unit.app.backends.redis_groups.native import run, side
 
 DEAD = b"orders-dead"
@@ -66,8 +66,8 @@ async def test_dead_letters_that_wait_are_relayed(redis: RedisBackend) -> None:
     once = GroupPolicy(max_deliveries=1, dead_letter_stream=DEAD)
     await governed(redis, once, 1)
     await redis.perform(take(ANA))
-    words = (S, G, b"", b"fail", b"", b"", b"", 0, 1, b"1-0")
-    await redis.client.call(Effect.FREE, b"nack", S, *words)  # and the gateway dies
+    nack = Nack(S, G, ids(1), NackMode.FAIL)
+    await redis.client.perform(Effect.FREE, nack)  # and the gateway dies
     await run(redis, "DEL")
     await until(lambda: is_relayed(redis))
     assert len(await numbers(redis, DEAD)) == 1
