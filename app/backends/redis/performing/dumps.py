@@ -12,7 +12,7 @@ from headgate.app.backends.payloads import PAYLOADS, written
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function, by_operation
-from headgate.app.backends.redis.performing.governed import govern
+from headgate.app.backends.redis.performing.streams import govern
 from headgate.app.rdb.errors import RdbError
 from headgate.engine.errors import Invalid, SeveralSlots
 from headgate.engine.images import ConsumerImage, GroupImage, StreamImage

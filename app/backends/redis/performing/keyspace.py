@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
 from redis.exceptions import ResponseError
 
 from headgate.app.backends.redis.client import Client
@@ -14,32 +17,44 @@ from headgate.app.backends.redis.performing import (
     natively,
     not_supported,
 )
-from headgate.app.backends.redis.performing.names import list_names, now_ms, ttl_ms
+from headgate.app.backends.redis.performing.name_ranges import (
+    NAMES_AT_ONCE,
+    Shown,
+    exists,
+    first_names,
+    pages,
+    search,
+)
 from headgate.app.backends.redis.settings import KEY_DEFAULTS
 from headgate.engine.errors import (
     Invalid,
     SeveralSlots,
     StreamNotFound,
-    StreamsChanged,
+    WrongType,
 )
 from headgate.engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX, COUNT_MAX
-from headgate.engine.replies import StreamDefaults
+from headgate.engine.replies import KeyspaceInfo, NamePage, StreamDefaults
 from headgate.engine.requests.keyspace import (
     ChangeDefaults,
+    CountStreams,
+    DeleteAll,
+    DeleteStreams,
+    DescribeKeyspace,
     ExpireStream,
     GetDefaults,
     GetExpiry,
-    GetRevisions,
-    IfUnchanged,
     ListNames,
     PersistStream,
     PickName,
+    RememberKey,
     RenameStream,
     RequireGroups,
+    ScanNames,
     SetCounters,
     TellTime,
     TimeToLive,
 )
+from headgate.engine.requests.streams import DeleteStream
 
 
 async def tell_time(client: Client, request: TellTime) -> int:
@@ -55,15 +70,99 @@ async def require_groups(client: Client, request: RequireGroups) -> None:
             await client.call(Effect.READ, "require_group", stream, group=request.group)
 
 
-async def get_revisions(client: Client, request: GetRevisions) -> list[bytes]:
-    """Return a revision for each of the streams (WATCH)."""
-    return [await client.call(Effect.FREE, "revision", stream) for stream in request.streams]
+async def list_names(client: Client, request: ListNames) -> list[bytes]:
+    """Return the names of all streams, in byte order (KEYS)."""
+    return await first_names(client, None, only=request.only)
 
 
-async def if_unchanged(client: Client, request: IfUnchanged) -> None:
-    """Raise `StreamsChanged` unless each of the streams still has its revision."""
-    if await get_revisions(client, GetRevisions(request.streams)) != list(request.revisions):
-        raise StreamsChanged
+async def scan_names(client: Client, request: ScanNames) -> NamePage:
+    """Return about `count` names after a cursor (SCAN).
+
+    If all names are shown, the primaries are searched one after the other, in no order. The cursor
+    is that of a primary times the number of primaries, plus its place among them. Else the cursor
+    is the number of names before it, so that it says nothing of other names.
+    """
+    if request.only is not None:
+        end = request.cursor + request.count
+        names = await first_names(client, end + 1, only=request.only)
+        return NamePage(names[request.cursor : end], end if len(names) > end else 0)
+    primaries = await client.known()
+    cursor, place = divmod(request.cursor, len(primaries))
+    shown = Shown(b"", None)
+    following, names = await search(client, primaries[place], cursor, request.count, shown)
+    if following:
+        return NamePage(names, following * len(primaries) + place)
+    return NamePage(names, (place + 1) % len(primaries))
+
+
+async def count_streams(client: Client, request: CountStreams) -> int:
+    """Count streams (EXISTS, DBSIZE).
+
+    A server that changes the size of its table may show a stream twice. Then it counts twice.
+    """
+    if request.streams is None:
+        return sum([len(names) async for names in pages(client, only=request.only)])
+    return await _sum_of(client, request.streams)
+
+
+async def _sum_of(client: Client, streams: Sequence[bytes]) -> int:
+    count = 0
+    for at in range(0, len(streams), NAMES_AT_ONCE):
+        names = streams[at : at + NAMES_AT_ONCE]
+        count += sum(await asyncio.gather(*(exists(client, name) for name in names)))
+    return count
+
+
+async def describe_keyspace(client: Client, request: DescribeKeyspace) -> KeyspaceInfo:
+    """Count the streams, and those of them that expire."""
+    del request
+    count, ttls = 0, list[int]()
+    async for names in pages(client):
+        count += len(names)
+        replies = await asyncio.gather(*(ttl_ms(client, name) for name in names))
+        ttls += [ttl for ttl in replies if ttl >= 0]
+    average_ms = sum(ttls) // len(ttls) if ttls else 0
+    return KeyspaceInfo(await now_ms(client), count, len(ttls), average_ms)
+
+
+async def ttl_ms(client: Client, stream: bytes) -> int:
+    """Return in how many milliseconds a stream expires; -1: it does not; -2: there is none."""
+    key = client.names.of(stream).key
+    return int(await client.execute(stream, b"PTTL", key, changes=False))
+
+
+async def now_ms(client: Client) -> int:
+    """Return the unix time of a server, in milliseconds."""
+    [address, *_] = await client.known()
+    seconds, micros = await client.execute_at(address, b"TIME", changes=False)
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+async def delete_streams(client: Client, request: DeleteStreams) -> int:
+    """Delete streams with their groups (DEL), some at a time; return how many existed."""
+    return await _delete(client, list(dict.fromkeys(request.streams)))
+
+
+async def delete_all(client: Client, request: DeleteAll) -> None:
+    """Delete all streams (FLUSHALL), some at a time. What is not ours stays."""
+    del request
+    async for names in pages(client):
+        await _delete(client, names)
+
+
+async def _delete(client: Client, streams: Sequence[bytes]) -> int:
+    count = 0
+    for at in range(0, len(streams), NAMES_AT_ONCE):
+        names = streams[at : at + NAMES_AT_ONCE]
+        count += sum(await asyncio.gather(*(_delete_if_stream(client, name) for name in names)))
+    return count
+
+
+async def _delete_if_stream(client: Client, stream: bytes) -> bool:
+    try:
+        return bool(await client.perform(Effect.FREE, DeleteStream(stream)))
+    except WrongType:  # what is not ours stays
+        return False
 
 
 async def rename_stream(client: Client, request: RenameStream) -> bool:
@@ -121,15 +220,20 @@ _DEFAULTS_ARE_FIXED = not_supported("changes of what holds for all streams")
 
 PERFORMERS: Performers = {
     TellTime: natively(tell_time),
+    ListNames: natively(list_names),
+    ScanNames: natively(scan_names),
+    CountStreams: natively(count_streams),
+    DescribeKeyspace: natively(describe_keyspace),
+    DeleteStreams: by_function(delete_streams),
+    DeleteAll: by_function(delete_all),
     RequireGroups: by_function(require_groups),
-    GetRevisions: by_function(get_revisions),
-    IfUnchanged: by_function(if_unchanged),
     RenameStream: by_function(rename_stream),
     ExpireStream: by_function(expire_stream),
     PersistStream: by_operation(Effect.FREE, bool),
     TimeToLive: natively(time_to_live),
     GetExpiry: natively(get_expiry),
     PickName: natively(pick_name),
+    RememberKey: by_operation(Effect.WRITE),
     SetCounters: by_operation(Effect.FREE),
     GetDefaults: natively(get_defaults),
     ChangeDefaults: _DEFAULTS_ARE_FIXED,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
 from headgate.app.backends.redis.client import Client
-from headgate.app.backends.redis.groups.descriptions import read_consumer_info, read_group_info
+from headgate.app.backends.redis.faults import read_id
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function, by_operation
-from headgate.app.backends.redis.performing.governed import govern
-from headgate.app.backends.redis.performing.names import exists
+from headgate.app.backends.redis.performing.name_ranges import exists
+from headgate.app.backends.redis.performing.streams import govern
+from headgate.app.backends.redis.settings import read_settings
+from headgate.engine.config import GroupPolicy
 from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import LISTED_AT_ONCE_MAX
 from headgate.engine.replies import ConsumerInfo, Created, GroupInfo
@@ -113,6 +116,41 @@ async def delete_consumer(client: Client, request: DeleteConsumer) -> int | None
 def _given(value: T | UnsetType | None, default: str | None) -> T | str | None:
     """Return a value; if it is None, the default, and if it is not given, None."""
     return default if value is None else None if value is UNSET else value
+
+
+def read_group_info(description: Sequence[Any]) -> GroupInfo:
+    """Return a group's description by `describe_group`."""
+    facts = _by_name(description[0])
+    nobodys_count, hidden_count, policy = description[1]
+    return GroupInfo(
+        name=facts[b"name"],
+        last_id=read_id(facts[b"last-delivered-id"]),
+        entries_read=facts[b"entries-read"],
+        lag=facts[b"lag"],
+        pending_count=facts[b"pending"],
+        released_count=nobodys_count,
+        consumer_count=facts[b"consumers"] - hidden_count,
+        policy=read_settings(GroupPolicy, policy),
+    )
+
+
+def read_consumer_info(description: Sequence[Any]) -> ConsumerInfo:
+    """Return a consumer's description by XINFO CONSUMERS.
+
+    Redis 7.0 does not say when a consumer last got something. Then its last attempt counts.
+    """
+    facts = _by_name(description)
+    inactive_ms = facts.get(b"inactive", facts[b"idle"])
+    return ConsumerInfo(
+        name=facts[b"name"],
+        pending_count=facts[b"pending"],
+        idle_ms=facts[b"idle"],
+        inactive_ms=None if inactive_ms < 0 else inactive_ms,
+    )
+
+
+def _by_name(pairs: Sequence[Any]) -> Mapping[bytes, Any]:
+    return dict(zip(pairs[::2], pairs[1::2], strict=True))
 
 
 PERFORMERS: Performers = {

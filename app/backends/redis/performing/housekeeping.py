@@ -1,7 +1,7 @@
 """Housekeeping: removes what is too old, and does the regular work of the policies of groups.
 
 One gateway does it for all: the one that has the lock. It walks the index of governed streams
-(`governed.py`). For each of them it removes entries that are too old, makes dead letters, deletes
+(`streams.py`). For each of them it removes entries that are too old, makes dead letters, deletes
 consumers that have been away for too long, and relays dead letters that wait. A stream for which
 there has been nothing to do for a while leaves the index.
 """
@@ -19,9 +19,9 @@ from redis.exceptions import ResponseError
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, Lost, NotSent
-from headgate.app.backends.redis.groups.dead_letters import relay
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing.governed import execute
+from headgate.app.backends.redis.performing.policies import relay
+from headgate.app.backends.redis.performing.streams import execute_at_index
 from headgate.app.runtime import periodic
 from headgate.engine.errors import StreamError
 
@@ -113,7 +113,7 @@ class Housekeeper:
     async def _pages(self) -> AsyncIterator[list[bytes]]:
         cursor: bytes | int = 0
         while await self._has_lock():
-            cursor, page = await execute(self._client, b"SSCAN", cursor, b"COUNT", _PAGE)
+            cursor, page = await execute_at_index(self._client, b"SSCAN", cursor, b"COUNT", _PAGE)
             yield page
             if int(cursor) == 0:
                 return
@@ -142,9 +142,9 @@ class Housekeeper:
         if rounds < self._needless_rounds:
             return
         del self._needless[stream]
-        await execute(self._client, b"SREM", stream)
+        await execute_at_index(self._client, b"SREM", stream)
         if await self._needs(stream):  # it was configured at this moment
-            await execute(self._client, b"SADD", stream)
+            await execute_at_index(self._client, b"SADD", stream)
 
     async def _needs(self, stream: bytes) -> bool:
         """Do the housekeeping of a stream, and tell whether it needs more."""
@@ -169,7 +169,7 @@ class Housekeeper:
         renamed = names.of(stream).side(b"renamed")
         key = await self._client.execute(stream, b"GET", renamed, changes=False)
         if key is not None:
-            await execute(self._client, b"SADD", names.name(key))
+            await execute_at_index(self._client, b"SADD", names.name(key))
             await self._client.execute(stream, b"DEL", renamed, changes=True)
 
     async def _keep_ages(self, stream: bytes) -> bool:

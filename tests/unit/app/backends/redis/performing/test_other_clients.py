@@ -30,7 +30,7 @@ from headgate.engine.requests.groups import (
     UpdateGroup,
 )
 from tests.contract.calls import ANA, BEN, G, S, filled, got, held, ids, take, taken
-from tests.unit.app.backends.redis_groups.native import run, side
+from tests.unit.app.backends.redis.performing.native import run, side
 
 NOBODY = b"\0released"
 

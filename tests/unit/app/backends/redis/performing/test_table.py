@@ -7,7 +7,6 @@ from typing import Any
 
 from headgate.app.backends.port import Way
 from headgate.app.backends.redis.backend import RedisBackend
-from headgate.app.backends.redis.groups.table import PERFORMERS as GROUP_PERFORMERS
 from headgate.app.backends.redis.node import Words
 from headgate.app.backends.redis.performing.table import PERFORMERS
 from headgate.engine.entry import Draft
@@ -28,8 +27,6 @@ from headgate.engine.requests.keyspace import (
 from headgate.engine.requests.streams import DescribeStream
 
 S = b"orders"
-
-TABLE = {**PERFORMERS, **GROUP_PERFORMERS}
 
 REQUESTS: list[Request[Any]] = [
     CountStreams(),
@@ -58,6 +55,6 @@ async def test_a_native_request_calls_no_function_and_others_do(backend: RedisBa
 
     for request in REQUESTS:
         names.clear()
-        way, perform = TABLE[type(request)]
+        way, perform = PERFORMERS[type(request)]
         await perform(client.sending(send), request)
         assert (request, b"FCALL" in names) == (request, way is Way.BY_FUNCTION)

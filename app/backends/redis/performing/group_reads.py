@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors, read_id
-from headgate.app.backends.redis.groups.dead_letters import relay_now
-from headgate.app.backends.redis.groups.descriptions import read_deliveries
-from headgate.app.backends.redis.groups.settling import ack, give_back
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
+from headgate.app.backends.redis.performing.deliveries import ack, give_back, read_deliveries
+from headgate.app.backends.redis.performing.policies import relay_now
 from headgate.engine.entry import EntryId
 from headgate.engine.limits import GROUP_READ_MAX, READ_PARTS_MAX
 from headgate.engine.replies import Delivery, GroupRead, GroupState

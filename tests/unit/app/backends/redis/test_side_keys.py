@@ -19,7 +19,7 @@ from headgate.engine.requests.keyspace import (
     TimeToLive,
 )
 from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream, ListStreams
-from tests.unit.app.backends.redis_backend.conftest import Keys
+from tests.unit.app.backends.redis.conftest import Keys
 
 S, T = b"{orders}1", b"{orders}2"
 CONFIG = StreamConfig(max_length=2, idempotency_max=7)

@@ -11,12 +11,13 @@ from contextlib import suppress
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault
-from headgate.app.backends.redis.groups.groups import list_consumers, list_groups
-from headgate.app.backends.redis.groups.pending import list_pending
+from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
-from headgate.app.backends.redis.performing.idempotency import describe_keys
-from headgate.app.backends.redis.performing.names import first_names_of, now_ms
-from headgate.app.backends.redis.performing.ranges import range_
+from headgate.app.backends.redis.performing.entries import range_
+from headgate.app.backends.redis.performing.groups import list_consumers, list_groups
+from headgate.app.backends.redis.performing.keyspace import now_ms
+from headgate.app.backends.redis.performing.name_ranges import first_names_of
+from headgate.app.backends.redis.performing.pending import list_pending
 from headgate.app.backends.redis.performing.streams import describe
 from headgate.engine.entry import Entry
 from headgate.engine.errors import ENTRY_BYTES, ReplyTooLarge, WrongType
@@ -27,6 +28,7 @@ from headgate.engine.replies import (
     GroupDetail,
     GroupInfo,
     GroupInspection,
+    KeyInfo,
     Observation,
     ObservedGroup,
     ObservedStream,
@@ -80,9 +82,9 @@ async def _consumers(client: Client, stream: bytes, group: bytes, limit: int) ->
 async def inspect_stream(client: Client, request: InspectStream) -> StreamInspection:
     """Describe a stream with all the facts that Redis reports (XINFO STREAM)."""
     stream = request.stream
-    info, keys, first, last = await asyncio.gather(
+    info, key_facts, first, last = await asyncio.gather(
         describe(client, stream),
-        describe_keys(client, stream),
+        client.call(Effect.READ, "describe_keys", stream),
         range_(client, Range(stream, limit=1)),
         range_(client, Range(stream, limit=1, reverse=True)),
     )
@@ -98,7 +100,12 @@ async def inspect_stream(client: Client, request: InspectStream) -> StreamInspec
             for group, consumers in zip(listed, parts, strict=True)
         ]
     return StreamInspection(
-        info, keys, first[0] if first else None, last[0] if last else None, entries, groups
+        info,
+        KeyInfo(*key_facts),
+        first[0] if first else None,
+        last[0] if last else None,
+        entries,
+        groups,
     )
 
 

@@ -16,12 +16,6 @@ from headgate.app.backends.redis.client import ClientOptions
 from tests.running import running as running_backend
 
 
-@pytest.fixture(params=["redis_7", "valkey_9"])
-def server(request: pytest.FixtureRequest) -> Server:
-    server: Server = request.getfixturevalue(request.param)
-    return server
-
-
 @pytest.fixture
 async def redis(server: Server, tmp_path: Path) -> AsyncIterator[RedisBackend]:
     async with running(server, tmp_path) as backend:

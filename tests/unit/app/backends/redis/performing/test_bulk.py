@@ -7,7 +7,7 @@ import random
 import pytest
 
 from headgate.app.backends.redis.backend import RedisBackend
-from headgate.app.backends.redis.performing import plans
+from headgate.app.backends.redis.performing import bulk
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.errors import Invalid
 from headgate.engine.requests.bulk import BulkCursor, PlanRead, SplitRange
@@ -85,7 +85,7 @@ async def test_parts_of_a_range_have_equal_counts(backend: RedisBackend) -> None
 async def test_more_than_can_be_counted_one_by_one_is_refused(
     backend: RedisBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plans, "_COUNTED_MAX", 3_000)
+    monkeypatch.setattr(bulk, "_COUNTED_MAX", 3_000)
     await filled(backend, 5_000)
     with pytest.raises(Invalid, match="more than 3000 entries, which this backend counts one by"):
         await backend.perform(CountByTime(S))

@@ -8,7 +8,7 @@ from headgate.app.backends.redis.backend import RedisBackend
 from headgate.engine.requests.keyspace import CountStreams, ListNames, ScanNames
 from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import CreateStream, DeleteStream, ListStreams
-from tests.unit.app.backends.redis_backend.conftest import Keys
+from tests.unit.app.backends.redis.conftest import Keys
 
 ODD = [b"", b"*", b"?[a-z]\\", b"{}", b"{tag}x", b"}{", b"a%7Bb", b"hg:meta", b"\0\xff", b" \r\n"]
 

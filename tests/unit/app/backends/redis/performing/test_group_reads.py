@@ -7,14 +7,14 @@ import asyncio
 import pytest
 
 from headgate.app.backends.redis.backend import RedisBackend
-from headgate.app.backends.redis.groups.group_reads import Attempt, attempt
+from headgate.app.backends.redis.performing.group_reads import Attempt, attempt
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.replies import Delivery
 from headgate.engine.requests.deliveries import Claim, ListPending, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.contract.calls import ANA, BEN, G, S, got, take
-from tests.unit.app.backends.redis_groups.native import run
+from tests.unit.app.backends.redis.performing.native import run
 
 HOUR_MS = 3_600_000
 

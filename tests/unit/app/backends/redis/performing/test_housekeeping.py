@@ -9,9 +9,9 @@ from typing import Any
 from redis.crc import key_slot
 
 from headgate.app.backends.redis.backend import RedisBackend
-from headgate.app.backends.redis.groups.housekeeping import Housekeeper
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing.governed import execute
+from headgate.app.backends.redis.performing.housekeeping import Housekeeper
+from headgate.app.backends.redis.performing.streams import execute_at_index
 from headgate.app.backends.redis.performing.table import PERFORMERS
 from headgate.app.backends.redis.transaction import perform_together
 from headgate.engine.config import GroupPolicy, Patch, StreamConfig
@@ -29,7 +29,7 @@ from headgate.engine.requests.groups import (
 from headgate.engine.requests.keyspace import RenameStream
 from headgate.engine.requests.streams import CreateStream
 from tests.contract.calls import ANA, BEN, G, S, drafts, held, ids, numbers, take
-from tests.unit.app.backends.redis_groups.native import run, side
+from tests.unit.app.backends.redis.performing.native import run, side
 
 DEAD = b"orders-dead"
 
@@ -111,12 +111,12 @@ async def test_a_stream_that_needs_nothing_leaves_the_index(quiet: RedisBackend)
     housekeeper = Housekeeper(quiet.client, needless_rounds=2)
     for _ in range(3):
         await housekeeper.round()
-    assert await execute(quiet.client, b"SMEMBERS") == [S]
+    assert await execute_at_index(quiet.client, b"SMEMBERS") == [S]
     await quiet.perform(UpdateGroup(S, G, policy=Patch.of(GroupPolicy, consumer_ttl_ms=None)))
     for _ in range(2):
-        assert await execute(quiet.client, b"SMEMBERS") == [S]
+        assert await execute_at_index(quiet.client, b"SMEMBERS") == [S]
         await housekeeper.round()
-    assert await execute(quiet.client, b"SMEMBERS") == []
+    assert await execute_at_index(quiet.client, b"SMEMBERS") == []
 
 
 async def test_a_stream_that_is_renamed_is_kept_under_its_new_name(quiet: RedisBackend) -> None:

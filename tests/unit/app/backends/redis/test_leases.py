@@ -15,7 +15,7 @@ from headgate.engine.entry import MIN_ID
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.groups import DescribeConsumer
 from tests.contract.calls import ANA, BEN, G, S, filled, held, take, taken
-from tests.unit.app.backends.redis_groups.conftest import made, running
+from tests.unit.app.backends.redis.performing.conftest import made, running
 
 LEASE_MS = 300
 TEMPORARY = b"temporary-0123456789abcdef"

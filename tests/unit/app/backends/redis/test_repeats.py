@@ -8,7 +8,7 @@ import pytest
 
 from deploy.local_cluster.server import Server
 from headgate.app.backends.redis.backend import RedisBackend
-from headgate.app.backends.redis.performing import bulk
+from headgate.app.backends.redis.performing import writes
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import Invalid, LimitReached, NotSupported
@@ -18,7 +18,7 @@ from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.keyspace import InspectStream, ListNames
 from headgate.engine.requests.streams import CreateStream, DeleteStream
-from tests.unit.app.backends.redis_backend.conftest import Keys, running
+from tests.unit.app.backends.redis.conftest import Keys, running
 
 S = b"orders"
 ENTRY = [Draft(None, (b"n", b"1"))]
@@ -76,8 +76,8 @@ async def test_a_gateway_that_stops_behind_a_commit_leaves_it_known(
 ) -> None:
     request = CommitBatch(b"loader", 5, {S: ENTRY})
     async with running(server.url, prefix) as stopped:  # in the middle of `commit_batch`
-        await bulk._at_writer(stopped.client, b"loader", "begin_commit", batch=5, streams=[S])
-        await bulk._commit(stopped.client, request, {S: ENTRY})
+        await writes._at_writer(stopped.client, b"loader", "begin_commit", batch=5, streams=[S])
+        await writes._commit(stopped.client, request, {S: ENTRY})
     async with running(server.url, prefix) as backend:
         last = await backend.perform(LastCommit(b"loader"))
         assert last is not None
@@ -88,7 +88,7 @@ async def test_a_gateway_that_stops_behind_a_commit_leaves_it_known(
 
 
 async def test_a_commit_that_never_began_is_not_known(backend: RedisBackend) -> None:
-    await bulk._at_writer(backend.client, b"loader", "begin_commit", batch=5, streams=[S])
+    await writes._at_writer(backend.client, b"loader", "begin_commit", batch=5, streams=[S])
     assert await backend.perform(LastCommit(b"loader")) is None
     assert not (await backend.perform(CommitBatch(b"loader", 5, {S: ENTRY}))).is_repeat
 
@@ -105,7 +105,7 @@ async def test_a_commit_is_known_without_its_stream(backend: RedisBackend) -> No
 
 async def test_a_late_commit_does_not_hide_a_later_one(backend: RedisBackend) -> None:
     for batch in (7, 6):
-        await bulk._at_writer(backend.client, b"loader", "end_commit", batch=batch, streams=[S])
+        await writes._at_writer(backend.client, b"loader", "end_commit", batch=batch, streams=[S])
     last = await backend.perform(LastCommit(b"loader"))
     assert last is not None
     assert last.batch == 7

@@ -20,7 +20,7 @@ from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, Lost, NotSent, as_stream_errors, read_id
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
-from headgate.app.backends.redis.performing.ranges import range_
+from headgate.app.backends.redis.performing.entries import range_
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId, Fields
 from headgate.engine.errors import Invalid, StreamError, StreamNotFound
 from headgate.engine.limits import BLOCK_BYTES_MAX, REDRIVE_SCAN_MAX, REDRIVEN_AT_ONCE_MAX

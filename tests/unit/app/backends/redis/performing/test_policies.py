@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from headgate.app.backends.redis.backend import RedisBackend
-from headgate.app.backends.redis.groups.dead_letters import relay
-from headgate.app.backends.redis.groups.settling import PERFORMERS
 from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing.deliveries import PERFORMERS
+from headgate.app.backends.redis.performing.policies import relay
 from headgate.app.backends.redis.transaction import perform_together
 from headgate.engine.config import GroupPolicy
 from headgate.engine.entry import MIN_ID
@@ -21,7 +21,7 @@ from headgate.engine.requests.entries import Add, Delete, Range
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.streams import DeleteStream
 from tests.contract.calls import ANA, BEN, G, S, drafts, got, held, ids, numbers, take
-from tests.unit.app.backends.redis_groups.native import run, side
+from tests.unit.app.backends.redis.performing.native import run, side
 
 DEAD = b"orders-dead"
 ONCE = GroupPolicy(max_deliveries=1, dead_letter_stream=DEAD)

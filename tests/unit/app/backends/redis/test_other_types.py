@@ -21,7 +21,7 @@ from headgate.engine.requests.streams import (
     DescribeStream,
     UpdateStream,
 )
-from tests.unit.app.backends.redis_backend.conftest import Keys
+from tests.unit.app.backends.redis.conftest import Keys
 
 S = b"text"
 ENTRY = [Draft(None, (b"n", b"1"))]

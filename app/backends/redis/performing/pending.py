@@ -6,13 +6,16 @@ from typing import Any
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import read_id
-from headgate.app.backends.redis.groups.descriptions import NOBODY
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function, by_operation
 from headgate.engine.entry import MAX_ID
 from headgate.engine.limits import DESCRIBED_MAX
 from headgate.engine.replies import PendingItem, PendingSummary
 from headgate.engine.requests.deliveries import ListPending, SumPending
+
+NOBODY = b"\0released"
+"""The consumer that has, for the servers, the entries that nobody owns."""
+
 
 _LISTED_AT_ONCE_MAX = 1_000
 """Pending entries that one call lists. Each one takes about 1 µs."""
