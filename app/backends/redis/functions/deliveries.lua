@@ -36,10 +36,7 @@ do
   -- Reply: one letter for each id.
   operations.Ack = function(call)
     local group = call.args.group
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
+    groups.require(call, group)
     groups.check(call, group)
     return pending.acknowledge(call, group, call.args.consumer, call.args.ids)
   end
@@ -51,10 +48,7 @@ do
   operations.AckThrough = function(call)
     local asked = call.args
     local group, consumer, seen = asked.group, asked.consumer, asked.seen
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
+    groups.require(call, group)
     groups.check(call, group)
     local last = pending.row(call, group, seen)
     if not last or last.owner ~= consumer then
@@ -105,10 +99,7 @@ do
   operations.Nack = function(call)
     local asked = call.args
     local stream, group, mode = asked.stream, asked.group, asked.mode
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
+    groups.require(call, group)
     groups.check(call, group, true)
     local policy = policies.of(call, group, stream)
 
@@ -183,10 +174,7 @@ do
   -- Restart the idle time of entries. Reply: one letter for each id.
   operations.Extend = function(call)
     local group, consumer = call.args.group, call.args.consumer
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
+    groups.require(call, group)
     local outcomes = {}
     for at, id in ipairs(call.args.ids) do
       local row = pending.row(call, group, id)
@@ -244,14 +232,8 @@ do
   operations.Claim = function(call)
     local asked = call.args
     local group, consumer, just_id = asked.group, asked.consumer, asked.just_id
-    local info = groups.info(call, group)
-    if not info then
-      return fault('GroupNotFound', redis.call('EXISTS', call.key))
-    end
-    local excess = groups.too_many(call, info, consumer, asked.consumers_max)
-    if excess then
-      return excess
-    end
+    local info = groups.require_info(call, group)
+    groups.check_room(call, info)
     groups.check(call, group)
     local at = asked.time_ms and { 'TIME', asked.time_ms } or asked.idle_ms and { 'IDLE', asked.idle_ms }
     local taken, deliveries, gone = claims.by(consumer), {}, {}
@@ -316,20 +298,14 @@ do
     local asked = call.args
     local group, consumer, just_id = asked.group, asked.consumer, asked.just_id
     local idle_ms, looked_at_max = asked.min_idle_ms, asked.looked_at_max
-    local info = groups.info(call, group)
-    if not info then
-      return fault('GroupNotFound', redis.call('EXISTS', call.key))
-    end
+    local info = groups.require_info(call, group)
     groups.check(call, group)
     pending.oldest_ms(call, group)  -- which fails now if it is not what it has to be
     if asked.by_policy then
       local policy = policies.of(call, group, asked.stream)
       policies.dead_letters_before(call, group, asked.stream, policy, idle_ms)
     end
-    local excess = groups.too_many(call, info, consumer, asked.consumers_max)
-    if excess then
-      return excess
-    end
+    groups.check_room(call, info)
     redis.call('XGROUP', 'CREATECONSUMER', call.key, group, consumer)
     local taken, deliveries, gone = claims.by(consumer), {}, {}
     local has_room = room_of(asked.size_bytes_max, asked.parts_max, true)

@@ -1,11 +1,9 @@
--- Dumps: a stream as one value, as DUMP and RESTORE have it; how much memory it takes.
+-- Dumps: a stream as one value, as DUMP, RESTORE and COPY have it; how much memory it takes.
 
 do
   -- Reply: the payload of the stream.
   operations.DumpStream = function(call)
-    if not stream_info(call) then
-      return fault('StreamNotFound')
-    end
+    require_info(call)
     if redis.call('MEMORY', 'USAGE', call.key) > call.args.size_bytes_max then
       return fault('StreamTooLarge', call.args.size_bytes_max)
     end
@@ -46,11 +44,38 @@ do
     return 1
   end
 
+  -- The kinds of side keys that a copy of a stream does not have: what was done with the stream.
+  local NOT_COPIED = {
+    writers = true, writer_times = true, claims = true, relayed = true, oldest = true,
+  }
+
+  -- Copy the stream to the second one. Reply: whether its name was free or given up.
+  operations.CopyStream = function(call)
+    require_info(call)
+    local target = call.streams[2]
+    local is_there = stream_info(target)  -- an error if it is something else
+    if target.key == call.key or (is_there and not call.args.replace) then
+      return 0
+    end
+    streams.check_reach(call)
+    local names = streams.side_names(call)
+    streams.begin(target)
+    redis.call('COPY', call.key, target.key, 'REPLACE')
+    local epoch = redis.call('HGET', target.side('meta'), 'epoch')
+    for _, pair in ipairs(names) do
+      local kind, name = unpack(pair)
+      if not NOT_COPIED[kind] then
+        redis.call('COPY', call.side(kind, name), target.side(kind, name), 'REPLACE')
+      end
+    end
+    redis.call('HSET', target.side('meta'), 'epoch', epoch)
+    streams.expire_alike(target, target.side('meta'))
+    return 1
+  end
+
   -- Reply: how many bytes of memory the stream takes.
   operations.MeasureStream = function(call)
-    if not stream_info(call) then
-      return fault('StreamNotFound')
-    end
+    require_info(call)
     local samples = call.args.samples
     return redis.call('MEMORY', 'USAGE', call.key, unpack(samples and { 'SAMPLES', samples } or {}))
   end

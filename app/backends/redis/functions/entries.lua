@@ -1,4 +1,4 @@
--- Entries: append.
+-- Entries: append, delete.
 
 local appends = {}
 
@@ -192,5 +192,29 @@ do
       return { 0, ids[1], #ids }
     end
     return { 0, ids }
+  end
+
+  -- Reply: for each id `deleted`, `not_found` or `referenced`; fewer than there are ids if the rest is
+  -- left to another call.
+  operations.Delete = function(call)
+    require_stream(call)
+    local references = call.args.references
+    local groups = references == 'keep' and {} or trims.groups_of(call)
+    local outcomes, ids = {}, {}
+    for at = 1, math.min(#call.args.ids, trims.ids_at_once(groups)) do
+      local id = call.args.ids[at]
+      ids[#ids + 1] = id
+      -- Redis looks at references first, so an id without an entry can be referenced.
+      if references == 'acked' and trims.is_referenced(call, groups, id) then
+        outcomes[#outcomes + 1] = 'referenced'
+      else
+        local count = redis.call('XDEL', call.key, id)
+        outcomes[#outcomes + 1] = count == 1 and 'deleted' or 'not_found'
+      end
+    end
+    if references == 'delete' and #ids > 0 then
+      trims.purge(call, groups, ids)
+    end
+    return outcomes
   end
 end

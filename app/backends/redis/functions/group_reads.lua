@@ -359,14 +359,8 @@ do
   operations.ReadGroup = function(call)
     local asked = call.args
     local group = asked.group
-    local info = groups.info(call, group)
-    if not info then
-      return fault('GroupNotFound', redis.call('EXISTS', call.key))
-    end
-    local excess = groups.too_many(call, info, asked.consumer, asked.consumers_max)
-    if excess then
-      return excess
-    end
+    local info = groups.require_info(call, group)
+    groups.check_room(call, info)
     groups.check(call, group)
     local policy = policies.of(call, group, asked.stream)
     if #asked.acked > 0 then
@@ -400,10 +394,8 @@ do
   -- Look whether a read would be refused.
   operations.check_reader = function(call)
     local asked = call.args
-    local info = groups.info(call, asked.group)
-    if not info then
-      return fault('GroupNotFound', redis.call('EXISTS', call.key))
-    end
-    return groups.too_many(call, info, asked.consumer, asked.consumers_max) or 0
+    local info = groups.require_info(call, asked.group)
+    groups.check_room(call, info)
+    return 0
   end
 end

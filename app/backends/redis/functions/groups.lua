@@ -19,6 +19,11 @@ do
   -- Up to so many consumers, a look whether `RELEASED` is one of them is cheap.
   local CONSUMERS_LOOKED_AT_MAX = 1000
 
+  -- The fault of a group that does not exist.
+  local function not_found(call)
+    return fault('GroupNotFound', redis.call('EXISTS', call.key))
+  end
+
   -- The error if there is no such group; nil if there is one.
   function groups.missing(call, group)
     local reply = redis.pcall('XPENDING', call.key, group, '-', '+', 1)
@@ -26,9 +31,17 @@ do
       return nil
     end
     if string.find(reply.err, 'NOGROUP', 1, true) then
-      return fault('GroupNotFound', redis.call('EXISTS', call.key))
+      return not_found(call)
     end
     return reply
+  end
+
+  -- Raise an error if there is no such group.
+  function groups.require(call, group)
+    local missing = groups.missing(call, group)
+    if missing then
+      error(missing)
+    end
   end
 
   -- Raise a fault if another client has put something else under a side key that is touched before
@@ -42,21 +55,34 @@ do
     end
   end
 
-  -- What XINFO GROUPS says of a group, as a table; nil if there is none.
-  function groups.info(call, group)
+  -- What XINFO GROUPS says of all groups; nil if there is no stream.
+  local function infos_of(call)
     local infos = redis.pcall('XINFO', 'GROUPS', call.key)
-    if infos.err then
-      if string.find(infos.err, 'no such key', 1, true) then
-        return nil
-      end
-      error(infos)
+    if not infos.err then
+      return infos
     end
-    for _, info in ipairs(infos) do
+    return not string.find(infos.err, 'no such key', 1, true) and error(infos) or nil
+  end
+
+  -- What XINFO GROUPS says of a group; nil if there is none.
+  local function info_of(call, group)
+    for _, info in ipairs(infos_of(call) or {}) do
       if info[2] == group then
-        return by_name(info)
+        return info
       end
     end
     return nil
+  end
+
+  -- The same as a table.
+  function groups.info(call, group)
+    local info = info_of(call, group)
+    return info and by_name(info)
+  end
+
+  -- The same; a fault is raised if there is no such group.
+  function groups.require_info(call, group)
+    return groups.info(call, group) or error(not_found(call))
   end
 
   -- Remove what is kept about a group.
@@ -152,10 +178,7 @@ do
   -- Describe the groups of these `names`. Reply: for each group that exists, what XINFO GROUPS says
   -- and the additions.
   operations.describe_groups = function(call)
-    local infos = redis.pcall('XINFO', 'GROUPS', call.key)
-    if infos.err then
-      return string.find(infos.err, 'no such key', 1, true) and fault('StreamNotFound') or infos
-    end
+    local infos = infos_of(call) or error(fault('StreamNotFound'))
     local is_wanted = {}
     for _, name in ipairs(call.args.names) do
       is_wanted[name] = true
@@ -171,10 +194,7 @@ do
 
   -- The names of all groups, in any order.
   operations.group_names = function(call)
-    local infos = redis.pcall('XINFO', 'GROUPS', call.key)
-    if infos.err then
-      return string.find(infos.err, 'no such key', 1, true) and fault('StreamNotFound') or infos
-    end
+    local infos = infos_of(call) or error(fault('StreamNotFound'))
     for at, info in ipairs(infos) do
       infos[at] = info[2]
     end
@@ -182,15 +202,8 @@ do
   end
 
   local function described(call, group)
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
-    for _, info in ipairs(redis.call('XINFO', 'GROUPS', call.key)) do
-      if info[2] == group then
-        return { info, additions(call, by_name(info)) }
-      end
-    end
+    local info = info_of(call, group) or error(not_found(call))
+    return { info, additions(call, by_name(info)) }
   end
 
   -- Reply: what XINFO GROUPS says of the group, and the additions.
@@ -199,23 +212,20 @@ do
   end
 
   operations.require_group = function(call)
-    return groups.missing(call, call.args.group) or 1
+    groups.require(call, call.args.group)
+    return 1
   end
 
-  -- The error if the settings of a policy contradict each other.
+  -- Raise a fault if the settings of a policy contradict each other.
   -- stream: the name of the stream.
-  local function contradiction(policy, stream)
+  local function check_policy(policy, stream)
     if (policy.max_deliveries == nil) ~= (policy.dead_letter_stream == nil) then
-      return fault(
-        'Invalid', 'max_deliveries and dead_letter_stream belong together', 'policy'
-      )
+      error(fault('Invalid', 'max_deliveries and dead_letter_stream belong together', 'policy'))
     end
     if policy.dead_letter_stream == '.' .. stream then
-      return fault(
-        'Invalid', 'a stream cannot be its own dead letter stream', 'policy', 'dead_letter_stream'
-      )
+      local text = 'a stream cannot be its own dead letter stream'
+      error(fault('Invalid', text, 'policy', 'dead_letter_stream'))
     end
-    return nil
   end
 
   local function keep_policy(call, group, changed)
@@ -244,10 +254,7 @@ do
     local asked = call.args
     local group, given = asked.group, asked.policy or {}
     local policy, changed = settings.patched(POLICY, {}, given)
-    local wrong = contradiction(policy, asked.stream)
-    if wrong then
-      return wrong
-    end
+    check_policy(policy, asked.stream)
     groups.check(call, group, true)
     local there = groups.info(call, group)
     if there then
@@ -282,17 +289,11 @@ do
   operations.UpdateGroup = function(call)
     local asked = call.args
     local group = asked.group
-    local info = groups.info(call, group)
-    if not info then
-      return fault('GroupNotFound', redis.call('EXISTS', call.key))
-    end
+    local info = groups.require_info(call, group)
     groups.check(call, group, true)
     local policy, changed = settings.patched(POLICY, groups.kept(call, group), asked.policy)
     if next(changed) then
-      local wrong = contradiction(policy, asked.stream)
-      if wrong then
-        return wrong
-      end
+      check_policy(policy, asked.stream)
       keep_policy(call, group, changed)
     end
     if asked.moves then
@@ -307,9 +308,7 @@ do
   -- Reply: whether the group existed.
   operations.DestroyGroup = function(call)
     local group = call.args.group
-    if redis.call('EXISTS', call.key) == 0 then
-      return fault('StreamNotFound')
-    end
+    require_stream(call)
     groups.check(call, group)
     local is_gone = redis.call('XGROUP', 'DESTROY', call.key, group)
     groups.drop(call, group)
@@ -327,41 +326,36 @@ do
 
   -- Reply: what XINFO CONSUMERS says of each consumer of the group.
   operations.ListConsumers = function(call)
-    return groups.missing(call, call.args.group) or (consumers(call, call.args.group))
+    groups.require(call, call.args.group)
+    return (consumers(call, call.args.group))
   end
 
   -- Reply: what XINFO CONSUMERS says of the consumer; nil if there is none.
   operations.DescribeConsumer = function(call)
     local group, consumer = call.args.group, call.args.consumer
-    return groups.missing(call, group)
-      or consumer ~= RELEASED and consumer_of(call, group, consumer) or false
+    groups.require(call, group)
+    return consumer ~= RELEASED and consumer_of(call, group, consumer) or false
   end
 
-  -- The error if a consumer is new to its group and would be one too many. To look whether it is
+  -- Raise a fault if the consumer is new to its group and would be one too many. To look whether it is
   -- new, it is created and deleted again: this takes no longer with many consumers.
   -- info: of the group.
-  function groups.too_many(call, info, consumer, consumers_max)
-    if info.consumers < consumers_max
-      or info.consumers - redis.call('EXISTS', call.side('group', info.name)) < consumers_max
-      or redis.call('XGROUP', 'CREATECONSUMER', call.key, info.name, consumer) == 0 then
-      return nil
+  function groups.check_room(call, info)
+    local consumer, consumers_max = call.args.consumer, call.args.consumers_max
+    if info.consumers >= consumers_max
+      and info.consumers - redis.call('EXISTS', call.side('group', info.name)) >= consumers_max
+      and redis.call('XGROUP', 'CREATECONSUMER', call.key, info.name, consumer) == 1 then
+      redis.call('XGROUP', 'DELCONSUMER', call.key, info.name, consumer)
+      error(fault('LimitReached', 'consumers in this group', consumers_max))
     end
-    redis.call('XGROUP', 'DELCONSUMER', call.key, info.name, consumer)
-    return fault('LimitReached', 'consumers in this group', consumers_max)
   end
 
   -- Create a consumer, unless there are `consumers_max`.
   -- Reply: whether it is new, and what XINFO CONSUMERS says of it.
   operations.CreateConsumer = function(call)
     local group, consumer = call.args.group, call.args.consumer
-    local info = groups.info(call, group)
-    if not info then
-      return fault('GroupNotFound', redis.call('EXISTS', call.key))
-    end
-    local excess = groups.too_many(call, info, consumer, call.args.consumers_max)
-    if excess then
-      return excess
-    end
+    local info = groups.require_info(call, group)
+    groups.check_room(call, info)
     local is_new = redis.call('XGROUP', 'CREATECONSUMER', call.key, group, consumer)
     return { is_new, consumer_of(call, group, consumer) }
   end
@@ -370,10 +364,7 @@ do
   -- Reply: how many entries it held (nil: there is no such consumer), and whether it is gone.
   operations.DeleteConsumer = function(call)
     local group, consumer, release = call.args.group, call.args.consumer, call.args.release
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
+    groups.require(call, group)
     groups.check(call, group, true)
     local known = consumer_of(call, group, consumer)
     if not known or consumer == RELEASED then

@@ -462,10 +462,7 @@ do
     local asked = call.args
     local group, first, last, limit = asked.group, asked.start, asked['end'], asked.limit
     local idle_ms, consumer = asked.min_idle_ms, asked.consumer
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
+    groups.require(call, group)
     if consumer == RELEASED then
       return {}
     end
@@ -504,10 +501,7 @@ do
   -- Reply: as XPENDING without a range; the entries that nobody owns count, but have no consumer.
   operations.SumPending = function(call)
     local group = call.args.group
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
+    groups.require(call, group)
     local summary = redis.call('XPENDING', call.key, group)
     local holders = {}
     for _, holder in ipairs(summary[4] or {}) do

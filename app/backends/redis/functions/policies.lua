@@ -224,10 +224,7 @@ do
   -- An entry that is gone is appended as a new one. A repeat changes nothing.
   operations.redrive = function(call)
     local group, source = call.args.group, call.args.source
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
+    groups.require(call, group)
     groups.check(call, group, true)
     local reply = {}
     for _, dead_letter in ipairs(call.args.dead_letters) do
@@ -255,10 +252,7 @@ do
   -- The dead letter stream of a group. Reply: its name; nil: there is none.
   operations.dead_letter_stream = function(call)
     local group = call.args.group
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
+    groups.require(call, group)
     local name = redis.call('HGET', call.side('group', group), 'dead_letter_stream')
     return name and string.sub(name, 2)
   end

@@ -6,7 +6,7 @@
 --   call.args    its arguments by name: the fields of the request, if it carries out one
 --   call.words, call.first_word   words, and the place of the first that is an argument
 --   call.streams   what has `key` and `side`: the call, and others if it is about several streams
--- It returns integers, strings and arrays of them, or `fault(name, fact, ...)`.
+-- It returns integers, strings and arrays of them, or returns or raises `fault(name, fact, ...)`.
 
 local operations = {}
 
@@ -246,6 +246,13 @@ local function by_name(pairs_in_turn)
   return facts
 end
 
+-- Raise a fault if there is no stream.
+local function require_stream(call)
+  if redis.call('EXISTS', call.key) == 0 then
+    error(fault('StreamNotFound'))
+  end
+end
+
 -- What XINFO STREAM says of the stream, as a table; nil if there is no stream.
 local function stream_info(call)
   local info = redis.pcall('XINFO', 'STREAM', call.key)
@@ -256,4 +263,9 @@ local function stream_info(call)
     error(info)
   end
   return by_name(info)
+end
+
+-- The same; a fault is raised if there is no stream.
+local function require_info(call)
+  return stream_info(call) or error(fault('StreamNotFound'))
 end

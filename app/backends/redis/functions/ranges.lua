@@ -44,9 +44,7 @@ do
   -- be more.
   operations.range = function(call)
     local asked = call.args
-    if redis.call('EXISTS', call.key) == 0 then
-      return fault('StreamNotFound')
-    end
+    require_stream(call)
     local entries, is_all = read_range(
       call.key, asked.first, asked.last, asked.reverse,
       asked.count_max, asked.bytes_max, asked.parts_max

@@ -1,4 +1,4 @@
--- Streams: describe, create, change, rename, delete; and the side keys that go with them.
+-- Streams: describe, create, change, delete; and the side keys that go with them.
 
 local streams = {}
 
@@ -14,15 +14,12 @@ local EXPIRES = { producers = true, keys = true, key_times = true, claims = true
 -- Before the name of a group, in a field of `meta`: the group has side keys.
 local GROUP_MARK = 'group:'
 
--- How long a new name is kept for housekeeping.
-local RENAMED_KEPT_MS = 86400000
-
--- Keys removed, or renamed, by one command. Lua has room for about 8,000 arguments.
+-- Keys removed by one command. Lua has room for about 8,000 arguments.
 local KEYS_AT_ONCE = 1000
 
 do
   -- The side keys that a stream may have, as pairs of a kind and the name of a group or producer.
-  local function side_names(call)
+  function streams.side_names(call)
     local names = {}
     for _, kind in ipairs(KINDS) do
       names[#names + 1] = { kind }
@@ -49,28 +46,13 @@ do
 
   -- Remove all side keys of a stream: it is gone, or about to go.
   function streams.drop_side_keys(call)
-    local names = side_names(call)
+    local names = streams.side_names(call)
     for first = 1, #names, KEYS_AT_ONCE do
       local keys = {}
       for at = first, math.min(first + KEYS_AT_ONCE - 1, #names) do
         keys[#keys + 1] = call.side(unpack(names[at]))
       end
       redis.call('UNLINK', unpack(keys))
-    end
-  end
-
-  -- Let the side keys expire when the stream does, or never.
-  local function expire_side_keys(call)
-    local at_ms = redis.call('PEXPIRETIME', call.key)
-    for _, pair in ipairs(side_names(call)) do
-      local kind, name = unpack(pair)
-      if not EXPIRES[kind] then
-        if at_ms > 0 then
-          redis.call('PEXPIREAT', call.side(kind, name), string.format('%.0f', at_ms))
-        else
-          redis.call('PERSIST', call.side(kind, name))
-        end
-      end
     end
   end
 
@@ -186,22 +168,21 @@ do
     return redis.call('UNLINK', call.key)
   end
 
-  -- The error if a policy of a group names a stream out of reach; nil if none does. It is looked for
-  -- by the lengths of the prefixes, as there may be many of them.
-  -- asked: `to` is the new name of the stream; `reach` has the names and prefixes of the streams that
-  --   policies may name there, nil: all.
-  local function out_of_reach(call, asked)
-    if not asked.reach then
-      return nil
+  -- Raise a fault if a policy of a group names a stream out of `reach` of the new name. Prefixes are
+  -- looked for by their lengths, as there may be many of them.
+  function streams.check_reach(call)
+    local reach = call.args.reach
+    if not reach then
+      return
     end
-    local names, prefixes, lengths = { [asked.to] = true }, {}, {}
-    for _, name in ipairs(asked.reach.names) do
+    local names, prefixes, lengths = { [call.args.to] = true }, {}, {}
+    for _, name in ipairs(reach.names) do
       names[name] = true
     end
-    for _, prefix in ipairs(asked.reach.prefixes) do
+    for _, prefix in ipairs(reach.prefixes) do
       prefixes[prefix], lengths[#prefix] = true, true
     end
-    for _, pair in ipairs(side_names(call)) do
+    for _, pair in ipairs(streams.side_names(call)) do
       local kind, group = unpack(pair)
       local named = kind == 'group'
         and redis.call('HGET', call.side(kind, group), 'dead_letter_stream')
@@ -212,154 +193,10 @@ do
           is_allowed = is_allowed or prefixes[string.sub(name, 1, length)]
         end
         if not is_allowed then
-          return fault('OutOfReach', name)
+          error(fault('OutOfReach', name))
         end
       end
     end
-    return nil
-  end
-
-  -- Rename the stream to the second one. If housekeeping may know the old name, it finds the new one
-  -- in `renamed`. Reply: whether the name was free or given up.
-  operations.RenameStream = function(call)
-    if not stream_info(call) then
-      return fault('StreamNotFound')
-    end
-    local target = call.streams[2]
-    if stream_info(target) and not call.args.replace then
-      return 0
-    end
-    if target.key == call.key then
-      return 1
-    end
-    local refusal = out_of_reach(call, call.args)
-    if refusal then
-      return refusal
-    end
-    local names = side_names(call)
-    streams.drop_side_keys(target)
-    local is_governed = redis.call('HGET', call.side('meta'), 'max_age_ms') ~= false
-    for _, pair in ipairs(names) do
-      local kind, name = unpack(pair)
-      if redis.call('EXISTS', call.side(kind, name)) == 1 then
-        redis.call('RENAME', call.side(kind, name), target.side(kind, name))
-        is_governed = is_governed or kind == 'group'
-      end
-    end
-    redis.call('RENAME', call.key, target.key)
-    if is_governed then
-      redis.call('SET', call.side('renamed'), target.key, 'PX', RENAMED_KEPT_MS)
-    end
-    return 1
-  end
-
-  -- The kinds of side keys that a copy of a stream does not have: what was done with the stream.
-  local NOT_COPIED = {
-    writers = true, writer_times = true, claims = true, relayed = true, oldest = true,
-  }
-
-  -- Copy the stream to the second one. Reply: whether its name was free or given up.
-  operations.CopyStream = function(call)
-    if not stream_info(call) then
-      return fault('StreamNotFound')
-    end
-    local target = call.streams[2]
-    local is_there = stream_info(target)  -- an error if it is something else
-    if target.key == call.key or (is_there and not call.args.replace) then
-      return 0
-    end
-    local refusal = out_of_reach(call, call.args)
-    if refusal then
-      return refusal
-    end
-    local names = side_names(call)
-    streams.begin(target)
-    redis.call('COPY', call.key, target.key, 'REPLACE')
-    local epoch = redis.call('HGET', target.side('meta'), 'epoch')
-    for _, pair in ipairs(names) do
-      local kind, name = unpack(pair)
-      if not NOT_COPIED[kind] then
-        redis.call('COPY', call.side(kind, name), target.side(kind, name), 'REPLACE')
-      end
-    end
-    redis.call('HSET', target.side('meta'), 'epoch', epoch)
-    streams.expire_alike(target, target.side('meta'))
-    return 1
-  end
-
-  -- Reply: whether the time was set.
-  operations.ExpireStream = function(call)
-    local asked = call.args
-    if not stream_info(call) then
-      return fault('StreamNotFound')
-    end
-    side_names(call)  -- which fails if it cannot be known what expires with the stream
-    local words = { 'PEXPIRE', call.key, asked.ttl_ms }
-    if asked.at_ms then
-      words = { 'PEXPIREAT', call.key, asked.at_ms }
-    end
-    if asked.if_none then
-      words[#words + 1] = 'NX'
-    else
-      words[#words + 1] = asked.if_set and 'XX' or nil
-      words[#words + 1] = asked.if_later and 'GT' or asked.if_earlier and 'LT' or nil
-    end
-    local is_set = redis.call(unpack(words))
-    if is_set == 1 then
-      if redis.call('EXISTS', call.key) == 0 then
-        streams.drop_side_keys(call)
-      else
-        expire_side_keys(call)
-      end
-    end
-    return is_set
-  end
-
-  -- Reply: whether the stream had an expiry.
-  operations.PersistStream = function(call)
-    if not stream_info(call) then
-      return fault('StreamNotFound')
-    end
-    side_names(call)
-    local is_removed = redis.call('PERSIST', call.key)
-    if is_removed == 1 then
-      expire_side_keys(call)
-    end
-    return is_removed
-  end
-
-  operations.SetCounters = function(call)
-    local last_id, added, deleted =
-      call.args.last_id, call.args.entries_added, call.args.max_deleted_id
-    local info = stream_info(call)
-    if not info then
-      return fault('StreamNotFound')
-    end
-    if compare_ids(last_id, info['max-deleted-entry-id']) < 0 then
-      return fault('CounterTooLow', 'last_id', 'max_deleted_id')
-    end
-    local newest = info['last-entry']
-    if newest and compare_ids(last_id, newest[1]) < 0 then
-      return fault('CounterTooLow', 'last_id', 'newest')
-    end
-    if added and info.length > tonumber(added) then
-      return fault('CounterTooLow', 'entries_added', 'length')
-    end
-    if compare_ids(last_id, deleted) < 0 then
-      return fault('CounterTooLow', 'last_id', 'max_deleted_id')
-    end
-    local known = streams.known(call, info['last-generated-id'])
-    if known[1] and compare_ids(last_id, known[1]) < 0 then
-      redis.call('HSET', call.side('meta'), 'trimmed', last_id)
-    end
-    if deleted == MIN_ID then
-      deleted = info['max-deleted-entry-id']
-    end
-    redis.call(
-      'XSETID', call.key, last_id,
-      'ENTRIESADDED', added or string.format('%.0f', info['entries-added']), 'MAXDELETEDID', deleted
-    )
-    return 1
   end
 
   -- What tells a stream from what it was before: its epoch, and facts of which one changes with

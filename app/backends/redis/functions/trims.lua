@@ -135,7 +135,7 @@ do
   end
 
   -- How many ids one part looks up in the groups of the stream.
-  local function ids_at_once(groups)
+  function trims.ids_at_once(groups)
     return math.max(1, math.min(LOOKED_AT_MAX, math.floor(REFERENCES_MAX / math.max(1, #groups))))
   end
 
@@ -178,7 +178,7 @@ do
       return 0, true
     end
     local high = to.min_id and '(' .. to.min_id or '+'
-    local at_once = math.min(count_max, ids_at_once(groups))
+    local at_once = math.min(count_max, trims.ids_at_once(groups))
     local ids, is_all = ids_of(call.key, '-', high, at_once)
     if #ids == 0 then
       return 0, true
@@ -203,7 +203,7 @@ do
       if #ids == 0 or to.limit and removed_before + #evicted + #ids > to.limit then
         break
       end
-      if looked_at >= ids_at_once(groups) then
+      if looked_at >= trims.ids_at_once(groups) then
         next_part = after
         break
       end
@@ -285,9 +285,7 @@ do
   -- Reply: how many entries were removed, and where the next part begins, or '' if there is none.
   operations.Trim = function(call)
     local asked = call.args
-    if redis.call('EXISTS', call.key) == 0 then
-      return fault('StreamNotFound')
-    end
+    require_stream(call)
     meta_of(call, 'trimmed')
     local removed, next_part = trims.part(call, asked.to, asked.removed, asked.after, 0)
     return { removed, next_part == true and '' or next_part }
@@ -296,35 +294,7 @@ do
   -- Remove what the retention of the stream does not keep, or a part of it. Reply: whether there
   -- may be more.
   operations.retain = function(call)
-    if redis.call('EXISTS', call.key) == 0 then
-      return fault('StreamNotFound')
-    end
+    require_stream(call)
     return trims.retain(call, settings.of_stream(call), 0) and 0 or 1
-  end
-
-  -- Reply: for each id `deleted`, `not_found` or `referenced`; fewer than there are ids if the rest is
-  -- left to another call.
-  operations.Delete = function(call)
-    if redis.call('EXISTS', call.key) == 0 then
-      return fault('StreamNotFound')
-    end
-    local references = call.args.references
-    local groups = references == 'keep' and {} or trims.groups_of(call)
-    local outcomes, ids = {}, {}
-    for at = 1, math.min(#call.args.ids, ids_at_once(groups)) do
-      local id = call.args.ids[at]
-      ids[#ids + 1] = id
-      -- Redis looks at references first, so an id without an entry can be referenced.
-      if references == 'acked' and trims.is_referenced(call, groups, id) then
-        outcomes[#outcomes + 1] = 'referenced'
-      else
-        local count = redis.call('XDEL', call.key, id)
-        outcomes[#outcomes + 1] = count == 1 and 'deleted' or 'not_found'
-      end
-    end
-    if references == 'delete' and #ids > 0 then
-      trims.purge(call, groups, ids)
-    end
-    return outcomes
   end
 end

@@ -137,9 +137,7 @@ do
   operations.RememberKey = function(call)
     local asked = call.args
     local name, entry_id = asked.key, asked.entry_id
-    if redis.call('EXISTS', call.key) == 0 then
-      return fault('StreamNotFound')
-    end
+    require_stream(call)
     if #redis.call('XRANGE', call.key, entry_id, entry_id) == 0 then
       return fault('EntryNotFound', entry_id)
     end
