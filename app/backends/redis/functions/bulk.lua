@@ -4,8 +4,8 @@ do
   -- Bytes of names and values that one call may look at.
   local COUNTED_BYTES_MAX = 1024 * 1024
 
-  -- Count up to `limit` entries above the id `after`, up to the id `through`. Reply: how many there are
-  -- in this part, the id of the last, and whether there may be more.
+  -- Count up to `limit` entries above the id `after`, up to the id `through`. Reply: how many there
+  -- are in this part, the id of the last, and whether there may be more.
   operations.count = function(call)
     local after, through = call.args.after, call.args.through
     require_stream(call)
@@ -20,8 +20,8 @@ do
     return { #entries, last, is_all and 0 or 1 }
   end
 
-  -- The ids of entries of a range, as for `count`, by their `places`, which ascend from 1. Reply: the
-  -- ids; fewer if entries are gone.
+  -- The ids of entries of a range, as for `count`, by their `places`, which ascend from 1. Reply:
+  -- the ids; fewer if entries are gone.
   operations.places = function(call)
     local after, places = call.args.after, call.args.places
     local low = after == MIN_ID and '-' or '(' .. after

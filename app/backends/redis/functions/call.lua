@@ -1,8 +1,8 @@
 -- Call: runs an operation with the words of a command. The library registers this function.
 --
 -- keys: the keys of the streams, of one slot; then a key that never exists (see client.py).
--- args: the name of the operation; its arguments by name (MessagePack); of each stream the two parts
---   of its side keys (see keys.py); words.
+-- args: the name of the operation; its arguments by name (MessagePack); of each stream the two
+--   parts of its side keys (see keys.py); words.
 
 -- What Redis says where a hash has something else than the number that the gateway keeps there.
 local NO_NUMBER = 'is not an integer'

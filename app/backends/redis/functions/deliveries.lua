@@ -41,8 +41,8 @@ do
     return pending.acknowledge(call, group, call.args.consumer, call.args.ids)
   end
 
-  -- Acknowledge what a consumer received up to an entry. This call begins at the id `start`, and looks
-  -- at up to `limit` entries.
+  -- Acknowledge what a consumer received up to an entry. This call begins at the id `start`, and
+  -- looks at up to `limit` entries.
   -- Reply: the id to go on from; nil at the end.
   -- An entry counts if its id is not greater and it was delivered no later, to the millisecond.
   operations.AckThrough = function(call)
@@ -151,8 +151,8 @@ do
     return { table.concat(outcomes), policies.outbox_count(call) }
   end
 
-  -- Undo deliveries that nobody received: pairs of an id and its delivery count, as text. An entry that
-  -- was delivered again stays as it is.
+  -- Undo deliveries that nobody received: pairs of an id and its delivery count, as text. An entry
+  -- that was delivered again stays as it is.
   operations.GiveBack = function(call)
     local group, consumer = call.args.group, call.args.consumer
     if groups.missing(call, group) then
@@ -226,8 +226,9 @@ do
     end
   end
 
-  -- Take entries over by id. They have `size_bytes_max` bytes and `parts_max` names and values at most;
-  -- the first one has room in any case if it `is_first`. There may be `consumers_max` consumers.
+  -- Take entries over by id. They have `size_bytes_max` bytes and `parts_max` names and values at
+  -- most; the first one has room in any case if it `is_first`. There may be `consumers_max`
+  -- consumers.
   -- Reply: deliveries, ids that are gone from the stream, and whether an entry had no room.
   operations.Claim = function(call)
     local asked = call.args
@@ -235,7 +236,8 @@ do
     local info = groups.require_info(call, group)
     groups.check_room(call, info)
     groups.check(call, group)
-    local at = asked.time_ms and { 'TIME', asked.time_ms } or asked.idle_ms and { 'IDLE', asked.idle_ms }
+    local at = asked.time_ms and { 'TIME', asked.time_ms }
+      or asked.idle_ms and { 'IDLE', asked.idle_ms }
     local taken, deliveries, gone = claims.by(consumer), {}, {}
     local has_room, is_over = room_of(asked.size_bytes_max, asked.parts_max, asked.is_first), 0
 
@@ -290,8 +292,8 @@ do
     return { deliveries, gone, is_over }
   end
 
-  -- Take over idle entries in order of their ids, with bounds as for `Claim`. This call looks at up to
-  -- `looked_at_max` entries.
+  -- Take over idle entries in order of their ids, with bounds as for `Claim`. This call looks at up
+  -- to `looked_at_max` entries.
   -- Reply: deliveries, ids that are gone from the stream, the id to go on from, how many dead
   -- letters wait to be relayed.
   operations.Autoclaim = function(call)

@@ -130,8 +130,8 @@ do
 
   -- Append entries, all or none, and then trim. The drafts are words. The stream may have
   -- `producers_max` producers of keys.
-  -- Reply: whether it is a repeat, the first id and the number of entries, or, if the server did not
-  -- give all ids, whether it is a repeat and all ids.
+  -- Reply: whether it is a repeat, the first id and the number of entries, or, if the server did
+  -- not give all ids, whether it is a repeat and all ids.
   operations.Add = function(call)
     local asked, given = call.args, call.args.idempotent
     local may_create, expected, to = asked.create_stream, asked.expected_last_id, asked.trim
@@ -194,8 +194,8 @@ do
     return { 0, ids }
   end
 
-  -- Reply: for each id `deleted`, `not_found` or `referenced`; fewer than there are ids if the rest is
-  -- left to another call.
+  -- Reply: for each id `deleted`, `not_found` or `referenced`; fewer than there are ids if the rest
+  -- is left to another call.
   operations.Delete = function(call)
     require_stream(call)
     local references = call.args.references

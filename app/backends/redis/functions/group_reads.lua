@@ -61,7 +61,8 @@ do
 
   -- Whether no further entry has room.
   local function is_full(asked)
-    return asked.is_spent or (asked.size_bytes_max and (asked.size_bytes_max <= 0 or asked.parts <= 0))
+    return asked.is_spent
+      or (asked.size_bytes_max and (asked.size_bytes_max <= 0 or asked.parts <= 0))
   end
 
   -- Fill in from the policy what the request leaves open.
@@ -205,8 +206,8 @@ do
     return new, true
   end
 
-  -- Note that the consumer was here: Redis 7.0 does not if there is nothing new. It reads what it holds after the greatest id but one: for the
-  -- server, the greatest id means new entries.
+  -- Note that the consumer was here: Redis 7.0 does not if there is nothing new. It reads what it
+  -- holds after the greatest id but one: for the server, the greatest id means new entries.
   local function see(call, asked)
     redis.call(
       'XREADGROUP', 'GROUP', asked.group, asked.consumer, 'COUNT', 1, 'STREAMS', call.key,
@@ -350,8 +351,8 @@ do
   --   parts           names and values of all entries, at most
   --   budget_bytes, budget_parts   the same of the budget that the streams of a read share, if any
   --   counts_reply    whether the bytes of the budget are those of RESP2
-  -- `size_bytes_max`, `parts`, `budget_bytes` and `budget_parts` become less with each entry that is
-  -- taken.
+  -- `size_bytes_max`, `parts`, `budget_bytes` and `budget_parts` become less with each entry that
+  -- is taken.
   --
   -- Reply: whether the read is served; the lag (nil: unknown); how many entries the consumer holds;
   -- the state; in how many ms the read may claim something (nil: never); how many dead letters wait

@@ -1,8 +1,9 @@
 -- Groups and their consumers: describe, create, change, delete.
 --
--- What the server does not keep about a group is in the hash `group`: its policy, a field a setting.
--- The group then has the consumer `RELEASED`. If the hash is there and the consumer is not, another
--- client has destroyed the group and made it again. What the hash says is then of no group.
+-- What the server does not keep about a group is in the hash `group`: its policy, a field a
+-- setting. The group then has the consumer `RELEASED`. If the hash is there and the consumer is
+-- not, another client has destroyed the group and made it again. What the hash says is then of no
+-- group.
 
 do
   -- A field of the hash that is always there.
@@ -284,8 +285,8 @@ do
     return { 1, described(call, group) }
   end
 
-  -- Change a group. If it `moves`, it gets the position `last_id`: '$' is the last one of the stream,
-  -- nil is its own. Reply: its description.
+  -- Change a group. If it `moves`, it gets the position `last_id`: '$' is the last one of the
+  -- stream, nil is its own. Reply: its description.
   operations.UpdateGroup = function(call)
     local asked = call.args
     local group = asked.group
@@ -337,8 +338,8 @@ do
     return consumer ~= RELEASED and consumer_of(call, group, consumer) or false
   end
 
-  -- Raise a fault if the consumer is new to its group and would be one too many. To look whether it is
-  -- new, it is created and deleted again: this takes no longer with many consumers.
+  -- Raise a fault if the consumer is new to its group and would be one too many. To look whether it
+  -- is new, it is created and deleted again: this takes no longer with many consumers.
   -- info: of the group.
   function groups.check_room(call, info)
     local consumer, consumers_max = call.args.consumer, call.args.consumers_max

@@ -19,8 +19,8 @@ do
     end
   end
 
-  -- Rename the stream to the second one. If housekeeping may know the old name, it finds the new one
-  -- in `renamed`. Reply: whether the name was free or given up.
+  -- Rename the stream to the second one. If housekeeping may know the old name, it finds the new
+  -- one in `renamed`. Reply: whether the name was free or given up.
   operations.RenameStream = function(call)
     require_info(call)
     local target = call.streams[2]

@@ -191,9 +191,9 @@ do
     return fields
   end
 
-  -- Append dead letters to this stream: pairs of an id in the outbox of another stream, which has the
-  -- key `source`, and the packed fields. Those that were appended before are skipped: they come in the
-  -- order of the outbox. Reply: how many are none.
+  -- Append dead letters to this stream: pairs of an id in the outbox of another stream, which has
+  -- the key `source`, and the packed fields. Those that were appended before are skipped: they come
+  -- in the order of the outbox. Reply: how many are none.
   operations.relay = function(call)
     local source, key = call.args.source, call.side('relayed')
     local relayed = redis.call('HGET', key, source) or MIN_ID
@@ -218,8 +218,8 @@ do
     return foreign_count
   end
 
-  -- Send dead letters back to this stream: each with its `id` in the stream that has the key `source`,
-  -- its `origin`, which is its id here, and `fields`.
+  -- Send dead letters back to this stream: each with its `id` in the stream that has the key
+  -- `source`, its `origin`, which is its id here, and `fields`.
   -- Reply: for each whether it was released, and its id here.
   -- An entry that is gone is appended as a new one. A repeat changes nothing.
   operations.redrive = function(call)

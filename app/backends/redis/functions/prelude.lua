@@ -2,7 +2,7 @@
 --
 -- An operation is a function in `operations`. It gets a call:
 --   call.key     the key of the stream
---   call.side    call.side(kind) and call.side(kind, group) return side keys, in the slot of the key
+--   call.side    call.side(kind) and call.side(kind, group) return side keys, in the same slot
 --   call.args    its arguments by name: the fields of the request, if it carries out one
 --   call.words, call.first_word   words, and the place of the first that is an argument
 --   call.streams   what has `key` and `side`: the call, and others if it is about several streams

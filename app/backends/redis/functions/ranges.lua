@@ -40,8 +40,8 @@ do
     return entries, false
   end
 
-  -- Read entries from `first` to `last`, as for `read_range`. Reply: the entries, and whether there may
-  -- be more.
+  -- Read entries from `first` to `last`, as for `read_range`. Reply: the entries, and whether there
+  -- may be more.
   operations.range = function(call)
     local asked = call.args
     require_stream(call)
@@ -52,8 +52,8 @@ do
     return { entries, is_all and 0 or 1 }
   end
 
-  -- Read what comes `after` an id, with bounds as for `read_range`: '$' is the last id, and '+' stands
-  -- for the last entry.
+  -- Read what comes `after` an id, with bounds as for `read_range`: '$' is the last id, and '+'
+  -- stands for the last entry.
   -- Reply: nil if there is no stream; otherwise the id after which was read, the last id, the
   -- greatest id that was trimmed, the entries, whether there may be more.
   operations.read = function(call)

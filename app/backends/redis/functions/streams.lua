@@ -64,8 +64,8 @@ do
     end
   end
 
-  -- Begin a stream that does not exist: nothing is left of an earlier one. An `epoch` of nil is a new
-  -- one.
+  -- Begin a stream that does not exist: nothing is left of an earlier one. An `epoch` of nil is a
+  -- new one.
   function streams.begin(call, epoch)
     streams.drop_side_keys(call)
     redis.call('HSET', call.side('meta'), 'epoch', epoch or now_us())
@@ -168,8 +168,8 @@ do
     return redis.call('UNLINK', call.key)
   end
 
-  -- Raise a fault if a policy of a group names a stream out of `reach` of the new name. Prefixes are
-  -- looked for by their lengths, as there may be many of them.
+  -- Raise a fault if a policy of a group names a stream out of `reach` of the new name. Prefixes
+  -- are looked for by their lengths, as there may be many of them.
   function streams.check_reach(call)
     local reach = call.args.reach
     if not reach then
@@ -221,7 +221,8 @@ do
     return revision(call)
   end
 
-  -- Change a side key that is watched unless the stream has this `revision`: EXEC then does nothing.
+  -- Change a side key that is watched unless the stream has this `revision`: EXEC then does
+  -- nothing.
   operations.if_unchanged = function(call)
     local is_stream, present = pcall(revision, call)
     if not is_stream or present ~= call.args.revision then

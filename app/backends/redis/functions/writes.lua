@@ -35,10 +35,10 @@ do
     end
   end
 
-  -- Append a batch of a writer to streams of one slot, all or none, and remember the batch. The words
-  -- are the drafts for each stream.
-  -- Reply: for each stream the number of entries, the first id and the last id; nil if the writer has
-  -- committed this batch or a later one.
+  -- Append a batch of a writer to streams of one slot, all or none, and remember the batch. The
+  -- words are the drafts for each stream.
+  -- Reply: for each stream the number of entries, the first id and the last id; nil if the writer
+  -- has committed this batch or a later one.
   -- Faults have the place of the stream, from 0, as their last fact.
   operations.CommitBatch = function(call)
     local writer, batch, parts = call.args.writer, call.args.batch, call.streams
@@ -88,8 +88,8 @@ do
     return 0
   end
 
-  -- The last batch that a writer has committed to the stream. Reply: the batch, and when (unix ms), as
-  -- text; nil if it is not known.
+  -- The last batch that a writer has committed to the stream. Reply: the batch, and when (unix ms),
+  -- as text; nil if it is not known.
   operations.last_commit = function(call)
     if redis.call('EXISTS', call.key) == 0 then
       return false
