@@ -28,9 +28,8 @@ from headgate.app.backends.redis.client import Client, ClientOptions
 from headgate.app.backends.redis.counting import Counts
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.faults import as_stream_errors
-from headgate.app.backends.redis.groups.housekeeping import Housekeeper
-from headgate.app.backends.redis.groups.table import PERFORMERS as GROUP_PERFORMERS
 from headgate.app.backends.redis.leases import GatewayLeases
+from headgate.app.backends.redis.performing.housekeeping import Housekeeper
 from headgate.app.backends.redis.performing.table import PERFORMERS
 from headgate.app.backends.redis.servers import Primaries
 from headgate.app.backends.redis.transaction import perform_together
@@ -70,12 +69,9 @@ _FREEING = (Ack, AckAndDelete, AckThrough, Autoclaim, Claim, Delete, DeleteConsu
 """Requests after which a consumer may hold less, and so may get more."""
 
 
-_PERFORMERS = {**PERFORMERS, **GROUP_PERFORMERS}
-
-
 def _perform_at_once(client: Client, request: Request[Any]) -> Coroutine[Any, Any, Any]:
     """Carry out a request without waiting for something to read."""
-    performer = _PERFORMERS.get(type(request))
+    performer = PERFORMERS.get(type(request))
     if performer is None:
         raise NotSupported(type(request).__name__)
     return performer.perform(client, request)
@@ -128,7 +124,7 @@ class RedisBackend:
 
     def way_of(self, kind: type[Request[Any]]) -> Way:
         """Return the way of requests of a kind."""
-        performer = _PERFORMERS.get(kind)
+        performer = PERFORMERS.get(kind)
         return Way.NOT if performer is None else performer.way
 
     async def perform_all(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:

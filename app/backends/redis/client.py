@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from copy import copy
 from typing import Any, NamedTuple, Self, TypeGuard, cast
 
+from msgspec.structs import asdict
 from redis.asyncio import Connection
 from redis.exceptions import (
     AskError,
@@ -27,16 +28,18 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from headgate.app.backends.redis.address import Address, Arrangement, Servers
+from headgate.app.backends.redis.arguments import arguments
 from headgate.app.backends.redis.durability import Durability, DurabilityLevel, durability
 from headgate.app.backends.redis.faults import Lost, NotSent, fault_of, is_wrong_type
 from headgate.app.backends.redis.features import Feature, facts_of, features_of, obstacle_of
 from headgate.app.backends.redis.keys import KeyNames, StreamKeys
 from headgate.app.backends.redis.library import Effect, Library
-from headgate.app.backends.redis.node import Node, Words
+from headgate.app.backends.redis.node import Node, Word, Words
 from headgate.app.backends.redis.topology import Topology, discover
 from headgate.app.runtime import periodic
 from headgate.engine.errors import StreamsChanged, WrongSideKey, WrongType
 from headgate.engine.limits import WAITERS_MAX
+from headgate.engine.requests import Request
 from headgate.engine.requests.keyspace import IfUnchanged
 from headgate.engine.state.bounds import KeyspaceBounds
 
@@ -120,8 +123,36 @@ class Client:
 
     # What is asked
 
+    async def perform(
+        self, effect: Effect, request: Request[Any], /, *words: Word, **more: object
+    ) -> Any:
+        """Run the operation that has the name of a request, and return its reply. See `call`.
+
+        Args:
+            effect: what the operation does to the state.
+            request: what is asked for, of one stream.
+            words: see `call`.
+            more: what else the operation has to know, or other values of fields.
+        """
+        facts = {**asdict(request), **more}
+        keys = [self.names.of(facts["stream"])]
+        return await self.call_at(effect, type(request).__name__, keys, *words, **facts)
+
+    async def perform_at(
+        self,
+        effect: Effect,
+        request: Request[Any],
+        keys: Sequence[StreamKeys],
+        /,
+        *words: Word,
+        **more: object,
+    ) -> Any:
+        """Run the operation that has the name of a request, on streams of one slot."""
+        facts = {**asdict(request), **more}
+        return await self.call_at(effect, type(request).__name__, keys, *words, **facts)
+
     async def call(
-        self, effect: Effect, operation: bytes, stream: bytes, *args: bytes | str | int
+        self, effect: Effect, operation: str, stream: bytes, /, *words: Word, **facts: object
     ) -> Any:
         """Run one of our operations on a stream, and return its reply.
 
@@ -129,7 +160,8 @@ class Client:
             effect: what the operation does to the state.
             operation: its name.
             stream: the name of the stream.
-            args: its arguments.
+            words: what comes behind its arguments as it is: entries, which may be long.
+            facts: its arguments by name. One that is None is left out.
 
         Raises:
             Fault: the operation returned an error.
@@ -138,25 +170,27 @@ class Client:
             NotSent: no server could carry it out. Nothing has happened.
             Lost: the reply is lost. The operation may have happened.
         """
-        return await self.call_at(effect, operation, [self.names.of(stream)], *args)
+        return await self.call_at(effect, operation, [self.names.of(stream)], *words, **facts)
 
     async def call_at(
         self,
         effect: Effect,
-        operation: bytes,
+        operation: str,
         keys: Sequence[StreamKeys],
-        *args: bytes | str | int,
+        /,
+        *words: Word,
+        **facts: object,
     ) -> Any:
         """Run one of our operations on streams of one slot. See `call`."""
-        words = _words(operation, keys, *args)
+        called = _words(operation, keys, facts, words)
         reply = await self.send(
-            keys[0].slot, lambda: [self._calling(effect, words)], effect is not Effect.READ
+            keys[0].slot, lambda: [self._calling(effect, called)], effect is not Effect.READ
         )
         if isinstance(reply[0], ResponseError):
             raise self._error_of(reply[0])
         return reply[0]
 
-    async def execute(self, stream: bytes, *words: bytes | str | int, changes: bool) -> Any:
+    async def execute(self, stream: bytes, *words: Word, changes: bool) -> Any:
         """Send a command to the server that has a stream, and return its reply. See `call`."""
         [reply] = await self.execute_all(self.names.of(stream).slot, [words], changes=changes)
         return reply
@@ -185,13 +219,13 @@ class Client:
         """
         return await self.send(slot, lambda: commands, changes)
 
-    async def execute_everywhere(self, *words: bytes | str | int, changes: bool) -> list[Any]:
+    async def execute_everywhere(self, *words: Word, changes: bool) -> list[Any]:
         """Send a command to all primaries, and return the replies. See `call`."""
         return await asyncio.gather(
             *(self.execute_at(address, *words, changes=changes) for address in await self.known())
         )
 
-    async def execute_at(self, address: Address, *words: bytes | str | int, changes: bool) -> Any:
+    async def execute_at(self, address: Address, *words: Word, changes: bool) -> Any:
         """Send a command to one primary, and return its reply. See `call`."""
         if address not in self._topology.primaries:
             raise NotSent(f"{address} is not a primary any more")
@@ -269,7 +303,7 @@ class Client:
         keys = list(map(self.names.of, condition.streams))
         watched = [part for each in keys for part in (each.key, each.side(_CHANGED))]
         checks = [
-            self._calling(Effect.FREE, _words(b"if_unchanged", [each], revision))
+            self._calling(Effect.FREE, _words("if_unchanged", [each], {"revision": revision}))
             for each, revision in zip(keys, condition.revisions, strict=True)
         ]
         return [(b"WATCH", *watched), *checks]
@@ -291,7 +325,7 @@ class Client:
         is_stream = self.names.is_stream(key)
         return WrongType(self.names.name(key)) if is_stream else WrongSideKey(key, why)
 
-    def _calling(self, effect: Effect, words: Sequence[bytes | str | int]) -> Words:
+    def _calling(self, effect: Effect, words: Words) -> Words:
         if self._uses_scripts:
             return [b"EVALSHA", self._library.scripts[effect].sha, *words]
         return [b"FCALL", self._library.names[effect], *words]
@@ -469,7 +503,7 @@ class Client:
         """
         options, node = self.options, self._open(address).reads
 
-        async def ask(*words: bytes | str | int) -> Any:
+        async def ask(*words: Word) -> Any:
             try:
                 return await node.ask(words, changes=False)
             except (Lost, RedisConnectionError) as error:
@@ -520,12 +554,17 @@ class Client:
 
 
 def _words(
-    operation: bytes, keys: Sequence[StreamKeys], *args: bytes | str | int
-) -> list[bytes | str | int]:
+    operation: str,
+    keys: Sequence[StreamKeys],
+    facts: Mapping[str, object],
+    words: Sequence[Word] = (),
+) -> Words:
     """Return the words that call an operation on streams of one slot, behind the function."""
-    first = keys[0]
-    words: list[bytes | str | int] = [len(keys) + 1, *(each.key for each in keys)]
-    return [*words, first.side(_ABSENT), operation, first.head, first.tail, *args]
+    called: list[Word] = [len(keys) + 1, *(each.key for each in keys), keys[0].side(_ABSENT)]
+    called += operation, arguments(facts)
+    for each in keys:
+        called += each.head, each.tail
+    return [*called, *words]
 
 
 def _ignore(primaries: Sequence[Address]) -> None:

@@ -20,7 +20,8 @@ from headgate.app.backends.redis.durability import Durability
 from headgate.app.backends.redis.faults import Lost, NotSent
 from headgate.app.runtime import periodic
 
-Words = Sequence[bytes | str | int]
+Word = bytes | str | int
+Words = Sequence[Word]
 """A command."""
 
 _SENT_MAX = 1000

@@ -15,6 +15,12 @@ from headgate.engine.config import Form, GroupPolicy, Patch, Setting, StreamConf
 
 S = TypeVar("S", bound=msgspec.Struct)
 
+KEY_DEFAULTS = (100_000, 100)
+"""Defaults of streams: the time that keys are valid (ms), and the number by producer.
+
+They are Redis's stream-idmp-duration and stream-idmp-maxsize.
+"""
+
 _TABLES = {"CONFIG": StreamConfig, "POLICY": GroupPolicy}
 
 
@@ -30,8 +36,10 @@ def read_settings(kind: type[S], texts: Sequence[bytes | None]) -> S:
 
 
 def lua_tables() -> str:
-    """Return the tables that settings.lua goes by."""
-    lines, forms = [], []
+    """Return the tables that settings.lua goes by, and the defaults of streams."""
+    window_ms, keys_max = KEY_DEFAULTS
+    lines = [f"local IDEMPOTENCY_WINDOW_MS, IDEMPOTENCY_MAX = {window_ms}, {keys_max}"]
+    forms: list[str] = []
     for table, kind in _TABLES.items():
         settings = settings_of(kind).values()
         lines.append(f"local {table} = {{ {', '.join(repr(each.name) for each in settings)} }}")

@@ -1,192 +1,36 @@
--- Bulk: batches of writers, and counts of entries.
+-- Bulk: counts and places of entries, for plans.
 
 do
-  -- A writer that has committed nothing for 90 days is forgotten, and so are those beyond the
-  -- newest 10,000; so many at a time.
-  local SILENT_MS_MAX = 90 * 86400000
-  local WRITERS_MAX = 10000
-  local FORGOTTEN_AT_ONCE = 100
-
   -- Bytes of names and values that one call may look at.
   local COUNTED_BYTES_MAX = 1024 * 1024
 
-  -- The last batch of a writer that a hash has in a field, and when (unix ms), both as text; nil if
-  -- there is none.
-  local function read_commit(key, field)
-    local text = redis.call('HGET', key, field)
-    if not text then
-      return nil
-    end
-    return string.match(text, '^(%d+) (%d+)$')
-  end
-
-  -- Remember that a writer has committed a batch.
-  local function note_commit(call, writer, batch, at_ms)
-    local writers, times = call.side('writers'), call.side('writer_times')
-    redis.call('HSET', writers, writer, string.format('%s %.0f', batch, at_ms))
-    redis.call('ZADD', times, string.format('%.0f', at_ms), writer)
-    streams.expire_alike(call, writers)
-    streams.expire_alike(call, times)
-    for _ = 1, FORGOTTEN_AT_ONCE do
-      local oldest = redis.call('ZRANGE', times, 0, 0, 'WITHSCORES')
-      local is_old = tonumber(oldest[2]) < at_ms - SILENT_MS_MAX
-      if not is_old and redis.call('ZCARD', times) <= WRITERS_MAX then
-        return
-      end
-      redis.call('ZREM', times, oldest[1])
-      redis.call('HDEL', writers, oldest[1])
-    end
-  end
-
-  -- The calls for the streams of a batch: one for each key, with its part of the arguments. The
-  -- arguments of a stream are the two parts of its side keys, and the drafts.
-  local function parts_of(call, at)
-    local parts = {}
-    for place, key in ipairs(call.keys) do
-      local args = call.args
-      local drafts, next_at = appends.read_drafts(args, at + 2)
-      parts[place] = { key = key, side = side_of(args[at], args[at + 1]), drafts = drafts }
-      at = next_at
-    end
-    return parts
-  end
-
-  -- Append a batch of a writer to streams of one slot, all or none, and remember the batch.
-  --
-  -- Arguments: the writer, the number of the batch, '1' if streams may be created; for each stream
-  -- what `parts_of` says.
-  -- Reply: for each stream the number of entries, the first id and the last id; nil if the writer has committed this batch or a later one.
-  -- Faults have the place of the stream, from 0, as their first fact.
-  operations.commit = function(call)
-    local writer, batch, may_create = unpack(call.args)
-    local parts = parts_of(call, 4)
-    for _, part in ipairs(parts) do
-      part.info = stream_info(part)
-      check_types(part, { 'meta', 'writers', 'writer_times' })
-      part.config = settings.of_stream(part)
-      local last_batch = part.info and read_commit(part.side('writers'), writer)
-      if last_batch and compare_numbers(batch, last_batch) <= 0 then
-        return false
-      end
-    end
-    for place, part in ipairs(parts) do
-      if not part.info and may_create ~= '1' then
-        return fault('StreamNotFound', place - 1)
-      end
-      local last_id = part.info and part.info['last-generated-id'] or MIN_ID
-      local refusal = appends.settle_ids(part.drafts, last_id)
-      if refusal then
-        return { err = refusal.err .. ' ' .. (place - 1) }
-      end
-    end
-    local at_ms = now_ms()
-    local reply = {}
-    for _, part in ipairs(parts) do
-      if not part.info then
-        streams.begin(part)
-      end
-      local ids = appends.append_all(part.key, call.args, part.drafts)
-      note_commit(part, writer, batch, at_ms)
-      trims.retain(part, part.config, #ids)
-      reply[#reply + 1] = { #ids, ids[1], ids[#ids] }
-    end
-    return reply
-  end
-
-  -- Write again what is remembered of a writer, so that the answer to a repeat waits until its last
-  -- batch is durable: a server waits only for what came over the same connection. Arguments: the
-  -- writer.
-  operations.confirm_commit = function(call)
-    local writers, writer = call.side('writers'), call.args[1]
-    local text = redis.call('HGET', writers, writer)
-    if text then
-      redis.call('HSET', writers, writer, text)
-    end
-    return 0
-  end
-
-  -- The last batch that a writer has committed to the stream. Arguments: the writer. Reply: the
-  -- batch, and when (unix ms), as text; nil if it is not known.
-  operations.last_commit = function(call)
-    if redis.call('EXISTS', call.key) == 0 then
-      return false
-    end
-    local batch, at_ms = read_commit(call.side('writers'), call.args[1])
-    return batch and { batch, at_ms } or false
-  end
-
-  -- What follows is about the hash of a writer, which is the key of the call: `last` is the last
-  -- batch that is known to be committed. For each stream of a batch that is about to be committed,
-  -- there is a field with the batch and the stream.
-
-  local function field_of(batch, stream)
-    return batch .. ':' .. stream
-  end
-
-  -- Note where a batch goes. Arguments: the batch, streams.
-  operations.begin_commit = function(call)
-    for at = 2, #call.args do
-      redis.call('HSET', call.key, field_of(call.args[1], call.args[at]), call.args[at])
-    end
-    return redis.call('PEXPIRE', call.key, SILENT_MS_MAX)
-  end
-
-  -- Note that a batch is committed. Arguments: the batch, streams.
-  operations.end_commit = function(call)
-    local batch = call.args[1]
-    local last_batch = read_commit(call.key, 'last')
-    if not last_batch or compare_numbers(batch, last_batch) > 0 then
-      redis.call('HSET', call.key, 'last', string.format('%s %.0f', batch, now_ms()))
-    end
-    for at = 2, #call.args do
-      redis.call('HDEL', call.key, field_of(batch, call.args[at]))
-    end
-    return redis.call('PEXPIRE', call.key, SILENT_MS_MAX)
-  end
-
-  -- What is known of the last batch. Reply: the batch and when it was committed, or nothing; the
-  -- streams that may know of a later one.
-  operations.look_up_commit = function(call)
-    local batch, at_ms = read_commit(call.key, 'last')
-    local names = {}
-    local fields = redis.call('HGETALL', call.key)
-    for at = 1, #fields, 2 do
-      if fields[at] ~= 'last' then
-        names[#names + 1] = fields[at + 1]
-      end
-    end
-    return { batch and { batch, at_ms } or {}, names }
-  end
-
-  -- Count entries of a range, or the first part of them. Arguments: the id after which to count,
-  -- the last id, how many at most. Reply: how many there are in this part, the id of the last, and
-  -- whether there may be more.
+  -- Count up to `limit` entries above the id `after`, up to the id `through`. Reply: how many there
+  -- are in this part, the id of the last, and whether there may be more.
   operations.count = function(call)
-    local after, through, count_max = unpack(call.args)
-    if redis.call('EXISTS', call.key) == 0 then
-      return fault('StreamNotFound')
-    end
+    local after, through = call.args.after, call.args.through
+    require_stream(call)
     if compare_ids(after, through) >= 0 then
       return { 0, after, 0 }
     end
     local low = after == MIN_ID and '-' or '(' .. after
     local entries, is_all = read_range(
-      call.key, low, through, false, tonumber(count_max), COUNTED_BYTES_MAX, math.huge
+      call.key, low, through, false, call.args.limit, COUNTED_BYTES_MAX, math.huge
     )
     local last = #entries > 0 and entries[#entries][1] or after
     return { #entries, last, is_all and 0 or 1 }
   end
 
-  -- The ids of entries of a range, by their places, which ascend from 1. Arguments: the id after
-  -- which the range begins, the last id, the places. Reply: the ids; fewer if entries are gone.
+  -- The ids of entries of a range, as for `count`, by their `places`, which ascend from 1. Reply:
+  -- the ids; fewer if entries are gone.
   operations.places = function(call)
-    local args = call.args
-    local low = args[1] == MIN_ID and '-' or '(' .. args[1]
-    local count_max = tonumber(args[#args])
-    local entries = read_range(call.key, low, args[2], false, count_max, math.huge, math.huge)
+    local after, places = call.args.after, call.args.places
+    local low = after == MIN_ID and '-' or '(' .. after
+    local entries = read_range(
+      call.key, low, call.args.through, false, places[#places], math.huge, math.huge
+    )
     local ids = {}
-    for at = 3, #args do
-      local entry = entries[tonumber(args[at])]
+    for _, place in ipairs(places) do
+      local entry = entries[place]
       if entry then
         ids[#ids + 1] = entry[1]
       end

@@ -1,8 +1,8 @@
 -- Call: runs an operation with the words of a command. The library registers this function.
 --
--- keys: the key of the stream, or of several streams of one slot; then a key that never exists (see
--- client.py).
--- args: the name of the operation, the two parts of side keys (see keys.py), its arguments.
+-- keys: the keys of the streams, of one slot; then a key that never exists (see client.py).
+-- args: the name of the operation; its arguments by name (MessagePack); of each stream the two
+--   parts of its side keys (see keys.py); words.
 
 -- What Redis says where a hash has something else than the number that the gateway keeps there.
 local NO_NUMBER = 'is not an integer'
@@ -12,8 +12,8 @@ local NO_NUMBER = 'is not an integer'
 local function explained(call, failure)
   local text = type(failure) == 'table' and failure.err or failure
   if string.find(text, 'WRONGTYPE', 1, true) then
-    for _, key in ipairs(call.keys) do
-      named[key] = string.sub(key, 1, 3) == 'hg:' and 'hash' or 'stream'
+    for _, stream in ipairs(call.streams) do
+      named[stream.key] = string.sub(stream.key, 1, 3) == 'hg:' and 'hash' or 'stream'
     end
     for key, type_name in pairs(named) do
       local wrong = mismatch(key, type_name)
@@ -28,13 +28,13 @@ local function explained(call, failure)
 end
 
 local function run(keys, args)
-  local head, tail = args[2], args[3]
-  keys[#keys] = nil
-  local call = { key = keys[1], keys = keys, args = {} }
-  for at = 4, #args do
-    call.args[at - 3] = args[at]
+  local streams = {}
+  for at = 1, #keys - 1 do
+    streams[at] = { key = keys[at], side = side_of(args[2 * at + 1], args[2 * at + 2]) }
   end
-  call.side = side_of(head, tail)
+  local call = streams[1]
+  call.streams, call.args = streams, cmsgpack.unpack(args[2])
+  call.words, call.first_word = args, 2 * #keys + 1
   named = {}
   local is_done, reply = pcall(operations[args[1]], call)
   if is_done and not (type(reply) == 'table' and reply.err) then

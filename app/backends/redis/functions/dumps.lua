@@ -1,64 +1,82 @@
--- Dumps: a stream as one value, as DUMP and RESTORE have it; how much memory it takes.
+-- Dumps: a stream as one value, as DUMP, RESTORE and COPY have it; how much memory it takes.
 
 do
-  -- Reply with the payload of the stream. Arguments: how many bytes of memory it may take.
-  operations.dump = function(call)
-    if not stream_info(call) then
-      return fault('StreamNotFound')
-    end
-    if redis.call('MEMORY', 'USAGE', call.key) > tonumber(call.args[1]) then
-      return fault('StreamTooLarge', call.args[1])
+  -- Reply: the payload of the stream.
+  operations.DumpStream = function(call)
+    require_info(call)
+    if redis.call('MEMORY', 'USAGE', call.key) > call.args.size_bytes_max then
+      return fault('StreamTooLarge', call.args.size_bytes_max)
     end
     return redis.call('DUMP', call.key)
   end
 
   -- Put the stream of a payload in the place of what is there. Reply: whether it is there now.
-  local function restore(call, payload, ttl_ms, at_ms)
-    if at_ms ~= '' then
+  local function restore(call)
+    local payload, at_ms = call.words[call.first_word], call.args.expires_at_ms
+    if at_ms then
       redis.call('RESTORE', call.key, at_ms, payload, 'REPLACE', 'ABSTTL')
     else
-      redis.call('RESTORE', call.key, ttl_ms == '' and 0 or ttl_ms, payload, 'REPLACE')
+      redis.call('RESTORE', call.key, call.args.ttl_ms or 0, payload, 'REPLACE')
     end
     streams.drop_side_keys(call)
     return redis.call('EXISTS', call.key) == 1
   end
 
-  -- Make the stream of a payload, in which `RELEASED` owns what nobody owns. Arguments: the payload,
-  -- whether a stream that exists is deleted (1), in how many milliseconds it expires ('' is never)
-  -- or when ('' is never); then for each group with entries that nobody owns its name, how many
-  -- there are, and their ids.
-  operations.restore = function(call)
-    local args = call.args
-    if stream_info(call) and args[2] ~= '1' then
+  -- Make the stream of a payload, which is a word, and in which `RELEASED` owns what nobody owns:
+  -- `released` has the `group` and the `ids` of these entries.
+  operations.RestoreStream = function(call)
+    if stream_info(call) and not call.args.replace then
       return fault('StreamExists')
     end
-    if not restore(call, args[1], args[3], args[4]) then
+    if not restore(call) then
       return 1  -- its time is over
     end
     streams.begin(call)
     streams.expire_alike(call, call.side('meta'))
-    local at = 5
-    while at <= #args do
-      local group, last = args[at], at + 1 + tonumber(args[at + 1])
-      groups.mark(call, group)
-      for place = at + 2, last do
-        redis.call('ZADD', call.side('released', group), 0, args[place])
+    for _, each in ipairs(call.args.released) do
+      local released = call.side('released', each.group)
+      groups.mark(call, each.group)
+      for _, id in ipairs(each.ids) do
+        redis.call('ZADD', released, 0, id)
       end
-      streams.expire_alike(call, call.side('released', group))
-      at = last + 1
+      streams.expire_alike(call, released)
     end
     return 1
   end
 
-  -- Reply with how many bytes of memory the stream takes. Arguments: how many values to look at
-  -- ('' is as many as the server does by itself).
-  operations.measure = function(call)
-    if not stream_info(call) then
-      return fault('StreamNotFound')
+  -- The kinds of side keys that a copy of a stream does not have: what was done with the stream.
+  local NOT_COPIED = {
+    writers = true, writer_times = true, claims = true, relayed = true, oldest = true,
+  }
+
+  -- Copy the stream to the second one. Reply: whether its name was free or given up.
+  operations.CopyStream = function(call)
+    require_info(call)
+    local target = call.streams[2]
+    local is_there = stream_info(target)  -- an error if it is something else
+    if target.key == call.key or (is_there and not call.args.replace) then
+      return 0
     end
-    if call.args[1] == '' then
-      return redis.call('MEMORY', 'USAGE', call.key)
+    streams.check_reach(call)
+    local names = streams.side_names(call)
+    streams.begin(target)
+    redis.call('COPY', call.key, target.key, 'REPLACE')
+    local epoch = redis.call('HGET', target.side('meta'), 'epoch')
+    for _, pair in ipairs(names) do
+      local kind, name = unpack(pair)
+      if not NOT_COPIED[kind] then
+        redis.call('COPY', call.side(kind, name), target.side(kind, name), 'REPLACE')
+      end
     end
-    return redis.call('MEMORY', 'USAGE', call.key, 'SAMPLES', call.args[1])
+    redis.call('HSET', target.side('meta'), 'epoch', epoch)
+    streams.expire_alike(target, target.side('meta'))
+    return 1
+  end
+
+  -- Reply: how many bytes of memory the stream takes.
+  operations.MeasureStream = function(call)
+    require_info(call)
+    local samples = call.args.samples
+    return redis.call('MEMORY', 'USAGE', call.key, unpack(samples and { 'SAMPLES', samples } or {}))
   end
 end

@@ -1,4 +1,4 @@
--- Entries: append.
+-- Entries: append, delete.
 
 local appends = {}
 
@@ -37,20 +37,20 @@ do
     return id
   end
 
-  -- Read drafts from the arguments of a call.
+  -- Read drafts from words, as an entry may have many fields.
   --
   -- They are written as: what their ids are, how many there are, and for each the id (or `ms-*`, or
   -- '*'), the number of its names and values, and these. What the ids are: '*' if the server gives
   -- all of them, '<' if all are given and each is above the one before it, '' otherwise.
   -- Returns for each draft its id, where its fields begin, and where they end; and the place behind
   -- all of them.
-  function appends.read_drafts(args, at)
-    local drafts = { ids = args[at] }
-    local count = tonumber(args[at + 1])
+  function appends.read_drafts(words, at)
+    local drafts = { ids = words[at] }
+    local count = tonumber(words[at + 1])
     at = at + 2
     for index = 1, count do
-      local last = at + 1 + tonumber(args[at + 1])
-      drafts[index] = { args[at], at + 2, last }
+      local last = at + 1 + tonumber(words[at + 1])
+      drafts[index] = { words[at], at + 2, last }
       at = last + 1
     end
     return drafts, at
@@ -78,10 +78,10 @@ do
 
   -- Append drafts whose ids are settled. Returns the ids, or the error of the first draft if its id
   -- is not settled.
-  function appends.append_all(key, args, drafts)
+  function appends.append_all(key, words, drafts)
     local ids = {}
     for index, draft in ipairs(drafts) do
-      ids[index] = redis.pcall('XADD', key, draft[1], unpack(args, draft[2], draft[3]))
+      ids[index] = redis.pcall('XADD', key, draft[1], unpack(words, draft[2], draft[3]))
       if type(ids[index]) == 'table' then
         return ids[index]
       end
@@ -96,7 +96,7 @@ do
   -- Why the server refused to append an entry, or nil if it was not because of the id.
   local function refusal_of(call, may_create, wanted)
     local info = stream_info(call)
-    if not info and may_create ~= '1' then
+    if not info and not may_create then
       return fault('StreamNotFound')
     end
     local last_id = info and info['last-generated-id'] or MIN_ID
@@ -104,59 +104,59 @@ do
     return refusal
   end
 
-  -- Append one entry, as most appends do. Arguments: '1' if the stream may be created, the id (or
-  -- `ms-*`, or '*'), names and values. Reply: the id.
-  operations.append = function(call)
-    local may_create, wanted = call.args[1], call.args[2]
+  -- Append one entry: the words from `first` on are its id (or `ms-*`, or '*'), names and values.
+  -- Returns the id, or an error.
+  function appends.append(call, may_create, words, first)
     local config = settings.of_stream(call)
-    local id = redis.pcall('XADD', call.key, 'NOMKSTREAM', unpack(call.args, 2))
+    local id = redis.pcall('XADD', call.key, 'NOMKSTREAM', unpack(words, first))
     if not id then
-      if may_create ~= '1' then
+      if not may_create then
         return fault('StreamNotFound')
       end
       streams.begin(call)
-      return redis.call('XADD', call.key, unpack(call.args, 2))
+      return redis.call('XADD', call.key, unpack(words, first))
     end
     if type(id) == 'table' then
-      return refusal_of(call, may_create, wanted) or id
+      return refusal_of(call, may_create, words[first]) or id
     end
     trims.retain(call, config, 1)
     return id
   end
 
-  -- Append entries, all or none, and then trim.
-  --
-  -- Arguments: '1' if the stream may be created; the last id that it must have, or ''; the trim
-  -- ('1', or '' for none, and five words; see `trims.read`); '1' for an idempotent append, or '',
-  -- then producer, key, digest, window in ms and keys of a producer where the stream does not say,
-  -- producers at most; the drafts.
-  -- Reply: whether it is a repeat, the first id and the number of entries, or, if the server did not
-  -- give all ids, whether it is a repeat and all ids.
-  operations.add = function(call)
-    local args = call.args
-    local may_create, expected, is_keyed = args[1] == '1', args[2], args[9] == '1'
-    local drafts = appends.read_drafts(args, 16)
+  -- Append one entry, as most appends do: the words. Reply: the id.
+  operations.append = function(call)
+    return appends.append(call, call.args.create_stream, call.words, call.first_word)
+  end
+
+  -- Append entries, all or none, and then trim. The drafts are words. The stream may have
+  -- `producers_max` producers of keys.
+  -- Reply: whether it is a repeat, the first id and the number of entries, or, if the server did
+  -- not give all ids, whether it is a repeat and all ids.
+  operations.Add = function(call)
+    local asked, given = call.args, call.args.idempotent
+    local may_create, expected, to = asked.create_stream, asked.expected_last_id, asked.trim
+    local drafts = appends.read_drafts(call.words, call.first_word)
     -- Of a single entry whose id the server gives, nothing has to be known before.
-    local is_single = #drafts == 1 and drafts.ids == '*' and expected == ''
+    local is_single = #drafts == 1 and drafts.ids == '*' and not expected
     local info = not is_single and stream_info(call) or nil
     local exists = info or is_single and redis.call('EXISTS', call.key) == 1
     if not exists and not may_create then
       return fault('StreamNotFound')
     end
     local key, config = nil, exists and settings.of_stream(call) or {}
-    if is_keyed then
-      key = idempotency.key(call, args[10], args[11], config, { args[13], args[14] })
+    if given then
+      key = idempotency.key(call, given.producer, given.key, config)
     end
     local made = exists and key and idempotency.made(key)
     if made then
-      if args[12] ~= '' and args[12] ~= made.digest then
-        return fault('IdempotencyMismatch', args[11])
+      if given.digest ~= '' and given.digest ~= made.digest then
+        return fault('IdempotencyMismatch', given.key)
       end
       idempotency.count_repeat(call)
       return { 1, made.first_id, tonumber(made.count) }
     end
     local last_id = info and info['last-generated-id'] or MIN_ID
-    if expected ~= '' and expected ~= last_id then
+    if expected and expected ~= last_id then
       return fault('LastIdMismatch', expected, last_id)
     end
     local refusal = not is_single and appends.settle_ids(drafts, last_id)
@@ -168,22 +168,21 @@ do
       if #drafts == 0 then
         streams.create_empty(call)
       end
-    elseif key and not idempotency.has_room(call, key, tonumber(args[15])) then
-      return fault('LimitReached', 'producers in this stream', args[15])
+    elseif key and not idempotency.has_room(call, key, asked.producers_max) then
+      return fault('LimitReached', 'producers in this stream', asked.producers_max)
     end
     if #drafts == 0 then
       return { 0, '', 0 }
     end
-    local to = args[3] == '1' and trims.read(args, 4)
     if to and to.references == 'delete' then
       trims.groups_of(call)  -- which fails before anything is done if it has to
     end
-    local ids = appends.append_all(call.key, args, drafts)
+    local ids = appends.append_all(call.key, call.words, drafts)
     if ids.err then
-      return refusal_of(call, args[1], '*') or ids
+      return refusal_of(call, may_create, '*') or ids
     end
     if key then
-      idempotency.remember(call, key, ids[1], #ids, args[12])
+      idempotency.remember(call, key, ids[1], #ids, given.digest)
     end
     if to then
       trims.part(call, to, 0, MIN_ID, #ids)
@@ -193,5 +192,29 @@ do
       return { 0, ids[1], #ids }
     end
     return { 0, ids }
+  end
+
+  -- Reply: for each id `deleted`, `not_found` or `referenced`; fewer than there are ids if the rest
+  -- is left to another call.
+  operations.Delete = function(call)
+    require_stream(call)
+    local references = call.args.references
+    local groups = references == 'keep' and {} or trims.groups_of(call)
+    local outcomes, ids = {}, {}
+    for at = 1, math.min(#call.args.ids, trims.ids_at_once(groups)) do
+      local id = call.args.ids[at]
+      ids[#ids + 1] = id
+      -- Redis looks at references first, so an id without an entry can be referenced.
+      if references == 'acked' and trims.is_referenced(call, groups, id) then
+        outcomes[#outcomes + 1] = 'referenced'
+      else
+        local count = redis.call('XDEL', call.key, id)
+        outcomes[#outcomes + 1] = count == 1 and 'deleted' or 'not_found'
+      end
+    end
+    if references == 'delete' and #ids > 0 then
+      trims.purge(call, groups, ids)
+    end
+    return outcomes
   end
 end

@@ -13,14 +13,6 @@ do
 
   local LIVE, CAUGHT_UP, FULL = 'live', 'caught_up', 'max_pending'
 
-  -- What is asked for. Its `size_bytes`, `parts`, `budget_bytes` and `budget_parts` become less with
-  -- each entry that is taken.
-  local function asked_of(call)
-    local asked = cmsgpack.unpack(call.args[1])
-    asked.size_bytes = asked.size_bytes_max
-    return asked
-  end
-
   -- How long a number is in RESP2, with what stands around it.
   local function header_bytes(number)
     return #tostring(number) + 3
@@ -48,11 +40,11 @@ do
   -- numbers: what the reply says of it beside id and fields.
   local function take(asked, id, fields, numbers, is_first)
     local parts, size = fields and #fields or 0, fields and size_of(fields) or 0
-    if asked.size_bytes then
-      if not is_first and (size > asked.size_bytes or parts > asked.parts) then
+    if asked.size_bytes_max then
+      if not is_first and (size > asked.size_bytes_max or parts > asked.parts) then
         return false
       end
-      asked.size_bytes, asked.parts = asked.size_bytes - size, asked.parts - parts
+      asked.size_bytes_max, asked.parts = asked.size_bytes_max - size, asked.parts - parts
     end
     if asked.budget_bytes then
       if asked.is_spent then
@@ -69,7 +61,8 @@ do
 
   -- Whether no further entry has room.
   local function is_full(asked)
-    return asked.is_spent or (asked.size_bytes and (asked.size_bytes <= 0 or asked.parts <= 0))
+    return asked.is_spent
+      or (asked.size_bytes_max and (asked.size_bytes_max <= 0 or asked.parts <= 0))
   end
 
   -- Fill in from the policy what the request leaves open.
@@ -188,7 +181,7 @@ do
   -- Reply: the entries, and whether there may be more.
   local function read_new(call, asked, room, last_id)
     local new = {}
-    local is_bounded = asked.size_bytes or asked.budget_bytes
+    local is_bounded = asked.size_bytes_max or asked.budget_bytes
     local numbers = asked.claim_idle_ms and { 0, 0 } or {}
     if is_bounded and asked.has_pending_above then
       local count = count_new(call, asked, room, last_id, numbers)
@@ -213,8 +206,8 @@ do
     return new, true
   end
 
-  -- Note that the consumer was here: Redis 7.0 does not if there is nothing new. It reads what it holds after the greatest id but one: for the
-  -- server, the greatest id means new entries.
+  -- Note that the consumer was here: Redis 7.0 does not if there is nothing new. It reads what it
+  -- holds after the greatest id but one: for the server, the greatest id means new entries.
   local function see(call, asked)
     redis.call(
       'XREADGROUP', 'GROUP', asked.group, asked.consumer, 'COUNT', 1, 'STREAMS', call.key,
@@ -303,7 +296,7 @@ do
       room = room_of(asked, #before)
     end
     local deliveries, after, delivered = {}, asked.after, {}
-    local step = (asked.size_bytes or asked.budget_bytes) and STEP_ENTRIES or room
+    local step = (asked.size_bytes_max or asked.budget_bytes) and STEP_ENTRIES or room
     local is_over = room == 0
     while not is_over and #deliveries < room do
       local first = next_id(after)
@@ -350,29 +343,25 @@ do
   --    the consumer holds, if the read has a cursor.
   -- 6. Read entries that are new to the group, as many as there is room for.
   --
-  -- The argument has the fields of `ReadGroup` (engine/requests/deliveries.py), and
+  -- Arguments beside the fields of `ReadGroup`:
   --   stream          whose entries are read
   --   after           the id after which to repeat what the consumer holds; nil: read on
   --   claims_any      whether pending entries may be claimed
-  --   consumers_max   how many consumers there may be, as text
+  --   consumers_max   how many consumers there may be
   --   parts           names and values of all entries, at most
   --   budget_bytes, budget_parts   the same of the budget that the streams of a read share, if any
   --   counts_reply    whether the bytes of the budget are those of RESP2
+  -- `size_bytes_max`, `parts`, `budget_bytes` and `budget_parts` become less with each entry that
+  -- is taken.
   --
   -- Reply: whether the read is served; the lag (nil: unknown); how many entries the consumer holds;
   -- the state; in how many ms the read may claim something (nil: never); how many dead letters wait
   -- to be relayed; what is left of the budget; deliveries; new entries.
-  operations.read_group = function(call)
-    local asked = asked_of(call)
+  operations.ReadGroup = function(call)
+    local asked = call.args
     local group = asked.group
-    local info = groups.info(call, group)
-    if not info then
-      return fault('GroupNotFound', redis.call('EXISTS', call.key))
-    end
-    local excess = groups.too_many(call, info, asked.consumer, asked.consumers_max)
-    if excess then
-      return excess
-    end
+    local info = groups.require_info(call, group)
+    groups.check_room(call, info)
     groups.check(call, group)
     local policy = policies.of(call, group, asked.stream)
     if #asked.acked > 0 then
@@ -403,14 +392,11 @@ do
     }
   end
 
-  -- Look whether a read would be refused. Arguments: the group, the consumer, how many consumers
-  -- there may be.
+  -- Look whether a read would be refused.
   operations.check_reader = function(call)
-    local group, consumer, consumers_max = unpack(call.args)
-    local info = groups.info(call, group)
-    if not info then
-      return fault('GroupNotFound', redis.call('EXISTS', call.key))
-    end
-    return groups.too_many(call, info, consumer, consumers_max) or 0
+    local asked = call.args
+    local info = groups.require_info(call, asked.group)
+    groups.check_room(call, info)
+    return 0
   end
 end

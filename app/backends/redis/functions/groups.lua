@@ -1,8 +1,9 @@
 -- Groups and their consumers: describe, create, change, delete.
 --
--- What the server does not keep about a group is in the hash `group`: its policy, a field a setting.
--- The group then has the consumer `RELEASED`. If the hash is there and the consumer is not, another
--- client has destroyed the group and made it again. What the hash says is then of no group.
+-- What the server does not keep about a group is in the hash `group`: its policy, a field a
+-- setting. The group then has the consumer `RELEASED`. If the hash is there and the consumer is
+-- not, another client has destroyed the group and made it again. What the hash says is then of no
+-- group.
 
 do
   -- A field of the hash that is always there.
@@ -19,6 +20,11 @@ do
   -- Up to so many consumers, a look whether `RELEASED` is one of them is cheap.
   local CONSUMERS_LOOKED_AT_MAX = 1000
 
+  -- The fault of a group that does not exist.
+  local function not_found(call)
+    return fault('GroupNotFound', redis.call('EXISTS', call.key))
+  end
+
   -- The error if there is no such group; nil if there is one.
   function groups.missing(call, group)
     local reply = redis.pcall('XPENDING', call.key, group, '-', '+', 1)
@@ -26,9 +32,17 @@ do
       return nil
     end
     if string.find(reply.err, 'NOGROUP', 1, true) then
-      return fault('GroupNotFound', redis.call('EXISTS', call.key))
+      return not_found(call)
     end
     return reply
+  end
+
+  -- Raise an error if there is no such group.
+  function groups.require(call, group)
+    local missing = groups.missing(call, group)
+    if missing then
+      error(missing)
+    end
   end
 
   -- Raise a fault if another client has put something else under a side key that is touched before
@@ -42,21 +56,34 @@ do
     end
   end
 
-  -- What XINFO GROUPS says of a group, as a table; nil if there is none.
-  function groups.info(call, group)
+  -- What XINFO GROUPS says of all groups; nil if there is no stream.
+  local function infos_of(call)
     local infos = redis.pcall('XINFO', 'GROUPS', call.key)
-    if infos.err then
-      if string.find(infos.err, 'no such key', 1, true) then
-        return nil
-      end
-      error(infos)
+    if not infos.err then
+      return infos
     end
-    for _, info in ipairs(infos) do
+    return not string.find(infos.err, 'no such key', 1, true) and error(infos) or nil
+  end
+
+  -- What XINFO GROUPS says of a group; nil if there is none.
+  local function info_of(call, group)
+    for _, info in ipairs(infos_of(call) or {}) do
       if info[2] == group then
-        return by_name(info)
+        return info
       end
     end
     return nil
+  end
+
+  -- The same as a table.
+  function groups.info(call, group)
+    local info = info_of(call, group)
+    return info and by_name(info)
+  end
+
+  -- The same; a fault is raised if there is no such group.
+  function groups.require_info(call, group)
+    return groups.info(call, group) or error(not_found(call))
   end
 
   -- Remove what is kept about a group.
@@ -149,15 +176,12 @@ do
     }
   end
 
-  -- Describe groups. Arguments: names of groups. Reply: for each group that exists, what XINFO
-  -- GROUPS says and the additions.
+  -- Describe the groups of these `names`. Reply: for each group that exists, what XINFO GROUPS says
+  -- and the additions.
   operations.describe_groups = function(call)
-    local infos = redis.pcall('XINFO', 'GROUPS', call.key)
-    if infos.err then
-      return string.find(infos.err, 'no such key', 1, true) and fault('StreamNotFound') or infos
-    end
+    local infos = infos_of(call) or error(fault('StreamNotFound'))
     local is_wanted = {}
-    for _, name in ipairs(call.args) do
+    for _, name in ipairs(call.args.names) do
       is_wanted[name] = true
     end
     local described = {}
@@ -171,10 +195,7 @@ do
 
   -- The names of all groups, in any order.
   operations.group_names = function(call)
-    local infos = redis.pcall('XINFO', 'GROUPS', call.key)
-    if infos.err then
-      return string.find(infos.err, 'no such key', 1, true) and fault('StreamNotFound') or infos
-    end
+    local infos = infos_of(call) or error(fault('StreamNotFound'))
     for at, info in ipairs(infos) do
       infos[at] = info[2]
     end
@@ -182,36 +203,30 @@ do
   end
 
   local function described(call, group)
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
-    for _, info in ipairs(redis.call('XINFO', 'GROUPS', call.key)) do
-      if info[2] == group then
-        return { info, additions(call, by_name(info)) }
-      end
-    end
+    local info = info_of(call, group) or error(not_found(call))
+    return { info, additions(call, by_name(info)) }
   end
 
-  -- Describe a group. Arguments: its name. Reply: what XINFO GROUPS says, and the additions.
-  operations.describe_group = function(call)
-    return described(call, call.args[1])
+  -- Reply: what XINFO GROUPS says of the group, and the additions.
+  operations.DescribeGroup = function(call)
+    return described(call, call.args.group)
   end
 
-  -- The error if the settings of a policy contradict each other.
+  operations.require_group = function(call)
+    groups.require(call, call.args.group)
+    return 1
+  end
+
+  -- Raise a fault if the settings of a policy contradict each other.
   -- stream: the name of the stream.
-  local function contradiction(policy, stream)
+  local function check_policy(policy, stream)
     if (policy.max_deliveries == nil) ~= (policy.dead_letter_stream == nil) then
-      return fault(
-        'Invalid', 'max_deliveries and dead_letter_stream belong together', 'policy'
-      )
+      error(fault('Invalid', 'max_deliveries and dead_letter_stream belong together', 'policy'))
     end
     if policy.dead_letter_stream == '.' .. stream then
-      return fault(
-        'Invalid', 'a stream cannot be its own dead letter stream', 'policy', 'dead_letter_stream'
-      )
+      local text = 'a stream cannot be its own dead letter stream'
+      error(fault('Invalid', text, 'policy', 'dead_letter_stream'))
     end
-    return nil
   end
 
   local function keep_policy(call, group, changed)
@@ -234,20 +249,13 @@ do
     return compare_numbers(count, added) > 0 and added or count
   end
 
-  -- Create a group. The argument has the fields of `CreateGroup`; `policy` has texts, and without it
-  -- any policy is accepted. Besides
-  --   last_id        after which it reads ('$': the last one of the stream)
-  --   entries_read   how many entries it has read, as text; nil: unknown
-  --   groups_max     how many groups there may be, as text
+  -- Create a group, unless there are `groups_max`. Without a policy any policy is accepted.
   -- Reply: whether it is new, and its description.
-  operations.create_group = function(call)
-    local asked = cmsgpack.unpack(call.args[1])
+  operations.CreateGroup = function(call)
+    local asked = call.args
     local group, given = asked.group, asked.policy or {}
     local policy, changed = settings.patched(POLICY, {}, given)
-    local wrong = contradiction(policy, asked.stream)
-    if wrong then
-      return wrong
-    end
+    check_policy(policy, asked.stream)
     groups.check(call, group, true)
     local there = groups.info(call, group)
     if there then
@@ -263,13 +271,13 @@ do
         return fault('StreamNotFound')
       end
       streams.begin(call)
-    elseif info.groups >= tonumber(asked.groups_max) then
+    elseif info.groups >= asked.groups_max then
       return fault('LimitReached', 'groups in this stream', asked.groups_max)
     end
     clear(call, group)
     redis.call(
-      'XGROUP', 'CREATE', call.key, group, asked.last_id, 'MKSTREAM', 'ENTRIESREAD',
-      entries_read(call, asked.entries_read)
+      'XGROUP', 'CREATE', call.key, group, asked.start.last_id or '$', 'MKSTREAM', 'ENTRIESREAD',
+      entries_read(call, asked.start.entries_read)
     )
     if next(changed) then
       keep_policy(call, group, changed)
@@ -277,24 +285,16 @@ do
     return { 1, described(call, group) }
   end
 
-  -- Change a group. The argument has the fields of `UpdateGroup`; `policy` has texts. Besides
-  --   moves     whether it gets another position
-  --   last_id   as for `create_group`; nil: as it is
-  -- Reply: its description.
-  operations.update_group = function(call)
-    local asked = cmsgpack.unpack(call.args[1])
+  -- Change a group. If it `moves`, it gets the position `last_id`: '$' is the last one of the
+  -- stream, nil is its own. Reply: its description.
+  operations.UpdateGroup = function(call)
+    local asked = call.args
     local group = asked.group
-    local info = groups.info(call, group)
-    if not info then
-      return fault('GroupNotFound', redis.call('EXISTS', call.key))
-    end
+    local info = groups.require_info(call, group)
     groups.check(call, group, true)
     local policy, changed = settings.patched(POLICY, groups.kept(call, group), asked.policy)
     if next(changed) then
-      local wrong = contradiction(policy, asked.stream)
-      if wrong then
-        return wrong
-      end
+      check_policy(policy, asked.stream)
       keep_policy(call, group, changed)
     end
     if asked.moves then
@@ -306,92 +306,75 @@ do
     return described(call, group)
   end
 
-  -- Destroy a group. Arguments: its name. Reply: whether it existed.
-  operations.destroy_group = function(call)
-    local group = call.args[1]
-    if redis.call('EXISTS', call.key) == 0 then
-      return fault('StreamNotFound')
-    end
+  -- Reply: whether the group existed.
+  operations.DestroyGroup = function(call)
+    local group = call.args.group
+    require_stream(call)
     groups.check(call, group)
     local is_gone = redis.call('XGROUP', 'DESTROY', call.key, group)
     groups.drop(call, group)
     return is_gone
   end
 
-  -- Describe consumers. Arguments: the group, and a consumer (none: all of them).
-  -- Reply: what XINFO CONSUMERS says of each.
-  operations.describe_consumers = function(call)
-    local group, wanted = unpack(call.args)
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
-    local named = consumers(call, group)
-    if not wanted then
-      return named
-    end
-    for _, consumer in ipairs(named) do
-      if consumer[2] == wanted then
-        return { consumer }
+  -- What XINFO CONSUMERS says of a consumer; nil if there is none.
+  local function consumer_of(call, group, name)
+    for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', call.key, group)) do
+      if consumer[2] == name then
+        return consumer
       end
     end
-    return {}
   end
 
-  -- The error if a consumer is new to its group and would be one too many. To look whether it is
-  -- new, it is created and deleted again: this takes no longer with many consumers.
+  -- Reply: what XINFO CONSUMERS says of each consumer of the group.
+  operations.ListConsumers = function(call)
+    groups.require(call, call.args.group)
+    return (consumers(call, call.args.group))
+  end
+
+  -- Reply: what XINFO CONSUMERS says of the consumer; nil if there is none.
+  operations.DescribeConsumer = function(call)
+    local group, consumer = call.args.group, call.args.consumer
+    groups.require(call, group)
+    return consumer ~= RELEASED and consumer_of(call, group, consumer) or false
+  end
+
+  -- Raise a fault if the consumer is new to its group and would be one too many. To look whether it
+  -- is new, it is created and deleted again: this takes no longer with many consumers.
   -- info: of the group.
-  function groups.too_many(call, info, consumer, consumers_max)
-    local count_max = tonumber(consumers_max)
-    if info.consumers < count_max
-      or info.consumers - redis.call('EXISTS', call.side('group', info.name)) < count_max
-      or redis.call('XGROUP', 'CREATECONSUMER', call.key, info.name, consumer) == 0 then
-      return nil
+  function groups.check_room(call, info)
+    local consumer, consumers_max = call.args.consumer, call.args.consumers_max
+    if info.consumers >= consumers_max
+      and info.consumers - redis.call('EXISTS', call.side('group', info.name)) >= consumers_max
+      and redis.call('XGROUP', 'CREATECONSUMER', call.key, info.name, consumer) == 1 then
+      redis.call('XGROUP', 'DELCONSUMER', call.key, info.name, consumer)
+      error(fault('LimitReached', 'consumers in this group', consumers_max))
     end
-    redis.call('XGROUP', 'DELCONSUMER', call.key, info.name, consumer)
-    return fault('LimitReached', 'consumers in this group', consumers_max)
   end
 
-  -- Create a consumer. Arguments: the group, the consumer, how many consumers there may be.
+  -- Create a consumer, unless there are `consumers_max`.
   -- Reply: whether it is new, and what XINFO CONSUMERS says of it.
-  operations.create_consumer = function(call)
-    local group, consumer, consumers_max = unpack(call.args)
-    local info = groups.info(call, group)
-    if not info then
-      return fault('GroupNotFound', redis.call('EXISTS', call.key))
-    end
-    local excess = groups.too_many(call, info, consumer, consumers_max)
-    if excess then
-      return excess
-    end
+  operations.CreateConsumer = function(call)
+    local group, consumer = call.args.group, call.args.consumer
+    local info = groups.require_info(call, group)
+    groups.check_room(call, info)
     local is_new = redis.call('XGROUP', 'CREATECONSUMER', call.key, group, consumer)
-    for _, known in ipairs(redis.call('XINFO', 'CONSUMERS', call.key, group)) do
-      if known[2] == consumer then
-        return { is_new, known }
-      end
-    end
+    return { is_new, consumer_of(call, group, consumer) }
   end
 
-  -- Delete a consumer, or a part of what it holds. Arguments: the group, the consumer, whether its
-  -- entries are released, how many entries are released at most.
+  -- Delete a consumer, or release up to `limit` of its entries.
   -- Reply: how many entries it held (nil: there is no such consumer), and whether it is gone.
-  operations.delete_consumer = function(call)
-    local group, consumer, releases, limit = unpack(call.args)
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
+  operations.DeleteConsumer = function(call)
+    local group, consumer, release = call.args.group, call.args.consumer, call.args.release
+    groups.require(call, group)
     groups.check(call, group, true)
-    local described = operations.describe_consumers({
-      key = call.key, side = call.side, args = { group, consumer },
-    })[1]
-    if not described or consumer == RELEASED then
+    local known = consumer_of(call, group, consumer)
+    if not known or consumer == RELEASED then
       return { false, 1 }
     end
-    local held = by_name(described).pending
-    if releases == '1' then
+    local held = by_name(known).pending
+    if release then
       local entries = {}
-      for at, row in ipairs(pending.rows(call, group, '-', '+', limit, consumer)) do
+      for at, row in ipairs(pending.rows(call, group, '-', '+', call.args.limit, consumer)) do
         entries[at] = { row.id, row.count }
       end
       pending.release(call, group, entries)
@@ -400,16 +383,16 @@ do
       end
     end
     redis.call('XGROUP', 'DELCONSUMER', call.key, group, consumer)
-    if releases ~= '1' then
+    if not release then
       pending.forget_errors(call, group)
     end
     return { held, 1 }
   end
 
-  -- Delete consumers that hold nothing and have not been seen for so long. Arguments: the group.
+  -- Delete consumers that hold nothing and have not been seen for so long.
   -- Reply: how many consumers it has looked at.
   operations.forget_consumers = function(call)
-    local group = call.args[1]
+    local group = call.args.group
     if groups.missing(call, group) then
       return 0
     end

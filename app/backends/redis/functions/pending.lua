@@ -456,24 +456,21 @@ do
     return 0, has_above
   end
 
-  -- List pending entries. Arguments: group, first id, last id, how many, the least idle time ('' is
-  -- any), the consumer (only if it is to be one's only).
   -- Reply: for each entry its id, owner (nil: nobody), idle time (ms), delivery count, for how long
   -- nobody gets it (ms), and its last error (nil: none).
-  operations.list_pending = function(call)
-    local group, first, last, limit, idle_ms, consumer = unpack(call.args)
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
+  operations.ListPending = function(call)
+    local asked = call.args
+    local group, first, last, limit = asked.group, asked.start, asked['end'], asked.limit
+    local idle_ms, consumer = asked.min_idle_ms, asked.consumer
+    groups.require(call, group)
     if consumer == RELEASED then
       return {}
     end
     local rows
-    if idle_ms == '0' then
+    if idle_ms == 0 then
       rows = pending.rows(call, group, first, last, limit, consumer)
     else
-      rows = pending.idle_rows(call, group, tonumber(idle_ms), first, last, limit, consumer)
+      rows = pending.idle_rows(call, group, idle_ms, first, last, limit, consumer)
       if not consumer then  -- nobody's entries count whatever their idle time is
         local nobodys = pending.rows(call, group, first, last, limit, RELEASED)
         local is_listed = {}
@@ -491,7 +488,7 @@ do
       end
     end
     local listed = {}
-    for at = 1, math.min(#rows, tonumber(limit)) do
+    for at = 1, math.min(#rows, limit) do
       local row = rows[at]
       listed[at] = {
         row.id, row.owner or false, row.idle, row.count,
@@ -501,14 +498,10 @@ do
     return listed
   end
 
-  -- Summarize the pending entries. Arguments: group. Reply: as XPENDING without a range; the entries
-  -- that nobody owns count, but have no consumer.
-  operations.sum_pending = function(call)
-    local group = call.args[1]
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
+  -- Reply: as XPENDING without a range; the entries that nobody owns count, but have no consumer.
+  operations.SumPending = function(call)
+    local group = call.args.group
+    groups.require(call, group)
     local summary = redis.call('XPENDING', call.key, group)
     local holders = {}
     for _, holder in ipairs(summary[4] or {}) do

@@ -158,10 +158,10 @@ do
     return redis.call('XLEN', call.side('outbox'))
   end
 
-  -- Make dead letters as time passes. Arguments: the names of stream and group.
+  -- Make dead letters as time passes.
   -- Reply: whether all are made; whether the policy acts as time passes.
   operations.dead_letters = function(call)
-    local stream, group = unpack(call.args)
+    local stream, group = call.args.stream, call.args.group
     if groups.missing(call, group) then
       return { 1, 0 }
     end
@@ -176,45 +176,37 @@ do
     return { count < DEAD_MAX and 1 or 0, 1 }
   end
 
-  -- Append an entry. Reply: its id, or a fault.
-  -- creates: whether the stream is created if there is none ('1').
-  -- packed: names and values (MessagePack).
-  local function append(call, creates, packed)
-    local args = { creates, '*', unpack(cmsgpack.unpack(packed)) }
-    return operations.append({ key = call.key, side = call.side, args = args })
-  end
-
-  -- Whether names and values (MessagePack) can be those of an entry.
-  local function is_dead_letter(packed)
+  -- The names and values of a dead letter (MessagePack); nil if they cannot be those of an entry.
+  local function fields_of_dead_letter(packed)
     local is_read, fields = pcall(cmsgpack.unpack, packed)
     if not is_read or type(fields) ~= 'table' or #fields == 0 or #fields % 2 == 1
       or #fields > PARTS_MAX then
-      return false
+      return nil
     end
     for _, part in ipairs(fields) do
       if type(part) ~= 'string' then
-        return false
+        return nil
       end
     end
-    return true
+    return fields
   end
 
-  -- Append dead letters to this stream. Arguments: the key of the stream that they come from, and
-  -- for each dead letter its id in the outbox there, and its fields. Those that were appended
-  -- before are skipped: they come in the order of the outbox. Reply: how many are none.
+  -- Append dead letters to this stream: pairs of an id in the outbox of another stream, which has
+  -- the key `source`, and the packed fields. Those that were appended before are skipped: they come
+  -- in the order of the outbox. Reply: how many are none.
   operations.relay = function(call)
-    local source, key = call.args[1], call.side('relayed')
+    local source, key = call.args.source, call.side('relayed')
     local relayed = redis.call('HGET', key, source) or MIN_ID
     if not is_id(relayed) then
       return fault('WrongType', key, 'it has no ids')
     end
     local foreign_count = 0
-    for at = 2, #call.args, 2 do
-      local id, packed = call.args[at], call.args[at + 1]
-      if not is_dead_letter(packed) then
+    for _, dead_letter in ipairs(call.args.dead_letters) do
+      local id, fields = dead_letter[1], fields_of_dead_letter(dead_letter[2])
+      if not fields then
         foreign_count = foreign_count + 1
       elseif compare_ids(id, relayed) > 0 then
-        local appended = append(call, '1', packed)
+        local appended = appends.append(call, true, { '*', unpack(fields) }, 1)
         if type(appended) == 'table' then
           return appended
         end
@@ -226,21 +218,18 @@ do
     return foreign_count
   end
 
-  -- Send a dead letter back to this stream. Arguments: the group, the key of the dead letter
-  -- stream, and for each dead letter its id there, its id here, its fields (MessagePack).
+  -- Send dead letters back to this stream: each with its `id` in the stream that has the key
+  -- `source`, its `origin`, which is its id here, and `fields`.
   -- Reply: for each whether it was released, and its id here.
   -- An entry that is gone is appended as a new one. A repeat changes nothing.
   operations.redrive = function(call)
-    local group, source = call.args[1], call.args[2]
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
+    local group, source = call.args.group, call.args.source
+    groups.require(call, group)
     groups.check(call, group, true)
     local reply = {}
-    for at = 3, #call.args, 3 do
-      local dead_letter, id = call.args[at], call.args[at + 1]
-      local key = call.side('redriven', group .. ':' .. source .. ':' .. dead_letter)
+    for _, dead_letter in ipairs(call.args.dead_letters) do
+      local id = dead_letter.origin
+      local key = call.side('redriven', group .. ':' .. source .. ':' .. dead_letter.id)
       local known = redis.call('GET', key)
       local is_released = #redis.call('XRANGE', call.key, id, id) > 0
       if known then
@@ -248,7 +237,7 @@ do
       elseif is_released then
         pending.release(call, group, { { id, '0' } })
       else
-        id = append(call, '0', call.args[at + 2])
+        id = appends.append(call, false, { '*', unpack(dead_letter.fields) }, 1)
         if type(id) == 'table' then
           return id
         end
@@ -260,13 +249,10 @@ do
     return reply
   end
 
-  -- The dead letter stream of a group. Arguments: the group. Reply: its name; nil: there is none.
+  -- The dead letter stream of a group. Reply: its name; nil: there is none.
   operations.dead_letter_stream = function(call)
-    local group = call.args[1]
-    local missing = groups.missing(call, group)
-    if missing then
-      return missing
-    end
+    local group = call.args.group
+    groups.require(call, group)
     local name = redis.call('HGET', call.side('group', group), 'dead_letter_stream')
     return name and string.sub(name, 2)
   end

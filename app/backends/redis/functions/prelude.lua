@@ -1,10 +1,12 @@
 -- Prelude: what all operations share.
 --
 -- An operation is a function in `operations`. It gets a call:
---   call.key    the key of the stream
---   call.args   its arguments, as strings
---   call.side   call.side(kind) and call.side(kind, group) return side keys, in the slot of the key
--- It returns integers, strings and arrays of them, or `fault(name, fact, ...)`.
+--   call.key     the key of the stream
+--   call.side    call.side(kind) and call.side(kind, group) return side keys, in the same slot
+--   call.args    its arguments by name: the fields of the request, if it carries out one
+--   call.words, call.first_word   words, and the place of the first that is an argument
+--   call.streams   what has `key` and `side`: the call, and others if it is about several streams
+-- It returns integers, strings and arrays of them, or returns or raises `fault(name, fact, ...)`.
 
 local operations = {}
 
@@ -12,7 +14,7 @@ local operations = {}
 local function fault(name, ...)
   local words = { 'HG', name }
   for _, fact in ipairs({ ... }) do
-    local text = tostring(fact)
+    local text = type(fact) == 'number' and string.format('%.0f', fact) or fact
     words[#words + 1] = string.gsub(text, '[^%w%.:_-]', function(byte)
       return string.format('%%%02X', string.byte(byte))
     end)
@@ -244,6 +246,13 @@ local function by_name(pairs_in_turn)
   return facts
 end
 
+-- Raise a fault if there is no stream.
+local function require_stream(call)
+  if redis.call('EXISTS', call.key) == 0 then
+    error(fault('StreamNotFound'))
+  end
+end
+
 -- What XINFO STREAM says of the stream, as a table; nil if there is no stream.
 local function stream_info(call)
   local info = redis.pcall('XINFO', 'STREAM', call.key)
@@ -254,4 +263,9 @@ local function stream_info(call)
     error(info)
   end
   return by_name(info)
+end
+
+-- The same; a fault is raised if there is no stream.
+local function require_info(call)
+  return stream_info(call) or error(fault('StreamNotFound'))
 end

@@ -40,43 +40,41 @@ do
     return entries, false
   end
 
-  -- Read entries. Arguments: the bounds, '1' for descending order, how many entries, bytes, and
-  -- names and values at most. Reply: the entries, and whether there may be more.
+  -- Read entries from `first` to `last`, as for `read_range`. Reply: the entries, and whether there
+  -- may be more.
   operations.range = function(call)
-    local first, last, reverse, count_max, bytes_max, parts_max = unpack(call.args)
-    if redis.call('EXISTS', call.key) == 0 then
-      return fault('StreamNotFound')
-    end
+    local asked = call.args
+    require_stream(call)
     local entries, is_all = read_range(
-      call.key, first, last, reverse == '1',
-      tonumber(count_max), tonumber(bytes_max), tonumber(parts_max)
+      call.key, asked.first, asked.last, asked.reverse,
+      asked.count_max, asked.bytes_max, asked.parts_max
     )
     return { entries, is_all and 0 or 1 }
   end
 
-  -- Read what comes after an id. Arguments: the id, or '$' for the last id, or '+' for the last
-  -- entry; how many entries, bytes, and names and values at most.
+  -- Read what comes `after` an id, with bounds as for `read_range`: '$' is the last id, and '+'
+  -- stands for the last entry.
   -- Reply: nil if there is no stream; otherwise the id after which was read, the last id, the
   -- greatest id that was trimmed, the entries, whether there may be more.
   operations.read = function(call)
-    local after, count_max, bytes_max, parts_max = unpack(call.args)
+    local asked, after = call.args, call.args.after
     local info = stream_info(call)
     if not info then
       return false
     end
     local last_id = info['last-generated-id']
     local trimmed = streams.known(call, last_id)[1] or MIN_ID
-    count_max, bytes_max = tonumber(count_max), tonumber(bytes_max)
-    parts_max = tonumber(parts_max)
     local entries, is_all = {}, true
     if after == '+' then
-      entries = redis.call('XREVRANGE', call.key, '+', '-', 'COUNT', math.min(count_max, 1))
+      entries = redis.call('XREVRANGE', call.key, '+', '-', 'COUNT', math.min(asked.count_max, 1))
       after = MIN_ID
     elseif after == '$' then
       after = last_id
-    elseif count_max > 0 and info.length > 0 and compare_ids(last_id, after) > 0 then
+    elseif asked.count_max > 0 and info.length > 0 and compare_ids(last_id, after) > 0 then
       local low = after == MIN_ID and '-' or '(' .. after
-      entries, is_all = read_range(call.key, low, '+', false, count_max, bytes_max, parts_max)
+      entries, is_all = read_range(
+        call.key, low, '+', false, asked.count_max, asked.bytes_max, asked.parts_max
+      )
     end
     return { after, last_id, trimmed, entries, is_all and 0 or 1 }
   end

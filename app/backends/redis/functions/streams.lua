@@ -1,4 +1,4 @@
--- Streams: describe, create, change, rename, delete; and the side keys that go with them.
+-- Streams: describe, create, change, delete; and the side keys that go with them.
 
 local streams = {}
 
@@ -14,15 +14,12 @@ local EXPIRES = { producers = true, keys = true, key_times = true, claims = true
 -- Before the name of a group, in a field of `meta`: the group has side keys.
 local GROUP_MARK = 'group:'
 
--- How long a new name is kept for housekeeping.
-local RENAMED_KEPT_MS = 86400000
-
--- Keys removed, or renamed, by one command. Lua has room for about 8,000 arguments.
+-- Keys removed by one command. Lua has room for about 8,000 arguments.
 local KEYS_AT_ONCE = 1000
 
 do
   -- The side keys that a stream may have, as pairs of a kind and the name of a group or producer.
-  local function side_names(call)
+  function streams.side_names(call)
     local names = {}
     for _, kind in ipairs(KINDS) do
       names[#names + 1] = { kind }
@@ -49,28 +46,13 @@ do
 
   -- Remove all side keys of a stream: it is gone, or about to go.
   function streams.drop_side_keys(call)
-    local names = side_names(call)
+    local names = streams.side_names(call)
     for first = 1, #names, KEYS_AT_ONCE do
       local keys = {}
       for at = first, math.min(first + KEYS_AT_ONCE - 1, #names) do
         keys[#keys + 1] = call.side(unpack(names[at]))
       end
       redis.call('UNLINK', unpack(keys))
-    end
-  end
-
-  -- Let the side keys expire when the stream does, or never.
-  local function expire_side_keys(call)
-    local at_ms = redis.call('PEXPIRETIME', call.key)
-    for _, pair in ipairs(side_names(call)) do
-      local kind, name = unpack(pair)
-      if not EXPIRES[kind] then
-        if at_ms > 0 then
-          redis.call('PEXPIREAT', call.side(kind, name), string.format('%.0f', at_ms))
-        else
-          redis.call('PERSIST', call.side(kind, name))
-        end
-      end
     end
   end
 
@@ -82,14 +64,11 @@ do
     end
   end
 
-  -- Begin a stream that does not exist: nothing is left of an earlier one. An `epoch` of nil or
-  -- '' is a new one.
+  -- Begin a stream that does not exist: nothing is left of an earlier one. An `epoch` of nil is a
+  -- new one.
   function streams.begin(call, epoch)
     streams.drop_side_keys(call)
-    if not epoch or epoch == '' then
-      epoch = now_us()
-    end
-    redis.call('HSET', call.side('meta'), 'epoch', epoch)
+    redis.call('HSET', call.side('meta'), 'epoch', epoch or now_us())
   end
 
   -- Create a stream without entries.
@@ -144,10 +123,9 @@ do
     return described(call, true) or fault('StreamNotFound')
   end
 
-  -- Create an empty stream. The argument has the fields of `CreateStream`; `epoch` and `config` are
-  -- texts. Reply: whether it is new, and its description.
-  operations.create = function(call)
-    local asked = cmsgpack.unpack(call.args[1])
+  -- Reply: whether the stream is new, and its description.
+  operations.CreateStream = function(call)
+    local asked = call.args
     local present, config = described(call, true)
     if present then
       local _, changed = settings.patched(CONFIG, config, asked.config)
@@ -163,37 +141,25 @@ do
     return { 1, (described(call, true)) }
   end
 
-  -- Change settings. The argument has the fields of `UpdateStream`, and `window_ms` and `keys_max`:
-  -- how long idempotency keys are valid and how many a producer may have where a stream does not
-  -- say. The retention takes effect with `retain`. Reply: the description.
-  operations.configure = function(call)
-    local asked = cmsgpack.unpack(call.args[1])
-    local window_ms, keys_max = asked.window_ms, asked.keys_max
+  -- The retention takes effect with `retain`. Reply: the description.
+  operations.UpdateStream = function(call)
     check_types(call, { 'producers' })
     local present, before = described(call, true)
     if not present then
       return fault('StreamNotFound')
     end
-    local after, changed = settings.patched(CONFIG, before, asked.config)
+    local after, changed = settings.patched(CONFIG, before, call.args.config)
     settings.keep(call.side('meta'), changed)
-    if (before.idempotency_window_ms or window_ms) ~= (after.idempotency_window_ms or window_ms)
-      or (before.idempotency_max or keys_max) ~= (after.idempotency_max or keys_max) then
+    local window_ms, keys_max = idempotency.bounds(before)
+    local window_ms_after, keys_max_after = idempotency.bounds(after)
+    if window_ms ~= window_ms_after or keys_max ~= keys_max_after then
       idempotency.forget_all(call)
     end
     return (described(call, true))
   end
 
-  -- Check that the stream has a group. Arguments: the group.
-  operations.require_group = function(call)
-    local rows = redis.pcall('XPENDING', call.key, call.args[1], '-', '+', 1)
-    if rows.err and string.find(rows.err, 'NOGROUP', 1, true) then
-      return fault('GroupNotFound', redis.call('EXISTS', call.key))
-    end
-    return rows.err and rows or 1
-  end
-
-  -- Delete the stream. Reply: whether it existed.
-  operations.delete_stream = function(call)
+  -- Reply: whether the stream existed.
+  operations.DeleteStream = function(call)
     local wrong = mismatch(call.key, 'stream')
     if wrong then
       return wrong
@@ -202,185 +168,35 @@ do
     return redis.call('UNLINK', call.key)
   end
 
-  -- The stream that the second key names. Arguments: the two parts of its side keys.
-  local function target_of(call)
-    local target = { key = call.keys[2], side = side_of(call.args[1], call.args[2]) }
-    return target, stream_info(target) ~= nil  -- an error if it is something else
-  end
-
-  -- The error if a policy of a group names a stream out of reach; nil if none does. It is looked for
-  -- by the lengths of the beginnings, as there may be many of them.
-  -- first: which argument is the new name of the stream. Those behind it are the streams that
-  --   policies may name there: `=` and a name, or `^` and a beginning of names. Without the argument
-  --   they may name all.
-  local function out_of_reach(call, first)
-    local reach = call.args
-    local to = reach[first]
-    if not to then
-      return nil
+  -- Raise a fault if a policy of a group names a stream out of `reach` of the new name. Prefixes
+  -- are looked for by their lengths, as there may be many of them.
+  function streams.check_reach(call)
+    local reach = call.args.reach
+    if not reach then
+      return
     end
-    local allowed, lengths = { ['=' .. to] = true }, {}
-    for at = first + 1, #reach do
-      allowed[reach[at]] = true
-      if string.sub(reach[at], 1, 1) == '^' then
-        lengths[#reach[at] - 1] = true
-      end
+    local names, prefixes, lengths = { [call.args.to] = true }, {}, {}
+    for _, name in ipairs(reach.names) do
+      names[name] = true
     end
-    for _, pair in ipairs(side_names(call)) do
+    for _, prefix in ipairs(reach.prefixes) do
+      prefixes[prefix], lengths[#prefix] = true, true
+    end
+    for _, pair in ipairs(streams.side_names(call)) do
       local kind, group = unpack(pair)
       local named = kind == 'group'
         and redis.call('HGET', call.side(kind, group), 'dead_letter_stream')
       if named and named ~= '' then
         local name = string.sub(named, 2)
-        local is_allowed = allowed['=' .. name]
+        local is_allowed = names[name]
         for length in pairs(lengths) do
-          is_allowed = is_allowed
-            or (length <= #name and allowed['^' .. string.sub(name, 1, length)])
+          is_allowed = is_allowed or prefixes[string.sub(name, 1, length)]
         end
         if not is_allowed then
-          return fault('OutOfReach', name)
+          error(fault('OutOfReach', name))
         end
       end
     end
-    return nil
-  end
-
-  -- Rename the stream. Keys: the stream, and its new name. Arguments: the two parts of side keys of
-  -- the new name, whether a stream that has it is deleted (1), what policies may reach. If
-  -- housekeeping may know the old name, it finds the new one in `renamed`. Reply: whether the name
-  -- was free or given up.
-  operations.rename = function(call)
-    if not stream_info(call) then
-      return fault('StreamNotFound')
-    end
-    local target, is_there = target_of(call)
-    if is_there and call.args[3] ~= '1' then
-      return 0
-    end
-    if target.key == call.key then
-      return 1
-    end
-    local refusal = out_of_reach(call, 4)
-    if refusal then
-      return refusal
-    end
-    local names = side_names(call)
-    streams.drop_side_keys(target)
-    local is_governed = redis.call('HGET', call.side('meta'), 'max_age_ms') ~= false
-    for _, pair in ipairs(names) do
-      local kind, name = unpack(pair)
-      if redis.call('EXISTS', call.side(kind, name)) == 1 then
-        redis.call('RENAME', call.side(kind, name), target.side(kind, name))
-        is_governed = is_governed or kind == 'group'
-      end
-    end
-    redis.call('RENAME', call.key, target.key)
-    if is_governed then
-      redis.call('SET', call.side('renamed'), target.key, 'PX', RENAMED_KEPT_MS)
-    end
-    return 1
-  end
-
-  -- The kinds of side keys that a copy of a stream does not have: what was done with the stream.
-  local NOT_COPIED = {
-    writers = true, writer_times = true, claims = true, relayed = true, oldest = true,
-  }
-
-  -- Copy the stream. Keys: the stream, and the new one. Arguments: the two parts of side keys of the
-  -- new one, whether a stream that has its name is deleted (1), what policies may reach. Reply:
-  -- whether the name was free or given up.
-  operations.copy = function(call)
-    if not stream_info(call) then
-      return fault('StreamNotFound')
-    end
-    local target, is_there = target_of(call)
-    if target.key == call.key or (is_there and call.args[3] ~= '1') then
-      return 0
-    end
-    local refusal = out_of_reach(call, 4)
-    if refusal then
-      return refusal
-    end
-    local names = side_names(call)
-    streams.begin(target)
-    redis.call('COPY', call.key, target.key, 'REPLACE')
-    local epoch = redis.call('HGET', target.side('meta'), 'epoch')
-    for _, pair in ipairs(names) do
-      local kind, name = unpack(pair)
-      if not NOT_COPIED[kind] then
-        redis.call('COPY', call.side(kind, name), target.side(kind, name), 'REPLACE')
-      end
-    end
-    redis.call('HSET', target.side('meta'), 'epoch', epoch)
-    streams.expire_alike(target, target.side('meta'))
-    return 1
-  end
-
-  -- Set when the stream expires. Arguments: in how many milliseconds, and options of PEXPIRE.
-  -- Reply: whether the time was set.
-  operations.expire = function(call)
-    if not stream_info(call) then
-      return fault('StreamNotFound')
-    end
-    side_names(call)  -- which fails if it cannot be known what expires with the stream
-    local is_set = redis.call(call.args[1], call.key, unpack(call.args, 2))
-    if is_set == 1 then
-      if redis.call('EXISTS', call.key) == 0 then
-        streams.drop_side_keys(call)
-      else
-        expire_side_keys(call)
-      end
-    end
-    return is_set
-  end
-
-  -- Remove the expiry of the stream. Reply: whether it had one.
-  operations.persist = function(call)
-    if not stream_info(call) then
-      return fault('StreamNotFound')
-    end
-    side_names(call)
-    local is_removed = redis.call('PERSIST', call.key)
-    if is_removed == 1 then
-      expire_side_keys(call)
-    end
-    return is_removed
-  end
-
-  -- Set the counters. Arguments: the last id, entries added ('' leaves it), the greatest deleted id.
-  operations.set_counters = function(call)
-    local last_id, added, deleted = unpack(call.args)
-    local info = stream_info(call)
-    if not info then
-      return fault('StreamNotFound')
-    end
-    if compare_ids(last_id, info['max-deleted-entry-id']) < 0 then
-      return fault('CounterTooLow', 'last_id', 'max_deleted_id')
-    end
-    local newest = info['last-entry']
-    if newest and compare_ids(last_id, newest[1]) < 0 then
-      return fault('CounterTooLow', 'last_id', 'newest')
-    end
-    if added ~= '' and info.length > tonumber(added) then
-      return fault('CounterTooLow', 'entries_added', 'length')
-    end
-    if compare_ids(last_id, deleted) < 0 then
-      return fault('CounterTooLow', 'last_id', 'max_deleted_id')
-    end
-    local known = streams.known(call, info['last-generated-id'])
-    if known[1] and compare_ids(last_id, known[1]) < 0 then
-      redis.call('HSET', call.side('meta'), 'trimmed', last_id)
-    end
-    if added == '' then
-      added = string.format('%.0f', info['entries-added'])
-    end
-    if deleted == MIN_ID then
-      deleted = info['max-deleted-entry-id']
-    end
-    redis.call(
-      'XSETID', call.key, last_id, 'ENTRIESADDED', added, 'MAXDELETEDID', deleted
-    )
-    return 1
   end
 
   -- What tells a stream from what it was before: its epoch, and facts of which one changes with
@@ -405,10 +221,11 @@ do
     return revision(call)
   end
 
-  -- Change a side key that is watched unless the stream has a revision: EXEC then does nothing.
+  -- Change a side key that is watched unless the stream has this `revision`: EXEC then does
+  -- nothing.
   operations.if_unchanged = function(call)
     local is_stream, present = pcall(revision, call)
-    if not is_stream or present ~= call.args[1] then
+    if not is_stream or present ~= call.args.revision then
       redis.call('SET', call.side('changed'), '')
       redis.call('DEL', call.side('changed'))
     end

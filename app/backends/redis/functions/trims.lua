@@ -135,7 +135,7 @@ do
   end
 
   -- How many ids one part looks up in the groups of the stream.
-  local function ids_at_once(groups)
+  function trims.ids_at_once(groups)
     return math.max(1, math.min(LOOKED_AT_MAX, math.floor(REFERENCES_MAX / math.max(1, #groups))))
   end
 
@@ -178,7 +178,7 @@ do
       return 0, true
     end
     local high = to.min_id and '(' .. to.min_id or '+'
-    local at_once = math.min(count_max, ids_at_once(groups))
+    local at_once = math.min(count_max, trims.ids_at_once(groups))
     local ids, is_all = ids_of(call.key, '-', high, at_once)
     if #ids == 0 then
       return 0, true
@@ -203,7 +203,7 @@ do
       if #ids == 0 or to.limit and removed_before + #evicted + #ids > to.limit then
         break
       end
-      if looked_at >= ids_at_once(groups) then
+      if looked_at >= trims.ids_at_once(groups) then
         next_part = after
         break
       end
@@ -243,19 +243,9 @@ do
     return #evicted, next_part
   end
 
-  -- Read what a trim keeps from the arguments of a call: the length or '', the id or '', '1' if it
-  -- is approximate, how many it may remove or '', what becomes of references.
-  function trims.read(args, at)
-    local max_length, min_id, approximate, limit, references = unpack(args, at, at + 4)
-    return {
-      max_length = tonumber(max_length), min_id = min_id ~= '' and min_id or nil,
-      is_approximate = approximate == '1', limit = tonumber(limit), references = references,
-    }
-  end
-
   -- Carry out a trim, or a part of it.
   --
-  -- to: what it keeps; see `trims.read`.
+  -- to: what it keeps, with the fields of `TrimTo`; without `limit` it may remove all.
   -- removed: how many entries earlier parts have removed.
   -- after: where the part begins; `0-0` is the beginning.
   -- appended: how many entries have just been appended.
@@ -267,7 +257,7 @@ do
     local count, is_last
     if to.references == 'delete' then
       count, is_last = cut_and_purge(call, to, removed)
-    elseif to.is_approximate then
+    elseif to.approximate then
       count, is_last = cut_nodes(call, to, removed, appended)
     elseif to.max_length then
       count, is_last = cut_to_length(call, to.max_length, appended)
@@ -291,50 +281,20 @@ do
     return is_last
   end
 
-  -- Trim the stream. Arguments: what earlier parts have removed, where this part begins, the trim.
+  -- Trim the stream, or go on `after` an id when earlier parts have `removed` entries.
   -- Reply: how many entries were removed, and where the next part begins, or '' if there is none.
-  operations.trim = function(call)
-    if redis.call('EXISTS', call.key) == 0 then
-      return fault('StreamNotFound')
-    end
+  operations.Trim = function(call)
+    local asked = call.args
+    require_stream(call)
     meta_of(call, 'trimmed')
-    local to = trims.read(call.args, 3)
-    local removed, next_part = trims.part(call, to, tonumber(call.args[1]), call.args[2], 0)
+    local removed, next_part = trims.part(call, asked.to, asked.removed, asked.after, 0)
     return { removed, next_part == true and '' or next_part }
   end
 
   -- Remove what the retention of the stream does not keep, or a part of it. Reply: whether there
   -- may be more.
   operations.retain = function(call)
-    if redis.call('EXISTS', call.key) == 0 then
-      return fault('StreamNotFound')
-    end
+    require_stream(call)
     return trims.retain(call, settings.of_stream(call), 0) and 0 or 1
-  end
-
-  -- Delete entries. Arguments: what becomes of references, ids. Reply: for each id `deleted`,
-  -- `not_found` or `referenced`; fewer than there are ids if the rest is left to another call.
-  operations.delete = function(call)
-    if redis.call('EXISTS', call.key) == 0 then
-      return fault('StreamNotFound')
-    end
-    local references = call.args[1]
-    local groups = references == 'keep' and {} or trims.groups_of(call)
-    local outcomes, ids = {}, {}
-    for at = 2, math.min(#call.args, ids_at_once(groups) + 1) do
-      local id = call.args[at]
-      ids[#ids + 1] = id
-      -- Redis looks at references first, so an id without an entry can be referenced.
-      if references == 'acked' and trims.is_referenced(call, groups, id) then
-        outcomes[#outcomes + 1] = 'referenced'
-      else
-        local count = redis.call('XDEL', call.key, id)
-        outcomes[#outcomes + 1] = count == 1 and 'deleted' or 'not_found'
-      end
-    end
-    if references == 'delete' and #ids > 0 then
-      trims.purge(call, groups, ids)
-    end
-    return outcomes
   end
 end

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from headgate.app.backends.port import Way
 from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.library import Effect
 from headgate.engine.errors import NotSupported
 from headgate.engine.requests import Request
 
@@ -32,6 +33,20 @@ def natively(perform: Perform) -> Performer:
 def by_function(perform: Perform) -> Performer:
     """Return a performer that calls functions of ours in the server, perhaps beside commands."""
     return Performer(Way.BY_FUNCTION, perform)
+
+
+def by_operation(effect: Effect, read: Callable[[Any], Any] = lambda _: None) -> Performer:
+    """Return a performer that calls the operation that is named as the request.
+
+    Args:
+        effect: what the operation does to the state.
+        read: reads its reply; by default there is none.
+    """
+
+    async def perform(client: Client, request: Request[Any]) -> Any:
+        return read(await client.perform(effect, request))
+
+    return by_function(perform)
 
 
 def not_supported(what: str) -> Performer:

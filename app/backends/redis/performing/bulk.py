@@ -1,143 +1,256 @@
-"""Bulk: commit batches, and say what a writer has committed.
+"""Plans: backlogs of streams for bulk readers, and cuts of a range.
 
-A batch is committed in one slot of a cluster, where it is atomic. Beside each stream, `writers` has
-the last batch that each writer has put into it. A writer has a hash of its own, in a slot of its
-own: `last` is the last batch that is known to be committed, and when. A field for each stream of a
-batch that is about to be committed says where else to look.
+The server cannot count the entries of a range. A function walks over them, some at a time, which
+takes about a second for a million. So the gateway remembers *places*: how many entries a stream had
+been given up to an id. While nothing above this id is deleted, what is above it follows from the
+number of all entries that were ever added.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Any
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from headgate.app.backends.redis.client import Client
-from headgate.app.backends.redis.faults import Fault, as_stream_errors, read_id, stream_error
-from headgate.app.backends.redis.keys import StreamKeys
+from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
-from headgate.app.backends.redis.performing.entries import Word, check_drafts, drafts_words
-from headgate.engine.entry import Draft
-from headgate.engine.errors import IdNotGreater, Invalid, SeveralSlots
-from headgate.engine.limits import COMMIT_STREAMS_MAX
-from headgate.engine.replies import Commit, Committed, Written
-from headgate.engine.requests.bulk import CommitBatch, LastCommit
+from headgate.app.backends.redis.performing.entries import range_
+from headgate.app.backends.redis.performing.streams import describe
+from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.errors import Invalid
+from headgate.engine.replies import Histogram, Portion, Split, StreamInfo, gap_after
+from headgate.engine.requests.bulk import BulkCursor, PlanRead, SplitRange
+from headgate.engine.requests.entries import From, Range
+from headgate.engine.requests.histogram import CountByTime, TimeBuckets
+from headgate.engine.room import shares
 
-_ENTRIES_MAX = 100_000
-"""Entries of one batch. They are appended in one step, which takes 2 µs for each."""
+_PLACES_MAX = 10_000
+"""Each takes a few hundred bytes."""
+
+_COUNTED_AT_ONCE = 2_000
+"""Entries that one call counts, which takes about 2 ms."""
 
 
-async def commit_batch(client: Client, request: CommitBatch) -> Committed:
-    """Append a writer's entries to streams of one slot, all or none, and remember the batch.
+_COUNTED_MAX = 200_000
+"""Entries that one histogram counts, which takes about 200 ms."""
 
-    1. Look whether the writer has committed this batch or a later one.
-    2. Note at the writer where the batch goes.
-    3. Append it. The function looks again, in the same step.
-    4. Note at the writer that it is committed. If this is not reached, step 1 finds it by the notes
-       of step 2.
+_ONE_BY_ONE = "which this backend counts one by one: give a later start or an earlier end"
+
+
+class _Places:
+    """The numbers of entries that streams had been given up to some ids, the last used last."""
+
+    def __init__(self) -> None:
+        self._places: OrderedDict[tuple[bytes, int, EntryId], int] = OrderedDict()
+
+    def get(self, info: StreamInfo, entry_id: EntryId) -> int | None:
+        """Return the place of an id; None: it is not known, or something above is deleted."""
+        key = info.name, info.epoch, entry_id
+        if info.max_deleted_id > entry_id or key not in self._places:
+            return None
+        self._places.move_to_end(key)
+        return self._places[key]
+
+    def put(self, info: StreamInfo, entry_id: EntryId, place: int) -> None:
+        """Remember the place of an id, unless something above it is deleted."""
+        if info.max_deleted_id <= entry_id:
+            self._places[info.name, info.epoch, entry_id] = place
+            while len(self._places) > _PLACES_MAX:
+                self._places.popitem(last=False)
+
+
+_places: WeakKeyDictionary[Client, _Places] = WeakKeyDictionary()
+
+
+class _Backlog(NamedTuple):
+    """The entries of a stream above an id."""
+
+    info: StreamInfo | None  # None: there is no stream
+    after: EntryId
+    length: int
+
+
+async def freeze_plan(client: Client, cursors: Sequence[BulkCursor]) -> tuple[BulkCursor, ...]:
+    """Replace each cursor at `From.NOW` by the stream's present last id and epoch."""
+    return tuple(await asyncio.gather(*(_frozen(client, cursor) for cursor in cursors)))
+
+
+async def _frozen(client: Client, cursor: BulkCursor) -> BulkCursor:
+    if cursor.after is not From.NOW:
+        return cursor
+    info = await _look(client, cursor.stream)
+    if info is None:
+        return BulkCursor(cursor.stream, MIN_ID)
+    return BulkCursor(cursor.stream, info.last_id, info.epoch)
+
+
+async def plan_once(client: Client, request: PlanRead) -> list[Portion]:
+    """Plan the next read of each stream, without waiting."""
+    cursors = await freeze_plan(client, request.cursors)
+    backlogs = await asyncio.gather(*(_backlog(client, cursor) for cursor in cursors))
+    counts = [backlog.length for backlog in backlogs]
+    given = counts if request.entries_max is None else shares(counts, request.entries_max)
+    return await asyncio.gather(
+        *(
+            _portion(client, cursor.stream, backlog, share)
+            for cursor, backlog, share in zip(cursors, backlogs, given, strict=True)
+        )
+    )
+
+
+async def _look(client: Client, stream: bytes) -> StreamInfo | None:
+    try:
+        return await describe(client, stream)
+    except Fault:
+        return None
+
+
+async def _backlog(client: Client, cursor: BulkCursor) -> _Backlog:
+    assert isinstance(cursor.after, EntryId)
+    info = await _look(client, cursor.stream)
+    if info is None:
+        return _Backlog(None, cursor.after, 0)
+    after = cursor.after if cursor.epoch in (None, info.epoch) else MIN_ID
+    try:
+        return _Backlog(info, after, await _count_above(client, info, after))
+    except Fault:  # it was deleted meanwhile
+        return _Backlog(None, cursor.after, 0)
+
+
+async def _count_above(client: Client, info: StreamInfo, after: EntryId) -> int:
+    """Count the entries above an id."""
+    if not info.length or after >= info.last_id:
+        return 0
+    if after < info.first_id:
+        return info.length
+    places = _places.setdefault(client, _Places())
+    place = places.get(info, after)
+    if place is not None:
+        return info.entries_added - place
+    if after.ms - info.first_id.ms < info.last_id.ms - after.ms:  # this is likely the shorter way
+        count = info.length - (await _walk(client, info.name, MIN_ID, after))[-1].place
+    else:
+        count = (await _walk(client, info.name, after, info.last_id))[-1].place
+    places.put(info, after, info.entries_added - count)
+    return count
+
+
+async def _portion(client: Client, stream: bytes, backlog: _Backlog, share: int) -> Portion:
+    info, after, count = backlog
+    if info is None:
+        return Portion(stream, None, after, after, 0, 0, MIN_ID, None, None)
+    end = after
+    try:
+        if 0 < share == count:  # all there is
+            end = await _last(client, info) or after
+        elif share:
+            share, end = (await _walk(client, stream, after, info.last_id, share))[-1]
+    except Fault:  # it was deleted meanwhile
+        return Portion(stream, None, after, after, 0, 0, MIN_ID, None, None)
+    if share:
+        place = info.entries_added - (count - share)
+        _places.setdefault(client, _Places()).put(info, end, place)
+    return Portion(
+        stream=stream,
+        epoch=info.epoch,
+        after=after,
+        end=end,
+        entries=share,
+        backlog=count,
+        last_id=info.last_id,
+        first_id=info.first_id if info.length else None,
+        gap=gap_after(after, info.trimmed_through),
+    )
+
+
+async def _last(client: Client, info: StreamInfo) -> EntryId | None:
+    """Return the id of the last entry; None: all are gone meanwhile."""
+    last = Range(info.name, end=info.last_id, limit=1, reverse=True)
+    entries = await range_(client, last)
+    return entries[0].id if entries else None
+
+
+class _Mark(NamedTuple):
+    """A place on the way through a range: so many entries up to this id."""
+
+    place: int
+    id: EntryId
+
+
+async def _walk(
+    client: Client, stream: bytes, after: EntryId, through: EntryId, limit: int | None = None
+) -> list[_Mark]:
+    """Count the entries above an id, up to and including another one, and up to `limit` of them.
+
+    Returns marks on the way: the first at the beginning, the last at the end.
 
     Raises:
-        SeveralSlots: the streams are in several slots of the cluster.
+        StreamNotFound: the stream does not exist.
     """
-    writer, batch = request.writer, request.batch
-    last = await _last_commit(client, writer)
-    drafts = {stream: drafts for stream, drafts in request.drafts.items() if drafts}
-    if last is not None and batch <= last.batch:
-        await _confirm(client, writer, drafts)
-        return Committed(is_repeat=True, streams=[])
-    _check(client, request, drafts)
-    if drafts:
-        await _at_writer(client, writer, b"begin_commit", batch, *drafts)
-        committed = await _commit(client, request, drafts)
-    else:
-        committed = Committed(is_repeat=False, streams=[])
-    if committed.is_repeat:
-        await _confirm(client, writer, drafts)
-    else:
-        await _at_writer(client, writer, b"end_commit", batch, *drafts)
-    return committed
-
-
-async def _confirm(client: Client, writer: bytes, streams: Iterable[bytes]) -> None:
-    """Wait until the last batch of a writer is durable in these streams."""
-    await asyncio.gather(
-        *(client.call(Effect.FREE, b"confirm_commit", stream, writer) for stream in streams)
-    )
-
-
-def _check(client: Client, request: CommitBatch, drafts: dict[bytes, Sequence[Draft]]) -> None:
-    if len(request.drafts) > COMMIT_STREAMS_MAX:
-        given = len(request.drafts)
-        raise Invalid(f"a batch names at most {COMMIT_STREAMS_MAX} streams, not {given}")
-    count = sum(map(len, drafts.values()))
-    if count > _ENTRIES_MAX:
-        raise Invalid(f"a batch has at most {_ENTRIES_MAX} entries with this backend, not {count}")
-    for each in drafts.values():
-        try:
-            check_drafts(each)
-        except Invalid as error:
-            error.location = ()  # the location would not tell which stream
-            raise
-    if client.is_cluster and len({client.names.of(stream).slot for stream in drafts}) > 1:
-        raise SeveralSlots("batches")
-
-
-async def _commit(
-    client: Client, request: CommitBatch, drafts: dict[bytes, Sequence[Draft]]
-) -> Committed:
-    streams = list(drafts)
-    keys = [client.names.of(stream) for stream in streams]
-    may_create = b"1" if request.create_streams else b""
-    try:
-        rows = await client.call_at(
-            *(Effect.WRITE, b"commit", keys, request.writer, request.batch, may_create),
-            *_parts(keys, list(drafts.values())),
+    marks, has_more = [_Mark(0, after)], 1
+    while has_more and (limit is None or marks[-1].place < limit):
+        count, last_id = marks[-1]
+        left = _COUNTED_AT_ONCE if limit is None else min(limit - count, _COUNTED_AT_ONCE)
+        counted, reached, has_more = await client.call(
+            Effect.READ, "count", stream, after=last_id, through=through, limit=left
         )
-    except Fault as fault:
-        *facts, place = fault.facts
-        stream = streams[int(place)]
-        error = stream_error(Fault(fault.name, facts), stream, b"")
-        if isinstance(error, IdNotGreater):
-            error.location = ()  # the location would not tell which stream
-            error.stream = stream
-        raise error from None
-    if rows is None:
-        return Committed(is_repeat=True, streams=[])
-    written = [
-        Written(stream, count, read_id(first), read_id(last))
-        for stream, (count, first, last) in zip(streams, rows, strict=True)
-    ]
-    return Committed(is_repeat=False, streams=written)
+        if counted:
+            marks.append(_Mark(count + counted, read_id(reached)))
+    return marks
 
 
-def _parts(keys: Sequence[StreamKeys], drafts: Sequence[Sequence[Draft]]) -> Iterable[Word]:
-    for key, each in zip(keys, drafts, strict=True):
-        yield key.head
-        yield key.tail
-        yield from drafts_words(each)
+async def split_range(client: Client, request: SplitRange) -> list[Split]:
+    """Cut a range into parts of equal count.
+
+    1. Walk through the range, and leave marks on the way.
+    2. The ends of the parts follow from the number of all entries. Look each of them up, from the
+       mark before it.
+    """
+    stream = request.stream
+    marks = await _walk(client, stream, request.after, request.through)
+    total = marks[-1].place
+    count_min, larger_count = divmod(total, request.parts)
+    sizes = [count_min + (at < larger_count) for at in range(min(request.parts, total))]
+    ends: list[EntryId] = []
+    wanted = list(accumulate(sizes))
+    for mark, following in pairwise(marks):
+        low, high = (bisect_right(wanted, each.place) for each in (mark, following))
+        if low < high:
+            offsets = [place - mark.place for place in wanted[low:high]]
+            bounds = {"after": mark.id, "through": following.id}
+            ids = await client.call(Effect.READ, "places", stream, **bounds, places=offsets)
+            ends += map(read_id, ids)
+    cuts = pairwise([request.after, *ends])
+    return [Split(*cut, size) for cut, size in zip(cuts, sizes, strict=False)]
 
 
-async def last_commit(client: Client, request: LastCommit) -> Commit | None:
-    """Return the last commit of a writer, or None if the writer is not known."""
-    return await _last_commit(client, request.writer)
+async def count_by_time(client: Client, request: CountByTime) -> Histogram:
+    """Count the entries of a range by time, by walking through it.
 
-
-async def _last_commit(client: Client, writer: bytes) -> Commit | None:
-    last, streams = await _at_writer(client, writer, b"look_up_commit")
-    looked_up = await asyncio.gather(
-        *(client.call(Effect.READ, b"last_commit", stream, writer) for stream in streams)
-    )
-    commits = [Commit(int(batch), int(at_ms)) for batch, at_ms in filter(None, [last, *looked_up])]
-    return max(commits, default=None)
-
-
-async def _at_writer(client: Client, writer: bytes, operation: bytes, *args: Word) -> Any:
-    with as_stream_errors(b""):
-        return await client.call_at(Effect.FREE, operation, [client.names.of_writer(writer)], *args)
+    Raises:
+        Invalid: the range has more entries than are counted.
+    """
+    stream = request.stream
+    info = await describe(client, stream)
+    buckets = TimeBuckets.of(request, info.first_id if info.length else None, info.last_id)
+    left = _COUNTED_MAX
+    counts: list[int] = []
+    for after, through in buckets.ranges():
+        counts.append((await _walk(client, stream, after, through, left + 1))[-1].place)
+        left -= counts[-1]
+        if left < 0:
+            raise Invalid(f"the range has more than {_COUNTED_MAX} entries, {_ONE_BY_ONE}")
+    return buckets.counted(counts)
 
 
 PERFORMERS: Performers = {
-    CommitBatch: by_function(commit_batch),
-    LastCommit: by_function(last_commit),
+    PlanRead: by_function(plan_once),
+    SplitRange: by_function(split_range),
+    CountByTime: by_function(count_by_time),
 }

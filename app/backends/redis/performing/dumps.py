@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from headgate.app.backends.payloads import PAYLOADS, written
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers, by_function
-from headgate.app.backends.redis.performing.governed import govern
-from headgate.app.backends.redis.performing.names import reach_words
+from headgate.app.backends.redis.performing import Performers, by_function, by_operation
+from headgate.app.backends.redis.performing.streams import govern
 from headgate.app.rdb.errors import RdbError
 from headgate.engine.errors import Invalid, SeveralSlots
 from headgate.engine.images import ConsumerImage, GroupImage, StreamImage
@@ -24,8 +23,7 @@ _RELEASED = b"\0released"  # in a server, it owns what nobody owns: functions/pe
 
 async def dump_stream(client: Client, request: DumpStream) -> StreamImage:
     """Return a stream as one value (DUMP)."""
-    size_bytes_max = request.size_bytes_max
-    payload = await client.call(Effect.READ, b"dump", request.stream, size_bytes_max)
+    payload = await client.perform(Effect.READ, request)
     try:
         with PAYLOADS.share() as share:
             return await PAYLOADS.read(payload, share, _without_stand_ins)
@@ -56,19 +54,15 @@ def _without_stand_in(group: GroupImage) -> GroupImage:
 async def restore_stream(client: Client, request: RestoreStream) -> None:
     """Make a stream of a value (RESTORE). Its idempotency keys are left out."""
     payload, released = await PAYLOADS.run(lambda: _written(request.image))
-    ttl, moment = (
-        b"" if value is None else b"%d" % value for value in (request.ttl_ms, request.expires_at_ms)
-    )
-    words = payload, b"%d" % request.replace, ttl, moment, *released
-    await client.call(Effect.WRITE, b"restore", request.stream, *words)
+    await client.perform(Effect.WRITE, request, payload, image=None, released=released)
 
 
-def _written(image: StreamImage) -> tuple[bytes, list[bytes]]:
-    """Return the payload of a stream, and the groups in which something is released."""
-    released: list[bytes] = []
+def _written(image: StreamImage) -> tuple[bytes, list[dict[str, object]]]:
+    """Return the payload of a stream, and what is released in each group."""
+    released: list[dict[str, object]] = []
     for group in image.groups:
-        ids = [str(each.id).encode() for each in group.pending if each.consumer < 0]
-        released += [group.name, b"%d" % len(ids), *ids] if ids else []
+        ids = [each.id for each in group.pending if each.consumer < 0]
+        released += [{"group": group.name, "ids": ids}] if ids else []
     groups = list(map(_with_stand_in, image.groups))
     owned = replace(image, groups=groups, keys=None)  # servers before 8.6 take no keys
     return written(owned), released
@@ -91,21 +85,13 @@ async def copy_stream(client: Client, request: CopyStream) -> bool:
     source, target = client.names.of(request.stream), client.names.of(request.to)
     if client.is_cluster and source.slot != target.slot:
         raise SeveralSlots("copies")
-    words = target.head, target.tail, b"%d" % request.replace, *reach_words(request)
     async with govern(client, request.to, is_needed=True):
-        return bool(await client.call_at(Effect.WRITE, b"copy", [source, target], *words))
-
-
-async def measure_stream(client: Client, request: MeasureStream) -> int:
-    """Return how many bytes of memory a stream takes in its server (MEMORY USAGE)."""
-    samples = b"" if request.samples is None else b"%d" % request.samples
-    size_bytes: int = await client.call(Effect.READ, b"measure", request.stream, samples)
-    return size_bytes
+        return bool(await client.perform_at(Effect.WRITE, request, [source, target]))
 
 
 PERFORMERS: Performers = {
     DumpStream: by_function(dump_stream),
     RestoreStream: by_function(restore_stream),
     CopyStream: by_function(copy_stream),
-    MeasureStream: by_function(measure_stream),
+    MeasureStream: by_operation(Effect.READ, int),
 }

@@ -1,38 +1,63 @@
-"""Entries: append, read, delete, trim."""
+"""Entries: append, read, delete."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from itertools import accumulate, pairwise, repeat
+from typing import Any
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers, by_function
-from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
+from headgate.app.backends.redis.node import Word
+from headgate.app.backends.redis.performing import Performers, by_function, not_supported
+from headgate.app.backends.redis.performing.streams import describe
+from headgate.app.backends.redis.performing.trims import bounded
 from headgate.engine.entry import (
     MIN_ID,
     Draft,
+    Entry,
     EntryId,
     IdRequest,
     PartialId,
     check_fields,
 )
-from headgate.engine.errors import Invalid
-from headgate.engine.limits import (
-    CHUNK_ENTRIES_MAX,
-    TRIM_CHUNKS_DEFAULT,
-    TRIM_ENTRIES_MAX,
+from headgate.engine.errors import Invalid, ReplyTooLarge, StreamNotFound
+from headgate.engine.limits import CHUNK_ENTRIES_MAX
+from headgate.engine.packing import encode_entries
+from headgate.engine.replies import (
+    Added,
+    Deletion,
+    PackedEntries,
+    PackedPage,
+    StreamRead,
+    gap_after,
 )
-from headgate.engine.replies import Added, Deletion
-from headgate.engine.requests.entries import Add, Delete, Trim, TrimTo, check_trim
+from headgate.engine.requests.entries import (
+    Add,
+    Budget,
+    Delete,
+    From,
+    Range,
+    RangePacked,
+    Read,
+    StreamCursor,
+    check_trim,
+)
+from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
+from headgate.engine.room import ReadRoom, ReplyRoom
 
 FIELDS_MAX = 3_500
 """Fields of one entry. A function of the server can append no more at once."""
 
 _DELETED_AT_ONCE = 1_000
 
-Word = bytes | str | int
+_ENTRIES_AT_ONCE, _BYTES_AT_ONCE, _PARTS_AT_ONCE = 2_000, 2**20, 20_000
+"""Bounds of one call, so that the server is soon free for others."""
+
+_STREAMS_AT_ONCE = 16
+"""Streams that a read with a budget reads at once. It may not need the last of them."""
 
 
 async def add(client: Client, request: Add) -> Added:
@@ -43,28 +68,20 @@ async def add(client: Client, request: Add) -> Added:
     check_drafts(drafts)
     is_plain = request.idempotent is None and request.expected_last_id is None
     if len(drafts) == 1 and is_plain and request.trim is None:
-        wanted, fields = drafts[0]
-        may_create = b"1" if request.create_stream else b""
-        added = await client.call(
-            Effect.WRITE, b"append", stream, may_create, id_word(wanted), *fields
-        )
+        words = _id_word(drafts[0].id), *drafts[0].fields
+        may_create = request.create_stream
+        added = await client.call(Effect.WRITE, "append", stream, *words, create_stream=may_create)
         return Added([read_id(added)], is_repeat=False)
-    words = _add_words(request, client.options.keyspace.producers_max)
-    is_repeat, first, *count = await client.call(Effect.WRITE, b"add", stream, *words)
+    more = {
+        "producers_max": client.options.keyspace.producers_max,
+        "trim": None if request.trim is None else bounded(request.trim),
+    }
+    is_repeat, first, *count = await client.perform(
+        Effect.WRITE, request, *drafts_words(drafts), drafts=None, **more
+    )
     if not count:
         return Added(list(map(read_id, first)), is_repeat=False)
     return Added(_run(first, *count), bool(is_repeat))
-
-
-def _add_words(request: Add, producers_max: int) -> list[Word]:
-    expected, trim, idempotent = request.expected_last_id, request.trim, request.idempotent
-    return [
-        b"1" if request.create_stream else b"",
-        b"" if expected is None else str(expected),
-        *((b"",) * 6 if trim is None else (b"1", *trim_words(trim))),
-        *((b"",) * 7 if idempotent is None else (b"1", *idempotent, *KEY_DEFAULTS, producers_max)),
-        *drafts_words(request.drafts),
-    ]
 
 
 def _run(first: bytes, count: int) -> list[EntryId]:
@@ -92,7 +109,7 @@ def drafts_words(drafts: Sequence[Draft]) -> list[Word]:
     """Return drafts as our functions take them: the kind of ids, the count, and each draft."""
     words: list[Word] = [_kind_of_ids([draft.id for draft in drafts]), len(drafts)]
     for wanted, fields in drafts:
-        words += (id_word(wanted), len(fields), *fields)
+        words += (_id_word(wanted), len(fields), *fields)
     return words
 
 
@@ -105,7 +122,7 @@ def _kind_of_ids(wanted: Sequence[IdRequest]) -> bytes:
     return b"<" if is_whole and all(low < high for low, high in pairwise(ids)) else b""
 
 
-def id_word(wanted: IdRequest) -> bytes:
+def _id_word(wanted: IdRequest) -> bytes:
     """Return the id that an append asks for, as a word."""
     if wanted is None:
         return b"*"
@@ -114,63 +131,14 @@ def id_word(wanted: IdRequest) -> bytes:
     return b"%d-%d" % wanted
 
 
-def trim_words(to: TrimTo) -> tuple[Word, ...]:
-    """Return a trim's target, as our functions take it."""
-    return (
-        b"" if to.max_length is None else to.max_length,
-        b"" if to.min_id is None else str(to.min_id),
-        b"1" if to.approximate else b"",
-        _limit_word(to),
-        to.references.value,
-    )
-
-
-def _limit_word(to: TrimTo) -> Word:
-    """Return how many entries an approximate trim may remove; nothing is without limit."""
-    if not to.approximate:
-        return b""
-    limit = TRIM_CHUNKS_DEFAULT * CHUNK_ENTRIES_MAX if to.limit is None else to.limit
-    return min(limit, TRIM_ENTRIES_MAX) or b""
-
-
-async def trim(client: Client, request: Trim) -> int:
-    """Remove the oldest entries (XTRIM). A long trim is done in parts."""
-    check_trim(request.to)
-    words = trim_words(request.to)
-    removed, place = 0, b"%d-%d" % MIN_ID
-    while place:
-        try:
-            count, place = await client.call(
-                Effect.FREE, b"trim", request.stream, removed, place, *words
-            )
-        except Fault as fault:
-            if removed and fault.name == "StreamNotFound":  # it was deleted meanwhile
-                break
-            raise
-        removed += count
-    return removed
-
-
-async def retain(client: Client, stream: bytes) -> None:
-    """Trim a stream by its retention.
-
-    Raises:
-        Fault: the stream does not exist.
-    """
-    while await client.call(Effect.FREE, b"retain", stream):
-        pass
-
-
 async def delete(client: Client, request: Delete) -> list[Deletion]:
     """Delete entries (XDEL, XDELEX). A long list is done in parts."""
-    ids = [b"%d-%d" % entry_id for entry_id in request.ids]
+    ids = request.ids
     outcomes: list[Deletion] = []
     while True:
         portion = ids[len(outcomes) : len(outcomes) + _DELETED_AT_ONCE]
         try:
-            reply = await client.call(
-                Effect.FREE, b"delete", request.stream, request.references.value, *portion
-            )
+            reply = await client.perform(Effect.FREE, request, ids=portion)
         except Fault as fault:
             if outcomes and fault.name == "StreamNotFound":  # it was deleted meanwhile
                 return outcomes + [Deletion.NOT_FOUND] * (len(ids) - len(outcomes))
@@ -180,8 +148,225 @@ async def delete(client: Client, request: Delete) -> list[Deletion]:
             return outcomes
 
 
+async def range_(client: Client, request: Range) -> list[Entry]:
+    """Return entries of a range (XRANGE, XREVRANGE). A long range is read in parts."""
+    low, high = (b"%d-%d" % bound for bound in (request.start, request.end))
+    limit, entries_max = request.limit, request.entries_max
+    if request.whole and entries_max is not None:
+        limit = entries_max + 1 if limit is None else min(limit, entries_max + 1)
+    run = _Run(client, request.stream, limit, ReadRoom(request.size_bytes_max))
+    await run.read(low, high, is_reverse=request.reverse)
+    entries = run.entries
+    if not request.whole:
+        return entries
+    is_long = entries_max is not None and len(entries) > entries_max
+    if is_long or await run.is_cut(low, high, is_reverse=request.reverse):
+        raise ReplyTooLarge("entries", await _bound(client, request))
+    return entries
+
+
+async def range_packed(client: Client, request: RangePacked) -> PackedPage:
+    """Return entries of a range packed, as an engine has them anyway."""
+    limit = min(request.limit, _ENTRIES_AT_ONCE)
+    bounds = request.start, request.end, limit, request.size_bytes_max
+    entries = await range_(client, Range(request.stream, *bounds))
+    info = await describe(client, request.stream)
+    runs = [
+        PackedEntries(len(run), encode_entries(run), None)
+        for run in (
+            entries[at : at + CHUNK_ENTRIES_MAX] for at in range(0, len(entries), CHUNK_ENTRIES_MAX)
+        )
+    ]
+    last_id = entries[-1].id if entries else request.end
+    return PackedPage(runs, last_id, info.epoch, info.trimmed_through)
+
+
+async def _bound(client: Client, request: Range) -> int:
+    """Return how many entries a reply may have, or else could have."""
+    if request.entries_max is not None:
+        return request.entries_max
+    if request.limit is not None:
+        return request.limit
+    key = client.names.of(request.stream).key
+    return int(await client.execute(request.stream, b"XLEN", key, changes=False))
+
+
+class _Run:
+    """Entries of a stream that follow each other, as many as there is room for."""
+
+    def __init__(self, client: Client, stream: bytes, limit: int | None, room: ReadRoom) -> None:
+        self.entries: list[Entry] = []
+        self._client = client
+        self._stream = stream
+        self._limit = limit
+        self._room = room
+        self._is_whole = False  # the range has no more
+
+    @property
+    def bounds(self) -> dict[str, int]:
+        """Return the bounds of the next call: entries, bytes, names and values."""
+        left = _ENTRIES_AT_ONCE if self._limit is None else self._limit - len(self.entries)
+        size_bytes, parts, room = _BYTES_AT_ONCE, _PARTS_AT_ONCE, self._room
+        if room.bytes_left is not None:
+            size_bytes = max(min(room.bytes_left, size_bytes), 0)
+            parts = max(min(room.parts_left, parts), 0)
+        return {
+            "count_max": min(left, _ENTRIES_AT_ONCE),
+            "bytes_max": size_bytes,
+            "parts_max": parts,
+        }
+
+    def take(self, rows: Sequence[Any], *, has_more: bool) -> bool:
+        """Take in the rows of a call; tell whether to read on."""
+        entries = self.entries
+        for entry_id, fields in rows:
+            if not self._room.take(fields, is_first=not entries):
+                return False
+            entries.append(Entry(read_id(entry_id), tuple(fields)))
+        self._is_whole = not has_more
+        is_full = self._limit is not None and len(entries) >= self._limit
+        return has_more and not is_full and not self._room.is_spent
+
+    async def read(self, low: bytes, high: bytes, *, is_reverse: bool = False) -> None:
+        """Read a range, in descending order if `is_reverse`."""
+        first, last = (high, low) if is_reverse else (low, high)
+        while True:
+            bounds = {"first": first, "last": last, **self.bounds}
+            rows, has_more = await self._client.call(
+                Effect.READ, "range", self._stream, reverse=is_reverse, **bounds
+            )
+            if not self.take(rows, has_more=bool(has_more)):
+                return
+            first = b"(" + rows[-1][0]
+
+    async def is_cut(self, low: bytes, high: bytes, *, is_reverse: bool) -> bool:
+        """Tell whether the range has more entries, and the limit would allow them."""
+        is_full = self._limit is not None and len(self.entries) >= self._limit
+        if self._is_whole or is_full or not self.entries:
+            return False
+        last = b"(%d-%d" % self.entries[-1].id
+        following = _Run(self._client, self._stream, 1, ReadRoom(None))
+        await following.read(
+            low if is_reverse else last, last if is_reverse else high, is_reverse=is_reverse
+        )
+        return bool(following.entries)
+
+
+async def freeze(client: Client, cursors: Sequence[StreamCursor]) -> tuple[StreamCursor, ...]:
+    """Replace each cursor at `From.NOW` by the stream's present last id.
+
+    So a read that waits does not miss entries.
+    """
+    return tuple(await asyncio.gather(*(_frozen(client, cursor) for cursor in cursors)))
+
+
+async def _frozen(client: Client, cursor: StreamCursor) -> StreamCursor:
+    if cursor.after is not From.NOW:
+        return cursor
+    bounds = {"count_max": 0, "bytes_max": 0, "parts_max": 0}
+    reply = await client.call(Effect.READ, "read", cursor.stream, after="$", **bounds)
+    return StreamCursor(cursor.stream, MIN_ID if reply is None else read_id(reply[0]))
+
+
+async def read_once(client: Client, request: Read) -> list[StreamRead]:
+    """Read after each cursor, without waiting (XREAD)."""
+    if request.budget is not None:
+        return await _read_in_order(client, request, request.budget)
+    left = ReadRoom(request.size_bytes_max)
+    share = left.share(len(request.cursors))
+    rooms = [share.share(1) for _ in request.cursors]
+    results = await _read_all(client, request.cursors, request.limit, rooms)
+    reads: list[StreamRead] = []
+    for cursor, read, room in zip(request.cursors, results, rooms, strict=True):
+        checked = _checked(request, cursor, read)
+        if left.is_spent and any(before.entries for before in reads):
+            checked = _shortened(checked, 0)
+        else:
+            left.take_what_went(share, room)
+        reads.append(checked)
+    return reads
+
+
+async def _read_in_order(client: Client, request: Read, budget: Budget) -> list[StreamRead]:
+    """Read stream by stream until the budget is used up; the others are not in the reply."""
+    reads: list[StreamRead] = []
+    left = ReplyRoom(budget)
+    for start in range(0, len(request.cursors), _STREAMS_AT_ONCE):
+        cursors = request.cursors[start : start + _STREAMS_AT_ONCE]
+        if not left.count:
+            break
+        rooms = [ReadRoom(budget.size_bytes_max) for _ in cursors]
+        results = await _read_all(client, cursors, left.limit(request.limit), rooms)
+        for cursor, result in zip(cursors, results, strict=True):
+            if not left.count:
+                break
+            read = _shortened(_checked(request, cursor, result), left.limit(request.limit))
+            reads.append(_shortened(read, left.take(read.entries)))
+    return reads
+
+
+def _checked(request: Read, cursor: StreamCursor, read: StreamRead | None) -> StreamRead:
+    """Return a read; of a missing stream an empty one, if it may be missing."""
+    if read is not None:
+        return read
+    if not request.missing_ok:
+        raise StreamNotFound(cursor.stream)
+    after = MIN_ID if isinstance(cursor.after, From) else cursor.after
+    return StreamRead(cursor.stream, [], after, MIN_ID, None, after)
+
+
+def _shortened(read: StreamRead, count: int) -> StreamRead:
+    """Return only the first entries of what was read."""
+    if count >= len(read.entries):
+        return read
+    return _stream_read(read, read.entries[:count])
+
+
+def _stream_read(read: StreamRead, entries: list[Entry]) -> StreamRead:
+    behind = read.after if read.gap is None else read.gap.through
+    return read._replace(entries=entries, next_after=entries[-1].id if entries else behind)
+
+
+async def _read_all(
+    client: Client, cursors: Sequence[StreamCursor], limit: int | None, rooms: Sequence[ReadRoom]
+) -> Sequence[StreamRead | None]:
+    if len(cursors) == 1:  # as most reads are
+        return [await _read_stream(client, cursors[0], limit, rooms[0])]
+    return await asyncio.gather(
+        *(
+            _read_stream(client, cursor, limit, room)
+            for cursor, room in zip(cursors, rooms, strict=True)
+        )
+    )
+
+
+async def _read_stream(
+    client: Client, cursor: StreamCursor, limit: int | None, room: ReadRoom
+) -> StreamRead | None:
+    """Read after a cursor; None: there is no stream."""
+    run = _Run(client, cursor.stream, limit, room)
+    after = cursor.after.value if isinstance(cursor.after, From) else cursor.after
+    reply = await client.call(Effect.READ, "read", cursor.stream, after=after, **run.bounds)
+    if reply is None:
+        return None
+    after_text, last_id, trimmed, rows, has_more = reply
+    if run.take(rows, has_more=bool(has_more)):
+        await run.read(b"(" + rows[-1][0], b"+")
+    after_id = read_id(after_text)
+    gap = gap_after(after_id, read_id(trimmed))
+    read = StreamRead(cursor.stream, [], after_id, read_id(last_id), gap, after_id)
+    return _stream_read(read, run.entries)
+
+
+_NOT_KEPT = not_supported("ranges that are kept open")
+
 PERFORMERS: Performers = {
     Add: by_function(add),
-    Trim: by_function(trim),
     Delete: by_function(delete),
+    Range: by_function(range_),
+    RangePacked: by_function(range_packed),
+    Read: by_function(read_once),
+    OpenRanges: _NOT_KEPT,
+    ReadOn: _NOT_KEPT,
+    CloseRange: _NOT_KEPT,
 }

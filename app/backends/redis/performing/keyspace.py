@@ -2,38 +2,59 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
 from redis.exceptions import ResponseError
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers, by_function, natively, not_supported
-from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
-from headgate.app.backends.redis.performing.names import list_names, now_ms, reach_words, ttl_ms
+from headgate.app.backends.redis.performing import (
+    Performers,
+    by_function,
+    by_operation,
+    natively,
+    not_supported,
+)
+from headgate.app.backends.redis.performing.name_ranges import (
+    NAMES_AT_ONCE,
+    Shown,
+    exists,
+    first_names,
+    pages,
+    search,
+)
+from headgate.app.backends.redis.settings import KEY_DEFAULTS
 from headgate.engine.errors import (
     Invalid,
     SeveralSlots,
     StreamNotFound,
-    StreamsChanged,
+    WrongType,
 )
 from headgate.engine.limits import CHUNK_BYTES_MAX, CHUNK_ENTRIES_MAX, COUNT_MAX
-from headgate.engine.replies import StreamDefaults
+from headgate.engine.replies import KeyspaceInfo, NamePage, StreamDefaults
 from headgate.engine.requests.keyspace import (
     ChangeDefaults,
+    CountStreams,
+    DeleteAll,
+    DeleteStreams,
+    DescribeKeyspace,
     ExpireStream,
     GetDefaults,
     GetExpiry,
-    GetRevisions,
-    IfUnchanged,
     ListNames,
     PersistStream,
     PickName,
+    RememberKey,
     RenameStream,
     RequireGroups,
+    ScanNames,
     SetCounters,
     TellTime,
     TimeToLive,
 )
+from headgate.engine.requests.streams import DeleteStream
 
 
 async def tell_time(client: Client, request: TellTime) -> int:
@@ -46,18 +67,102 @@ async def require_groups(client: Client, request: RequireGroups) -> None:
     """Raise `GroupNotFound` for the first of the streams that has no such group."""
     for stream in request.streams:
         with as_stream_errors(stream, request.group):
-            await client.call(Effect.READ, b"require_group", stream, request.group)
+            await client.call(Effect.READ, "require_group", stream, group=request.group)
 
 
-async def get_revisions(client: Client, request: GetRevisions) -> list[bytes]:
-    """Return a revision for each of the streams (WATCH)."""
-    return [await client.call(Effect.FREE, b"revision", stream) for stream in request.streams]
+async def list_names(client: Client, request: ListNames) -> list[bytes]:
+    """Return the names of all streams, in byte order (KEYS)."""
+    return await first_names(client, None, only=request.only)
 
 
-async def if_unchanged(client: Client, request: IfUnchanged) -> None:
-    """Raise `StreamsChanged` unless each of the streams still has its revision."""
-    if await get_revisions(client, GetRevisions(request.streams)) != list(request.revisions):
-        raise StreamsChanged
+async def scan_names(client: Client, request: ScanNames) -> NamePage:
+    """Return about `count` names after a cursor (SCAN).
+
+    If all names are shown, the primaries are searched one after the other, in no order. The cursor
+    is that of a primary times the number of primaries, plus its place among them. Else the cursor
+    is the number of names before it, so that it says nothing of other names.
+    """
+    if request.only is not None:
+        end = request.cursor + request.count
+        names = await first_names(client, end + 1, only=request.only)
+        return NamePage(names[request.cursor : end], end if len(names) > end else 0)
+    primaries = await client.known()
+    cursor, place = divmod(request.cursor, len(primaries))
+    shown = Shown(b"", None)
+    following, names = await search(client, primaries[place], cursor, request.count, shown)
+    if following:
+        return NamePage(names, following * len(primaries) + place)
+    return NamePage(names, (place + 1) % len(primaries))
+
+
+async def count_streams(client: Client, request: CountStreams) -> int:
+    """Count streams (EXISTS, DBSIZE).
+
+    A server that changes the size of its table may show a stream twice. Then it counts twice.
+    """
+    if request.streams is None:
+        return sum([len(names) async for names in pages(client, only=request.only)])
+    return await _sum_of(client, request.streams)
+
+
+async def _sum_of(client: Client, streams: Sequence[bytes]) -> int:
+    count = 0
+    for at in range(0, len(streams), NAMES_AT_ONCE):
+        names = streams[at : at + NAMES_AT_ONCE]
+        count += sum(await asyncio.gather(*(exists(client, name) for name in names)))
+    return count
+
+
+async def describe_keyspace(client: Client, request: DescribeKeyspace) -> KeyspaceInfo:
+    """Count the streams, and those of them that expire."""
+    del request
+    count, ttls = 0, list[int]()
+    async for names in pages(client):
+        count += len(names)
+        replies = await asyncio.gather(*(ttl_ms(client, name) for name in names))
+        ttls += [ttl for ttl in replies if ttl >= 0]
+    average_ms = sum(ttls) // len(ttls) if ttls else 0
+    return KeyspaceInfo(await now_ms(client), count, len(ttls), average_ms)
+
+
+async def ttl_ms(client: Client, stream: bytes) -> int:
+    """Return in how many milliseconds a stream expires; -1: it does not; -2: there is none."""
+    key = client.names.of(stream).key
+    return int(await client.execute(stream, b"PTTL", key, changes=False))
+
+
+async def now_ms(client: Client) -> int:
+    """Return the unix time of a server, in milliseconds."""
+    [address, *_] = await client.known()
+    seconds, micros = await client.execute_at(address, b"TIME", changes=False)
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
+async def delete_streams(client: Client, request: DeleteStreams) -> int:
+    """Delete streams with their groups (DEL), some at a time; return how many existed."""
+    return await _delete(client, list(dict.fromkeys(request.streams)))
+
+
+async def delete_all(client: Client, request: DeleteAll) -> None:
+    """Delete all streams (FLUSHALL), some at a time. What is not ours stays."""
+    del request
+    async for names in pages(client):
+        await _delete(client, names)
+
+
+async def _delete(client: Client, streams: Sequence[bytes]) -> int:
+    count = 0
+    for at in range(0, len(streams), NAMES_AT_ONCE):
+        names = streams[at : at + NAMES_AT_ONCE]
+        count += sum(await asyncio.gather(*(_delete_if_stream(client, name) for name in names)))
+    return count
+
+
+async def _delete_if_stream(client: Client, stream: bytes) -> bool:
+    try:
+        return bool(await client.perform(Effect.FREE, DeleteStream(stream)))
+    except WrongType:  # what is not ours stays
+        return False
 
 
 async def rename_stream(client: Client, request: RenameStream) -> bool:
@@ -65,36 +170,20 @@ async def rename_stream(client: Client, request: RenameStream) -> bool:
     source, target = client.names.of(request.stream), client.names.of(request.to)
     if client.is_cluster and source.slot != target.slot:
         raise SeveralSlots("renames")
-    words = target.head, target.tail, b"%d" % request.replace, *reach_words(request)
-    return bool(await client.call_at(Effect.FREE, b"rename", [source, target], *words))
+    return bool(await client.perform_at(Effect.FREE, request, [source, target]))
 
 
 async def expire_stream(client: Client, request: ExpireStream) -> bool:
     """Set when a stream expires, if the conditions hold (PEXPIRE)."""
-    options = []
-    if request.if_none:
-        options = [b"NX"]
-    else:
-        options += [b"XX"] if request.if_set else []
-        options += [b"GT"] if request.if_later else [b"LT"] if request.if_earlier else []
     out_of_range = Invalid("the time is out of range", location=("ttl_ms",))
-    words = (b"PEXPIRE", request.ttl_ms)
-    if request.at_ms is not None:
-        words = (b"PEXPIREAT", request.at_ms)
-    if abs(words[1]) > COUNT_MAX:
+    if abs(request.ttl_ms if request.at_ms is None else request.at_ms) > COUNT_MAX:
         raise out_of_range
     try:
-        is_set = await client.call(Effect.FREE, b"expire", request.stream, *words, *options)
+        return bool(await client.perform(Effect.FREE, request))
     except ResponseError as error:
         if "invalid expire time" in str(error):
             raise out_of_range from None
         raise
-    return bool(is_set)
-
-
-async def persist_stream(client: Client, request: PersistStream) -> bool:
-    """Remove the expiry of a stream (PERSIST)."""
-    return bool(await client.call(Effect.FREE, b"persist", request.stream))
 
 
 async def time_to_live(client: Client, request: TimeToLive) -> int | None:
@@ -120,13 +209,6 @@ async def pick_name(client: Client, request: PickName) -> bytes | None:
     return names[request.place % len(names)] if names else None
 
 
-async def set_counters(client: Client, request: SetCounters) -> None:
-    """Set a stream's counters (XSETID)."""
-    added = b"" if request.entries_added is None else request.entries_added
-    words = (str(request.last_id), added, str(request.max_deleted_id))
-    await client.call(Effect.FREE, b"set_counters", request.stream, *words)
-
-
 async def get_defaults(client: Client, request: GetDefaults) -> StreamDefaults:
     """Return the defaults of streams without a configuration of their own (CONFIG GET stream-*)."""
     del client, request
@@ -138,16 +220,21 @@ _DEFAULTS_ARE_FIXED = not_supported("changes of what holds for all streams")
 
 PERFORMERS: Performers = {
     TellTime: natively(tell_time),
+    ListNames: natively(list_names),
+    ScanNames: natively(scan_names),
+    CountStreams: natively(count_streams),
+    DescribeKeyspace: natively(describe_keyspace),
+    DeleteStreams: by_function(delete_streams),
+    DeleteAll: by_function(delete_all),
     RequireGroups: by_function(require_groups),
-    GetRevisions: by_function(get_revisions),
-    IfUnchanged: by_function(if_unchanged),
     RenameStream: by_function(rename_stream),
     ExpireStream: by_function(expire_stream),
-    PersistStream: by_function(persist_stream),
+    PersistStream: by_operation(Effect.FREE, bool),
     TimeToLive: natively(time_to_live),
     GetExpiry: natively(get_expiry),
     PickName: natively(pick_name),
-    SetCounters: by_function(set_counters),
+    RememberKey: by_operation(Effect.WRITE),
+    SetCounters: by_operation(Effect.FREE),
     GetDefaults: natively(get_defaults),
     ChangeDefaults: _DEFAULTS_ARE_FIXED,
 }

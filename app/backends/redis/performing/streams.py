@@ -1,32 +1,41 @@
-"""Streams: list, describe, create, change, delete."""
+"""Streams: list, describe, create, change, delete, watch.
+
+The *governed* streams have something to be done as time passes: a retention by age, a group with a
+policy, dead letters to relay. Their index is one set for all of them. `housekeeping.py` walks it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
-from headgate.app.backends.redis.arguments import arguments
+from redis.crc import key_slot
+
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers, by_function
-from headgate.app.backends.redis.performing.entries import retain
-from headgate.app.backends.redis.performing.governed import govern
-from headgate.app.backends.redis.performing.idempotency import KEY_DEFAULTS
-from headgate.app.backends.redis.performing.names import first_names
-from headgate.app.backends.redis.settings import read_settings, setting_texts
-from headgate.engine.config import Patch, StreamConfig
-from headgate.engine.errors import WrongType
+from headgate.app.backends.redis.performing import Performers, by_function, by_operation
+from headgate.app.backends.redis.performing.name_ranges import first_names
+from headgate.app.backends.redis.performing.trims import retain
+from headgate.app.backends.redis.settings import read_settings
+from headgate.engine.config import StreamConfig
+from headgate.engine.errors import StreamsChanged, WrongType
 from headgate.engine.replies import Created, StreamInfo
+from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
 from headgate.engine.requests.streams import (
     CreateStream,
+    DeleteStream,
     DescribeStream,
     ListStreams,
     UpdateStream,
 )
 
 _DESCRIBED_AT_ONCE = 100
+
+
+_CHANGES = {b"SADD", b"SREM"}
 
 
 async def describe_stream(client: Client, request: DescribeStream) -> StreamInfo:
@@ -40,9 +49,9 @@ async def describe(client: Client, stream: bytes) -> StreamInfo:
     Raises:
         Fault: the stream does not exist.
     """
-    row = await client.call(Effect.READ, b"describe", stream)
+    row = await client.call(Effect.READ, "describe", stream)
     if row[0] is None:
-        row = await client.call(Effect.FREE, b"identify", stream)
+        row = await client.call(Effect.FREE, "identify", stream)
     return _info(stream, row)
 
 
@@ -89,21 +98,17 @@ async def _described(client: Client, stream: bytes) -> StreamInfo | None:
 
 async def create_stream(client: Client, request: CreateStream) -> Created[StreamInfo]:
     """Create an empty stream, unless it exists with the same configuration."""
-    config, stream = request.config, request.stream
-    epoch = None if request.epoch is None else str(request.epoch)
-    asked = arguments(request, config=setting_texts(Patch.to(config)), epoch=epoch)
-    async with govern(client, stream, is_needed=config.max_age_ms is not None):
-        is_new, row = await client.call(Effect.WRITE, b"create", stream, asked)
+    stream = request.stream
+    async with govern(client, stream, is_needed=request.config.max_age_ms is not None):
+        is_new, row = await client.perform(Effect.WRITE, request)
     return Created(bool(is_new), _info(stream, row))
 
 
 async def update_stream(client: Client, request: UpdateStream) -> StreamInfo:
     """Change a stream's configuration. What it no longer allows is removed at once."""
-    patch, stream = request.config, request.stream
-    window_ms, keys_max = map(str, KEY_DEFAULTS)
-    asked = arguments(request, config=setting_texts(patch), window_ms=window_ms, keys_max=keys_max)
-    async with govern(client, stream, is_needed=patch.values.max_age_ms is not None):
-        row = await client.call(Effect.FREE, b"configure", stream, asked)
+    stream = request.stream
+    async with govern(client, stream, is_needed=request.config.values.max_age_ms is not None):
+        row = await client.perform(Effect.FREE, request)
     info = _info(stream, row)
     if info.config.retains:
         await retain(client, stream)
@@ -111,9 +116,46 @@ async def update_stream(client: Client, request: UpdateStream) -> StreamInfo:
     return info
 
 
+async def get_revisions(client: Client, request: GetRevisions) -> list[bytes]:
+    """Return a revision for each of the streams (WATCH)."""
+    return [await client.call(Effect.FREE, "revision", stream) for stream in request.streams]
+
+
+async def if_unchanged(client: Client, request: IfUnchanged) -> None:
+    """Raise `StreamsChanged` unless each of the streams still has its revision."""
+    if await get_revisions(client, GetRevisions(request.streams)) != list(request.revisions):
+        raise StreamsChanged
+
+
+@asynccontextmanager
+async def govern(client: Client, stream: bytes, *, is_needed: bool) -> AsyncIterator[None]:
+    """Put a stream into the index before and after something is configured in the context.
+
+    Before, so that nothing configured is missed if this gateway dies. After, because housekeeping
+    may meanwhile have seen that nothing is configured, and taken the stream out.
+    """
+    if is_needed:
+        await execute_at_index(client, b"SADD", stream)
+    yield
+    if is_needed:
+        await execute_at_index(client, b"SADD", stream)
+
+
+async def execute_at_index(client: Client, command: bytes, *words: bytes | int) -> Any:
+    """Run a command on the index, and return its reply."""
+    key = client.names.side_index(b"governed")
+    [reply] = await client.execute_all(
+        key_slot(key), [[command, key, *words]], changes=command in _CHANGES
+    )
+    return reply
+
+
 PERFORMERS: Performers = {
     ListStreams: by_function(list_streams),
     DescribeStream: by_function(describe_stream),
     CreateStream: by_function(create_stream),
     UpdateStream: by_function(update_stream),
+    DeleteStream: by_operation(Effect.FREE, bool),
+    GetRevisions: by_function(get_revisions),
+    IfUnchanged: by_function(if_unchanged),
 }

@@ -1,28 +1,29 @@
-"""Table: the function for each request."""
+"""The table of performers: the way of each request, and the function that carries it out."""
 
 from __future__ import annotations
 
 from headgate.app.backends.redis.performing import (
     Performers,
     bulk,
+    deliveries,
+    details,
     dumps,
     entries,
-    idempotency,
+    group_reads,
+    groups,
     keyspace,
-    names,
-    plans,
-    ranges,
+    pending,
+    policies,
     streams,
+    trims,
+    writes,
 )
 
 PERFORMERS: Performers = {
-    **entries.PERFORMERS,
-    **ranges.PERFORMERS,
-    **streams.PERFORMERS,
-    **names.PERFORMERS,
-    **keyspace.PERFORMERS,
-    **idempotency.PERFORMERS,
-    **bulk.PERFORMERS,
-    **dumps.PERFORMERS,
-    **plans.PERFORMERS,
+    request: performer
+    for module in (
+        *(bulk, deliveries, details, dumps, entries, group_reads, groups, keyspace),
+        *(pending, policies, streams, trims, writes),
+    )
+    for request, performer in module.PERFORMERS.items()
 }

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import as_stream_errors
-from headgate.app.backends.redis.groups.group_reads import Attempt, attempt, undo
-from headgate.app.backends.redis.groups.groups import delete_consumer
+from headgate.app.backends.redis.performing.group_reads import Attempt, attempt, undo
+from headgate.app.backends.redis.performing.groups import delete_consumer
 from headgate.app.backends.redis.waiting.wait_queues import QueuedRead, WaitQueues
 from headgate.engine.errors import StreamError
 from headgate.engine.loop.wait_queue import QueueKey

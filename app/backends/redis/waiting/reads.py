@@ -7,7 +7,7 @@ import asyncio
 from msgspec.structs import replace
 
 from headgate.app.backends.redis.client import Client
-from headgate.app.backends.redis.performing import plans, ranges
+from headgate.app.backends.redis.performing import bulk, entries
 from headgate.app.backends.redis.waiting.wait_queues import QueuedRead, WaitQueues
 from headgate.engine.loop.wait_queue import QueueKey
 from headgate.engine.recent import Recent
@@ -37,12 +37,12 @@ class StreamReaders:
         """Read after each cursor, and block if there are no entries (XREAD BLOCK)."""
         wait_ms = request.wait_ms
         if wait_ms == 0:
-            return await ranges.read_once(self._client, request)
-        cursors = await ranges.freeze(self._client, request.cursors)
+            return await entries.read_once(self._client, request)
+        cursors = await entries.freeze(self._client, request.cursors)
         request = replace(request, cursors=cursors, wait_ms=0)
 
         async def attempt() -> list[StreamRead] | None:
-            reads = await ranges.read_once(self._client, request)
+            reads = await entries.read_once(self._client, request)
             return reads if any(read.entries for read in reads) else None
 
         queues = [QueueKey(cursor.stream, None) for cursor in cursors]
@@ -62,7 +62,7 @@ class StreamReaders:
         [cursor, *others] = request.cursors
         change = self._queues.change_of(cursor.stream)
         if others or change is None or request.size_bytes_max is None:
-            return await ranges.read_once(self._client, request)
+            return await entries.read_once(self._client, request)
         key = request, change
         known = self._last.get(key)
         if known is not None:
@@ -74,7 +74,7 @@ class StreamReaders:
         return await asyncio.shield(task)
 
     async def _read_last(self, key: tuple[Read, int]) -> list[StreamRead]:
-        reads = await ranges.read_once(self._client, key[0])
+        reads = await entries.read_once(self._client, key[0])
         size_bytes = sum(entry.size_bytes for read in reads for entry in read.entries)
         self._last.put(key, reads, size_bytes)
         return reads
@@ -82,16 +82,16 @@ class StreamReaders:
     async def plan(self, request: PlanRead) -> list[Portion]:
         """Plan the next read of each stream, and block if no stream has any entries."""
         wait_ms = request.wait_ms
-        cursors = await plans.freeze_plan(self._client, request.cursors)
+        cursors = await bulk.freeze_plan(self._client, request.cursors)
         request = replace(request, cursors=cursors, wait_ms=0)
 
         async def attempt() -> list[Portion] | None:
-            portions = await plans.plan_once(self._client, request)
+            portions = await bulk.plan_once(self._client, request)
             return portions if any(portion.backlog for portion in portions) else None
 
         queues = [QueueKey(cursor.stream, None) for cursor in cursors]
         with self._queues.watching(queues) as watch:
-            portions = await plans.plan_once(self._client, request)
+            portions = await bulk.plan_once(self._client, request)
             if wait_ms == 0 or any(portion.backlog for portion in portions):
                 return portions
             waiting = QueuedRead(queues, request, attempt, _drop)

@@ -29,10 +29,10 @@ from headgate.app.backends.redis.address import Address, read_url
 from headgate.app.backends.redis.client import Client, ClientOptions
 from headgate.app.backends.redis.durability import Durability
 from headgate.app.backends.redis.faults import Lost
-from headgate.app.backends.redis.groups.housekeeping import Housekeeper
 from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.backends.redis.leases import GatewayLeases
 from headgate.app.backends.redis.node import Node
+from headgate.app.backends.redis.performing.housekeeping import Housekeeper
 from headgate.app.backends.redis.waiting.wait_queues import QueuedRead, WaitQueues
 from headgate.app.backends.redis.waiting.wake_ups import WakeUps
 from headgate.app.backends.remote.server import EngineServer

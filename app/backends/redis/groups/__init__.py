@@ -1,1 +1,0 @@
-"""Groups: everything of consumer groups, from their creation to dead letters and housekeeping."""

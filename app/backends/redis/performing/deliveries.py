@@ -1,0 +1,184 @@
+"""Deliveries: acknowledge, give back, extend, claim (XACK, XNACK, XACKDEL, XCLAIM, XAUTOCLAIM)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.faults import read_id
+from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing import Performers, by_function
+from headgate.app.backends.redis.performing.policies import relay_now
+from headgate.engine.entry import MIN_ID
+from headgate.engine.limits import AUTOCLAIM_MAX, AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX
+from headgate.engine.replies import Claimed, Deletion, Delivery, Outcome
+from headgate.engine.requests.deliveries import (
+    Ack,
+    AckAndDelete,
+    AckThrough,
+    Autoclaim,
+    Claim,
+    Extend,
+    GiveBack,
+    Nack,
+)
+from headgate.engine.room import ReadRoom
+
+T = TypeVar("T")
+
+_ACKED_AT_ONCE_MAX = 1_000
+"""Ids that one call acknowledges. Each one takes about 2 µs."""
+
+_RELEASED_AT_ONCE_MAX = 200
+"""Entries that one call gives back or extends. Each one takes about 10 µs."""
+
+_DONE = "d"
+_DELETIONS = {"d": Deletion.DELETED, "n": Deletion.NOT_FOUND, "r": Deletion.REFERENCED}
+"""Meaning of the codes in a reply. `d` is the requested outcome."""
+
+
+async def ack(client: Client, request: Ack) -> list[Outcome]:
+    """Acknowledge entries (XACK)."""
+    outcomes: list[Outcome] = []
+    for ids in _parts(request.ids, _ACKED_AT_ONCE_MAX):
+        codes = await client.perform(Effect.FREE, request, ids=ids)
+        outcomes += _outcomes(codes, Outcome.ACKED)
+    return outcomes
+
+
+async def ack_through(client: Client, request: AckThrough) -> None:
+    """Acknowledge a consumer's entries up to the entry `seen`."""
+    start: bytes | None = b"-"
+    while start is not None:
+        start = await client.perform(Effect.FREE, request, start=start, limit=_ACKED_AT_ONCE_MAX)
+
+
+async def ack_and_delete(client: Client, request: AckAndDelete) -> list[Deletion]:
+    """Acknowledge entries and delete them (XACKDEL)."""
+    deletions: list[Deletion] = []
+    for ids in _parts(request.ids, _RELEASED_AT_ONCE_MAX):
+        codes = await client.perform(Effect.FREE, request, ids=ids)
+        deletions += [_DELETIONS[code] for code in codes.decode()]
+    return deletions
+
+
+async def nack(client: Client, request: Nack) -> list[Outcome]:
+    """Give deliveries back (XNACK). Entries that were delivered too often become dead letters."""
+    outcomes: list[Outcome] = []
+    for ids in _parts(request.ids, _RELEASED_AT_ONCE_MAX):
+        codes, dead_letter_count = await client.perform(Effect.FREE, request, ids=ids)
+        outcomes += _outcomes(codes, Outcome.RELEASED)
+        if dead_letter_count:
+            await relay_now(client, request.stream)
+    return outcomes
+
+
+async def give_back(client: Client, request: GiveBack) -> None:
+    """Undo deliveries that nobody received or settled (XNACK SILENT)."""
+    deliveries = [(each, str(count)) for each, count in request.counts.items()]
+    for portion in _parts(deliveries, _RELEASED_AT_ONCE_MAX) if deliveries else ():
+        await client.perform(Effect.FREE, request, counts=None, deliveries=portion)
+
+
+async def extend(client: Client, request: Extend) -> list[Outcome]:
+    """Restart the idle time of entries that the consumer owns (XCLAIM JUSTID)."""
+    outcomes: list[Outcome] = []
+    for ids in _parts(request.ids, _RELEASED_AT_ONCE_MAX):
+        codes = await client.perform(Effect.FREE, request, ids=ids)
+        outcomes += _outcomes(codes, Outcome.EXTENDED)
+    return outcomes
+
+
+def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield parts of this size; without items one part, so that the group is looked at."""
+    for at in range(0, max(len(items), 1), size):
+        yield items[at : at + size]
+
+
+def _outcomes(codes: bytes, done: Outcome) -> list[Outcome]:
+    meanings = {_DONE: done, "n": Outcome.NOT_PENDING, "c": Outcome.CLAIMED}
+    return [meanings[code] for code in codes.decode()]
+
+
+_CLAIMED_AT_ONCE_MAX = 200
+"""Entries that one call claims. Each one takes about 10 µs."""
+
+
+async def claim(client: Client, request: Claim) -> Claimed:
+    """Take over pending entries by id (XCLAIM)."""
+    claimed, room = Claimed([], [], MIN_ID), ReadRoom(request.size_bytes_max)
+    for ids in _parts(request.ids, _CLAIMED_AT_ONCE_MAX):
+        rows, gone, is_over = await client.perform(
+            *(Effect.FREE, request),
+            ids=ids,
+            is_first=not claimed.deliveries,
+            **_bounds(client, room),
+        )
+        deliveries = read_deliveries(rows, by_id=True)
+        for delivery in deliveries:
+            room.take(delivery.fields or (), is_first=True)
+        claimed.deliveries.extend(deliveries)
+        claimed.deleted_ids.extend(map(read_id, gone))
+        if is_over:
+            break
+    return claimed
+
+
+def _bounds(client: Client, room: ReadRoom) -> dict[str, int | None]:
+    """Return the bounds of a claim: consumers, bytes, and names and values."""
+    return {
+        "consumers_max": client.options.keyspace.consumers_max,
+        "size_bytes_max": room.bytes_left,
+        "parts_max": room.parts_left,
+    }
+
+
+async def autoclaim(client: Client, request: Autoclaim) -> Claimed:
+    """Take over idle entries in id order, a page at a time (XAUTOCLAIM)."""
+    limit = min(request.limit, AUTOCLAIM_MAX)
+    deliveries, gone, next_start, dead_letter_count = await client.perform(
+        *(Effect.FREE, request),
+        limit=limit,
+        looked_at_max=min(limit * AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX),
+        **_bounds(client, ReadRoom(request.size_bytes_max)),
+    )
+    if dead_letter_count:
+        await relay_now(client, request.stream)
+    return Claimed(
+        read_deliveries(deliveries, by_id=True), list(map(read_id, gone)), read_id(next_start)
+    )
+
+
+def read_deliveries(deliveries: Sequence[Sequence[Any]], *, by_id: bool = False) -> list[Delivery]:
+    """Return deliveries of pending entries.
+
+    Args:
+        deliveries: each with id, fields, idle time, delivery count before, from whom it was taken,
+            delivery count from now on, and last error.
+        by_id: the entries were claimed by id or by page, so the count from now on is kept.
+    """
+    return [
+        Delivery(
+            read_id(entry_id),
+            None if fields is None else tuple(fields),
+            idle_ms,
+            int(before),
+            claimed_from,
+            int(count) if by_id else None,
+            error,
+        )
+        for entry_id, fields, idle_ms, before, claimed_from, count, error in deliveries
+    ]
+
+
+PERFORMERS: Performers = {
+    Ack: by_function(ack),
+    AckThrough: by_function(ack_through),
+    AckAndDelete: by_function(ack_and_delete),
+    Nack: by_function(nack),
+    GiveBack: by_function(give_back),
+    Extend: by_function(extend),
+    Claim: by_function(claim),
+    Autoclaim: by_function(autoclaim),
+}

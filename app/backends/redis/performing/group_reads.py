@@ -1,0 +1,190 @@
+"""Group reads: deliver entries to a consumer (XREADGROUP), without waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from headgate.app.backends.redis.client import Client
+from headgate.app.backends.redis.faults import as_stream_errors, read_id
+from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing import Performers, by_function
+from headgate.app.backends.redis.performing.deliveries import ack, give_back, read_deliveries
+from headgate.app.backends.redis.performing.policies import relay_now
+from headgate.engine.entry import EntryId
+from headgate.engine.limits import GROUP_READ_MAX, READ_PARTS_MAX
+from headgate.engine.replies import Delivery, GroupRead, GroupState
+from headgate.engine.requests.deliveries import Ack, GiveBack, GroupCursor, ReadGroup
+from headgate.engine.requests.entries import Budget
+
+_ACKED_AT_ONCE_MAX = 1_000
+"""Ids that are acknowledged together with a read. Those before are acknowledged first."""
+
+
+class Attempt(NamedTuple):
+    """The result of a read's attempt."""
+
+    reads: list[GroupRead]
+    claim_in_ms: int | None  # when it may claim something, if nothing changes; None: never
+
+    @property
+    def is_served(self) -> bool:
+        """Tell whether the read need not wait."""
+        return any(read.served for read in self.reads)
+
+
+async def attempt(client: Client, request: ReadGroup) -> Attempt:
+    """Read once, without waiting. Each stream is read in one step of its own.
+
+    A read that is refused acknowledges and delivers nothing, unless a group is destroyed or gets
+    another consumer between the steps.
+
+    Raises:
+        StreamError: see `ReadGroup`.
+    """
+    acked = request.acked
+    if len(request.cursors) > 1 or len(acked) > _ACKED_AT_ONCE_MAX:
+        await asyncio.gather(
+            *(_check(client, request, cursor.stream) for cursor in request.cursors)
+        )
+    if len(acked) > _ACKED_AT_ONCE_MAX:
+        early, acked = acked[:-_ACKED_AT_ONCE_MAX], acked[-_ACKED_AT_ONCE_MAX:]
+        for cursor in request.cursors:
+            with as_stream_errors(cursor.stream, request.group):
+                await ack(client, Ack(cursor.stream, request.group, early, request.consumer))
+    reads: list[GroupRead] = []
+    claims_in_ms: list[int] = []
+    left = _Left(request.budget)
+    claims_any = True
+    for cursor in request.cursors:
+        with as_stream_errors(cursor.stream, request.group):
+            reply = await _read_stream(client, request, cursor, acked, left, claims_any=claims_any)
+        read, claim_in_ms, dead_letter_count = _read(cursor.stream, reply)
+        reads.append(read)
+        left.take(len(read.deliveries), *reply[6:8])
+        if claim_in_ms is not None:
+            claims_in_ms.append(claim_in_ms)
+        if dead_letter_count:
+            await relay_now(client, cursor.stream)
+        # Redis: after a stream that is read as history, the streams that follow claim nothing.
+        claims_any = claims_any and cursor.after is None
+    return Attempt(reads, min(claims_in_ms, default=None))
+
+
+async def undo(client: Client, request: ReadGroup, reads: list[GroupRead]) -> None:
+    """Give back what was delivered to a reader that has gone.
+
+    Raises:
+        StreamError: the servers cannot do it.
+    """
+    for cursor, read in zip(request.cursors, reads, strict=False):
+        if cursor.after is None:  # else the reader held its history before the read
+            counts = {delivery.id: delivery.delivery_count for delivery in read.deliveries}
+            with as_stream_errors(read.stream, request.group):
+                await give_back(
+                    client, GiveBack(read.stream, request.group, request.consumer, counts)
+                )
+
+
+class _Left:
+    """The remaining budget of a read."""
+
+    def __init__(self, budget: Budget | None) -> None:
+        self._entries = None if budget is None else budget.entries_max
+        self._bytes: int | None = None
+        self._parts = READ_PARTS_MAX
+        self.counts_reply = False
+        self._is_first = True
+        if budget is not None:
+            self.counts_reply = budget.reply_bytes_max is not None
+            self._bytes = min(
+                budget.size_bytes_max,
+                budget.size_bytes_max if budget.reply_bytes_max is None else budget.reply_bytes_max,
+            )
+
+    def limit(self, limit: int | None) -> int:
+        """Return the limit for the next stream of a read."""
+        limit = GROUP_READ_MAX if limit is None else min(limit, GROUP_READ_MAX)
+        if self._entries is None or self._bytes is None:
+            return limit
+        is_spent = self._bytes <= 0 or self._parts <= 0
+        return 0 if is_spent and not self._is_first else min(limit, self._entries)
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """Return bytes, names and values, and whether the bytes are those of RESP2."""
+        if self._bytes is None:
+            return {}
+        return {
+            "budget_bytes": self._bytes,
+            "budget_parts": self._parts,
+            "counts_reply": self.counts_reply,
+        }
+
+    def take(self, entry_count: int, bytes_left: int, parts_left: int) -> None:
+        """Take account of what a stream has used."""
+        if self._entries is None:
+            return
+        self._entries -= entry_count
+        self._bytes, self._parts = bytes_left, parts_left
+        self._is_first = self._is_first and not entry_count
+
+
+async def _check(client: Client, request: ReadGroup, stream: bytes) -> None:
+    """Raise the error for which a stream refuses the read."""
+    with as_stream_errors(stream, request.group):
+        await client.call(
+            *(Effect.FREE, "check_reader", stream),
+            group=request.group,
+            consumer=request.consumer,
+            consumers_max=client.options.keyspace.consumers_max,
+        )
+
+
+async def _read_stream(
+    client: Client,
+    request: ReadGroup,
+    cursor: GroupCursor,
+    acked: Sequence[EntryId],
+    left: _Left,
+    *,
+    claims_any: bool,
+) -> Any:
+    return await client.perform(
+        *(Effect.FREE, request),
+        **left.fields,
+        acked=acked,
+        after=cursor.after,
+        budget=None,
+        claim_idle_ms=request.claim_idle_ms if claims_any else None,
+        claims_any=claims_any,
+        consumers_max=client.options.keyspace.consumers_max,
+        cursors=None,
+        limit=left.limit(request.limit),
+        parts=READ_PARTS_MAX,
+        stream=cursor.stream,
+    )
+
+
+def _read(stream: bytes, reply: Any) -> tuple[GroupRead, int | None, int]:
+    served, lag, held_count, state, claim_in_ms, dead_letter_count, _, _, pending, new = reply
+    deliveries = read_deliveries(pending)
+    deliveries += [Delivery(read_id(each), tuple(fields), 0, 0, None) for each, fields in new]
+    read = GroupRead(
+        stream,
+        deliveries,
+        served=bool(served),
+        lag=lag,
+        pending_count=held_count,
+        state=GroupState(state.decode()),
+    )
+    return read, claim_in_ms, dead_letter_count
+
+
+async def read_group(client: Client, request: ReadGroup) -> list[GroupRead]:
+    """Read as a consumer of a group, without waiting (XREADGROUP)."""
+    return (await attempt(client, request)).reads
+
+
+PERFORMERS: Performers = {ReadGroup: by_function(read_group)}

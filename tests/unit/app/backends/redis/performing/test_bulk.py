@@ -1,0 +1,93 @@
+"""Plans count the entries of streams, without reading them, and remember a reader's position."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from headgate.app.backends.redis.backend import RedisBackend
+from headgate.app.backends.redis.performing import bulk
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
+from headgate.engine.errors import Invalid
+from headgate.engine.requests.bulk import BulkCursor, PlanRead, SplitRange
+from headgate.engine.requests.entries import Add, Delete, Range, Trim, TrimTo
+from headgate.engine.requests.histogram import CountByTime
+from headgate.engine.requests.streams import DeleteStream
+
+S = b"orders"
+
+
+async def filled(backend: RedisBackend, count: int, first: int = 1) -> None:
+    numbers = range(first, first + count)
+    await backend.perform(Add(S, [Draft(EntryId(number, 0), (b"n", b"1")) for number in numbers]))
+
+
+async def test_a_reader_comes_to_the_end_in_plans(backend: RedisBackend) -> None:
+    await filled(backend, 9_000)
+    chance = random.Random(5)
+    after, planned, added = MIN_ID, 0, 9_000
+    while True:
+        [portion] = await backend.perform(PlanRead([BulkCursor(S, after)], 1_700))
+        live = [entry.id for entry in await backend.perform(Range(S, after.next()))]
+        assert portion.backlog == len(live)
+        assert (portion.after, portion.entries) == (after, min(1_700, len(live)))
+        if not live:
+            break
+        assert portion.end == live[portion.entries - 1]
+        planned += portion.entries
+        after = portion.end
+        if planned < 5_000:  # others go on meanwhile
+            await filled(backend, 100, added + 1)
+            added += 100
+        if chance.random() < 0.5:
+            await backend.perform(Delete(S, [chance.choice(live), live[-1]]))
+    assert planned <= added
+
+
+async def test_a_trim_makes_a_backlog_shorter(backend: RedisBackend) -> None:
+    await filled(backend, 3_000)
+    cursor = BulkCursor(S, EntryId(1_000, 0))
+    [before] = await backend.perform(PlanRead([cursor], 10))
+    await backend.perform(Trim(S, TrimTo(max_length=1_500)))
+    [after] = await backend.perform(PlanRead([cursor], 10))
+    assert (before.backlog, after.backlog) == (2_000, 1_500)
+    assert (before.gap, after.gap) == (None, (EntryId(1_000, 0), EntryId(1_500, 0)))
+
+
+async def test_a_stream_that_comes_again_is_counted_anew(backend: RedisBackend) -> None:
+    await filled(backend, 300)
+    cursor = BulkCursor(S, EntryId(100, 0))
+    [before] = await backend.perform(PlanRead([cursor], 10))
+    await backend.perform(DeleteStream(S))
+    [missing] = await backend.perform(PlanRead([cursor._replace(epoch=before.epoch)], 10))
+    await filled(backend, 250)
+    [anew] = await backend.perform(PlanRead([cursor], 10))
+    [from_start] = await backend.perform(PlanRead([cursor._replace(epoch=before.epoch)], 10))
+    assert (before.backlog, missing.backlog, anew.backlog) == (200, 0, 150)
+    assert (from_start.after, from_start.backlog) == (MIN_ID, 250)
+
+
+async def test_parts_of_a_range_have_equal_counts(backend: RedisBackend) -> None:
+    await filled(backend, 7_003)
+    for parts in (1, 3, 10, 4_000, 9_000):
+        splits = await backend.perform(SplitRange(S, EntryId(3, 0), MAX_ID, parts))
+        counts = [split.entries for split in splits]
+        assert sum(counts) == 7_000
+        assert max(counts) - min(counts) <= 1
+        assert len(splits) == min(parts, 7_000)
+        assert [split.after for split in splits] == [EntryId(3, 0), *(s.end for s in splits[:-1])]
+        for split in (splits[0], splits[len(splits) // 2], splits[-1]):
+            entries = await backend.perform(Range(S, split.after.next(), split.end))
+            assert len(entries) == split.entries
+
+
+async def test_more_than_can_be_counted_one_by_one_is_refused(
+    backend: RedisBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "_COUNTED_MAX", 3_000)
+    await filled(backend, 5_000)
+    with pytest.raises(Invalid, match="more than 3000 entries, which this backend counts one by"):
+        await backend.perform(CountByTime(S))
+    part = await backend.perform(CountByTime(S, EntryId(2_001, 0), buckets_max=2))
+    assert part.counts == [1_500, 1_500]

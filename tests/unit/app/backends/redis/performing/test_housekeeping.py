@@ -1,0 +1,135 @@
+"""Expired entries, failed entries and absent consumers are removed without a request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from redis.crc import key_slot
+
+from headgate.app.backends.redis.backend import RedisBackend
+from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing.housekeeping import Housekeeper
+from headgate.app.backends.redis.performing.streams import execute_at_index
+from headgate.app.backends.redis.performing.table import PERFORMERS
+from headgate.app.backends.redis.transaction import perform_together
+from headgate.engine.config import GroupPolicy, Patch, StreamConfig
+from headgate.engine.entry import MIN_ID
+from headgate.engine.requests import Request
+from headgate.engine.requests.deliveries import Nack, NackMode, SumPending
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.groups import (
+    CreateConsumer,
+    CreateGroup,
+    GroupStart,
+    ListConsumers,
+    UpdateGroup,
+)
+from headgate.engine.requests.keyspace import RenameStream
+from headgate.engine.requests.streams import CreateStream
+from tests.contract.calls import ANA, BEN, G, S, drafts, held, ids, numbers, take
+from tests.unit.app.backends.redis.performing.native import run, side
+
+DEAD = b"orders-dead"
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(20):
+        while not await holds():
+            await asyncio.sleep(0)
+
+
+async def is_relayed(redis: RedisBackend) -> bool:
+    return bool(await side(redis, b"outbox", "XLEN") == 0)
+
+
+async def governed(redis: RedisBackend, policy: GroupPolicy, *numbers: int) -> None:
+    await redis.perform(Add(S, drafts(*numbers)))
+    await redis.perform(CreateGroup(S, G, GroupStart(MIN_ID), policy=policy))
+
+
+async def test_what_failed_too_often_becomes_a_dead_letter(redis: RedisBackend) -> None:
+    once = GroupPolicy(max_deliveries=1, dead_letter_stream=DEAD, claim_idle_ms=10)
+    await governed(redis, once, *range(1, 121))
+    await redis.perform(take(ANA))
+
+    async def is_done() -> bool:
+        return (await redis.perform(SumPending(S, G))).total == 0
+
+    await until(is_done)
+    await until(lambda: is_relayed(redis))
+    assert len(await numbers(redis, DEAD)) == 120
+
+
+async def test_dead_letters_that_wait_are_relayed(redis: RedisBackend) -> None:
+    once = GroupPolicy(max_deliveries=1, dead_letter_stream=DEAD)
+    await governed(redis, once, 1)
+    await redis.perform(take(ANA))
+    nack = Nack(S, G, ids(1), NackMode.FAIL)
+    await redis.client.perform(Effect.FREE, nack)  # and the gateway dies
+    await run(redis, "DEL")
+    await until(lambda: is_relayed(redis))
+    assert len(await numbers(redis, DEAD)) == 1
+
+
+async def test_consumers_that_stay_away_go(redis: RedisBackend) -> None:
+    await governed(redis, GroupPolicy(consumer_ttl_ms=1), 1)
+    await redis.perform(take(ANA))
+    await redis.perform(CreateConsumer(S, G, BEN))
+
+    async def is_alone() -> bool:
+        return [each.name for each in await redis.perform(ListConsumers(S, G))] == [ANA]
+
+    await until(is_alone)
+    assert await held(redis) == {1: ANA}
+
+
+async def test_entries_that_are_too_old_go(redis: RedisBackend) -> None:
+    await redis.perform(CreateStream(S, StreamConfig(max_age_ms=3_600_000)))
+    await run(redis, "XADD", "1-0", "n", 1)  # by a client that does not know the bound
+
+    async def is_empty() -> bool:
+        return await numbers(redis) == []
+
+    await until(is_empty)
+
+
+async def test_one_gateway_does_it_for_all(quiet: RedisBackend) -> None:
+    await governed(quiet, GroupPolicy(consumer_ttl_ms=3_600_000), 1)
+    first, other = Housekeeper(quiet.client), Housekeeper(quiet.client)
+    assert await first.round()
+    assert not await other.round()
+    assert await first.round()
+    key = quiet.client.names.side_index(b"housekeeping")
+    await quiet.client.execute_together(key_slot(key), [[b"DEL", key]], changes=True)
+    assert await other.round()
+
+
+async def test_a_stream_that_needs_nothing_leaves_the_index(quiet: RedisBackend) -> None:
+    await governed(quiet, GroupPolicy(consumer_ttl_ms=3_600_000), 1)
+    housekeeper = Housekeeper(quiet.client, needless_rounds=2)
+    for _ in range(3):
+        await housekeeper.round()
+    assert await execute_at_index(quiet.client, b"SMEMBERS") == [S]
+    await quiet.perform(UpdateGroup(S, G, policy=Patch.of(GroupPolicy, consumer_ttl_ms=None)))
+    for _ in range(2):
+        assert await execute_at_index(quiet.client, b"SMEMBERS") == [S]
+        await housekeeper.round()
+    assert await execute_at_index(quiet.client, b"SMEMBERS") == []
+
+
+async def test_a_stream_that_is_renamed_is_kept_under_its_new_name(quiet: RedisBackend) -> None:
+    await governed(quiet, GroupPolicy(consumer_ttl_ms=1), 1)
+    await quiet.perform(CreateConsumer(S, G, BEN))
+    for step in (RenameStream(S, b"between"), RenameStream(b"between", b"renamed")):
+        request: Request[Any] = step  # also in a transaction, which is at one slot
+        rename = PERFORMERS[RenameStream].perform
+        assert await perform_together(quiet.client, rename, [request]) == [True]
+    housekeeper = Housekeeper(quiet.client)
+
+    async def is_empty() -> bool:
+        await housekeeper.round()
+        return await quiet.perform(ListConsumers(b"renamed", G)) == []
+
+    await until(is_empty)

@@ -1,0 +1,167 @@
+"""Dead letters reach their stream once, whatever is interrupted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headgate.app.backends.redis.backend import RedisBackend
+from headgate.app.backends.redis.library import Effect
+from headgate.app.backends.redis.performing.deliveries import PERFORMERS
+from headgate.app.backends.redis.performing.policies import relay
+from headgate.app.backends.redis.transaction import perform_together
+from headgate.engine.config import GroupPolicy
+from headgate.engine.entry import MIN_ID
+from headgate.engine.errors import WrongType
+from headgate.engine.replies import Outcome, RedriveOutcome
+from headgate.engine.requests import Request
+from headgate.engine.requests.deliveries import Nack, NackMode, Redrive
+from headgate.engine.requests.entries import Add, Delete, Range
+from headgate.engine.requests.groups import CreateGroup, GroupStart
+from headgate.engine.requests.streams import DeleteStream
+from tests.contract.calls import ANA, BEN, G, S, drafts, got, held, ids, numbers, take
+from tests.unit.app.backends.redis.performing.native import run, side
+
+DEAD = b"orders-dead"
+ONCE = GroupPolicy(max_deliveries=1, dead_letter_stream=DEAD)
+ORIGIN = (b"_stream", S, b"_id", b"1-0", b"_group", G, b"_deliveries")
+
+
+async def governed(redis: RedisBackend, *numbers: int) -> None:
+    await redis.perform(Add(S, drafts(*numbers)))
+    await redis.perform(CreateGroup(S, G, GroupStart(MIN_ID), policy=ONCE))
+
+
+async def waiting(redis: RedisBackend, *numbers: int) -> None:
+    """Leave dead letters in the outbox, as a gateway does that dies before it relays them."""
+    await governed(redis, *numbers)
+    await redis.perform(take(ANA))
+    await redis.client.perform(Effect.FREE, Nack(S, G, ids(*numbers), NackMode.FAIL))
+    assert await held(redis) == {}
+    assert await side(redis, b"outbox", "XLEN") == len(numbers)
+
+
+async def test_a_dead_letter_says_where_it_comes_from(redis: RedisBackend) -> None:
+    await governed(redis, 1)
+    await redis.perform(take(ANA))
+    await redis.perform(Nack(S, G, ids(1), NackMode.FAIL))
+    [dead_letter] = await redis.perform(Range(DEAD))
+    reason = (b"1", b"_reason", b"max_deliveries")
+    assert dead_letter.fields == (b"n", b"1", *ORIGIN, *reason)
+
+
+async def test_a_dead_letter_that_waits_is_relayed_with_the_next(redis: RedisBackend) -> None:
+    await waiting(redis, 1, 2)
+    await redis.perform(Add(S, drafts(3)))
+    await redis.perform(take(ANA))
+    await redis.perform(Nack(S, G, ids(3), NackMode.FATAL))
+    entries = await redis.perform(Range(DEAD))
+    assert [entry.fields[5] for entry in entries] == [b"1-0", b"2-0", b"3-0"]
+    assert [entry.fields[11] for entry in entries] == [b"max_deliveries"] * 2 + [b"fatal"]
+
+
+async def test_a_relay_that_was_broken_off_appends_nothing_twice(redis: RedisBackend) -> None:
+    await waiting(redis, 1, 2)
+    key = redis.client.names.of(S)
+    outbox = key.side(b"outbox")
+    copies = await redis.client.execute(S, b"XRANGE", outbox, b"-", b"+", changes=False)
+    for outbox_id, (_, _, _, fields) in copies:  # the first step, and never the second one
+        dead_letters = [(outbox_id, fields)]
+        await redis.client.call(
+            Effect.WRITE, "relay", DEAD, source=key.key, dead_letters=dead_letters
+        )
+    await relay(redis.client, S)
+    assert len(await numbers(redis, DEAD)) == 2
+    assert await side(redis, b"outbox", "XLEN") == 0
+    await redis.perform(Add(S, drafts(3)))
+    await redis.perform(take(ANA))
+    await redis.perform(Nack(S, G, ids(3), NackMode.FAIL))
+    assert len(await numbers(redis, DEAD)) == 3
+
+
+async def test_dead_letters_of_a_stream_that_is_gone_are_relayed(redis: RedisBackend) -> None:
+    await waiting(redis, 1)
+    await redis.perform(DeleteStream(S))
+    await relay(redis.client, S)
+    assert len(await numbers(redis, DEAD)) == 1
+
+
+async def test_a_dead_letter_whose_stream_is_no_stream_waits(redis: RedisBackend) -> None:
+    await waiting(redis, 1)
+    key = redis.client.names.of(DEAD).key
+    await redis.client.execute(DEAD, b"SET", key, b"text", changes=True)
+    with pytest.raises(WrongType):
+        await relay(redis.client, S)
+    await redis.client.execute(DEAD, b"DEL", key, changes=True)
+    await relay(redis.client, S)
+    assert len(await numbers(redis, DEAD)) == 1
+
+
+async def test_a_redrive_that_was_broken_off_sends_nothing_back_twice(
+    redis: RedisBackend,
+) -> None:
+    await waiting(redis, 1, 2)
+    await relay(redis.client, S)
+    await redis.perform(Delete(S, ids(2)))
+    dead_letters = await redis.perform(Range(DEAD))
+    first = await redis.perform(Redrive(S, G))
+    assert [each.outcome for each in first] == [RedriveOutcome.RELEASED, RedriveOutcome.APPENDED]
+    assert len(await numbers(redis)) == 2  # one of them is new
+    key = redis.client.names.of(DEAD).key
+    await redis.client.execute(DEAD, b"DEL", key, changes=True)
+    for entry in dead_letters:  # as if they had never been deleted
+        entry_id = str(entry.id)
+        await redis.client.execute(DEAD, b"XADD", key, entry_id, *entry.fields, changes=True)
+    assert await redis.perform(Redrive(S, G)) == first
+    assert len(await numbers(redis)) == 2
+    assert await numbers(redis, DEAD) == []
+
+
+async def test_an_entry_that_comes_back_is_delivered_anew(redis: RedisBackend) -> None:
+    await waiting(redis, 1)
+    await relay(redis.client, S)
+    await redis.perform(Redrive(S, G))
+    assert await held(redis) == {1: None}
+    assert await got(redis, take(BEN, claim_idle_ms=3_600_000)) == [1]
+    await run(redis, "XACK", G, "1-0")
+    assert await redis.perform(Redrive(S, G)) == []
+
+
+async def test_a_dead_letter_that_came_back_to_its_stream_does_not_circulate(
+    redis: RedisBackend,
+) -> None:
+    await governed(redis, 1)
+    back = CreateGroup(
+        DEAD,
+        G,
+        GroupStart(MIN_ID),
+        create_stream=True,
+        policy=GroupPolicy(max_deliveries=1, dead_letter_stream=S),
+    )
+    await redis.perform(back)
+    await redis.perform(take(ANA))
+    await redis.perform(Nack(S, G, ids(1), NackMode.FAIL))
+    [dead_letter] = await redis.perform(Range(DEAD))
+    from_dead = take(ANA)
+    from_dead = type(from_dead)(G, ANA, [from_dead.cursors[0]._replace(stream=DEAD)])
+    await redis.perform(from_dead)
+    await redis.perform(Nack(DEAD, G, [dead_letter.id], NackMode.FAIL))
+    again = (await redis.perform(Range(S)))[-1]
+    assert again.fields[:12] == dead_letter.fields
+    await redis.perform(take(ANA))
+    await redis.perform(Nack(S, G, [again.id], NackMode.FAIL))
+    assert len(await numbers(redis, DEAD)) == 1
+    assert await held(redis) == {again.id.ms: None}
+
+
+async def test_a_transaction_leaves_dead_letters_to_others(quiet: RedisBackend) -> None:
+    await governed(quiet, 1)
+    await quiet.perform(take(ANA))
+    giving_back: Request[Any] = Nack(S, G, ids(1), NackMode.FAIL)
+    assert await perform_together(quiet.client, PERFORMERS[Nack].perform, [giving_back]) == [
+        [Outcome.RELEASED]
+    ]
+    assert await side(quiet, b"outbox", "XLEN") == 1
+    await relay(quiet.client, S)
+    assert len(await numbers(quiet, DEAD)) == 1

@@ -1,0 +1,140 @@
+"""The side keys of a stream go with it, whoever removes it."""
+
+from __future__ import annotations
+
+import pytest
+
+from headgate.app.backends.redis.backend import RedisBackend
+from headgate.engine.config import StreamConfig
+from headgate.engine.entry import Draft, EntryId
+from headgate.engine.errors import NotSupported
+from headgate.engine.requests.bulk import CommitBatch
+from headgate.engine.requests.entries import Add, Range, Trim, TrimTo
+from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.keyspace import (
+    DeleteAll,
+    ExpireStream,
+    PersistStream,
+    RenameStream,
+    TimeToLive,
+)
+from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream, ListStreams
+from tests.unit.app.backends.redis.conftest import Keys
+
+S, T = b"{orders}1", b"{orders}2"
+CONFIG = StreamConfig(max_length=2, idempotency_max=7)
+KEY = Idempotent(b"shop", b"1")
+ENTRY = [Draft(None, (b"n", b"1"))]
+
+
+async def filled(backend: RedisBackend, stream: bytes = S) -> None:
+    """Make a stream that has something in side keys of all kinds."""
+    await backend.perform(CreateStream(stream, CONFIG))
+    await backend.perform(Add(stream, ENTRY * 3))
+    await backend.perform(Add(stream, ENTRY, KEY))
+    await backend.perform(CommitBatch(b"loader", 3, {stream: ENTRY}))
+
+
+def of_streams(keys: Keys) -> set[bytes]:
+    """Return the keys of streams and their side keys."""
+    return {key for key in keys.all() if b"{orders}" in key}
+
+
+async def test_a_stream_that_is_deleted_leaves_nothing(backend: RedisBackend, keys: Keys) -> None:
+    await filled(backend)
+    assert len(of_streams(keys)) == 7  # stream, meta, two of writers, three of idempotency keys
+    assert await backend.perform(DeleteStream(S))
+    assert of_streams(keys) == set()
+
+
+async def test_all_streams_that_are_deleted_leave_nothing(
+    backend: RedisBackend, keys: Keys
+) -> None:
+    await filled(backend)
+    await filled(backend, T)
+    keys.run("SET", "apart", 1)
+    await backend.perform(DeleteAll())
+    assert of_streams(keys) == set()
+    assert keys.run("GETDEL", "apart") == b"1"
+
+
+async def test_a_stream_that_another_client_deleted_begins_anew(
+    backend: RedisBackend, keys: Keys
+) -> None:
+    await filled(backend)
+    before = await backend.perform(DescribeStream(S))
+    keys.run("DEL", b"$" + S)
+    added = await backend.perform(Add(S, ENTRY, KEY))
+    after = await backend.perform(DescribeStream(S))
+    assert not added.is_repeat
+    assert after.epoch > before.epoch
+    assert (after.config, after.trimmed_through) == (StreamConfig(), EntryId(0, 0))
+
+
+async def test_a_stream_that_another_client_made_anew_has_nothing_of_the_old_one(
+    backend: RedisBackend, keys: Keys
+) -> None:
+    await filled(backend)
+    before = await backend.perform(DescribeStream(S))
+    keys.run("DEL", b"$" + S)
+    keys.run("XADD", b"$" + S, "5-0", "n", "1")
+    after = await backend.perform(DescribeStream(S))
+    assert after.epoch > before.epoch
+    assert (after.config, after.trimmed_through) == (StreamConfig(), EntryId(0, 0))
+
+
+async def test_what_other_clients_append_is_there(backend: RedisBackend, keys: Keys) -> None:
+    keys.run("XADD", b"$" + S, "5-0", "n", "1")
+    first = await backend.perform(DescribeStream(S))
+    await backend.perform(Add(S, [Draft(EntryId(6, 0), (b"n", b"2"))]))
+    keys.run("XADD", b"$" + S, "7-0", "n", "3")
+    assert [entry.id.ms for entry in await backend.perform(Range(S))] == [5, 6, 7]
+    assert (await backend.perform(DescribeStream(S))).epoch == first.epoch
+    assert [info.name for info in await backend.perform(ListStreams())] == [S]
+
+
+async def test_a_new_name_takes_everything_along(backend: RedisBackend, keys: Keys) -> None:
+    await filled(backend)
+    await filled(backend, T)
+    before = await backend.perform(DescribeStream(S))
+    await backend.perform(RenameStream(S, T))
+    assert await backend.perform(DescribeStream(T)) == before._replace(name=T)
+    assert (await backend.perform(Add(T, ENTRY, KEY))).is_repeat
+    assert (await backend.perform(CommitBatch(b"loader", 3, {T: ENTRY}))).is_repeat
+    assert len(of_streams(keys)) == 7
+
+
+async def test_a_new_name_in_another_slot_is_refused(over_cluster: RedisBackend) -> None:
+    await over_cluster.perform(Add(S, ENTRY))
+    with pytest.raises(NotSupported, match="slot"):
+        await over_cluster.perform(RenameStream(S, b"elsewhere"))
+    await over_cluster.perform(RenameStream(S, T))
+    assert len(await over_cluster.perform(Range(T))) == 1
+
+
+async def test_side_keys_expire_with_their_stream(backend: RedisBackend, keys: Keys) -> None:
+    await backend.perform(CreateStream(S, CONFIG))
+    await backend.perform(CommitBatch(b"loader", 3, {S: ENTRY}))
+    assert await backend.perform(ExpireStream(S, 1_000_000))
+    assert min(map(keys.ttl_ms, of_streams(keys))) > 0
+    assert await backend.perform(PersistStream(S))
+    assert {keys.ttl_ms(key) for key in of_streams(keys)} == {-1}
+    assert await backend.perform(TimeToLive(S)) is None
+
+
+async def test_a_side_key_that_comes_later_expires_with_its_stream(
+    backend: RedisBackend, keys: Keys
+) -> None:
+    keys.run("XADD", b"$" + S, "5-0", "n", "1")
+    await backend.perform(ExpireStream(S, 1_000_000))
+    await backend.perform(Trim(S, TrimTo(max_length=0)))
+    await backend.perform(CommitBatch(b"loader", 3, {S: ENTRY}))
+    assert min(map(keys.ttl_ms, of_streams(keys))) > 0
+
+
+async def test_a_stream_whose_time_is_over_leaves_nothing(
+    backend: RedisBackend, keys: Keys
+) -> None:
+    await filled(backend)
+    assert await backend.perform(ExpireStream(S, 0))
+    assert of_streams(keys) == set()
