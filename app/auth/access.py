@@ -130,8 +130,7 @@ class Access:
         is_plain = (  # nothing speaks against most appends, and there are many
             type(request) is Add
             and request.stream in principal.appendable
-            and request.trim is None
-            and request.idempotent is None
+            and request.is_plain
             and principal.ending is None
             and not self.usage.is_limited
         )

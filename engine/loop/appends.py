@@ -201,12 +201,6 @@ class Appends:
 
 
 def is_plain(request: Add) -> bool:
-    """Tell whether an append is of one entry, without an id or options."""
-    return (
-        len(request.drafts) == 1
-        and request.drafts[0].id is None
-        and request.idempotent is None
-        and request.trim is None
-        and request.expected_last_id is None
-        and request.create_stream
-    )
+    """Tell whether an append is a plain one of one entry without an id."""
+    drafts = request.drafts
+    return len(drafts) == 1 and drafts[0].id is None and request.create_stream and request.is_plain

@@ -83,6 +83,11 @@ class Add(Request[Added], frozen=True):
     expected_last_id: EntryId | None = None
     trim: TrimTo | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether it asks for nothing but an append. Nearly all do, and are done quickly."""
+        return self.idempotent is None and self.expected_last_id is None and self.trim is None
+
 
 class Range(Request[list[Entry]], frozen=True):
     """Return up to `limit` entries from `start` to `end`, both inclusive (XRANGE, XREVRANGE).

@@ -66,8 +66,7 @@ async def add(client: Client, request: Add) -> Added:
     if request.trim is not None:
         check_trim(request.trim, at=("trim",))
     check_drafts(drafts)
-    is_plain = request.idempotent is None and request.expected_last_id is None
-    if len(drafts) == 1 and is_plain and request.trim is None:
+    if len(drafts) == 1 and request.is_plain:
         words = _id_word(drafts[0].id), *drafts[0].fields
         may_create = request.create_stream
         added = await client.call(Effect.WRITE, "append", stream, *words, create_stream=may_create)
