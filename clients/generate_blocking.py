@@ -54,7 +54,7 @@ import httpx
 from headgate.client import tables
 from headgate.client.blocking.portal import Portal
 from headgate.client.blocking.working import Working
-from headgate.client.bulk.batches import Batches, Compression
+from headgate.client.bulk.batches import Batches, Compression, Filter
 from headgate.client.bulk.plans import Cursor, Plan, Split
 from headgate.client.bulk.writer import Attempt, Writer
 from headgate.client.client import AsyncClient

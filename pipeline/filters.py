@@ -1,12 +1,17 @@
-"""Bounds of ranges of entries, from filters on rows."""
+"""Bounds of ranges of entries, and conditions on their fields, from filters on rows."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from math import isfinite
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql.datasource import (
     EqualNullSafe,
     EqualTo,
@@ -14,8 +19,11 @@ from pyspark.sql.datasource import (
     GreaterThan,
     GreaterThanOrEqual,
     In,
+    IsNotNull,
     LessThan,
     LessThanOrEqual,
+    StringEndsWith,
+    StringStartsWith,
 )
 
 from headgate.pipeline.offsets import SEQ_MAX, Id, earlier, later, parse_id
@@ -101,6 +109,67 @@ def bounds_of(filters: Iterable[Filter], *, is_entries: bool) -> Bounds:
             if isinstance(largest, str):
                 id_max = largest if id_max is None else min(id_max, largest)
     return Bounds(streams, ms_min, ms_max, id_min, id_max)
+
+
+_CONDITION_LENGTH_MAX = 3000
+_CONDITIONS_MAX = 60
+"""The gateway takes a little more."""
+
+
+def condition_of(filters: Iterable[Filter], kinds: Mapping[str, pa.DataType]) -> list[Any] | None:
+    """Return a condition for the gateway, which all rows that pass the filters meet; None: none.
+
+    A row that meets it may still fail the filters, so Spark looks at each row again.
+
+    Args:
+        filters: as Spark gives them, all of which have to pass.
+        kinds: the types of the columns that are fields, by name.
+    """
+    conditions: list[Any] = []
+    for each in filters:
+        path: tuple[str, ...] = getattr(each, "attribute", ())
+        kind = kinds.get(path[0]) if len(path) == 1 else None
+        condition = None if kind is None else _condition(each, path[0], kind)
+        if condition is not None and _is_small([*conditions, condition]):
+            conditions.append(condition)
+    return conditions or None
+
+
+def _condition(condition: Any, name: str, kind: pa.DataType) -> Any:
+    if isinstance(condition, IsNotNull):
+        return {"present": [name]}
+    if pa.types.is_string(kind):
+        match condition:
+            case EqualTo(value=str(text)) | EqualNullSafe(value=str(text)):
+                return {"exact": {name: text}}
+            case In() if condition.value and all(isinstance(text, str) for text in condition.value):
+                return {"any": [{"exact": {name: text}} for text in condition.value]}
+            case StringStartsWith():
+                return {"prefix": {name: condition.value}}
+            case StringEndsWith():
+                return {"suffix": {name: condition.value}}
+    values = _values(condition)
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if not is_number or values is None:
+        return None
+    _, smallest, largest = values
+    bounds = {"ge": _number(smallest), "le": _number(largest)}
+    given = {key: number for key, number in bounds.items() if number is not None}
+    # A column takes some texts for numbers that the gateway does not.
+    others = {"all": [{"present": [name]}, {"not": {"range": {name: {}}}}]}
+    return {"any": [{"range": {name: given}}, others]} if given else None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return None
+    number = float(value)
+    return number if isfinite(number) else None
+
+
+def _is_small(conditions: list[Any]) -> bool:
+    text = json.dumps(conditions)
+    return len(text) <= _CONDITION_LENGTH_MAX and text.count("{") <= _CONDITIONS_MAX
 
 
 def _values(condition: Filter) -> tuple[str, object, object] | None:

@@ -52,8 +52,8 @@ READING = _BOTH | {
     "valueFormat": "string, or binary: values as bytes",
     "fieldsFormat": "map, or array: of name and value, in order and with repeats",
     "compression": "none or zstd on the way here; zstd from another machine, none from this one",
-    "pushFilters": "(batch) true: ask only for what filters on stream, ms, id and timestamp let "
-    "through, of a DataFrame that is filtered once; false",
+    "pushFilters": "(batch) true: ask only for what filters let through, of a DataFrame that is "
+    "filtered once; false",
 }
 WRITING = _BOTH | {
     "stream": "where to; by default the column `stream` says it, row by row",

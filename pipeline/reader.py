@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -28,7 +29,7 @@ from pyspark.sql.streaming.datasource import (
 from headgate.client import AnswerLost, Cursor, Gap, Plan
 from headgate.client.problems import StreamNotFound
 from headgate.pipeline.connection import STREAMS_MAX
-from headgate.pipeline.filters import Bounds, bounds_of
+from headgate.pipeline.filters import Bounds, bounds_of, condition_of
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.offsets import (
     BEGINNING,
@@ -82,6 +83,7 @@ class _Reader:
         self._options = options
         self._connection = options.connection
         self._rows = rows
+        self._condition: list[Any] | None = None  # on fields, for the gateway
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task, range after range."""
@@ -100,10 +102,15 @@ class _Reader:
         after = span.after
         deadline = time.monotonic() + self._connection.retry_s
         stream = self._connection.client.stream(span.stream)
+        fields = self._rows.fields
         while is_before(after, span.to):
             try:
                 batches = stream.batches(
-                    start=f"({after}", end=span.to, compression=self._options.compression
+                    start=f"({after}",
+                    end=span.to,
+                    compression=self._options.compression,
+                    columns=None if fields is None else list(fields),
+                    filter=self._condition,
                 )
             except StreamNotFound:
                 self._lost(f"the stream {span.stream!r} was deleted while it was read")
@@ -297,7 +304,7 @@ class BatchReader(_Reader, DataSourceReader):
 
 
 class FilteringReader(BatchReader):
-    """Asks the gateway only for what filters on stream, ms, id and timestamp let through.
+    """Asks the gateway only for what filters let through: on stream, ms, id, timestamp, fields.
 
     Spark refuses such a reader unless `spark.sql.python.filterPushdown.enabled` is true. And it
     keeps what the first filter narrowed with the DataFrame, for whatever is read from it later:
@@ -307,6 +314,7 @@ class FilteringReader(BatchReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Take filters that narrow the ranges; Spark looks at every row again all the same."""
         self._bounds = bounds_of(filters, is_entries=self._rows.is_entries)
+        self._condition = condition_of(filters, self._rows.fields or {})
         return filters
 
 

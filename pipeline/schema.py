@@ -105,6 +105,13 @@ class Rows:
         return self._arrow
 
     @property
+    def fields(self) -> dict[str, pa.DataType] | None:
+        """The columns that are fields, with their types; None: rows have whole entries."""
+        if self._is_entries:
+            return None
+        return {each.name: each.type for each in self._arrow if each.name not in EXTRA_COLUMNS}
+
+    @property
     def is_entries(self) -> bool:
         """Whether a row is a whole entry, and not columns that a user named."""
         return self._is_entries

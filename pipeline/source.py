@@ -64,8 +64,14 @@ class HeadgateDataSource(DataSource):
     A batch begins at earliest, a query at latest; a checkpoint goes before either. A DataFrame is
     read as of its first use; `load` again to see what came later.
 
-    With `pushFilters=true` the gateway is asked only for the ranges that filters on `stream`,
-    `ms`, `id` and `timestamp` leave. Spark (4.3) keeps the ranges of the first filter with the
+    Of a schema the gateway sends only the fields that are its columns. Spark asks a source in
+    Python for all columns, whatever is selected later: name those that you want in the schema
+    (`_id string` alone is enough to count).
+
+    With `pushFilters=true` the gateway is asked only for what filters leave: ranges by `stream`,
+    `ms`, `id` and `timestamp`, and entries by the fields that are columns (equal to a text, one of
+    several, prefix, suffix, bounds of a number, not null). A value that a filter leaves out is not
+    looked at, so it cannot be one that does not fit. Spark (4.3) keeps the first filter with the
     DataFrame: filter such a DataFrame once, and `load` again for the next filter. It needs
     `spark.sql.python.filterPushdown.enabled=true`, which `pipeline.session` sets.
 

@@ -17,6 +17,8 @@ from headgate.app.http.operation import (
 from headgate.app.http.presence import while_valid
 from headgate.app.http.streaming import PatientResponse
 from headgate.app.transport.unsent import hold
+from headgate.app.wire.filters import Selection
+from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId
 from headgate.engine.replies import StreamInfo, gap_after
 from headgate.engine.requests.entries import From, Range
@@ -30,6 +32,7 @@ async def arrow_answer(
     cursor: EntryId | From | None,
     limit: int | None,
     compression: Compression | None,
+    selection: Selection,
 ) -> Response:
     """Return the entries of a range, or those after a cursor, as Arrow.
 
@@ -40,7 +43,14 @@ async def arrow_answer(
         cursor: begin after it, whatever the lowest id is.
         limit: entries at most; None: all of them.
         compression: of the batches.
+        selection: what of the entries is sent.
+
+    Raises:
+        GatewayError: there is a filter, and a limit.
     """
+    if selection.filter is not None and limit is not None:
+        text = "with a filter all entries are looked at: leave it out"
+        raise GatewayError("invalid_request", text, pointer="/query/limit")
     gateway, (low, high) = gateway_of(request), bounds
     threads = arrow.threads_of(request)
     await threads.load()
@@ -59,7 +69,7 @@ async def arrow_answer(
     if gap is not None:
         headers["Headgate-Gap-To"] = str(gap.through)
     held = partial(hold, request.receive)
-    entries = BulkRange(access, info, low, high, limit, threads, held)
+    entries = BulkRange(access, info, low, high, limit, selection, threads, held)
     parts = while_valid(request, entries.batches(compression or "none", gateway.metrics))
     patience_ms = gateway.limits.send_ms_max
     return PatientResponse(parts, media_type=ARROW, patience_ms=patience_ms, headers=headers)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.app.bulk.packed_columns import Columns, Numbers, columns_of
+from headgate.app.bulk.selection import FieldTable, needed_bytes
+from headgate.app.wire.filters import EVERYTHING, Selection
 from headgate.engine.packing import Unpacker
 from headgate.engine.replies import PackedEntries
 
@@ -21,11 +23,29 @@ _FIELDS = pa.map_(pa.binary(), pa.binary())
 _INT64_MAX = 2**63 - 1
 
 
+class Encoded(NamedTuple):
+    """A part of an Arrow stream."""
+
+    entry_count: int
+    pieces: list[bytes]
+
+
 class Encoder:
     """Entries of one stream into an Arrow IPC stream, batch by batch."""
 
-    def __init__(self, stream: str, epoch: int, compression: str | None) -> None:
-        """Begin the stream; its schema says whose entries they are."""
+    def __init__(
+        self, stream: str, epoch: int, compression: str | None, selection: Selection
+    ) -> None:
+        """Begin the stream; its schema says whose entries they are.
+
+        Args:
+            stream: its name.
+            epoch: its life.
+            compression: of the batches.
+            selection: what of it is sent.
+        """
+        self._selection = selection
+        self._needed = needed_bytes(selection.filter)
         self._schema = pa.schema(
             [
                 pa.field("id", pa.string(), nullable=False),
@@ -41,13 +61,35 @@ class Encoder:
             pa.PythonFile(self._written, "w"), self._schema, options=options
         )
         self._unpacker = Unpacker()
+        self._no_rows = [pa.array([], field.type) for field in self._schema]
 
-    def encode(self, runs: Sequence[PackedEntries]) -> list[bytes]:
-        """Return the next pieces of the stream, with these entries as one batch."""
-        columns = columns_of(runs, self._unpacker)
-        arrays = [*_id_columns(columns.ms, columns.seq), _fields_column(columns)]
+    def encode(self, runs: Sequence[PackedEntries]) -> Encoded:
+        """Return the next part of the stream, with these entries as one batch.
+
+        It may have no row: then the reader knows that the gateway is still looking.
+        """
+        packed = [self._unpacker.grown(run.packed) for run in runs]
+        if self._needed:
+            pairs = [
+                (run, each)
+                for run, each in zip(runs, packed, strict=True)
+                if any(needed in each for needed in self._needed)
+            ]
+            runs, packed = [run for run, _ in pairs], [each for _, each in pairs]
+        arrays = self._arrays(columns_of(runs, packed)) if runs else self._no_rows
         self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
-        return self._written.taken()
+        return Encoded(len(arrays[0]), self._written.taken())
+
+    def _arrays(self, columns: Columns) -> list[Any]:
+        names, values = _pieces(columns)
+        ms, seq, ends = columns.ms, columns.seq, columns.field_ends
+        if self._selection != EVERYTHING:
+            table = FieldTable(names, values, ends)
+            stays = table.select(self._selection)
+            ms, seq = ms[stays], seq[stays]
+            names, values, ends = table.names, table.values, table.field_ends
+        fields = pa.MapArray.from_arrays(pa.array(ends), names, values, type=_FIELDS)
+        return [*_id_columns(ms, seq), fields]
 
     def finish(self) -> list[bytes]:
         """Return the last pieces: a reader that has them has everything."""
@@ -75,8 +117,8 @@ class _Written(io.RawIOBase):
         return [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)]
 
 
-def _fields_column(columns: Columns) -> Any:
-    """Return names and values as maps.
+def _pieces(columns: Columns) -> tuple[Any, Any]:
+    """Return the names and the values of all fields.
 
     Each two bounds enclose a name or a value in turns. So Arrow sees an array in which every second
     piece is what msgpack has between them; it takes the others, which is a copy without Python.
@@ -87,7 +129,7 @@ def _fields_column(columns: Columns) -> Any:
     names, values = (
         pc.take(pieces, pa.array(np.arange(first, count, 4)), boundscheck=False) for first in (0, 2)
     )
-    return pa.MapArray.from_arrays(pa.array(columns.field_ends), names, values, type=_FIELDS)
+    return names, values
 
 
 def _id_columns(ms: Numbers, seq: Numbers) -> tuple[Any, Any, Any]:

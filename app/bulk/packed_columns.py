@@ -22,7 +22,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.engine.packing import Unpacker
 from headgate.engine.replies import PackedEntries
 
 Numbers = NDArray[np.uint64]
@@ -61,9 +60,8 @@ class Columns(NamedTuple):
     bounds: NDArray[np.int32]  # where in `data` each name, and each value, begins and ends
 
 
-def columns_of(runs: Sequence[PackedEntries], unpacker: Unpacker) -> Columns:
-    """Return the entries of runs, in order."""
-    packed = [unpacker.grown(run.packed) for run in runs]
+def columns_of(runs: Sequence[PackedEntries], packed: Sequence[bytes]) -> Columns:
+    """Return the entries of runs, in order; `packed` has each run's entries, not compressed."""
     data = np.frombuffer(b"".join(part for each in packed for part in (each, _END)), np.uint8)
     lengths = np.fromiter(map(len, packed), np.int64, len(packed))
     values = _values(data, np.cumsum(lengths + len(_END)) - lengths - len(_END))

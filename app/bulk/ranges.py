@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from headgate.app.auth.access import Access
 from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.http.streaming import BrokenOff
 from headgate.app.runtime.telemetry import Metrics
+from headgate.app.wire.filters import Selection
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import MAX_ID, EntryId
@@ -21,7 +22,7 @@ from headgate.engine.replies import PackedEntries, StreamInfo
 from headgate.engine.requests.entries import RangePacked
 
 if TYPE_CHECKING:
-    from headgate.app.bulk.encoder import Encoder
+    from headgate.app.bulk.encoder import Encoded, Encoder
 
 log = logging.getLogger("headgate")
 
@@ -34,11 +35,6 @@ _BATCH_BYTES_MAX = 4 * 2**20
 """Entries of one batch, unpacked, about."""
 
 
-class _Batch(NamedTuple):
-    entry_count: int
-    pieces: list[bytes]
-
-
 class BulkRange:
     """The unread part of a range."""
 
@@ -49,6 +45,7 @@ class BulkRange:
         low: EntryId,
         high: EntryId,
         limit: int | None,
+        selection: Selection,
         threads: ArrowThreads,
         hold: Callable[[int], None],
     ) -> None:
@@ -60,6 +57,7 @@ class BulkRange:
             low: lowest id.
             high: highest id.
             limit: entries at most; None: all.
+            selection: what of them is sent.
             threads: where its batches are made.
             hold: told how many bytes are made that are not sent.
         """
@@ -70,6 +68,7 @@ class BulkRange:
         self._low = low
         self._high = min(high, info.last_id)
         self._left = COUNT_MAX if limit is None else limit
+        self._selection = selection
         self._threads = threads
         self._hold = hold
 
@@ -84,7 +83,7 @@ class BulkRange:
         encoder = await self._threads.run(partial(self._encoder, compression))
         following = asyncio.create_task(self._batch(encoder))
         try:
-            while (batch := await following).pieces:
+            while (batch := await following) is not None:
                 following = asyncio.create_task(self._batch(encoder))
                 self._hold(2 * sum(map(len, batch.pieces)))  # and the next one, as large about
                 for piece in batch.pieces:
@@ -105,13 +104,12 @@ class BulkRange:
         from headgate.app.bulk.encoder import Encoder  # noqa: PLC0415 - it needs pyarrow
 
         kind = None if compression == "none" else compression
-        return Encoder(text_of(self._stream), self._epoch, kind)
+        return Encoder(text_of(self._stream), self._epoch, kind, self._selection)
 
-    async def _batch(self, encoder: Encoder) -> _Batch:
-        """Return the next batch; without pieces at the end."""
+    async def _batch(self, encoder: Encoder) -> Encoded | None:
+        """Return the next batch; None: there is none."""
         runs = await self._next_runs()
-        pieces = await self._threads.run(partial(encoder.encode, runs)) if runs else []
-        return _Batch(sum(run.entry_count for run in runs), pieces)
+        return await self._threads.run(partial(encoder.encode, runs)) if runs else None
 
     async def _next_runs(self) -> list[PackedEntries]:
         """Return the runs of the next batch, nothing at the end.

@@ -35,6 +35,7 @@ from headgate.app.runtime.turns import Turn
 from headgate.app.transport.request_ids import request_id_of
 from headgate.app.transport.scopes import path_of
 from headgate.app.wire.encoding import entry_wire, gap_wire
+from headgate.app.wire.filters import Selection
 from headgate.app.wire.ids import parse_after, parse_bound
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
@@ -77,6 +78,28 @@ def range_query(
 
 
 RangeDep = Annotated[EntryRange | None, Depends(range_query)]
+
+
+def selection_query(
+    columns: Annotated[
+        str | None,
+        Query(
+            description="With Arrow: the fields that are sent, as `a,b` or a JSON list of names; "
+            "all of them unless given."
+        ),
+    ] = None,
+    filter: Annotated[  # noqa: A002
+        str | None,
+        Query(
+            description="With Arrow: a filter as JSON. Only entries for which it holds are sent."
+        ),
+    ] = None,
+) -> Selection:
+    """Return the part of the entries that is asked for."""
+    return Selection.parse(filter, columns)
+
+
+SelectionDep = Annotated[Selection, Depends(selection_query)]
 
 _BULK_HEADERS = {
     name: {"description": f"With Arrow: {text}", "schema": {"type": "string"}}
@@ -121,6 +144,7 @@ async def read_entries(
     limits: LimitsDep,
     stream: StreamDep,
     bounds: RangeDep,
+    selection: SelectionDep,
     after: Annotated[
         str | None, Query(description="After this id; `$` from now on, `+` the last entry.")
     ] = None,
@@ -147,15 +171,20 @@ async def read_entries(
     Arrow: `id` (utf8), `ms` and `seq` (int64; `seq` is null where it is larger, and `id` has it),
     `fields` (a map of binary). It goes upwards and does not wait. If entries of the range go before
     they are sent, the answer breaks off without an end.
+
+    A `filter` is an object with one of `exact`, `prefix`, `suffix` (`{"exact": {"sku": "42"}}`),
+    `present` (`["sku"]`), `range` (`{"price": {"ge": 1, "lt": 2.5}}`), `all`, `any` (lists of
+    filters) and `not`; or a list of filters that all must hold. Of a field that repeats, the last
+    value counts. A batch without rows says that the gateway is still looking.
     """
     check_at_most(wait_ms, limits.wait_ms_max, pointer="/query/wait_ms")
     wanted = _wanted(request)
     if wanted == ARROW:
         low_and_high, cursor_id = _arrow_range(bounds, after, wait_ms)
-        return await arrow_answer(request, stream, low_and_high, cursor_id, limit, compression)
-    if compression is not None:
-        text = f"only {ARROW} is compressed: ask for it in Accept"
-        raise GatewayError("invalid_request", text, pointer="/query/compression")
+        return await arrow_answer(
+            request, stream, low_and_high, cursor_id, limit, compression, selection
+        )
+    _check_only_arrow(compression, selection)
     limit = _LIMIT if limit is None else limit
     if after is not None or wanted == _JSON:
         check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
@@ -182,6 +211,15 @@ async def read_entries(
     if wanted == _NDJSON:
         return Response(await lines_in_turns(read.entries, entry_wire), media_type=_NDJSON)
     return json_answer(await _wire_read(read))
+
+
+def _check_only_arrow(compression: Compression | None, selection: Selection) -> None:
+    """Refuse parameters that have a meaning for Arrow only."""
+    given = {"compression": compression, **selection._asdict()}
+    for name, value in given.items():
+        if value is not None:
+            text = f"only {ARROW} has this: ask for it in Accept"
+            raise GatewayError("invalid_request", text, pointer=f"/query/{name}")
 
 
 def _arrow_range(

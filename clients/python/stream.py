@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 from headgate.client import tables
-from headgate.client.bulk.batches import ARROW, Batches, Compression
+from headgate.client.bulk.batches import ARROW, Batches, Compression, Filter, selection
 from headgate.client.bulk.plans import Split
 from headgate.client.calls import Calls, segment
 from headgate.client.entries import Entry, Fields, Gap, Pairs, encoded, entry_of
@@ -261,7 +261,12 @@ class Stream:
     # Tables
 
     async def read_arrow(
-        self, *, start: str = "-", end: str = "+", schema: tables.Schema | None = None
+        self,
+        *,
+        start: str = "-",
+        end: str = "+",
+        schema: tables.Schema | None = None,
+        filter: Filter | None = None,  # noqa: A002
     ) -> pa.Table:
         """Return entries as an Arrow table, without Spark: `_id`, `_time`, and the fields.
 
@@ -270,6 +275,8 @@ class Stream:
             end: the highest id, inclusive.
             schema: which fields become columns, and their types, such as
                 `{"sku": "string", "price": "float64"}`; None: all, with types that are inferred.
+                The gateway sends no others.
+            filter: see `batches`.
 
         Raises:
             PackageMissing: the extra `tables` is not installed.
@@ -278,7 +285,9 @@ class Stream:
         tables.arrow()
         dividing: list[asyncio.Task[tables.Divided]] = []
         try:
-            async with await self.batches(start=start, end=end) as arriving:
+            columns = None if schema is None else list(schema)
+            asked = self.batches(start=start, end=end, columns=columns, filter=filter)
+            async with await asked as arriving:
                 async for batch in arriving:  # which is divided while others come
                     work = asyncio.to_thread(tables.divided, batch, schema)
                     dividing.append(asyncio.create_task(work))
@@ -287,17 +296,27 @@ class Stream:
         return await asyncio.to_thread(tables.joined, parts, schema)
 
     async def read_pandas(
-        self, *, start: str = "-", end: str = "+", schema: tables.Schema | None = None
+        self,
+        *,
+        start: str = "-",
+        end: str = "+",
+        schema: tables.Schema | None = None,
+        filter: Filter | None = None,  # noqa: A002
     ) -> pd.DataFrame:
         """Return entries as a pandas DataFrame whose index is `_id`; see `read_arrow`."""
-        table = await self.read_arrow(start=start, end=end, schema=schema)
+        table = await self.read_arrow(start=start, end=end, schema=schema, filter=filter)
         return await asyncio.to_thread(tables.frame_of, table)
 
     async def read_polars(
-        self, *, start: str = "-", end: str = "+", schema: tables.Schema | None = None
+        self,
+        *,
+        start: str = "-",
+        end: str = "+",
+        schema: tables.Schema | None = None,
+        filter: Filter | None = None,  # noqa: A002
     ) -> pl.DataFrame:
         """Return entries as a polars DataFrame; see `read_arrow`."""
-        table = await self.read_arrow(start=start, end=end, schema=schema)
+        table = await self.read_arrow(start=start, end=end, schema=schema, filter=filter)
         return cast("pl.DataFrame", tables.polars().from_arrow(table))
 
     async def write_arrow(self, table: pa.Table | pa.RecordBatch, *, chunk: int = 10_000) -> int:
@@ -342,6 +361,8 @@ class Stream:
         start: str = "-",
         end: str = "+",
         compression: Compression | None = None,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,  # noqa: A002
     ) -> Batches:
         """Return entries that are there now as Arrow record batches, which come one by one.
 
@@ -349,18 +370,22 @@ class Stream:
             start: the lowest id, inclusive; `(1718000000000-0`: exclusive.
             end: the highest id, inclusive.
             compression: None: zstd over a network, none on this machine.
+            columns: the fields that are sent; None: all.
+            filter: only entries for which it holds are sent, such as `{"exact": {"sku": "42"}}`;
+                see `readEntries` in the API for what may be written.
 
         Raises:
             StreamNotFound: there is no such stream.
         """
         if compression is None:
             compression = "none" if self._calls.is_local else "zstd"
+        wanted = selection(columns, filter)
 
         async def ask(start: str) -> httpx.Response:
             return await self._calls.send(
                 "GET",
                 f"{self._path}/entries",
-                query={"start": start, "end": end, "compression": compression},
+                query={"start": start, "end": end, "compression": compression, **wanted},
                 headers={"Accept": ARROW},
                 is_streamed=True,
             )

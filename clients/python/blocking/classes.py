@@ -12,7 +12,7 @@ import httpx
 from headgate.client import tables
 from headgate.client.blocking.portal import Portal
 from headgate.client.blocking.working import Working
-from headgate.client.bulk.batches import Batches, Compression
+from headgate.client.bulk.batches import Batches, Compression, Filter
 from headgate.client.bulk.plans import Cursor, Plan, Split
 from headgate.client.bulk.writer import Attempt, Writer
 from headgate.client.client import AsyncClient
@@ -422,7 +422,12 @@ class BlockingStream:
         )
 
     def read_arrow(
-        self, *, start: str = "-", end: str = "+", schema: tables.Schema | None = None
+        self,
+        *,
+        start: str = "-",
+        end: str = "+",
+        schema: tables.Schema | None = None,
+        filter: Filter | None = None,
     ) -> pa.Table:
         """Return entries as an Arrow table, without Spark: `_id`, `_time`, and the fields.
 
@@ -431,24 +436,42 @@ class BlockingStream:
             end: the highest id, inclusive.
             schema: which fields become columns, and their types, such as
                 `{"sku": "string", "price": "float64"}`; None: all, with types that are inferred.
+                The gateway sends no others.
+            filter: see `batches`.
 
         Raises:
             PackageMissing: the extra `tables` is not installed.
             ValueError: a value does not fit the schema.
         """
-        return self._portal.call(self._inner.read_arrow(start=start, end=end, schema=schema))
+        return self._portal.call(
+            self._inner.read_arrow(start=start, end=end, schema=schema, filter=filter)
+        )
 
     def read_pandas(
-        self, *, start: str = "-", end: str = "+", schema: tables.Schema | None = None
+        self,
+        *,
+        start: str = "-",
+        end: str = "+",
+        schema: tables.Schema | None = None,
+        filter: Filter | None = None,
     ) -> pd.DataFrame:
         """Return entries as a pandas DataFrame whose index is `_id`; see `read_arrow`."""
-        return self._portal.call(self._inner.read_pandas(start=start, end=end, schema=schema))
+        return self._portal.call(
+            self._inner.read_pandas(start=start, end=end, schema=schema, filter=filter)
+        )
 
     def read_polars(
-        self, *, start: str = "-", end: str = "+", schema: tables.Schema | None = None
+        self,
+        *,
+        start: str = "-",
+        end: str = "+",
+        schema: tables.Schema | None = None,
+        filter: Filter | None = None,
     ) -> pl.DataFrame:
         """Return entries as a polars DataFrame; see `read_arrow`."""
-        return self._portal.call(self._inner.read_polars(start=start, end=end, schema=schema))
+        return self._portal.call(
+            self._inner.read_polars(start=start, end=end, schema=schema, filter=filter)
+        )
 
     def write_arrow(self, table: pa.Table | pa.RecordBatch, *, chunk: int = 10000) -> int:
         """Append the rows of an Arrow table, and return how many.
@@ -477,7 +500,13 @@ class BlockingStream:
         return self._portal.call(self._inner.splits(after=after, to=to, parts=parts))
 
     def batches(
-        self, *, start: str = "-", end: str = "+", compression: Compression | None = None
+        self,
+        *,
+        start: str = "-",
+        end: str = "+",
+        compression: Compression | None = None,
+        columns: Sequence[str] | None = None,
+        filter: Filter | None = None,
     ) -> BlockingBatches:
         """Return entries that are there now as Arrow record batches, which come one by one.
 
@@ -485,12 +514,19 @@ class BlockingStream:
             start: the lowest id, inclusive; `(1718000000000-0`: exclusive.
             end: the highest id, inclusive.
             compression: None: zstd over a network, none on this machine.
+            columns: the fields that are sent; None: all.
+            filter: only entries for which it holds are sent, such as `{"exact": {"sku": "42"}}`;
+                see `readEntries` in the API for what may be written.
 
         Raises:
             StreamNotFound: there is no such stream.
         """
         return BlockingBatches(
-            self._portal.call(self._inner.batches(start=start, end=end, compression=compression)),
+            self._portal.call(
+                self._inner.batches(
+                    start=start, end=end, compression=compression, columns=columns, filter=filter
+                )
+            ),
             self._portal,
         )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import httpx
@@ -17,6 +18,23 @@ if TYPE_CHECKING:
 ARROW = "application/vnd.apache.arrow.stream"
 
 Compression = Literal["none", "zstd"]
+Filter = Mapping[str, Any] | Sequence[Any]
+"""A condition on fields in the dialects of CloudEvents subscriptions, or several that all hold."""
+
+_COLUMNS_LENGTH_MAX = 16_000
+"""Characters of names in a URL: with more of them all fields are sent."""
+
+
+def selection(columns: Sequence[str] | None, condition: Filter | None) -> dict[str, str]:
+    """Return the query for a part of entries: fields of some names, and a filter."""
+    query: dict[str, str] = {}
+    if columns is not None:
+        names = json.dumps(list(columns), ensure_ascii=False) if columns else ""
+        if len(names) <= _COLUMNS_LENGTH_MAX:
+            query["columns"] = names
+    if condition is not None:
+        query["filter"] = json.dumps(condition, ensure_ascii=False)
+    return query
 
 
 class Batches:
@@ -72,7 +90,8 @@ class Batches:
                 if self._newest_id is None:
                     raise
                 await self._go_on(behind=self._newest_id)
-            else:
+                continue
+            if len(batch):  # without rows it only says that the gateway is still looking
                 self._newest_id = batch.column("id")[-1].as_py()
                 return batch
 

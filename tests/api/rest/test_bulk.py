@@ -497,3 +497,53 @@ async def test_a_commit_of_nonsense_is_refused(
     shared: Live, attempts: list[tuple[int, str, int]], pointer: str
 ) -> None:
     assert refusal_of(await commit(shared, 99, attempts)) == (422, "invalid_request", pointer)
+
+
+# What is sent
+
+
+async def test_only_what_is_asked_for_is_sent(shared: Live) -> None:
+    for sku, price in [("a", "1"), ("b", "2.5"), ("a", "x")]:
+        await shared.http.post(
+            "/v1/streams/orders/entries", json={"fields": {"sku": sku, "price": price, "note": "n"}}
+        )
+
+    answer = await shared.http.get(
+        "/v1/streams/orders/entries",
+        params={"filter": '{"any": [{"exact": {"sku": "b"}}, {"range": {"price": {"lt": 2}}}]}'},
+        headers={"Accept": ARROW},
+    )
+    prices = await shared.http.get(
+        "/v1/streams/orders/entries", params={"columns": "price"}, headers={"Accept": ARROW}
+    )
+
+    assert [dict(row["fields"])[b"price"] for row in table_in(answer).to_pylist()] == [b"1", b"2.5"]
+    assert [row["fields"] for row in table_in(prices).to_pylist()] == [
+        [(b"price", b"1")],
+        [(b"price", b"2.5")],
+        [(b"price", b"x")],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "accept", "place"),
+    [
+        ({"filter": '{"exact": {"sku": 1}}'}, ARROW, "/query/filter/exact/sku"),
+        ({"filter": "{"}, ARROW, "/query/filter"),
+        ({"filter": '{"present": "sku"}', "limit": "5"}, ARROW, "/query/limit"),
+        ({"columns": "[1]"}, ARROW, "/query/columns"),
+        ({"filter": '{"present": "sku"}'}, "application/json", "/query/filter"),
+        ({"columns": "sku"}, "application/x-ndjson", "/query/columns"),
+    ],
+)
+async def test_a_selection_that_makes_no_sense_is_refused(
+    shared: Live, query: dict[str, str], accept: str, place: str
+) -> None:
+    await shared.append("orders", "a")
+
+    answer = await shared.http.get(
+        "/v1/streams/orders/entries", params=query, headers={"Accept": accept}
+    )
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == place

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from headgate.app.bulk import arrow
 from headgate.app.bulk.arrow_body import ArrowBounds
 from headgate.app.bulk.encoder import Encoder
+from headgate.app.wire.filters import EVERYTHING, Selection
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Draft, Entry, EntryId, Fields, PartialId
 from headgate.engine.limits import U64_MAX
@@ -40,10 +41,15 @@ fields = st.lists(st.tuples(parts, parts), min_size=1, max_size=4).map(
 entries = st.lists(st.builds(Entry, st.builds(EntryId, numbers, numbers), fields), max_size=6)
 
 
-def encoded(*batches: list[Entry], compression: str | None = None) -> bytes:
-    encoder = Encoder("orders", 7, compression)
-    runs = ([PackedEntries(len(batch), pack_entries(batch), None)] for batch in batches)
-    return b"".join(itertools.chain(*map(encoder.encode, runs), encoder.finish()))
+def encoded(
+    *batches: list[Entry], compression: str | None = None, selection: Selection = EVERYTHING
+) -> bytes:
+    encoder = Encoder("orders", 7, compression, selection)
+    parts = [
+        encoder.encode([PackedEntries(len(batch), pack_entries(batch), None)]) for batch in batches
+    ]
+    pieces = itertools.chain(*(part.pieces for part in parts), encoder.finish())
+    return b"".join(pieces)
 
 
 def flat(pairs: list[tuple[bytes, bytes]]) -> Fields:

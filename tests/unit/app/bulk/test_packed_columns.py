@@ -45,10 +45,15 @@ LONG = [
 ]
 
 
+def grown(runs: list[PackedEntries]) -> list[bytes]:
+    unpacker = Unpacker()
+    return [unpacker.grown(run.packed) for run in runs]
+
+
 @given(runs)
 @example(LONG)
 def test_columns_have_what_entries_have(packed: list[PackedEntries]) -> None:
-    columns = columns_of(packed, Unpacker())
+    columns = columns_of(packed, grown(packed))
 
     data = columns.data.tobytes()
     pieces = [data[low:high] for low, high in columns.bounds.reshape(-1, 2).tolist()]
@@ -66,5 +71,6 @@ def test_columns_have_what_entries_have(packed: list[PackedEntries]) -> None:
 
 def test_what_is_not_compressed_is_read_as_well() -> None:
     fields = [(b"n", b"1"), (b"n", b"2")]
-    columns = columns_of([PackedEntries(2, encode_entries(fields), EntryId(5, 6))], Unpacker())
+    packed = [PackedEntries(2, encode_entries(fields), EntryId(5, 6))]
+    columns = columns_of(packed, grown(packed))
     assert (columns.ms.tolist(), columns.seq.tolist()) == ([5, 5], [6, 7])
