@@ -1,0 +1,161 @@
+"""The rewrites: when one begins, and what it leaves."""
+
+import asyncio
+import errno
+from itertools import pairwise
+
+import pytest
+
+from headgate.engine.errors import Unavailable
+from headgate.engine.journal import recovery
+from headgate.engine.journal.rewrites import REPLAY_US_MAX, Growth
+from tests.journals.memory_disk import MemoryDisk
+from tests.journals.running_journal import CREATE, adding, length, rewritten, running
+from tests.virtual_time import in_virtual_time, now_ms
+
+SYNC_S = 0.01
+
+
+@in_virtual_time
+async def test_a_rewrite_leaves_a_snapshot_and_the_segment_behind_it() -> None:
+    disk = MemoryDisk(sync_s=SYNC_S)
+    async with running(disk) as run:
+        for number in range(5):
+            await run.put(adding(number) if number else CREATE)
+        assert run.journal.start_rewrite()
+        assert not run.journal.start_rewrite()
+        await run.put(adding(5))
+        await rewritten(run)
+        await run.put(adding(6))
+        status = run.journal.status
+    assert disk.names() == [recovery.journal_name(6), recovery.snapshot_name(5)]
+    assert (status.rewrite_count, status.rewrite_failure) == (1, None)
+    assert status.size_bytes == sum(map(disk.size_bytes, disk.names()))
+    assert [event for event, _ in run.events] == ["rewrite begins", "rewrite done"]
+    assert length(recovery.load(disk).keyspace) == 6
+
+
+@in_virtual_time
+async def test_a_rewrite_saves_the_changes_that_were_written_when_it_began() -> None:
+    async with running(MemoryDisk(sync_s=SYNC_S)) as run:
+
+        async def put(number: int) -> None:
+            run.journal.change_count += 1  # as the engine does
+            await run.put(adding(number) if number else CREATE)
+
+        for number in range(5):
+            await put(number)
+        assert run.journal.unsaved_count == 5
+        run.journal.start_rewrite()
+        await put(5)
+        await rewritten(run)
+        assert run.journal.unsaved_count == 1
+        run.journal.start_rewrite()
+        await rewritten(run)
+        assert run.journal.unsaved_count == 0
+
+
+@in_virtual_time
+async def test_a_rewrite_of_nothing_new_changes_nothing() -> None:
+    disk = MemoryDisk()
+    async with running(disk) as run:
+        await run.put(CREATE)
+        for _ in range(3):
+            run.journal.start_rewrite()
+            await rewritten(run)
+        assert disk.names() == [recovery.journal_name(2), recovery.snapshot_name(1)]
+        await run.put(adding(1))
+    assert recovery.load(disk).position == 2
+
+
+@in_virtual_time
+async def test_a_rewrite_starts_when_a_start_would_take_long() -> None:
+    async with running(MemoryDisk()) as run:
+        await run.put(CREATE)
+        for number in range(1, 4):
+            run.journal.replay_us += REPLAY_US_MAX + 1  # as the engine does
+            await run.put(adding(2 * number))
+            await rewritten(run)
+            assert run.journal.status.rewrite_count == number
+            await run.put(adding(2 * number + 1))
+            assert run.journal.status.rewrite_count == number
+
+
+@in_virtual_time
+async def test_a_rewrite_starts_when_the_files_have_doubled() -> None:
+    disk = MemoryDisk()
+    async with running(disk, growth=Growth(100, 4000)) as run:
+        await run.put(CREATE)
+        counts = []
+        for number in range(1, 101):
+            await run.put(adding(number, bytes(100)))
+            await rewritten(run)
+            counts.append(run.journal.status.rewrite_count)
+    # 4000 bytes are reached after 27 entries; they are packed well, so it is the minimum again.
+    assert counts[20] == 0
+    assert counts[-1] >= 2
+    assert length(recovery.load(disk).keyspace) == 100
+
+
+@in_virtual_time
+async def test_a_rewrite_that_fails_is_told_and_tried_again_after_ever_longer_pauses() -> None:
+    disk = MemoryDisk()
+    begun_s: list[float] = []
+
+    async def rewriter(through: int) -> None:
+        begun_s.append(now_ms() / 1000)
+        raise OSError(errno.EMFILE, f"no rewrite through {through}")
+
+    async with running(disk, growth=Growth(100, 1000), rewriter=rewriter) as run:
+        await run.put(CREATE)
+        for number in range(1, 600):
+            await run.put(adding(number, bytes(100)))
+            await asyncio.sleep(0.1)
+        status = run.journal.status
+        failures = [facts for event, facts in run.events if event == "rewrite failed"]
+        assert len(failures) == len(begun_s) == 6
+        pauses_s = [after - before for before, after in pairwise(begun_s)]
+        assert all(1.8 * short < long for short, long in pairwise(pauses_s))
+        assert status.rewrite_failure == failures[-1]["reason"]
+        assert "no rewrite through" in failures[-1]["reason"]
+        assert (status.rewrite_count, status.failure, status.fault) == (0, None, None)
+    assert length(recovery.load(disk).keyspace) == 599
+
+
+@in_virtual_time
+async def test_a_rewrite_that_does_not_fit_gives_back_its_room() -> None:
+    disk = MemoryDisk()
+    async with running(disk) as run:
+        await run.put(CREATE)
+        for number in range(1, 60):
+            await run.put(adding(number, b"%d" % 7**number * 5))
+        used = disk.size_bytes_max - disk.free_bytes()
+        disk.size_bytes_max = used + 300
+        run.journal.start_rewrite()
+        await rewritten(run)
+        assert run.journal.status.rewrite_failure is not None
+        assert "No space left on device" in run.journal.status.rewrite_failure
+        assert disk.size_bytes_max - disk.free_bytes() < used + 100
+        await run.put(adding(60))
+    assert length(recovery.load(disk).keyspace) == 60
+
+
+@in_virtual_time
+async def test_a_journal_that_ends_does_not_wait_for_a_rewrite() -> None:
+    disk = MemoryDisk()
+    ended: list[bool] = []
+
+    async def rewriter(through: int) -> None:
+        try:
+            await asyncio.sleep(10**6)
+        finally:
+            ended.append(True)
+
+    async with running(disk, rewriter=rewriter) as run:
+        await run.put(CREATE)
+        run.journal.start_rewrite()
+        await asyncio.sleep(1)
+    assert ended == [True]
+    assert now_ms() < 10_000
+    with pytest.raises(Unavailable, match="the journal is closed"):
+        run.journal.start_rewrite()
