@@ -9,6 +9,7 @@ import pytest
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal import recovery
 from headgate.engine.journal.rewrites import REPLAY_US_MAX, Growth
+from headgate.engine.limits import SEGMENT_BYTES_MAX
 from tests.journals.memory_disk import MemoryDisk
 from tests.journals.running_journal import CREATE, adding, length, rewritten, running
 from tests.virtual_time import in_virtual_time, now_ms
@@ -53,6 +54,26 @@ async def test_a_rewrite_saves_the_changes_that_were_written_when_it_began() -> 
         run.journal.start_rewrite()
         await rewritten(run)
         assert run.journal.unsaved_count == 0
+
+
+@in_virtual_time
+async def test_a_segment_that_becomes_full_during_a_rewrite_is_not_saved() -> None:
+    disk, may_end = MemoryDisk(), asyncio.Event()
+
+    async def rewriter(through: int) -> None:
+        await may_end.wait()
+        recovery.rewrite(disk, through)
+
+    async with running(disk, growth=Growth(0), rewriter=rewriter) as run:
+        await run.put(CREATE)
+        run.journal.start_rewrite()
+        for number in range(1, 6):
+            run.journal.change_count += 1  # as the engine does
+            await run.put(adding(number, bytes(SEGMENT_BYTES_MAX // 4)))
+        may_end.set()
+        await rewritten(run)
+        assert run.journal.unsaved_count == 5
+    assert disk.names()[-1] == recovery.snapshot_name(1)
 
 
 @in_virtual_time
