@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+from itertools import pairwise
 
 import pytest
 
@@ -195,6 +196,50 @@ async def test_a_fault_that_lasts_until_the_end_is_a_failure_then() -> None:
     assert recovery.recover(disk).position == 1
 
 
+class TimedDisk(MemoryDisk):
+    """A disk that notes when somebody appends to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.appended_s: list[float] = []
+
+    def append(self, name: str, data: bytes) -> None:
+        self.appended_s.append(now_ms() / 1000)
+        super().append(name, data)
+
+
+@in_virtual_time
+async def test_a_fault_is_borne_with_ever_longer_pauses_and_the_next_one_begins_anew() -> None:
+    disk = TimedDisk()
+    async with running(disk) as run:
+        await run.put(CREATE)
+        for number in (1, 2):
+            await asyncio.sleep(100)
+            disk.appended_s.clear()
+            disk.faults["append"] = errno.EIO
+            with pytest.raises(Unavailable):
+                await run.put(adding(number))
+            await asyncio.sleep(3)
+            pauses_s = [after - before for before, after in pairwise(disk.appended_s)]
+            assert pauses_s[:6] == pytest.approx([0.1, 0.2, 0.4, 0.8, PAUSE_S_MAX, PAUSE_S_MAX])
+            disk.faults.clear()
+            await asyncio.sleep(PAUSE_S_MAX)
+
+
+@in_virtual_time
+async def test_a_fault_refuses_what_takes_no_room_as_well() -> None:
+    disk = MemoryDisk()
+    async with running(disk) as run:
+        await run.put(CREATE)
+        disk.faults["append"] = errno.EIO
+        putting = asyncio.create_task(run.put(adding(1)))
+        await settle()
+        with pytest.raises(Unavailable, match="Input/output error"):
+            run.journal.append(DELETE)
+        disk.faults.clear()
+        await putting
+
+
 @pytest.mark.parametrize("call", ["append", "names", "rename"])
 def test_a_journal_that_cannot_begin_does_so_as_soon_as_it_can(call: str) -> None:
     @in_virtual_time
@@ -281,3 +326,17 @@ async def test_a_disk_that_is_full_takes_what_makes_room_out_of_its_reserve() ->
 
 async def no_rewriter(through: int) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@in_virtual_time
+async def test_room_that_becomes_scarce_is_known_without_a_look() -> None:
+    bounds = DiskBounds(size_bytes_max=1000)
+    async with running(MemoryDisk(), growth=Growth(0), bounds=bounds, rewriter=no_rewriter) as run:
+        await run.put(CREATE)
+        await run.put(adding(1, bytes(900)))
+        assert run.journal.refusal is not None
+        before_ms, was_scarce = now_ms(), run.journal.is_scarce
+        for _ in range(5):
+            await run.put(DELETE)
+        assert (was_scarce, run.journal.is_scarce) == (False, True)
+        assert now_ms() == before_ms

@@ -3,15 +3,26 @@
 import asyncio
 import errno
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from headgate.engine.commands import Command, EntriesAcked, GroupCreated
+from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal import recovery
-from headgate.engine.journal.rewrites import REPLAY_US_MAX, Growth
+from headgate.engine.journal.faults import PAUSE_S_MAX
+from headgate.engine.journal.rewrites import (
+    LOADED_BYTES,
+    REPLAY_US_MAX,
+    REWRITE_PAUSE_S_MIN,
+    REWRITE_SHARE,
+    Growth,
+)
+from headgate.engine.journal.room import DiskBounds
 from headgate.engine.limits import SEGMENT_BYTES_MAX
 from tests.journals.memory_disk import MemoryDisk
-from tests.journals.running_journal import CREATE, adding, length, rewritten, running
+from tests.journals.running_journal import CREATE, Running, adding, length, rewritten, running
 from tests.virtual_time import in_virtual_time, now_ms
 
 SYNC_S = 0.01
@@ -180,3 +191,110 @@ async def test_a_journal_that_ends_does_not_wait_for_a_rewrite() -> None:
     assert now_ms() < 10_000
     with pytest.raises(Unavailable, match="the journal is closed"):
         run.journal.start_rewrite()
+
+
+@in_virtual_time
+async def test_a_rewrite_that_worked_ends_the_longer_pauses() -> None:
+    disk = MemoryDisk()
+    begun_s: list[float] = []
+
+    async def rewriter(through: int) -> None:
+        begun_s.append(now_ms() / 1000)
+        if len(begun_s) != 4:
+            raise OSError(errno.EMFILE, "no rewrite")
+        recovery.rewrite(disk, through)
+
+    async with running(disk, growth=Growth(100, 1000), rewriter=rewriter) as run:
+        await run.put(CREATE)
+        for number in range(1, 600):
+            await run.put(adding(number, bytes(100)))
+            await asyncio.sleep(0.1)
+        pauses_s = [after - before for before, after in pairwise(begun_s)]
+        assert pauses_s[2] > 2 * REWRITE_PAUSE_S_MIN  # before the one that worked
+        assert REWRITE_PAUSE_S_MIN <= pauses_s[4] < 2 * REWRITE_PAUSE_S_MIN
+
+
+@in_virtual_time
+async def test_after_going_back_the_time_of_a_start_counts_from_the_snapshot() -> None:
+    disk = MemoryDisk()
+    async with running(disk) as run:
+        await run.put(CREATE)
+        run.journal.replay_us += 3 * REPLAY_US_MAX  # as the engine does
+        await run.put(adding(1))
+        await rewritten(run)
+        disk.faults["append"] = errno.EIO
+        with pytest.raises(Unavailable):
+            await run.put(adding(2))
+        disk.faults.clear()
+        await asyncio.sleep(2 * PAUSE_S_MAX)
+        run.journal.replay_us += REPLAY_US_MAX + 1
+        await run.put(adding(3))
+        await rewritten(run)
+        assert run.journal.status.rewrite_count == 2
+
+
+class LargeDisk(MemoryDisk):
+    """A disk whose first segment is said to have a gigabyte."""
+
+    def size_bytes(self, name: str) -> int:
+        return 10**9 if name == recovery.journal_name(1) else super().size_bytes(name)
+
+
+@in_virtual_time
+async def test_a_start_may_take_as_long_for_the_records_as_for_a_large_snapshot() -> None:
+    disk = LargeDisk()
+    async with running(disk) as run:
+        await run.put(CREATE)
+    async with running(disk) as run:
+        run.journal.replay_us += REPLAY_US_MAX + 1
+        await run.put(adding(1))
+        assert not run.journal.status.is_rewriting
+        run.journal.replay_us = 10**9 // LOADED_BYTES + 1
+        await run.put(adding(2))
+        assert run.journal.status.is_rewriting
+        await rewritten(run)
+
+
+# Room is short, and a snapshot does not help
+
+ACK: list[Command] = [EntriesAcked(b"s", b"g", [])]
+FULL: dict[str, Any] = {"growth": Growth(0), "bounds": DiskBounds(size_bytes_max=1000)}
+
+
+async def fill(run: Running) -> None:
+    """Append an entry that is too large in a snapshot as well."""
+    await run.put([*CREATE, GroupCreated(b"s", b"g", MIN_ID, 0)])
+    await run.put(adding(1, b"%d" % 7**4500))
+
+
+@in_virtual_time
+async def test_a_shortage_begins_no_rewrite_of_what_a_snapshot_has_already() -> None:
+    async with running(MemoryDisk(), **FULL) as run:
+        await fill(run)
+        await asyncio.sleep(60)
+        assert run.journal.refusal is not None
+        assert run.journal.status.rewrite_count == 1
+        await run.put(ACK)
+        await asyncio.sleep(60)
+        assert run.journal.status.rewrite_count == 2
+
+
+@in_virtual_time
+async def test_rewrites_take_a_part_of_the_time_only_while_room_is_short() -> None:
+    disk = MemoryDisk()
+    begun_s: list[float] = []
+
+    async def rewriter(through: int) -> None:
+        begun_s.append(now_ms() / 1000)
+        await asyncio.sleep(2)
+        recovery.rewrite(disk, through)
+
+    async with running(disk, rewriter=rewriter, **FULL) as run:
+        await fill(run)
+        for _ in range(100):
+            await run.put(ACK)
+            await asyncio.sleep(0.5)
+        await rewritten(run)
+        pauses_s = [after - before for before, after in pairwise(begun_s)]
+        assert len(pauses_s) >= 2
+        assert min(pauses_s) >= 2 + REWRITE_SHARE * 2

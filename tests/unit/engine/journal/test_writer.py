@@ -2,16 +2,22 @@
 
 import asyncio
 import errno
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
+from headgate.engine.errors import Unavailable
 from headgate.engine.journal import recovery
+from headgate.engine.journal.faults import PAUSE_S_MAX
 from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.writer import SYNC_INTERVAL_S, SYNC_PATIENCE_S, FsyncPolicy
 from headgate.engine.limits import SEGMENT_BYTES_MAX
 from tests.journals.memory_disk import MemoryDisk
-from tests.journals.running_journal import CREATE, adding, length, rewritten, running
-from tests.virtual_time import in_virtual_time, now_ms
+from tests.journals.running_journal import CREATE, adding, failing, length, rewritten, running
+from tests.virtual_time import in_virtual_time, now_ms, settle
+
+T = TypeVar("T")
 
 SYNC_S = 0.01
 
@@ -100,3 +106,78 @@ async def test_a_segment_that_cannot_begin_is_none_and_the_old_one_goes_on() -> 
         await run.put(adding(2))
     assert disk.names() == [recovery.journal_name(3), recovery.snapshot_name(2)]
     assert length(recovery.load(disk).keyspace) == 2
+
+
+@in_virtual_time
+async def test_a_segment_that_cannot_follow_a_full_one_lets_that_grow_on() -> None:
+    disk = MemoryDisk()
+    async with running(disk, FsyncPolicy.NO, growth=Growth(0)) as run:
+        await run.put(CREATE)
+        disk.faults["rename"] = errno.EMFILE
+        for number in range(1, 6):
+            putting = asyncio.create_task(
+                run.put(adding(number, bytes(SEGMENT_BYTES_MAX // 4))),
+            )
+            for _ in range(100):  # without an end to wait for, if it is tried again and again
+                await asyncio.sleep(0)
+            assert putting.done()
+        assert [event for event, _ in run.events] == ["segment not begun"]
+    assert disk.names() == [recovery.journal_name(1)]
+
+
+@in_virtual_time
+async def test_a_file_that_may_not_be_larger_is_followed_by_another() -> None:
+    disk = MemoryDisk()
+    async with running(disk) as run:
+        await run.put(CREATE)
+        disk.faults["append"] = errno.EFBIG
+        putting = asyncio.create_task(run.put(adding(1)))
+        await settle()
+        disk.faults.clear()
+        await putting
+    assert disk.names() == [recovery.journal_name(1), recovery.journal_name(2)]
+    assert length(recovery.load(disk).keyspace) == 1
+
+
+@in_virtual_time
+async def test_a_block_that_tries_the_disk_is_safe_under_every_policy() -> None:
+    disk = MemoryDisk()
+    async with running(disk, FsyncPolicy.NO) as run:
+        await run.put(CREATE)
+        disk.faults["append"] = errno.EIO
+        with pytest.raises(Unavailable):
+            await run.put(adding(1))
+        disk.faults.clear()
+        await asyncio.sleep(2 * PAUSE_S_MAX)
+        [segment] = disk.names()
+        before = disk.size_bytes(segment)
+        disk.lose_power()
+        assert disk.size_bytes(segment) == before
+
+
+class SlowDisk(MemoryDisk):
+    """A disk that takes a second before it does anything."""
+
+    async def in_thread(self, act: Callable[[], T]) -> T:
+        await asyncio.sleep(1)
+        return await super().in_thread(act)
+
+
+@in_virtual_time
+async def test_what_was_given_up_during_a_write_that_fails_is_not_written_later() -> None:
+    disk = SlowDisk()
+    async with failing(disk) as run:
+        await asyncio.sleep(10)
+        await run.put(CREATE)
+        putting = asyncio.create_task(run.put(adding(1)))
+        await asyncio.sleep(0.5)
+        run.journal.abandon("the state is not what the records lead to")
+        disk.faults["append"] = errno.EIO
+        with pytest.raises(Unavailable, match="the state is not"):
+            await putting
+        await asyncio.sleep(1)
+        disk.faults.clear()
+        await asyncio.sleep(10)
+        closing = asyncio.create_task(run.journal.close())
+    await closing
+    assert recovery.recover(disk).position == 1
