@@ -38,7 +38,8 @@ from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.runtime import machine
 from headgate.app.wire.name_rule import fault_of
 from headgate.app.wire.schemas.limits import ChosenLimits
-from headgate.engine.journal.journal import REDIS_GROWTH, FsyncPolicy
+from headgate.engine.journal.rewrites import REDIS_GROWTH
+from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.state.memory import WhenFull
 
 MEMORY = Path(":memory:")

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from headgate.app.runtime.small_file import Stamp, stamp_of
 from headgate.app.runtime.threads import GUARDS
 
 log = logging.getLogger("headgate")
@@ -17,9 +18,6 @@ _LOOKS_BEFORE_RETRY = 20
 """A file that could not be read is read again after so many looks, even if it looks the same."""
 
 _MISSING = "there is no such file any more"
-
-_Stamp = tuple[int, ...] | str | None
-"""Changes when the file does; a text for an unreadable file; None for a missing one."""
 
 
 class WatchedFile(Generic[T]):
@@ -40,7 +38,7 @@ class WatchedFile(Generic[T]):
         self._path = path
         self._read = read
         self._take = take
-        self._stamp: _Stamp = None
+        self._stamp: Stamp = None
         self._looks_before_retry = 0
         self.is_taken = False
         self.warning: str | None = None
@@ -51,14 +49,14 @@ class WatchedFile(Generic[T]):
         Raises:
             ValueError: it has a fault.
         """
-        self._stamp = _stamp_of(self._path)
+        self._stamp = stamp_of(self._path)
         if self._stamp is not None:
             self._take(self._read(self._path))
             self.is_taken = True
 
     async def look(self) -> None:
         """Take the file if it has changed."""
-        stamp = await GUARDS.call(partial(_stamp_of, self._path))
+        stamp = await GUARDS.call(partial(stamp_of, self._path))
         self._looks_before_retry -= 1
         is_retry = self.warning is not None and self._looks_before_retry <= 0
         if stamp == self._stamp and not is_retry:
@@ -86,19 +84,3 @@ class WatchedFile(Generic[T]):
         if warning is not None and warning != self.warning:
             log.error("file not taken", extra={"reason": warning})
         self.warning = warning
-
-
-def _stamp_of(path: Path) -> _Stamp:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return str(error)
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )

@@ -24,11 +24,13 @@ from headgate.engine.clock import SystemClock
 from headgate.engine.engine import Engine
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
-from headgate.engine.journal.journal import FsyncPolicy, Growth, Journal
+from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.recovery import Progress
 from headgate.engine.journal.rewrite import in_process_of_its_own
+from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.limits import WAITERS_MAX
 from headgate.engine.replies import JournalStatus
 from headgate.engine.requests import Request

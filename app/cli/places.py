@@ -20,8 +20,8 @@ from headgate.app.gateway.backends import client_options, open_backend, open_eng
 from headgate.app.runtime.logs.loading import show_progress
 from headgate.app.settings import Settings, read_settings
 from headgate.engine.clock import SystemClock
-from headgate.engine.journal.journal import FsyncPolicy
 from headgate.engine.journal.recovery import Progress, no_progress
+from headgate.engine.journal.writer import FsyncPolicy
 
 _ANSWER_MS_MAX = 60_000
 """Time for an answer of a server that is not made for a gateway."""

@@ -15,8 +15,8 @@ from headgate.app.redis_syntax.words import Bounds
 from headgate.app.runtime import machine
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.journal import recovery
-from headgate.engine.journal.journal import Growth
 from headgate.engine.journal.recovery import Progress
+from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.memory import MemoryBounds

@@ -4,7 +4,6 @@ import inspect
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
-from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -25,6 +24,7 @@ from headgate.app.wire.problems import (
     Problem,
     make_problem,
     problem_of,
+    title_of,
     validation_problem,
 )
 from headgate.engine.errors import StreamError, Unavailable
@@ -82,7 +82,7 @@ async def _refuse_route(request: Request, error: Exception) -> Response:
     status = error.status_code
     code = _CODE_OF_STATUS.get(status, "malformed" if status < 500 else "internal")
     problem = make_problem(code, f"{request.method} {path}: {error.detail}", path)
-    problem.status, problem.title = status, HTTPStatus(status).phrase
+    problem.status, problem.title = status, title_of(status)
     response = problem_response(problem, request.scope)
     response.headers.update(error.headers or {})
     if error.status_code == 405:

@@ -1,9 +1,24 @@
-"""Small file: reads a file that an operator names, or replaces, and that may be anything by now."""
+"""Small file: one that an operator names, or replaces, and that may be anything by now."""
 
 import errno
 import os
 import stat
 from pathlib import Path
+
+Stamp = tuple[int, ...] | str | None
+"""Changes when the file does; a text for an unreadable file; None for a missing one."""
+
+
+def stamp_of(path: Path) -> Stamp:
+    """Return the stamp of a file as it is now; of a link, that of the file to which it leads."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return str(error)
+    times_ns = status.st_mtime_ns, status.st_ctime_ns
+    return status.st_dev, status.st_ino, status.st_size, *times_ns
 
 
 def read_small(path: Path, size_bytes_max: int) -> bytes:

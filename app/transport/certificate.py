@@ -9,12 +9,11 @@ import asyncio
 import logging
 import re
 import ssl
-from os import stat_result
 from pathlib import Path
 from typing import Never
 
 from headgate.app.runtime import periodic
-from headgate.app.runtime.small_file import read_small
+from headgate.app.runtime.small_file import read_small, stamp_of
 from headgate.app.runtime.threads import GUARDS
 
 log = logging.getLogger("headgate")
@@ -51,7 +50,7 @@ class Certificate:
         """
         self._files = certificate_file, key_file
         self._fault: str | None = None  # of what is in the files now
-        self._seen = self._look_of_files()
+        self._seen = [*map(stamp_of, self._files)]
         self.context = _context(*self._files)
 
     async def watch(self) -> Never:
@@ -72,7 +71,7 @@ class Certificate:
         One that cannot be used is logged once, and tried again with each look: it may have been a
         descriptor that was missing.
         """
-        seen = self._look_of_files()
+        seen = [*map(stamp_of, self._files)]
         if seen == self._seen:
             self._fault = None
             return
@@ -88,19 +87,6 @@ class Certificate:
         if fault != self._fault:
             self._fault = fault
             log.error("new certificate not used, the last one stays", extra={"reason": fault})
-
-    def _look_of_files(self) -> list[tuple[int, ...] | None]:
-        """Return a value that changes when a file, or the link to it, is replaced."""
-        return [_look_of(file) for file in self._files]
-
-
-def _look_of(file: Path) -> tuple[int, ...] | None:
-    try:
-        status: stat_result = file.stat()
-    except OSError:
-        return None
-    times_ns = status.st_mtime_ns, status.st_ctime_ns
-    return status.st_dev, status.st_ino, status.st_size, *times_ns
 
 
 def _context(certificate_file: Path, key_file: Path) -> ssl.SSLContext:

@@ -5,7 +5,6 @@ file knows the problem; `handlers` knows the HTTP answer.
 """
 
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -140,6 +139,27 @@ _STATUS: dict[Code, int] = {
     "memory_full": 507,
 }
 
+_TITLES = {
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    406: "Not Acceptable",
+    409: "Conflict",
+    412: "Precondition Failed",
+    413: "Content Too Large",
+    415: "Unsupported Media Type",
+    422: "Unprocessable Content",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    501: "Not Implemented",
+    503: "Service Unavailable",
+    507: "Insufficient Storage",
+}
+"""The names of statuses in RFC 9110, 6585 and 4918. Those in Python change with its version."""
+
 _CODE_OF: dict[type[Exception], Code] = {
     errors.StreamNotFound: "stream_not_found",
     errors.GroupNotFound: "group_not_found",
@@ -235,7 +255,7 @@ def make_problem(
     status = _STATUS[code]
     problem = Problem(
         type=f"/problems/{code}",
-        title=HTTPStatus(status).phrase,
+        title=title_of(status),
         status=status,
         detail=detail,
         instance=instance,
@@ -252,6 +272,11 @@ def make_problem(
 def status_of(code: Code) -> int:
     """Return the HTTP status of a problem."""
     return _STATUS[code]
+
+
+def title_of(status: int) -> str:
+    """Return the title of a status; an unknown one is as general as its class (RFC 9110)."""
+    return _TITLES.get(status) or _TITLES[status // 100 * 100]
 
 
 def validation_problem(mistakes: list[ErrorDetails], instance: str, prefix: str = "") -> Problem:
@@ -274,7 +299,7 @@ def responses(*codes: Code) -> dict[int | str, dict[str, object]]:
     for status in sorted({_STATUS[code] for code in codes}):
         named = " or ".join(f"`{code}`" for code in codes if _STATUS[code] == status)
         described[status] = {
-            "description": f"{HTTPStatus(status).phrase}: {named}",
+            "description": f"{title_of(status)}: {named}",
             "content": {
                 "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
             },

@@ -22,7 +22,7 @@ from headgate.engine.errors import Corrupt
 from headgate.engine.journal import recovery
 from headgate.engine.journal.descriptors import SpareDescriptors
 from headgate.engine.journal.disk import SystemDisk
-from headgate.engine.journal.journal import Rewriter
+from headgate.engine.journal.rewrites import Rewriter
 
 _NICENESS = 10
 """Requests come first."""

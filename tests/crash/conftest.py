@@ -1,11 +1,13 @@
 """No process outlives the test that started it."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.crash.credentials import ALWAYS, CREDENTIALS
-from tests.crash.gateway import Gateway
+from tests.crash.gateway import no_gateway_left
+
+__all__ = ["credentials", "no_gateway_left"]
 
 
 @pytest.fixture
@@ -18,12 +20,3 @@ def credentials(
             yield
     else:
         yield
-
-
-@pytest.fixture(autouse=True)
-async def no_gateway_left() -> AsyncIterator[None]:
-    """Kill the gateways of a test that failed."""
-    yield
-    for gateway in list(Gateway.running):
-        await gateway.kill()
-        print("\n".join(line for line in gateway.log_lines if "exc_info" in line))

@@ -10,10 +10,12 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
+
+import pytest
 
 from tests.crash.credentials import CREDENTIALS
 from tests.servers.chosen import servers_for
@@ -199,6 +201,15 @@ class Gateway:
             output: Sequence[str] = self.log_lines or ["nothing"]
             self._greeting.set_exception(ChildProcessError("\n".join(output)))
             self._greeting.exception()  # whoever waits is told; nobody need wait
+
+
+@pytest.fixture(autouse=True)
+async def no_gateway_left() -> AsyncIterator[None]:
+    """Kill the gateways of a test that failed; who imports it has it around each test."""
+    yield
+    for gateway in list(Gateway.running):
+        await gateway.kill()
+        print("\n".join(line for line in gateway.log_lines if "exc_info" in line))
 
 
 def _environment() -> dict[str, str]:

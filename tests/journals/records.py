@@ -13,8 +13,10 @@ from headgate.engine import commands
 from headgate.engine.engine import Engine
 from headgate.engine.journal import recovery
 from headgate.engine.journal.blocks import HEADER_BYTES, VERSION
-from headgate.engine.journal.journal import FsyncPolicy, Growth, Journal
+from headgate.engine.journal.journal import Journal
+from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.state.keyspace import Keyspace
 from tests.journals.memory_disk import MemoryDisk
 from tests.journals.workload import Workload

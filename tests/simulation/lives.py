@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from headgate.engine.engine import Engine
 from headgate.engine.errors import Corrupt, StreamError, Unavailable
-from headgate.engine.journal import journal as journals
-from headgate.engine.journal import recovery
+from headgate.engine.journal import records, recovery, writer
 from headgate.engine.journal import snapshot as snapshots
 from headgate.engine.journal.disk import Disk
-from headgate.engine.journal.journal import FsyncPolicy, Growth
 from headgate.engine.journal.recovery import Loaded
+from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.room import DiskBounds
+from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.limits import CLOCK_STEP_MS_MIN
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.streams import ListStreams
@@ -262,7 +262,7 @@ class _Life:
         history, faults, policy = self._history, self._plan.faults, self._plan.policy
         if policy is FsyncPolicy.ALWAYS:
             return history.acknowledged
-        synced = max(history.safe, self._journal._synced)
+        synced = max(history.safe, self._journal.status.synced_position)
         if policy is FsyncPolicy.EVERYSEC and not self._disk.errors and not self._has_died:
             # A sync that is under way may be followed by another, and wait for others before it.
             late_s = 1.0 + 20 * faults.latency_s_max
@@ -361,7 +361,7 @@ class _Life:
         if running.done() and running.exception() is not None:
             return  # it ended for more than that
         ensure(self._engine.waiter_count == 0, "a read waits, and nothing can ever come")
-        if self._journal._is_given_up:  # and nothing can be read of what is not sure to last
+        if self._journal._faults.is_given_up:  # and nothing can be read of what is not sure to last
             ensure(self._plan.policy is not FsyncPolicy.ALWAYS, "what is durable cannot be read")
             return
         durable = journal.durable_position
@@ -503,8 +503,8 @@ def _numbering() -> Callable[..., asyncio.Task[Any]]:
 def _small_limits(random: Random) -> Iterator[None]:
     """Let little be much, so that every bound is met often."""
     limits = {
-        (journals, "SEGMENT_BYTES_MAX"): random.choice([300, 1_000, 5_000, 2**26]),
-        (journals, "BLOCK_BYTES_MAX"): random.choice([1, 200, 2**22]),
+        (writer, "SEGMENT_BYTES_MAX"): random.choice([300, 1_000, 5_000, 2**26]),
+        (records, "BLOCK_BYTES_MAX"): random.choice([1, 200, 2**22]),
         (snapshots, "SNAPSHOT_ITEMS_MAX"): random.choice([1, 3, 4_096]),
         (snapshots, "_PAGE"): random.choice([1, 3, 4_096]),
     }

@@ -39,7 +39,7 @@ from headgate.app.workers.slot import RestartFailed
 from headgate.app.workers.supervisor import ProcessPlan, Supervisor
 from headgate.engine.clock import SystemClock
 from headgate.engine.errors import StreamError
-from headgate.engine.journal.journal import FsyncPolicy
+from headgate.engine.journal.writer import FsyncPolicy
 
 log = logging.getLogger("headgate")
 

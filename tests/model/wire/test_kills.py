@@ -13,20 +13,22 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.crash.gateway import Gateway
+from tests.crash.gateway import Gateway, no_gateway_left
 from tests.model.redis_server import Words, words
 from tests.model.test_redis_differential import KEYS
 from tests.model.wire.compared import Parted, check_equal, comparable
 from tests.model.wire.replies import Wire, tree_of, written
 from tests.model.wire.servers import free_port, server_port, until_open
 from tests.model.wire.test_histories import ABOUT_CONNECTIONS, Pair, Talk
+
+__all__ = ["no_gateway_left"]
 
 ROUNDS = int(os.environ.get("HEADGATE_TEST_KILLS", "4"))
 PIPELINES = 20
@@ -45,14 +47,6 @@ LASTING = [
 @pytest.fixture
 def seed() -> int:
     return int(os.environ.get("HEADGATE_TEST_SEED") or random.randrange(2**32))
-
-
-@pytest.fixture(autouse=True)
-async def nothing_is_left_running() -> AsyncIterator[None]:
-    """Kill the gateway of a test that has failed."""
-    yield
-    for gateway in list(Gateway.running):
-        await gateway.kill()
 
 
 @pytest.fixture

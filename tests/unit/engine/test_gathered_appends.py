@@ -12,7 +12,8 @@ from headgate.engine.eager import EagerCall
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft
 from headgate.engine.errors import Invalid
-from headgate.engine.journal.journal import FsyncPolicy, Journal
+from headgate.engine.journal.journal import Journal
+from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.limits import SERVED_AT_ONCE_MAX
 from headgate.engine.replies import Added
 from headgate.engine.requests.entries import Add, From, Range, Read, StreamCursor

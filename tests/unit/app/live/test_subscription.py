@@ -1,7 +1,7 @@
 """Subscription: following a stream or a group, without a connection."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from random import Random
 from typing import Any
@@ -25,9 +25,9 @@ from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import Credit, StreamSubscription, Subscription
 from headgate.engine.entry import MIN_ID, EntryId
-from headgate.engine.errors import Draining, GroupNotFound, StreamNotFound
+from headgate.engine.errors import Disconnected, Draining, GroupNotFound, StreamNotFound
 from headgate.engine.replies import Outcome
-from headgate.engine.requests.deliveries import Ack, Claim, NackMode
+from headgate.engine.requests.deliveries import Ack, Claim, ListPending, NackMode, ReadGroup
 from headgate.engine.requests.entries import Delete, From, References, StreamCursor, Trim, TrimTo
 from headgate.engine.requests.groups import DescribeGroup, DestroyGroup, ListConsumers
 from headgate.engine.requests.streams import DeleteStream
@@ -89,8 +89,31 @@ async def reading(subscription: Subscription, **until: Any) -> AsyncIterator[Rea
         yield Reader(coming)
 
 
-def _access(engine: Driver) -> Access:
-    return Access(EmbeddedBackend(engine), home(), Audit(lambda: 0.0))
+def _access(engine: Driver, backend: EmbeddedBackend | None = None) -> Access:
+    return Access(backend or EmbeddedBackend(engine), home(), Audit(lambda: 0.0))
+
+
+class CutOffBackend(EmbeddedBackend):
+    """An engine that is not there for one read, and what happens before it is looked for again."""
+
+    def __init__(self, engine: Driver) -> None:
+        super().__init__(engine)
+        self.claim_feed = None
+        self.is_cut_off = False
+        self.before_list: Callable[[], Awaitable[object]] | None = None
+        self.list_count = 0
+
+        async def perform(request: Any) -> Any:
+            if isinstance(request, ReadGroup) and self.is_cut_off:
+                self.is_cut_off = False
+                raise Disconnected("cut off")
+            if isinstance(request, ListPending):
+                self.list_count += 1
+                if self.before_list is not None:
+                    await self.before_list()
+            return await engine.perform(request)
+
+        self.perform = perform
 
 
 def stream(
@@ -112,6 +135,7 @@ async def group(
     *,
     keeps: bool = False,
     beat_ms: int | None = None,
+    backend: EmbeddedBackend | None = None,
     **chosen: Any,
 ) -> GroupSubscription:
     info = await engine.perform(DescribeGroup(S, G))
@@ -126,7 +150,7 @@ async def group(
     given = None if credit is None else Credit(credit, limit=10)
     choices = SubscriptionChoices(**chosen)
     return GroupSubscription(
-        _access(engine), subscriber, info, choices, credit=given, beat_ms=beat_ms
+        _access(engine, backend), subscriber, info, choices, credit=given, beat_ms=beat_ms
     )
 
 
@@ -331,6 +355,55 @@ async def test_what_is_settled_gives_its_credit_back_if_that_was_asked_for(
         assert await reader.entries() == [3]
 
 
+async def test_what_is_settled_gives_no_credit_back_unless_that_was_asked_for(
+    engine: Driver,
+) -> None:
+    subscription = await group(engine, credit=1)
+    async with reading(subscription) as reader:
+        assert await reader.next() == ([1], 0)
+        await subscription.ack([entry_id(1)])
+        assert subscription.describe().credit == 0
+
+
+async def test_what_was_sent_before_the_engine_was_away_is_not_sent_again(
+    engine: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headgate.app.live.group_subscription.RETRY_S", 0)
+    backend = CutOffBackend(engine)
+    async with reading(await group(engine, backend=backend)) as reader:
+        assert await reader.next() == ([1, 2, 3], None)
+        assert await reader.next() == CAUGHT_UP
+        coming = await blocked(engine, reader)
+        backend.is_cut_off = True  # for the read behind this one
+        await engine.put(4)
+        assert await coming == ([4], None)
+        await engine.put(5)
+        assert await reader.entries() == [5]
+        assert not backend.is_cut_off
+
+
+async def test_an_entry_that_came_back_while_it_was_looked_for_is_not_lost(
+    engine: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headgate.app.live.group_subscription.RETRY_S", 0)
+    backend = CutOffBackend(engine)
+
+    async def come_back() -> None:
+        await engine.perform(Claim(S, G, b"a", [entry_id(2)], 0))
+
+    async with reading(await group(engine, backend=backend)) as reader:
+        assert await reader.next() == ([1, 2, 3], None)
+        assert await reader.next() == CAUGHT_UP
+        coming = await blocked(engine, reader)
+        await engine.perform(Claim(S, G, b"b", [entry_id(2), entry_id(3)], 0))
+        backend.is_cut_off, backend.before_list = True, come_back
+        await engine.put(4)
+        assert await coming == ([4], None)
+        assert await reader.next() == ClaimedAway([entry_id(3)], b"b")
+        await engine.put(5)
+        assert await reader.entries() == [5]
+
+
 async def test_a_consumer_that_holds_what_it_may_is_told(engine: Driver) -> None:
     subscription = await group(engine, max_pending=2, beat_ms=1)
     async with reading(subscription) as reader:
@@ -356,12 +429,17 @@ async def test_who_held_an_entry_is_told_that_another_has_it(engine: Driver) -> 
 
 
 async def test_what_needs_no_ack_is_not_held(engine: Driver) -> None:
-    subscription = await group(engine, ack="none")
+    backend = CutOffBackend(engine)
+    subscription = await group(engine, ack="none", backend=backend)
     assert (await subscription.open()).held is None
     async with aclosing(subscription.follow()) as coming:
-        assert await Reader(coming).next() == ([1, 2, 3], None)
+        reader = Reader(coming)
+        assert await reader.next() == ([1, 2, 3], None)
+        await engine.put(4)
+        assert await reader.entries() == [4]
 
     assert await engine.held() == []
+    assert backend.list_count == 0, "it looked for what is pending"
 
 
 async def test_what_is_gone_from_the_stream_is_named_and_acknowledged(engine: Driver) -> None:

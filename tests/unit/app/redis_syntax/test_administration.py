@@ -15,7 +15,7 @@ from headgate.app.redis_syntax.replies import Verbatim
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.errors import StreamError
-from headgate.engine.journal.journal import FsyncPolicy
+from headgate.engine.journal.writer import FsyncPolicy
 from tests.running import running
 
 FACTS = ConnectionFacts(6379, 3, 7, 1, 1000, 2000)

@@ -1,8 +1,18 @@
 """Problems: the code of an engine's error, and its pointer."""
 
+from typing import get_args
+
 import pytest
 
-from headgate.app.wire.problems import code_of, place_drafts, problem_of
+from headgate.app.wire.problems import (
+    Code,
+    code_of,
+    make_problem,
+    place_drafts,
+    problem_of,
+    status_of,
+    title_of,
+)
 from headgate.engine import errors
 from headgate.engine.errors import (
     GroupExists,
@@ -85,3 +95,23 @@ def test_what_is_no_draft_stays_where_it_is() -> None:
     place_drafts(error, lambda index: (index,))
 
     assert pointer_of(error) == "/body/trim/limit"
+
+
+@pytest.mark.parametrize(
+    ("status", "title"),
+    [
+        (404, "Not Found"),
+        (413, "Content Too Large"),
+        (422, "Unprocessable Content"),
+        (418, "Bad Request"),
+        (504, "Internal Server Error"),
+    ],
+)
+def test_a_title_is_the_name_in_rfc_9110_whatever_python_calls_it(status: int, title: str) -> None:
+    assert title_of(status) == title
+
+
+def test_every_problem_has_a_title_of_its_own_status() -> None:
+    titles = {make_problem(code, "", "/").title for code in get_args(Code)}
+    statuses = {status_of(code) for code in get_args(Code)}
+    assert len(titles) == len(statuses)

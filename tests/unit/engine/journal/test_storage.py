@@ -20,8 +20,9 @@ from headgate.engine.config import StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal import recovery
-from headgate.engine.journal.journal import FsyncPolicy, Journal
+from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.storage import MemoryStorage, Storage
+from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.state.keyspace import Keyspace
 from tests.journals.memory_disk import MemoryDisk
 

@@ -11,7 +11,8 @@ from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.journal import recovery
-from headgate.engine.journal.journal import FsyncPolicy, Journal
+from headgate.engine.journal.journal import Journal
+from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.loop.wait_queue import QueueKey, Waiter
 from headgate.engine.requests.bulk import LastCommit
 from headgate.engine.requests.entries import Add, From, Read, StreamCursor

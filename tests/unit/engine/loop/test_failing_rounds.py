@@ -14,9 +14,11 @@ from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal import blocks, room
-from headgate.engine.journal.journal import FsyncPolicy, Growth, Journal
+from headgate.engine.journal.journal import Journal
+from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.journal.storage import MemoryStorage, Storage
+from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.periodic import OnOutcome
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add

@@ -12,7 +12,7 @@ from headgate.app.live.frames import server as frames
 from headgate.app.redis_syntax.words import Bounds
 from headgate.app.settings import Settings
 from headgate.app.wire.schemas.limits import ChosenLimits, ConnectionLimits, Limits
-from headgate.engine.journal.journal import REDIS_GROWTH
+from headgate.engine.journal.rewrites import REDIS_GROWTH
 from headgate.engine.limits import WAITERS_MAX
 from headgate.engine.state.bounds import KeyspaceBounds
 

@@ -1,0 +1,202 @@
+"""Faults: why records are refused, and what becomes of those that the disk does not take.
+
+- A sync *fails*. Then nobody knows which of the writes are on disk, so the journal accepts nothing
+  more.
+- Anything else is a *fault*: a write, or the start of a segment. The journal undoes it and tries
+  again until it works. Meanwhile it accepts no record. After a while it gives up the records that
+  wait, and the engine goes back to what is durable, so that it can be read.
+- There is a *shortage* of room. The journal refuses records that take room until there is more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from headgate.engine.commands import Command
+from headgate.engine.errors import Corrupt, Unavailable
+from headgate.engine.journal import recovery, room
+from headgate.engine.journal.disk import Disk, is_full
+from headgate.engine.journal.records import Records
+from headgate.engine.journal.room import DiskBounds, Shortage
+from headgate.engine.journal.storage import GoBack
+
+PAUSE_S_MIN = 0.1
+PAUSE_S_MAX = 1.0
+"""Longest pause before the journal tries a failed write again: the pause doubles each time."""
+
+PATIENCE_S = 2.0
+"""Time that a record waits for a disk that does not take it, before it is given up."""
+
+CLOSED = "the journal is closed"
+
+OnEvent = Callable[[str, Mapping[str, object]], None]
+"""Is called with an event and its facts, for the log."""
+
+
+class Faults:
+    """The faults of the disk, and the refusals that follow from them."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        bounds: DiskBounds,
+        records: Records,
+        size_bytes: Callable[[], int],
+        on_event: OnEvent,
+    ) -> None:
+        """Begin without any.
+
+        Args:
+            disk: where the files are.
+            bounds: how much room there is.
+            records: what the disk takes, or not.
+            size_bytes: returns the size of the journal.
+            on_event: is called with what happens, for the log.
+        """
+        self.failure: str | None = None
+        self.fault: str | None = None
+        self.shortage: Shortage | None = None
+        self.closed = asyncio.Event()
+        self.refusal: str | None = None  # the first there is of these
+        self.is_given_up = False  # the engine has not gone back yet
+        self.free_bytes: int | None = None
+        self._disk, self._bounds = disk, bounds
+        self._records, self._size_bytes, self._on_event = records, size_bytes, on_event
+        self._fault_began_s, self._pause_s = 0.0, PAUSE_S_MIN
+
+    @property
+    def end(self) -> str | None:
+        """Return why no record is accepted any more; None if all is well."""
+        return self.failure or (CLOSED if self.closed.is_set() else None)
+
+    def check(self, record: list[Command]) -> None:
+        """Check that a record is accepted now.
+
+        Raises:
+            Unavailable: the disk does not take it, or the journal is closed.
+        """
+        if self.refusal is None or not record:
+            return
+        is_only_short = self.end is None and self.fault is None
+        if not is_only_short or room.takes_room(record):
+            raise Unavailable(self.refusal)
+
+    def fail(self, event: str, reason: str) -> None:
+        """Accept no records any more, and give up those that are not being written."""
+        self.failure = reason
+        self._report(event, reason)
+        self._drop(reason)
+
+    def close(self) -> None:
+        """Accept no records any more: nobody writes them."""
+        self.closed.set()
+        self._drop(self.failure or CLOSED)
+
+    def _drop(self, reason: str) -> None:
+        self._note_refusal()
+        self._records.drop(reason)
+
+    def _note_refusal(self) -> None:
+        short = None if self.shortage is None else self.shortage.why
+        self.refusal = self.end or self.fault or short
+
+    def _report(self, event: str, reason: str) -> None:
+        self._on_event(event, {"reason": reason, "position": self._records.durable_position})
+
+    async def bear(self, error: OSError, go_back: GoBack) -> None:
+        """Prepare to try again after an error; what failed was undone, or will be.
+
+        Raises:
+            OSError: there is no time left for that.
+        """
+        if is_full(error) and await self._disk.in_thread(self._disk.give_up_reserve):
+            self._set_shortage(_full(error))
+            return
+        now_s = asyncio.get_running_loop().time()
+        if self.fault is None:
+            self.fault = f"the journal cannot be written: {words(error)}"
+            self._fault_began_s, self._pause_s = now_s, PAUSE_S_MIN
+            self._note_refusal()
+            self._report("journal not written for now", self.fault)
+        if self._records.closing.is_set():
+            raise error
+        if self._records.has_unwritten and now_s - self._fault_began_s >= PATIENCE_S:
+            await self.give_up(self.fault, go_back)
+        await self._pause()
+
+    async def _pause(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._pause_s):
+                await self._records.closing.wait()
+        self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX)
+
+    def end_fault(self) -> None:
+        """Accept records again, as something was written."""
+        if self.fault is not None:
+            self.fault = None
+            self._note_refusal()
+            position = self._records.durable_position
+            self._on_event("journal written again", {"position": position})
+
+    async def give_up(self, reason: str, go_back: GoBack) -> None:
+        """Forget records that are not durable, here and in the engine. No answer showed them."""
+        self._drop(reason)
+        go_back(None)
+        records, is_reported = self._records, False
+        durable = records.durable_position
+        self.is_given_up = records.position > durable
+        while self.is_given_up and not records.closing.is_set():
+            try:
+                loaded = await self._disk.in_thread(
+                    lambda: recovery.load(self._disk, through=durable)
+                )
+            except (OSError, Corrupt) as error:
+                if not is_reported:
+                    self._on_event("journal cannot be read", {"reason": words(error)})
+                is_reported = True
+                await self._pause()
+            else:
+                records.go_back()
+                self.is_given_up = False
+                go_back(loaded.keyspace)
+
+    async def look_for_room(self) -> None:
+        """Look whether there is room."""
+        try:
+            room_now = await self._disk.in_thread(lambda: room.look(self._disk, self._bounds))
+        except OSError as error:
+            if is_full(error):
+                self._set_shortage(_full(error))
+            return
+        self.free_bytes = room_now.free_bytes
+        self._set_shortage(room_now.shortage or self._own_shortage())
+
+    def note_growth(self) -> None:
+        """See whether the journal has become too large."""
+        shortage = self._own_shortage()
+        if self.shortage is None or (shortage is not None and shortage.is_scarce):
+            self._set_shortage(shortage)
+
+    def _own_shortage(self) -> Shortage | None:
+        return room.shortage_of(self._size_bytes(), self._bounds)
+
+    def _set_shortage(self, shortage: Shortage | None) -> None:
+        before, self.shortage = self.shortage, shortage
+        self._note_refusal()
+        size_bytes = self._size_bytes()
+        if before is None and shortage is not None:
+            self._on_event("room is short", {"reason": shortage.why, "size_bytes": size_bytes})
+        elif before is not None and shortage is None:
+            self._on_event("there is room again", {"size_bytes": size_bytes})
+
+
+def _full(error: OSError) -> Shortage:
+    """Return the shortage of a disk that has no room; the reserve is there still, or just gone."""
+    return Shortage(f"the disk is full: {words(error)}", is_scarce=False)
+
+
+def words(error: Exception) -> str:
+    """Return the reason that an error gives."""
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

@@ -1,0 +1,164 @@
+"""Rewrites: history is replaced by a snapshot.
+
+The journal goes on in a new segment. Nothing is written to the segments before it any more: the
+`Rewriter` reads them and writes the snapshot, so no request waits for it. Once the snapshot is in
+place, they go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+from headgate.engine.errors import Unavailable
+from headgate.engine.journal import recovery
+from headgate.engine.journal.disk import Disk
+from headgate.engine.journal.faults import CLOSED, Faults, OnEvent
+from headgate.engine.journal.writer import Closed, Writer
+
+REWRITE_PAUSE_S_MIN = 1.0
+REWRITE_PAUSE_S_MAX = 300.0
+"""Longest pause before a rewrite that has not worked is tried again: the pause doubles."""
+
+REWRITE_SHARE = 5
+"""While room is short a rewrite is followed by a pause of so many times what it took."""
+
+REPLAY_US_MAX = 5_000_000
+"""A rewrite begins when a start would take so long to apply the records, or as long as it takes to
+load the snapshot, if that is longer."""
+
+LOADED_BYTES = 30
+"""Bytes of a snapshot that are loaded in a microsecond, about."""
+
+
+class Growth(NamedTuple):
+    """When a rewrite starts by itself (Redis: auto-aof-rewrite-percentage, -min-size)."""
+
+    percentage: int = 100  # by how much the files have grown since the last one; 0: never
+    size_bytes_min: int = 64 * 2**20  # smaller files are left alone
+
+
+REDIS_GROWTH = Growth()
+
+
+Rewriter = Callable[[int], Awaitable[None]]
+"""Writes the snapshot of everything up to a position, from files that do not change any more."""
+
+
+class Rewrites:
+    """The rewrites of a journal, one at a time."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        rewriter: Rewriter,
+        growth: Growth,
+        writer: Writer,
+        faults: Faults,
+        on_event: OnEvent,
+    ) -> None:
+        """Begin without one. `Journal` describes the arguments."""
+        self.count = 0
+        self.failure: str | None = None  # of the last one
+        self.done_s: float | None = None  # when the last one was done
+        self.saved = Closed(0, 0, 0)  # in the last snapshot of this journal
+        self._disk, self._rewriter, self._growth = disk, rewriter, growth
+        self._writer, self._faults, self._on_event = writer, faults, on_event
+        self._task: asyncio.Task[None] | None = None
+        self._pause_s, self._not_before_s = REWRITE_PAUSE_S_MIN, 0.0
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether a rewrite is under way."""
+        return self._task is not None and not self._task.done()
+
+    def start(self, tasks: asyncio.TaskGroup) -> bool:
+        """Begin a rewrite among tasks; false if one is running already.
+
+        Raises:
+            Unavailable: the tasks are about to end.
+        """
+        if self.is_running:
+            return False
+        rewriting = self._rewrite()
+        try:
+            self._task = tasks.create_task(rewriting)
+        except RuntimeError:  # everything is about to end, and not known to yet
+            rewriting.close()
+            raise Unavailable(CLOSED) from None
+        return True
+
+    def cancel(self) -> None:
+        """End the rewrite that is under way."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def is_worthwhile(self, position: int, replay_us: int) -> bool:
+        """Tell whether a rewrite should begin by itself, with records up to a position."""
+        if self.is_running or asyncio.get_running_loop().time() < self._not_before_s:
+            return False
+        # When room is short, a snapshot may be smaller than the files.
+        is_short = self._faults.shortage is not None and position > self.saved.position
+        return is_short or self._has_grown(replay_us)
+
+    def _has_grown(self, replay_us: int) -> bool:
+        """Tell whether the files, or the time to replay them, have grown enough.
+
+        Short records may take long: 60 bytes copy a stream with thousands of groups.
+        """
+        growth, size_bytes = self._growth, self._writer.size_bytes
+        base_bytes = max(self._writer.base_bytes, 1)
+        if not growth.percentage:
+            return False
+        if replay_us - self.saved.replay_us > max(REPLAY_US_MAX, base_bytes // LOADED_BYTES):
+            return True
+        if size_bytes < growth.size_bytes_min:
+            return False
+        return size_bytes * 100 // base_bytes - 100 >= growth.percentage
+
+    def go_back(self) -> None:
+        """Count from the newest snapshot on what it takes to apply the records."""
+        self.saved = self.saved._replace(replay_us=0)
+
+    async def _rewrite(self) -> None:
+        clock = asyncio.get_running_loop().time
+        self._on_event("rewrite begins", {"size_bytes": self._writer.size_bytes})
+        self.failure = None
+        began_s = clock()
+        try:
+            self.saved = await self._replace_history()
+        except Exception as error:  # noqa: BLE001  all that was there still is
+            with suppress(Exception):  # the room it took is needed
+                await self._disk.in_thread(lambda: recovery.remove_unfinished(self._disk))
+            self.failure = str(error) or type(error).__name__
+            self._on_event("rewrite failed", {"reason": str(error)})
+            pause_s = self._pause_s
+            self._pause_s = min(2 * pause_s, REWRITE_PAUSE_S_MAX)
+        else:
+            self.count, self.done_s = self.count + 1, clock()
+            facts = {"size_bytes": self._writer.size_bytes, "position": self.saved.position}
+            self._on_event("rewrite done", facts)
+            self._pause_s = REWRITE_PAUSE_S_MIN
+            pause_s = 0.0 if self._faults.shortage is None else REWRITE_SHARE * (clock() - began_s)
+        self._not_before_s = clock() + pause_s
+
+    async def _replace_history(self) -> Closed:
+        """Write a snapshot of all records so far, and remove the files that it replaces.
+
+        1. Ask for a new segment. Everything recorded so far is in closed segments then, which
+           do not change any more.
+        2. Let a process make the snapshot of them. Records go on into the new segment meanwhile.
+        3. Once the snapshot is there under its name, and safe, remove the segments and the
+           snapshot before it.
+        4. Note the sizes of what is left; the new segment has grown meanwhile.
+
+        At each moment the files stand for all that was acknowledged: the old ones go only when the
+        new one is safe.
+        """
+        closed = await self._writer.rotate()
+        await self._rewriter(closed.position)
+        sizes = await self._disk.in_thread(lambda: recovery.clean(self._disk))
+        self._writer.note_rewrite(sizes, closed.position)
+        return closed

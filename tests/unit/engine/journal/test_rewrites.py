@@ -1,0 +1,300 @@
+"""The rewrites: when one begins, and what it leaves."""
+
+import asyncio
+import errno
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from headgate.engine.commands import Command, EntriesAcked, GroupCreated
+from headgate.engine.entry import MIN_ID
+from headgate.engine.errors import Unavailable
+from headgate.engine.journal import recovery
+from headgate.engine.journal.faults import PAUSE_S_MAX
+from headgate.engine.journal.rewrites import (
+    LOADED_BYTES,
+    REPLAY_US_MAX,
+    REWRITE_PAUSE_S_MIN,
+    REWRITE_SHARE,
+    Growth,
+)
+from headgate.engine.journal.room import DiskBounds
+from headgate.engine.limits import SEGMENT_BYTES_MAX
+from tests.journals.memory_disk import MemoryDisk
+from tests.journals.running_journal import CREATE, Running, adding, length, rewritten, running
+from tests.virtual_time import in_virtual_time, now_ms
+
+SYNC_S = 0.01
+
+
+@in_virtual_time
+async def test_a_rewrite_leaves_a_snapshot_and_the_segment_behind_it() -> None:
+    disk = MemoryDisk(sync_s=SYNC_S)
+    async with running(disk) as run:
+        for number in range(5):
+            await run.put(adding(number) if number else CREATE)
+        assert run.journal.start_rewrite()
+        assert not run.journal.start_rewrite()
+        await run.put(adding(5))
+        await rewritten(run)
+        await run.put(adding(6))
+        status = run.journal.status
+    assert disk.names() == [recovery.journal_name(6), recovery.snapshot_name(5)]
+    assert (status.rewrite_count, status.rewrite_failure) == (1, None)
+    assert status.size_bytes == sum(map(disk.size_bytes, disk.names()))
+    assert [event for event, _ in run.events] == ["rewrite begins", "rewrite done"]
+    assert length(recovery.load(disk).keyspace) == 6
+
+
+@in_virtual_time
+async def test_a_rewrite_saves_the_changes_that_were_written_when_it_began() -> None:
+    async with running(MemoryDisk(sync_s=SYNC_S)) as run:
+
+        async def put(number: int) -> None:
+            run.journal.change_count += 1  # as the engine does
+            await run.put(adding(number) if number else CREATE)
+
+        for number in range(5):
+            await put(number)
+        assert run.journal.unsaved_count == 5
+        run.journal.start_rewrite()
+        await put(5)
+        await rewritten(run)
+        assert run.journal.unsaved_count == 1
+        run.journal.start_rewrite()
+        await rewritten(run)
+        assert run.journal.unsaved_count == 0
+
+
+@in_virtual_time
+async def test_a_segment_that_becomes_full_during_a_rewrite_is_not_saved() -> None:
+    disk, may_end = MemoryDisk(), asyncio.Event()
+
+    async def rewriter(through: int) -> None:
+        await may_end.wait()
+        recovery.rewrite(disk, through)
+
+    async with running(disk, growth=Growth(0), rewriter=rewriter) as run:
+        await run.put(CREATE)
+        run.journal.start_rewrite()
+        for number in range(1, 6):
+            run.journal.change_count += 1  # as the engine does
+            await run.put(adding(number, bytes(SEGMENT_BYTES_MAX // 4)))
+        may_end.set()
+        await rewritten(run)
+        assert run.journal.unsaved_count == 5
+    assert disk.names()[-1] == recovery.snapshot_name(1)
+
+
+@in_virtual_time
+async def test_a_rewrite_of_nothing_new_changes_nothing() -> None:
+    disk = MemoryDisk()
+    async with running(disk) as run:
+        await run.put(CREATE)
+        for _ in range(3):
+            run.journal.start_rewrite()
+            await rewritten(run)
+        assert disk.names() == [recovery.journal_name(2), recovery.snapshot_name(1)]
+        await run.put(adding(1))
+    assert recovery.load(disk).position == 2
+
+
+@in_virtual_time
+async def test_a_rewrite_starts_when_a_start_would_take_long() -> None:
+    async with running(MemoryDisk()) as run:
+        await run.put(CREATE)
+        for number in range(1, 4):
+            run.journal.replay_us += REPLAY_US_MAX + 1  # as the engine does
+            await run.put(adding(2 * number))
+            await rewritten(run)
+            assert run.journal.status.rewrite_count == number
+            await run.put(adding(2 * number + 1))
+            assert run.journal.status.rewrite_count == number
+
+
+@in_virtual_time
+async def test_a_rewrite_starts_when_the_files_have_doubled() -> None:
+    disk = MemoryDisk()
+    async with running(disk, growth=Growth(100, 4000)) as run:
+        await run.put(CREATE)
+        counts = []
+        for number in range(1, 101):
+            await run.put(adding(number, bytes(100)))
+            await rewritten(run)
+            counts.append(run.journal.status.rewrite_count)
+    # 4000 bytes are reached after 27 entries; they are packed well, so it is the minimum again.
+    assert counts[20] == 0
+    assert counts[-1] >= 2
+    assert length(recovery.load(disk).keyspace) == 100
+
+
+@in_virtual_time
+async def test_a_rewrite_that_fails_is_told_and_tried_again_after_ever_longer_pauses() -> None:
+    disk = MemoryDisk()
+    begun_s: list[float] = []
+
+    async def rewriter(through: int) -> None:
+        begun_s.append(now_ms() / 1000)
+        raise OSError(errno.EMFILE, f"no rewrite through {through}")
+
+    async with running(disk, growth=Growth(100, 1000), rewriter=rewriter) as run:
+        await run.put(CREATE)
+        for number in range(1, 600):
+            await run.put(adding(number, bytes(100)))
+            await asyncio.sleep(0.1)
+        status = run.journal.status
+        failures = [facts for event, facts in run.events if event == "rewrite failed"]
+        assert len(failures) == len(begun_s) == 6
+        pauses_s = [after - before for before, after in pairwise(begun_s)]
+        assert all(1.8 * short < long for short, long in pairwise(pauses_s))
+        assert status.rewrite_failure == failures[-1]["reason"]
+        assert "no rewrite through" in failures[-1]["reason"]
+        assert (status.rewrite_count, status.failure, status.fault) == (0, None, None)
+    assert length(recovery.load(disk).keyspace) == 599
+
+
+@in_virtual_time
+async def test_a_rewrite_that_does_not_fit_gives_back_its_room() -> None:
+    disk = MemoryDisk()
+    async with running(disk) as run:
+        await run.put(CREATE)
+        for number in range(1, 60):
+            await run.put(adding(number, b"%d" % 7**number * 5))
+        used = disk.size_bytes_max - disk.free_bytes()
+        disk.size_bytes_max = used + 300
+        run.journal.start_rewrite()
+        await rewritten(run)
+        assert run.journal.status.rewrite_failure is not None
+        assert "No space left on device" in run.journal.status.rewrite_failure
+        assert disk.size_bytes_max - disk.free_bytes() < used + 100
+        await run.put(adding(60))
+    assert length(recovery.load(disk).keyspace) == 60
+
+
+@in_virtual_time
+async def test_a_journal_that_ends_does_not_wait_for_a_rewrite() -> None:
+    disk = MemoryDisk()
+    ended: list[bool] = []
+
+    async def rewriter(through: int) -> None:
+        try:
+            await asyncio.sleep(10**6)
+        finally:
+            ended.append(True)
+
+    async with running(disk, rewriter=rewriter) as run:
+        await run.put(CREATE)
+        run.journal.start_rewrite()
+        await asyncio.sleep(1)
+    assert ended == [True]
+    assert now_ms() < 10_000
+    with pytest.raises(Unavailable, match="the journal is closed"):
+        run.journal.start_rewrite()
+
+
+@in_virtual_time
+async def test_a_rewrite_that_worked_ends_the_longer_pauses() -> None:
+    disk = MemoryDisk()
+    begun_s: list[float] = []
+
+    async def rewriter(through: int) -> None:
+        begun_s.append(now_ms() / 1000)
+        if len(begun_s) != 4:
+            raise OSError(errno.EMFILE, "no rewrite")
+        recovery.rewrite(disk, through)
+
+    async with running(disk, growth=Growth(100, 1000), rewriter=rewriter) as run:
+        await run.put(CREATE)
+        for number in range(1, 600):
+            await run.put(adding(number, bytes(100)))
+            await asyncio.sleep(0.1)
+        pauses_s = [after - before for before, after in pairwise(begun_s)]
+        assert pauses_s[2] > 2 * REWRITE_PAUSE_S_MIN  # before the one that worked
+        assert REWRITE_PAUSE_S_MIN <= pauses_s[4] < 2 * REWRITE_PAUSE_S_MIN
+
+
+@in_virtual_time
+async def test_after_going_back_the_time_of_a_start_counts_from_the_snapshot() -> None:
+    disk = MemoryDisk()
+    async with running(disk) as run:
+        await run.put(CREATE)
+        run.journal.replay_us += 3 * REPLAY_US_MAX  # as the engine does
+        await run.put(adding(1))
+        await rewritten(run)
+        disk.faults["append"] = errno.EIO
+        with pytest.raises(Unavailable):
+            await run.put(adding(2))
+        disk.faults.clear()
+        await asyncio.sleep(2 * PAUSE_S_MAX)
+        run.journal.replay_us += REPLAY_US_MAX + 1
+        await run.put(adding(3))
+        await rewritten(run)
+        assert run.journal.status.rewrite_count == 2
+
+
+class LargeDisk(MemoryDisk):
+    """A disk whose first segment is said to have a gigabyte."""
+
+    def size_bytes(self, name: str) -> int:
+        return 10**9 if name == recovery.journal_name(1) else super().size_bytes(name)
+
+
+@in_virtual_time
+async def test_a_start_may_take_as_long_for_the_records_as_for_a_large_snapshot() -> None:
+    disk = LargeDisk()
+    async with running(disk) as run:
+        await run.put(CREATE)
+    async with running(disk) as run:
+        run.journal.replay_us += REPLAY_US_MAX + 1
+        await run.put(adding(1))
+        assert not run.journal.status.is_rewriting
+        run.journal.replay_us = 10**9 // LOADED_BYTES + 1
+        await run.put(adding(2))
+        assert run.journal.status.is_rewriting
+        await rewritten(run)
+
+
+# Room is short, and a snapshot does not help
+
+ACK: list[Command] = [EntriesAcked(b"s", b"g", [])]
+FULL: dict[str, Any] = {"growth": Growth(0), "bounds": DiskBounds(size_bytes_max=1000)}
+
+
+async def fill(run: Running) -> None:
+    """Append an entry that is too large in a snapshot as well."""
+    await run.put([*CREATE, GroupCreated(b"s", b"g", MIN_ID, 0)])
+    await run.put(adding(1, b"%d" % 7**4500))
+
+
+@in_virtual_time
+async def test_a_shortage_begins_no_rewrite_of_what_a_snapshot_has_already() -> None:
+    async with running(MemoryDisk(), **FULL) as run:
+        await fill(run)
+        await asyncio.sleep(60)
+        assert run.journal.refusal is not None
+        assert run.journal.status.rewrite_count == 1
+        await run.put(ACK)
+        await asyncio.sleep(60)
+        assert run.journal.status.rewrite_count == 2
+
+
+@in_virtual_time
+async def test_rewrites_take_a_part_of_the_time_only_while_room_is_short() -> None:
+    disk = MemoryDisk()
+    begun_s: list[float] = []
+
+    async def rewriter(through: int) -> None:
+        begun_s.append(now_ms() / 1000)
+        await asyncio.sleep(2)
+        recovery.rewrite(disk, through)
+
+    async with running(disk, rewriter=rewriter, **FULL) as run:
+        await fill(run)
+        for _ in range(100):
+            await run.put(ACK)
+            await asyncio.sleep(0.5)
+        await rewritten(run)
+        pauses_s = [after - before for before, after in pairwise(begun_s)]
+        assert len(pauses_s) >= 2
+        assert min(pauses_s) >= 2 + REWRITE_SHARE * 2

@@ -1,0 +1,183 @@
+"""The writer: when it says that something is safe, it is."""
+
+import asyncio
+import errno
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from headgate.engine.errors import Unavailable
+from headgate.engine.journal import recovery
+from headgate.engine.journal.faults import PAUSE_S_MAX
+from headgate.engine.journal.rewrites import Growth
+from headgate.engine.journal.writer import SYNC_INTERVAL_S, SYNC_PATIENCE_S, FsyncPolicy
+from headgate.engine.limits import SEGMENT_BYTES_MAX
+from tests.journals.memory_disk import MemoryDisk
+from tests.journals.running_journal import CREATE, adding, failing, length, rewritten, running
+from tests.virtual_time import in_virtual_time, now_ms, settle
+
+T = TypeVar("T")
+
+SYNC_S = 0.01
+
+
+@pytest.mark.parametrize("policy", list(FsyncPolicy))
+def test_a_policy_says_what_an_answer_waits_for(policy: FsyncPolicy) -> None:
+    @in_virtual_time
+    async def test() -> None:
+        disk = MemoryDisk(sync_s=SYNC_S)
+        async with running(disk, policy) as run:
+            await asyncio.sleep(SYNC_S)
+            before, began_ms = len(disk.synced), now_ms()
+            await run.put(CREATE)
+            assert len(disk.synced) - before == (policy is FsyncPolicy.ALWAYS)
+            assert (now_ms() - began_ms > 0) == (policy is FsyncPolicy.ALWAYS)
+            await asyncio.sleep(10 * SYNC_INTERVAL_S)
+            assert len(disk.synced) - before == (policy is not FsyncPolicy.NO)
+        assert recovery.load(disk).position == 1
+
+    test()
+
+
+@in_virtual_time
+async def test_every_second_what_was_written_is_forced_to_disk_and_nothing_else() -> None:
+    disk = MemoryDisk(sync_s=SYNC_S)
+    async with running(disk, FsyncPolicy.EVERYSEC) as run:
+        await run.put(CREATE)
+        before = len(disk.synced)
+        for number in range(1, 41):
+            await run.put(adding(number))
+            await asyncio.sleep(0.1)
+        assert 3 <= len(disk.synced) - before <= 4
+        await asyncio.sleep(2 * SYNC_INTERVAL_S)
+        before = len(disk.synced)
+        await asyncio.sleep(100 * SYNC_INTERVAL_S)
+        assert len(disk.synced) == before
+
+
+@in_virtual_time
+async def test_writes_go_on_beside_a_slow_sync_for_a_while_and_then_wait_for_it() -> None:
+    disk = MemoryDisk()
+    async with running(disk, FsyncPolicy.EVERYSEC) as run:
+        disk.sync_s = 10.0
+        await run.put(CREATE)
+        await asyncio.sleep(SYNC_INTERVAL_S + SYNC_PATIENCE_S / 2)
+        began_ms = now_ms()
+        await run.put(adding(1))
+        assert now_ms() == began_ms
+        await asyncio.sleep(SYNC_PATIENCE_S)
+        await run.put(adding(2))
+        assert now_ms() == (SYNC_INTERVAL_S + disk.sync_s) * 1000
+
+
+# Segments
+
+
+@in_virtual_time
+async def test_a_segment_that_is_full_is_followed_by_another() -> None:
+    disk = MemoryDisk()
+    large = bytes(SEGMENT_BYTES_MAX // 4)
+    async with running(disk, FsyncPolicy.NO, growth=Growth(0)) as run:
+        await run.put(CREATE)
+        for number in range(1, 7):
+            await run.put(adding(number, large))
+        first, second = disk.names()
+        # The full one is safe before the next begins.
+        assert disk.synced == [f"{first}.new", first, f"{second}.new"]
+    assert (first, second) == (recovery.journal_name(1), recovery.journal_name(6))
+    assert length(recovery.load(disk).keyspace) == 6
+
+
+@in_virtual_time
+async def test_a_segment_that_cannot_begin_is_none_and_the_old_one_goes_on() -> None:
+    disk = MemoryDisk()
+    async with running(disk) as run:
+        await run.put(CREATE)
+        disk.faults["rename"] = errno.EMFILE
+        run.journal.start_rewrite()
+        await rewritten(run)
+        await run.put(adding(1))
+        assert run.journal.status.rewrite_failure is not None
+        assert run.journal.refusal is None
+        disk.faults.clear()
+        run.journal.start_rewrite()
+        await rewritten(run)
+        await run.put(adding(2))
+    assert disk.names() == [recovery.journal_name(3), recovery.snapshot_name(2)]
+    assert length(recovery.load(disk).keyspace) == 2
+
+
+@in_virtual_time
+async def test_a_segment_that_cannot_follow_a_full_one_lets_that_grow_on() -> None:
+    disk = MemoryDisk()
+    async with running(disk, FsyncPolicy.NO, growth=Growth(0)) as run:
+        await run.put(CREATE)
+        disk.faults["rename"] = errno.EMFILE
+        for number in range(1, 6):
+            putting = asyncio.create_task(
+                run.put(adding(number, bytes(SEGMENT_BYTES_MAX // 4))),
+            )
+            for _ in range(100):  # without an end to wait for, if it is tried again and again
+                await asyncio.sleep(0)
+            assert putting.done()
+        assert [event for event, _ in run.events] == ["segment not begun"]
+    assert disk.names() == [recovery.journal_name(1)]
+
+
+@in_virtual_time
+async def test_a_file_that_may_not_be_larger_is_followed_by_another() -> None:
+    disk = MemoryDisk()
+    async with running(disk) as run:
+        await run.put(CREATE)
+        disk.faults["append"] = errno.EFBIG
+        putting = asyncio.create_task(run.put(adding(1)))
+        await settle()
+        disk.faults.clear()
+        await putting
+    assert disk.names() == [recovery.journal_name(1), recovery.journal_name(2)]
+    assert length(recovery.load(disk).keyspace) == 1
+
+
+@in_virtual_time
+async def test_a_block_that_tries_the_disk_is_safe_under_every_policy() -> None:
+    disk = MemoryDisk()
+    async with running(disk, FsyncPolicy.NO) as run:
+        await run.put(CREATE)
+        disk.faults["append"] = errno.EIO
+        with pytest.raises(Unavailable):
+            await run.put(adding(1))
+        disk.faults.clear()
+        await asyncio.sleep(2 * PAUSE_S_MAX)
+        [segment] = disk.names()
+        before = disk.size_bytes(segment)
+        disk.lose_power()
+        assert disk.size_bytes(segment) == before
+
+
+class SlowDisk(MemoryDisk):
+    """A disk that takes a second before it does anything."""
+
+    async def in_thread(self, act: Callable[[], T]) -> T:
+        await asyncio.sleep(1)
+        return await super().in_thread(act)
+
+
+@in_virtual_time
+async def test_what_was_given_up_during_a_write_that_fails_is_not_written_later() -> None:
+    disk = SlowDisk()
+    async with failing(disk) as run:
+        await asyncio.sleep(10)
+        await run.put(CREATE)
+        putting = asyncio.create_task(run.put(adding(1)))
+        await asyncio.sleep(0.5)
+        run.journal.abandon("the state is not what the records lead to")
+        disk.faults["append"] = errno.EIO
+        with pytest.raises(Unavailable, match="the state is not"):
+            await putting
+        await asyncio.sleep(1)
+        disk.faults.clear()
+        await asyncio.sleep(10)
+        closing = asyncio.create_task(run.journal.close())
+    await closing
+    assert recovery.recover(disk).position == 1
