@@ -100,12 +100,12 @@ class WriteOptions:
     job_batch: int
 
 
-def read_options(options: Mapping[str, str], *, is_query: bool | None) -> ReadOptions:
+def read_options(options: Mapping[str, str], *, is_query: bool) -> ReadOptions:
     """Check and parse the options of a read.
 
     Args:
         options: as Spark gives them: names in lower case.
-        is_query: of a streaming query; None: not known yet.
+        is_query: of a streaming query.
 
     Raises:
         OptionError: one is unknown, missing, or has a bad value.
@@ -117,7 +117,7 @@ def read_options(options: Mapping[str, str], *, is_query: bool | None) -> ReadOp
         for name in ("endingOffsets", "endingTimestamp"):
             if given.text(name) is not None:
                 raise OptionError(f"{name} is for batch reads: a query has no end")
-    elif is_query is False and given.text("maxOffsetsPerTrigger") is not None:
+    elif given.text("maxOffsetsPerTrigger") is not None:
         raise OptionError("maxOffsetsPerTrigger is for queries; a batch read takes endingOffsets")
     subscribe, pattern = _subscription(given)
     starting = given.text("startingOffsets")
@@ -128,10 +128,11 @@ def read_options(options: Mapping[str, str], *, is_query: bool | None) -> ReadOp
     end_time = given.text("endingTimestamp")
     if ending is not None and end_time is not None:
         raise OptionError("endingOffsets and endingTimestamp: give one of them")
-    if is_query is False and starting is not None and starting.strip().lower() == LATEST:
+    if not is_query and starting is not None and starting.strip().lower() == LATEST:
         raise OptionError("startingOffsets: a batch that begins at latest has nothing to read")
     if ending is not None and ending.strip().lower() == EARLIEST:
         raise OptionError("endingOffsets: a batch that ends at earliest has nothing to read")
+    is_binary, is_array = _form(given)
     return ReadOptions(
         connection=given.connection(),
         subscribe=subscribe,
@@ -146,11 +147,28 @@ def read_options(options: Mapping[str, str], *, is_query: bool | None) -> ReadOp
         or ENTRIES_PER_TASK_MAX,
         fail_on_data_loss=given.choice("failOnDataLoss", "true", "false") == "true",
         cold_tier=given.text("coldTier"),
-        is_binary=given.choice("valueFormat", "string", "binary") == "binary",
-        is_array=given.choice("fieldsFormat", "map", "array") == "array",
+        is_binary=is_binary,
+        is_array=is_array,
         compression=cast("Compression | None", given.choice("compression", None, "none", "zstd")),
         pushes_filters=given.choice("pushFilters", "false", "true") == "true",
     )
+
+
+def is_binary_and_array(options: Mapping[str, str]) -> tuple[bool, bool]:
+    """Return the form of entries that options want: values as bytes, and fields as an array.
+
+    A table of SQL is asked for its columns with the options for reading and writing together.
+
+    Raises:
+        OptionError: an option is unknown or has a bad value.
+    """
+    given = _Given(options, READING | WRITING, "a table of")
+    return _form(given)
+
+
+def _form(given: _Given) -> tuple[bool, bool]:
+    is_binary = given.choice("valueFormat", "string", "binary") == "binary"
+    return is_binary, given.choice("fieldsFormat", "map", "array") == "array"
 
 
 def write_options(options: Mapping[str, str], *, is_query: bool) -> WriteOptions:
@@ -166,6 +184,8 @@ def write_options(options: Mapping[str, str], *, is_query: bool) -> WriteOptions
     """
     # Spark hands a query's own options to its sink as well.
     ours = {name: text for name, text in options.items() if name not in _OF_SPARK}
+    if not is_query:
+        ours = _of_view(ours)
     given = _Given(ours, WRITING, "writing")
     job_id = given.text("jobId")
     job_batch = given.number("jobBatch", minimum=0)
@@ -186,10 +206,37 @@ def write_options(options: Mapping[str, str], *, is_query: bool) -> WriteOptions
 _OF_SPARK = frozenset({"checkpointlocation", "path", "queryname", "trigger", "outputmode"})
 
 
+_OF_TABLE = "option."
+"""Spark gives the options of a table twice, among its other properties."""
+
+TABLE_HINT = (
+    "Spark gives the options of a table to none of its reads and writes: write"
+    " SELECT … FROM t WITH (url='…', subscribe='…') and INSERT INTO t WITH (url='…', stream='…') …,"
+    " or CREATE TEMPORARY VIEW v USING headgate OPTIONS (…)"
+)
+
+
+def _of_view(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options for a write into what was made for reading: a view of one stream."""
+    known = {name.lower() for name in WRITING}
+    names = {name.lower(): text for name, text in options.items()}
+    others = {name for name in READING if name.lower() in names and name.lower() not in known}
+    if not {"subscribe", "assign"} & others:
+        return dict(options)
+    streams, _ = _subscription(_Given(names, READING | WRITING, "a view of"))
+    ours = {name: text for name, text in names.items() if name in known}
+    if "stream" not in ours and streams is not None and len(streams) == 1:
+        ours["stream"] = streams[0]
+    return ours
+
+
 class _Given:
     """Options as they were given, known to be of the table."""
 
     def __init__(self, options: Mapping[str, str], table: Mapping[str, str], doing: str) -> None:
+        if "provider" in options:
+            marked = {name: text for name, text in options.items() if name.startswith(_OF_TABLE)}
+            options = {name.removeprefix(_OF_TABLE): text for name, text in marked.items()}
         self._options = {name.lower(): text for name, text in options.items()}
         known = {name.lower(): name for name in table}
         for name in self._options:
@@ -201,6 +248,10 @@ class _Given:
                     else f"there are {', '.join(sorted(table))}"
                 )
                 raise OptionError(f"{name} is no option of {doing} headgate: {hint}")
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._options
 
     def text(self, name: str) -> str | None:
         return self._options.get(name.lower())
@@ -249,7 +300,10 @@ def _subscription(given: _Given) -> tuple[tuple[str, ...] | None, str | None]:
     chosen = [name for name in names if given.text(name) is not None]
     if len(chosen) != 1:
         given_names = " and ".join(chosen) if chosen else "none"
-        raise OptionError(f"which streams? Give one of {', '.join(names)}; {given_names} is there")
+        hint = f". {TABLE_HINT}" if given.is_empty else ""
+        raise OptionError(
+            f"which streams? Give one of {', '.join(names)}; {given_names} is there{hint}"
+        )
     text = given.text(chosen[0]) or ""
     if chosen == ["subscribePattern"]:
         try:

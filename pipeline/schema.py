@@ -193,7 +193,10 @@ class Drafts:
         self.stream = stream
         self._has_stream = stream is None
         if self._has_stream and "stream" not in names:
-            raise RowError("which stream? Give the option stream, or a column of that name")
+            raise RowError(
+                "which stream? Give the option stream, or a column of that name. In SQL:"
+                " INSERT INTO t WITH (url='…', stream='…') …"
+            )
         self.has_id = "id" in names
         self._has_fields = "fields" in names and isinstance(
             schema["fields"].dataType, MapType | ArrayType

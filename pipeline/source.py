@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from headgate.pipeline.options import read_options, write_options
+from headgate.pipeline.options import is_binary_and_array, read_options, write_options
 from headgate.pipeline.reader import BatchReader, FilteringReader, StreamReader
 from headgate.pipeline.schema import Rows, entry_schema
 from headgate.pipeline.sink import BatchWriter, StreamWriter
@@ -96,8 +96,8 @@ class HeadgateDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the schema of whole entries, as the options want it."""
-        options = read_options(self.options, is_query=None)
-        return entry_schema(is_binary=options.is_binary, is_array=options.is_array)
+        is_binary, is_array = is_binary_and_array(self.options)
+        return entry_schema(is_binary=is_binary, is_array=is_array)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of what is there now."""

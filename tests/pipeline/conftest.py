@@ -16,7 +16,7 @@ from tests.pipeline.jobs import SHORT_LIVED
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     try:
         find_java()
     except JavaMissing as missing:
@@ -30,6 +30,7 @@ def spark() -> Iterator[SparkSession]:
             "spark.driver.extraJavaOptions": SHORT_LIVED,
             "spark.log.level": "OFF",
             "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         },
     )
     yield started
