@@ -1,4 +1,4 @@
-"""SQL: tables and views of streams, and for what Spark lacks a line that says what to write."""
+"""SQL: tables and views of streams, and the words for statements that cannot be."""
 
 from collections.abc import Iterator
 
