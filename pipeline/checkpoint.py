@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow.fs
 
+from headgate.pipeline.location import BUCKETS, is_bucket
 from headgate.pipeline.offsets import Position, positions_of
 
 _OURS = "headgate.json"
@@ -27,10 +28,17 @@ class Checkpoint:
 
     Args:
         path: a directory, or a URL that Arrow knows a file system for.
+
+    Raises:
+        CheckpointError: it is in a bucket.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
+        if is_bucket(path) and path.partition("://")[0].lower() in BUCKETS:
+            raise CheckpointError(
+                f"a checkpoint cannot be in a bucket, as {path}: give --checkpoint a directory"
+            )
         if "://" in path:
             self._files, self._root = pyarrow.fs.FileSystem.from_uri(path)
         else:

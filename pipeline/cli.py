@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from headgate.pipeline.location import cause_of
+
 _JOBS = {
     "archive": "Write streams into the lake, each entry exactly once.",
     "compact": "Make large files of small ones in the lake.",
@@ -32,6 +34,11 @@ Archive a stream:         headgate-pipeline archive --streams orders --lake lake
 Is it all there:          headgate-pipeline verify --streams orders --lake lake
 Make room:                headgate-pipeline trim --streams orders --lake lake
 """
+
+_CALLING = re.compile(r"An error occurred while calling ")
+"""What py4j says of any error of the JVM, before the error itself."""
+
+_THROWN = re.compile(r"^(?:Caused by)?: *(?:[\w$]+\.)+([\w$]+)(?:: (.+))?$", re.MULTILINE)
 
 _HINT = "(?:No token was sent|The token was that of)"
 
@@ -75,12 +82,19 @@ def message_of(error: BaseException) -> str:
     line is the error, wrapped in what the JVM has to say about it.
     """
     text = str(error).strip() or type(error).__name__
+    cause = cause_of(text)
+    if cause is not None:
+        return cause
     ours = re.findall(rf"^headgate\.[\w.]+: (.+(?:\n{_HINT}.+)?)$", text, re.MULTILINE)
     if ours:
         return " ".join(str(ours[-1]).splitlines())
     errors = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): (.+)$", text, re.MULTILINE)
     if errors and "Traceback" in text:
         return str(errors[-1])
+    thrown: list[tuple[str, str]] = _THROWN.findall(text)
+    if thrown and _CALLING.match(text):
+        name, said = next((pair for pair in reversed(thrown) if pair[1]), thrown[-1])
+        return said.strip() or name
     line = next(line.strip() for line in text.splitlines() if line.strip())
     return " ".join([line, *getattr(error, "__notes__", [])])
 

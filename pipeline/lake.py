@@ -15,10 +15,12 @@ LakeConflict        the lake does not take it: a hole, a life of a stream with i
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 from urllib.parse import unquote
@@ -29,7 +31,8 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-from headgate.pipeline.lakefile import COLUMNS, LakeFile, open_filesystem
+from headgate.pipeline.lakefile import COLUMNS, LakeFile, open_filesystem, read_files
+from headgate.pipeline.location import is_bucket, location_of
 from headgate.pipeline.offsets import Id, is_before, parse_id
 
 if TYPE_CHECKING:
@@ -80,7 +83,7 @@ class Lake:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = _plain(path)
+        self.path = location_of(path)
         if not _is_table(self.path):
             raise NotALake(f"{self.path} is not a lake: there is no Delta table in it")
         names = [field.name for field in self._table().schema().fields]
@@ -96,9 +99,9 @@ class Lake:
         Raises:
             NotALake: the directory holds something else.
         """
-        plain = _plain(path)
+        plain = location_of(path)
         if not _is_table(plain):
-            if "://" not in plain and Path(plain).exists():
+            if not is_bucket(plain) and Path(plain).exists():
                 names = sorted(_others(Path(plain)))
                 if names:
                     raise NotALake(f"{plain} is not a lake: it holds {names[0]} and no Delta table")
@@ -155,16 +158,18 @@ class Lake:
         files = self.files(streams, after=after, to=to)
         if not files:
             return spark.createDataFrame([], SPARK_SCHEMA)
-        rows = spark.read.schema(SPARK_SCHEMA).parquet(*(self.uri(file) for file in files))
+        if is_bucket(self.path):  # Spark itself knows buckets only with libraries of Hadoop
+            paths = spark.createDataFrame([(file.path,) for file in files], "path string")
+            task = partial(read_files, lake=self.path)
+            rows = paths.repartition(len(files)).mapInArrow(task, SPARK_SCHEMA)
+        else:
+            uris = (f"{self.path}/{file.path}" for file in files)
+            rows = spark.read.schema(SPARK_SCHEMA).parquet(*uris)
         if after is not None:
             rows = rows.where(_beyond(parse_id(after)))
         if to is not None:
             rows = rows.where(f"NOT ({_beyond(parse_id(to))})")
         return rows
-
-    def uri(self, file: LakeFile) -> str:
-        """Return the path of a file, for Spark."""
-        return f"{self.path}/{file.path}"
 
     def arrow(
         self, stream: str, *, after: str | None = None, to: str | None = None
@@ -286,8 +291,16 @@ class Lake:
         return paths
 
     def checkpoint(self, name: str) -> str:
-        """Return the path of a query's checkpoint, beside the lake."""
-        return f"{self.path}/{CHECKPOINTS}/{name}"
+        """Return the path of a query's checkpoint: beside the lake, or in the user's own state.
+
+        Spark renames files of a checkpoint, which a bucket cannot. To lose one costs nothing, as
+        the lake notes what it has.
+        """
+        if not is_bucket(self.path):
+            return f"{self.path}/{CHECKPOINTS}/{name}"
+        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        digest = hashlib.sha256(self.path.encode()).hexdigest()[:16]
+        return str(Path(state) / "headgate" / "checkpoints" / digest / name)
 
     def _table(self) -> DeltaTable:
         return DeltaTable(self.path)
@@ -329,7 +342,7 @@ def is_lake(path: str | os.PathLike[str]) -> bool:
 
 
 def _is_table(path: str) -> bool:
-    return ("://" in path or Path(path).is_dir()) and DeltaTable.is_deltatable(path)
+    return (is_bucket(path) or Path(path).is_dir()) and DeltaTable.is_deltatable(path)
 
 
 def _others(path: Path) -> set[str]:
@@ -337,12 +350,6 @@ def _others(path: Path) -> set[str]:
     if not path.is_dir():
         return {"a file"}
     return {child.name for child in path.iterdir()} - {CHECKPOINTS}
-
-
-def _plain(path: str | os.PathLike[str]) -> str:
-    """Return the path as `deltalake` and Spark both take it: absolute, or a URL."""
-    text = os.fspath(path)
-    return text.rstrip("/") if "://" in text else str(Path(text).resolve())
 
 
 def _beyond(entry_id: Id) -> str:

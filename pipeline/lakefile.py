@@ -128,6 +128,20 @@ def merge_files(
             yield writer.finish()
 
 
+def read_files(paths: Iterable[pa.RecordBatch], lake: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of files.
+
+    Args:
+        paths: column `path`: of the files, below the lake.
+        lake: where it is.
+    """
+    filesystem = open_filesystem(lake)
+    for batch in paths:
+        for path in batch.column("path").to_pylist():
+            with filesystem.open_input_file(path) as source:
+                yield from pq.ParquetFile(source).iter_batches(65_536)
+
+
 def open_filesystem(lake: str) -> pyarrow.fs.FileSystem:
     """Return the file system below a lake: a directory, or a bucket by its URL."""
     return pyarrow.fs.PyFileSystem(DeltaStorageHandler(lake))

@@ -21,6 +21,7 @@ from deltalake.exceptions import CommitFailedError
 from headgate.client import tables
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.lakefile import directory_name
+from headgate.pipeline.location import is_bucket
 from headgate.pipeline.offsets import BEGINNING, Id, is_before, parse_id
 from headgate.pipeline.schema import behind, up_to
 
@@ -126,7 +127,7 @@ class View:
             raise ViewConflict(f"another one wrote {self.path} at this moment: {error}") from error
 
     def _table(self) -> DeltaTable | None:
-        is_there = "://" in self.path or Path(self.path).is_dir()
+        is_there = is_bucket(self.path) or Path(self.path).is_dir()
         return DeltaTable(self.path) if is_there and DeltaTable.is_deltatable(self.path) else None
 
     def _batches(self, after: str, to: str) -> Iterator[pa.RecordBatch]:

@@ -195,7 +195,9 @@ def gateway(
 def the_lake(path: str) -> Finding:
     """Look for a lake at a path, and whether it can be written."""
     try:
+        from headgate.pipeline.cli import message_of  # noqa: PLC0415
         from headgate.pipeline.lake import Lake, NotALake  # noqa: PLC0415
+        from headgate.pipeline.location import LocationError, is_bucket  # noqa: PLC0415
     except ImportError as error:
         return Finding("lake", False, f"cannot be looked at without {error.name}", _INSTALL)
     begin = f"headgate-pipeline archive --streams … --lake {path}"
@@ -203,7 +205,11 @@ def the_lake(path: str) -> Finding:
         lake = Lake(path)
     except NotALake as error:
         return Finding("lake", False, str(error), begin)
-    if "://" not in lake.path and not os.access(lake.path, os.W_OK):
+    except LocationError as error:
+        return Finding("lake", False, str(error))
+    except Exception as error:  # noqa: BLE001  of a bucket, in the words of its library
+        return Finding("lake", False, f"{path} cannot be read: {message_of(error)}")
+    if not is_bucket(lake.path) and not os.access(lake.path, os.W_OK):
         return Finding("lake", False, f"{path} cannot be written", f"chmod u+w {path}")
     files = lake.files()
     entries = sum(file.row_count for file in files)

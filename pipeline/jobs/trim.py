@@ -15,6 +15,7 @@ from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.jobs.verify import common_range, missing
 from headgate.pipeline.lake import Lake
+from headgate.pipeline.location import is_bucket
 from headgate.pipeline.memory import verify as in_memory
 from headgate.pipeline.offsets import (
     SEQ_MAX,
@@ -107,7 +108,7 @@ def settled_by_group(client: Client, stream: str) -> dict[str, str]:
 
 
 def _trim(client: Client, lake: Lake, stream: str, to: str) -> int:
-    if "://" not in lake.path:
+    if not is_bucket(lake.path):
         os.sync()  # `deltalake` leaves it to the system when files reach the disk
     last = parse_id(to)
     next_id = Id(last.ms, last.seq + 1) if last.seq < SEQ_MAX else Id(last.ms + 1, 0)

@@ -1,0 +1,72 @@
+"""Location: the place of a lake, a directory or a bucket, and why it cannot be used."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+BUCKETS: Final = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gs",
+    "gcs": "gs",
+    "az": "az",
+    "azure": "az",
+    "abfs": "abfs",
+    "abfss": "abfss",
+}
+"""Schemes of buckets, and how `deltalake` spells them."""
+
+_ARROW: Final = "\u21b3"  # stands before each cause in the errors of `deltalake`
+_COLOR: Final = re.compile(r"\x1b\[[0-9;]*m")
+_XML: Final = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
+
+
+class LocationError(ValueError):
+    """A path is no place for a lake."""
+
+
+def location_of(path: str | os.PathLike[str]) -> str:
+    """Return an absolute path, or the URL of a place in a bucket.
+
+    Raises:
+        LocationError: a URL is of no bucket.
+    """
+    text = os.fspath(path)
+    scheme, mark, rest = text.partition("://")
+    if not mark:
+        if scheme.partition(":")[0].lower() in BUCKETS and not Path(text).exists():
+            raise LocationError(
+                f"{text} is no path of a bucket: write {scheme.partition(':')[0]}://…"
+            )
+        return str(Path(text).resolve())
+    if scheme.lower() == "file":
+        return str(Path(unquote(urlsplit(text).path)).resolve())
+    if scheme.lower() not in BUCKETS or not rest.strip("/"):
+        schemes = ", ".join(f"{name}://" for name in ("s3", "gs", "az", "abfss"))
+        raise LocationError(f"{text} is no place for a lake: a directory, or a bucket ({schemes})")
+    return f"{BUCKETS[scheme.lower()]}://{rest.rstrip('/')}"
+
+
+def is_bucket(location: str) -> bool:
+    """Return whether a location is in a bucket, and not a directory."""
+    return "://" in location
+
+
+def cause_of(text: str) -> str | None:
+    """Return the last cause in an error of a bucket, in one line; None: it is another error."""
+    plain = _COLOR.sub("", text)
+    if _ARROW not in plain:
+        return None
+    first, *causes = (part.strip() for part in plain.split(_ARROW))
+    asked = re.search(r"\b(?:GET|PUT|POST|HEAD|DELETE) (\S+)", plain)
+    said = _XML.search(causes[-1])
+    if said is not None:
+        cause = ": ".join(filter(None, said.groups()))
+    else:
+        cause = " ".join(causes[-1].split())
+    place = "" if asked is None else f" at {asked[1].partition('?')[0]}"
+    return f"{first.removeprefix('Generic ').removesuffix(' error')}{place}: {cause}"
