@@ -50,6 +50,7 @@ _CONF = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96 has no zone
     # A Connect server writes every request of a client down, with all its options.
     "spark.sql.redaction.string.regex": TOKENS,
     "spark.ui.enabled": "false",
