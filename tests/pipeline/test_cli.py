@@ -17,7 +17,7 @@ from tests.pipeline.jobs import SHORT_LIVED
 
 JOBS = [
     *("archive", "compact", "view", "trim", "replay", "verify", "stats", "lag"),
-    *("head", "sample", "schema"),
+    *("head", "sample", "schema", "iceberg"),
     *("deadletters", "changes", "plot", "doctor"),
 ]
 NOWHERE = ("--url", "http://127.0.0.1:1")
