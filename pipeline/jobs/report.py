@@ -135,12 +135,12 @@ class ProgressLine:
             self._show()
 
     def _show(self) -> None:
-        """Show the count, unless that was done just now and there is no bar."""
+        """Show the count; without a bar only one that is new, and seldom."""
         text = self._text()
         now_s = self._clock()
         if not self._bar.disable:
             self._bar.update(self._task, completed=self.shown, description=text)
-        elif now_s - self._printed_s >= _PERIOD_S:
+        elif now_s - self._printed_s >= _PERIOD_S and self.shown > max(0, self._printed):
             self._printed_s = now_s
             self._printed = self.shown
             click.echo(text, err=True)
