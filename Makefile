@@ -87,7 +87,7 @@ lock: .venv/dev.stamp ## pin the versions anew from pyproject.toml (ARGS=--upgra
 	$(COMPILE) --extra server --extra arrow --output-file requirements.txt pyproject.toml
 	sed 's/^uvloop==[^ ]*$$/& ; sys_platform != "win32"/' requirements.txt > requirements.txt.new
 	mv requirements.txt.new requirements.txt
-	$(COMPILE) --extra server --extra arrow --extra tables --extra spark --extra connect --extra java --extra cluster --extra otel --extra dev --constraint requirements.txt \
+	$(COMPILE) --extra server --extra arrow --extra tables --extra spark --extra iceberg --extra connect --extra java --extra cluster --extra otel --extra dev --constraint requirements.txt \
 		--output-file requirements-dev.txt pyproject.toml
 
 clean: ## remove .venv, caches and build products; data stays

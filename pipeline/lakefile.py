@@ -51,6 +51,9 @@ WRITTEN = pa.schema(
 )
 """A task's report of the files it wrote: `LakeFile`, one row each."""
 
+NO_DATE = "__HIVE_DEFAULT_PARTITION__"
+"""Null in the name of a folder, to readers that look there."""
+
 FILE_BYTES_MAX = 128 * 2**20
 _NAME_CHARS_MAX = 160  # file systems take 255 bytes
 
@@ -250,7 +253,7 @@ class _OpenFile:
         self._row_count = 0
         # A name of its own, so that a task that is tried twice never writes where the first did.
         self._path = (
-            f"stream={directory_name(self._stream)}/date={self._date}/"
+            f"stream={directory_name(self._stream)}/date={self._date or NO_DATE}/"
             f"{rows['id'][0].as_py()}_{uuid.uuid4().hex}.parquet"
         )
         self._out = filesystem.open_output_stream(self._path)

@@ -58,6 +58,8 @@ READING = _BOTH | {
 WRITING = _BOTH | {
     "stream": "where to; by default the column `stream` says it, row by row",
     "deliveryGuarantee": "exactly-once, or at-least-once: without a staging area",
+    "nestedFormat": "fail, or json: arrays, structs and maps are written as JSON",
+    "emptyRows": "fail, or skip: rows whose values are all null are left out",
     "jobId": "(batch) name of this write: the same once more changes nothing",
     "jobBatch": "(batch) number of this write under its jobId, growing; 0",
 }
@@ -96,6 +98,8 @@ class WriteOptions:
     connection: Connection
     stream: str | None
     is_exactly_once: bool
+    nested_as_json: bool
+    skip_empty: bool
     job_id: str | None
     job_batch: int
 
@@ -198,6 +202,8 @@ def write_options(options: Mapping[str, str], *, is_query: bool) -> WriteOptions
         stream=given.text("stream"),
         is_exactly_once=given.choice("deliveryGuarantee", "exactly-once", "at-least-once")
         == "exactly-once",
+        nested_as_json=given.choice("nestedFormat", "fail", "json") == "json",
+        skip_empty=given.choice("emptyRows", "fail", "skip") == "skip",
         job_id=job_id,
         job_batch=job_batch or 0,
     )

@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 )
 
 from headgate.pipeline.offsets import Id, parse_id
+from headgate.pipeline.texts import text_of_column
 
 ENTRY_COLUMNS = ("stream", "id", "ms", "seq", "timestamp", "fields")
 RESCUED = "_rescued"
@@ -183,14 +184,25 @@ class Drafts:
             stream does), a column `stream` where it goes. Beside `fields`, `ms`, `seq` and
             `timestamp` say what the id says and are not looked at.
         stream: where all entries go, whatever the column says.
+        nested_as_json: arrays, structs and maps are fields, too, as JSON.
+        skip_empty: leave out rows without a field; otherwise they fail.
 
     Raises:
         RowError: a column has a type that is no field, or nothing says which stream.
     """
 
-    def __init__(self, schema: StructType, stream: str | None = None) -> None:
+    def __init__(
+        self,
+        schema: StructType,
+        stream: str | None = None,
+        *,
+        nested_as_json: bool = False,
+        skip_empty: bool = False,
+    ) -> None:
         names = schema.fieldNames()
         self.stream = stream
+        self._nested_as_json = nested_as_json
+        self._skip_empty = skip_empty
         self._has_stream = stream is None
         if self._has_stream and "stream" not in names:
             raise RowError(
@@ -216,7 +228,7 @@ class Drafts:
                 given = schema[name].dataType.simpleString()
                 raise RowError(f"the column {name} is {given}; it has to be string")
         if not self._has_fields:
-            _check_texts(schema, self._columns)
+            _check_texts(schema, self._columns, nested_as_json=nested_as_json)
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows as entries: columns `fields`, and `id` and `stream` where they matter.
@@ -229,9 +241,22 @@ class Drafts:
             if fields.items.null_count:
                 fields = _kept(fields, fields.items.is_valid().to_numpy(zero_copy_only=False))
         else:
-            fields = _gathered({name: _as_text(batch.column(name)) for name in self._columns})
-        if np.any(np.diff(_offsets(fields)) == 0):
-            raise RowError("a row has no field: all its values are null, or its map is empty")
+            columns = {name: batch.column(name) for name in self._columns}
+            fields = _gathered(
+                {
+                    name: text_of_column(column, nested_as_json=self._nested_as_json)
+                    for name, column in columns.items()
+                }
+            )
+        is_empty = np.diff(_offsets(fields)) == 0
+        if is_empty.any():
+            if not self._skip_empty:
+                raise RowError(
+                    "a row has no field: all its values are null, or its map is empty; the option "
+                    "emptyRows=skip leaves such rows out"
+                )
+            is_kept = pa.array(~is_empty)
+            batch, fields = batch.filter(is_kept), fields.filter(is_kept)
         columns = {"fields": fields}
         if self.has_id:
             columns["id"] = batch.column("id").cast(pa.string())
@@ -467,29 +492,18 @@ def _check_columns(schema: StructType) -> None:
 # Rows to entries.
 
 
-def _check_texts(schema: StructType, names: Sequence[str]) -> None:
+def _check_texts(schema: StructType, names: Sequence[str], *, nested_as_json: bool) -> None:
     """Check that every column can be written as a field."""
     arrow = to_arrow_schema(schema, timezone="UTC")
     for name in names:
         try:
-            _as_text(pa.array([], arrow.field(name).type))
+            text_of_column(pa.array([], arrow.field(name).type), nested_as_json=nested_as_json)
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
             raise RowError(
                 f"the column {name} is {schema[name].dataType.simpleString()}, which is no field "
-                "of an entry: turn it into text, with to_json for one"
+                "of an entry: the option nestedFormat=json makes text of arrays, structs and maps,"
+                " and to_json does in a query"
             ) from None
-
-
-def _as_text(values: pa.Array) -> pa.Array:
-    """Return values as fields hold them: text, in bytes; times as ISO 8601."""
-    if pa.types.is_nested(values.type):
-        raise pa.ArrowNotImplementedError(str(values.type))
-    if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
-        return values.cast(pa.binary())
-    text = values.cast(pa.string())
-    if pa.types.is_timestamp(values.type):
-        text = pc.replace_substring(text, " ", "T", max_replacements=1)
-    return text.cast(pa.binary())
 
 
 def _gathered(columns: Mapping[str, pa.Array]) -> pa.MapArray:

@@ -24,6 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headgate.pipeline.source import HeadgateDataSource
@@ -50,6 +51,7 @@ _CONF = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96 has no zone
     # A Connect server writes every request of a client down, with all its options.
     "spark.sql.redaction.string.regex": TOKENS,
     "spark.ui.enabled": "false",
@@ -64,6 +66,10 @@ _LOCAL_CONF = {
 
 class JavaMissing(RuntimeError):
     """There is no Java that Spark runs on; the text says how to get one."""
+
+
+class LibraryMissing(RuntimeError):
+    """The Python of a Spark Connect server lacks a library; the text says which."""
 
 
 class Java(NamedTuple):
@@ -117,6 +123,7 @@ def session(
 
     Raises:
         JavaMissing: there is no Java to run it on (never with `remote`).
+        LibraryMissing: the Python of the server `remote` lacks what this package imports.
     """
     if remote is not None:
         builder = SparkSession.builder.remote(remote)
@@ -143,7 +150,23 @@ def session(
     elif not is_one_process:
         spark.sparkContext.addPyFile(str(_package()))
     register(spark)
+    if remote is not None:
+        _check_libraries(spark, remote)
     return spark
+
+
+def _check_libraries(spark: SparkSession, remote: str) -> None:
+    """Make a source on a Connect server, which asks nobody for anything."""
+    try:
+        spark.read.format(HeadgateDataSource.name()).option("subscribe", "any").load().schema  # noqa: B018
+    except PySparkException as error:
+        missing = re.search(r"No module named '([\w.]+)'", str(error))
+        if missing is None:
+            return  # who reads is told
+        raise LibraryMissing(
+            f"the Python of the Spark server {remote} lacks {missing[1]}: pip install"
+            " 'headgate[spark]' there, in the Python that its PYSPARK_PYTHON names"
+        ) from None
 
 
 def register(spark: SparkSession) -> None:

@@ -60,15 +60,18 @@ class _Writer:
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
-        self._drafts = Drafts(schema, options.stream)
+        self._drafts = Drafts(
+            schema,
+            options.stream,
+            nested_as_json=options.nested_as_json,
+            skip_empty=options.skip_empty,
+        )
 
     def _write(self, rows: Iterator[pa.RecordBatch], writer: str, batch: int) -> Written:
-        """Write the rows of a task."""
+        """Write the rows of a task, or all rows where there is no Spark."""
         context = TaskContext.get()
-        assert context is not None
-        task = _Task(
-            self._options, self._drafts, writer, batch, context.partitionId(), uuid.uuid4().hex
-        )
+        partition = 0 if context is None else context.partitionId()
+        task = _Task(self._options, self._drafts, writer, batch, partition, uuid.uuid4().hex)
         with self._options.connection:
             for records in rows:
                 task.write(records)

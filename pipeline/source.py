@@ -81,6 +81,8 @@ class HeadgateDataSource(DataSource):
     |---|---|
     | stream | where to; by default the column `stream` says it, row by row |
     | deliveryGuarantee | exactly-once, or at-least-once: without a staging area |
+    | nestedFormat | fail, or json: arrays, structs and maps are written as JSON |
+    | emptyRows | fail, or skip: rows whose values are all null are left out |
     | jobId | (batch) name of this write: the same once more changes nothing |
     | jobBatch | (batch) number of this write under its jobId, growing; 0 |
 

@@ -6,8 +6,8 @@ import json
 import signal
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -74,16 +74,16 @@ def main(flags: Flags, *, allow_gap: bool) -> None:
     progress = ProgressLine("archive", total)
     if _may_do_without_spark(flags, lake) and flags.fits_into_memory("archive", total or 0):
         with flags.client() as client:
-            count = in_memory.run(
+            in_memory.run(
                 flags,
                 lake,
                 todo_plans,
                 allow_gap=allow_gap,
                 behind_gaps=partial(behind_gaps, client),
+                progress=progress,
             )
-        progress.advance(count)
     else:
-        run(flags, lake, start, allow_gap=allow_gap, on_progress=progress.advance)
+        run(flags, lake, start, allow_gap=allow_gap, progress=progress)
     progress.finish()
     rows = []
     for stream in streams:
@@ -116,7 +116,7 @@ def run(
     start: Mapping[str, str],
     *,
     allow_gap: bool,
-    on_progress: Callable[[int], None],
+    progress: ProgressLine,
 ) -> None:
     """Run the query until it has read everything, or somebody stops it.
 
@@ -125,7 +125,7 @@ def run(
         lake: where to.
         start: per stream the id to begin behind, if the query begins only now.
         allow_gap: go on where entries are gone.
-        on_progress: is called with the number of entries each time some are in the lake.
+        progress: is advanced each time entries are in the lake.
     """
     subscription = flags.streams or flags.pattern or ""
     checkpoint = Checkpoint(flags.checkpoint or lake.checkpoint(_query_name(flags)))
@@ -152,11 +152,13 @@ def run(
             with flags.client() as client:
                 ranges = behind_gaps(client, ranges)
         lake.commit(files, query=query, batch=batch, ranges=ranges)
-        on_progress(sum(file.row_count for file in files))
+        progress.advance(sum(file.row_count for file in files))
 
     writer = reader.load().writeStream.foreachBatch(write)
     writer = writer.option("checkpointLocation", checkpoint.path).queryName("headgate archive")
-    until_end(flags.triggered(writer).start())
+    is_one_batch = flags.trigger == "once" and flags.max_offsets is None
+    with progress.watching(spark) if is_one_batch else nullcontext():
+        until_end(flags.triggered(writer).start())
 
 
 def ranges_of(begins: Mapping[str, Position], ends: Mapping[str, Position]) -> dict[str, Held]:

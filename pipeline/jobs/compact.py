@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import click
+import pyarrow as pa
 
 from headgate.pipeline.jobs.archive import schema_text
 from headgate.pipeline.jobs.duration import Duration
@@ -18,6 +19,9 @@ from headgate.pipeline.lakefile import WRITTEN, LakeFile, bins_of, files_of, mer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Bin = Sequence[LakeFile]
+Merge = Callable[[Lake, Sequence[Bin], int], list[LakeFile]]
 
 _BINS_AT_ONCE = 16  # files that are written before a commit
 _MIB = 2**20
@@ -34,7 +38,7 @@ _HOUR_MS = 3_600_000
     Every night:   headgate-pipeline compact --lake lake
     """
 )
-@options("lake", "streams", "master", "verbose", "dry_run")
+@options("lake", "streams", "master", "verbose", "on_spark", "dry_run")
 @click.option(
     "--file-mb",
     type=click.IntRange(1, 4096),
@@ -52,8 +56,13 @@ def main(flags: Flags, *, file_mb: int, retention: int) -> None:
     before = lake.files(flags.names() if flags.streams else None)
     bins = bins_by_date(before, file_mb * _MIB)
     if not flags.dry_run and bins:
-        progress = ProgressLine("compact", sum(len(files) for files in bins), "files")
-        run(flags.spark("compact"), lake, bins, file_mb * _MIB, on_progress=progress.advance)
+        entries = sum(file.row_count for files in bins for file in files)
+        progress = ProgressLine("compact", entries)
+        if flags.fits_into_memory("compact", entries):
+            merge: Merge = merged_here
+        else:
+            merge = partial(merged_on_spark, flags.spark("compact"))
+        run(merge, lake, bins, file_mb * _MIB, on_progress=progress.advance)
         progress.finish()
     deleted = lake.vacuum(-(-retention // _HOUR_MS), dry_run=flags.dry_run)
     after = lake.files(flags.names() if flags.streams else None)
@@ -76,9 +85,9 @@ def bins_by_date(files: Sequence[LakeFile], file_bytes_max: int) -> list[list[La
 
 
 def run(
-    spark: SparkSession,
+    merge: Merge,
     lake: Lake,
-    bins: Sequence[Sequence[LakeFile]],
+    bins: Sequence[Bin],
     file_bytes_max: int,
     *,
     on_progress: Callable[[int], None],
@@ -88,13 +97,24 @@ def run(
     Raises:
         LakeConflict: another one compacts at the same time; what was committed stays.
     """
-    task = partial(merge_files, lake=lake.path, file_bytes_max=file_bytes_max)
     for begin in range(0, len(bins), _BINS_AT_ONCE):
         batch = bins[begin : begin + _BINS_AT_ONCE]
-        bins_paths = [([file.path for file in files],) for files in batch]
-        paths = spark.createDataFrame(bins_paths, "paths array<string>")
-        written = paths.repartition(len(batch)).mapInArrow(task, schema_text(WRITTEN))
-        lake.replace(
-            [file for files in batch for file in files], files_of(written.toArrow().to_batches())
-        )
-        on_progress(sum(len(files) for files in batch))
+        old = [file for files in batch for file in files]
+        lake.replace(old, merge(lake, batch, file_bytes_max))
+        on_progress(sum(file.row_count for file in old))
+
+
+def merged_here(lake: Lake, bins: Sequence[Bin], file_bytes_max: int) -> list[LakeFile]:
+    """Return the files of bins, merged in this process, row group by row group."""
+    paths = pa.RecordBatch.from_pydict({"paths": [[file.path for file in files] for files in bins]})
+    return files_of(merge_files([paths], lake.path, file_bytes_max))
+
+
+def merged_on_spark(
+    spark: SparkSession, lake: Lake, bins: Sequence[Bin], file_bytes_max: int
+) -> list[LakeFile]:
+    """Return the files of bins, each merged in a task of its own."""
+    task = partial(merge_files, lake=lake.path, file_bytes_max=file_bytes_max)
+    bins_paths = [([file.path for file in files],) for files in bins]
+    paths = spark.createDataFrame(bins_paths, "paths array<string>").repartition(len(bins))
+    return files_of(paths.mapInArrow(task, schema_text(WRITTEN)).toArrow().to_batches())

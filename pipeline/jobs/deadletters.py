@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
+import pyarrow as pa
 
+from headgate.client import Plan
 from headgate.client.blocking import Client
 from headgate.pipeline.jobs.entries import count, pairs, read, texts, value
 from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import ProgressLine, answer
+from headgate.pipeline.memory import deadletters as in_memory
+from headgate.pipeline.memory import entries as in_memory_entries
+from headgate.pipeline.memory.results import check_out, rows_of, write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,39 +37,64 @@ _ORIGIN = ("_stream", "_id", "_group", "_deliveries", "_reason", "_error")
     Back with them:  headgate-pipeline deadletters --streams orders-dead --redrive
     """
 )
-@options("streams", "pattern", "master", "verbose", "dry_run")
+@options("streams", "pattern", "master", "verbose", "on_spark", "dry_run")
 @click.option("--redrive", is_flag=True, help="Send them back to where they came from.")
 @click.option("--out", help="Write Parquet here instead of saying the rows.")
 def main(flags: Flags, *, redrive: bool, out: str | None) -> None:
     """Say dead letters, or send them back."""
+    if out is not None:
+        check_out(out)
     with flags.client() as client:
         streams = flags.chosen(client)
         plans = flags.plans(client, streams)
         total = count(client, flags, plans)
-        spark = flags.spark("deadletters")
-        table = transform(read(spark, flags, plans))
-        if out is not None:
-            table.write.mode("overwrite").parquet(out)
+        dead_letters = _dead_letters(flags, plans, total, redrive=redrive, out=out)
         if redrive:
-            origins = table.select("origin", "group").distinct().orderBy("origin", "group")
-            progress = ProgressLine("deadletters", total)
-            rows = [
-                {
-                    "origin": row["origin"],
-                    "group": row["group"],
-                    "redriven": 0
-                    if flags.dry_run
-                    else _redrive(client, row["origin"], row["group"], progress),
-                }
-                for row in origins.collect()
-            ]
-            progress.finish()
+            rows = _redriven(client, dead_letters, total, dry_run=flags.dry_run)
         elif out is not None:
             rows = [{"dead_letters": total, "out": out}]
         else:
-            shown = table.orderBy("timestamp", "id").limit(_SHOWN_MAX).collect()
-            rows = [row.asDict() for row in shown]
+            rows = rows_of(dead_letters.slice(0, _SHOWN_MAX))
     answer(rows, as_json=flags.as_json, nothing="no dead letters")
+
+
+def _dead_letters(
+    flags: Flags, plans: Mapping[str, Plan], total: int, *, redrive: bool, out: str | None
+) -> pa.Table:
+    """Return dead letters, or only their origins; write them, if they are to be written."""
+    progress = ProgressLine("deadletters", total)
+    if flags.fits_into_memory("deadletters", total):
+        batches = progress.counted(in_memory_entries.read(flags, plans))
+        table = in_memory.transform(batches, _ORIGIN)
+        if out is not None:
+            write(table, out)
+    else:
+        spark = flags.spark("deadletters")
+        dead_letters = transform(read(spark, flags, plans))
+        with progress.watching(spark):
+            if out is not None:
+                dead_letters.write.mode("overwrite").parquet(out)
+            origins = dead_letters.select("origin", "group").distinct()
+            shown = dead_letters.orderBy("timestamp", "id").limit(_SHOWN_MAX)
+            table = (origins if redrive else shown).toArrow()
+        progress.advance(total)
+    progress.finish()
+    return table
+
+
+def _redriven(
+    client: Client, dead_letters: pa.Table, total: int, *, dry_run: bool
+) -> list[dict[str, object]]:
+    """Send dead letters back, and return how many of each group."""
+    origins = dead_letters.group_by(["origin", "group"]).aggregate([])
+    origins = origins.sort_by([("origin", "ascending"), ("group", "ascending")])
+    progress = ProgressLine("deadletters", total, "redriven")
+    rows = [
+        row | {"redriven": 0 if dry_run else _redrive(client, **row, progress=progress)}
+        for row in origins.to_pylist()
+    ]
+    progress.finish()
+    return rows
 
 
 def transform(entries: DataFrame) -> DataFrame:
@@ -90,11 +121,11 @@ def transform(entries: DataFrame) -> DataFrame:
     ).where("origin IS NOT NULL AND `group` IS NOT NULL")
 
 
-def _redrive(client: Client, stream: str, group: str, progress: ProgressLine) -> int:
+def _redrive(client: Client, origin: str, group: str, progress: ProgressLine) -> int:
     """Send all dead letters of a group back, a thousand at a time."""
     count = 0
     while True:
-        results = client.group(stream, group).redrive(limit=_REDRIVEN_AT_ONCE)
+        results = client.group(origin, group).redrive(limit=_REDRIVEN_AT_ONCE)
         count += len(results)
         progress.advance(len(results))
         if len(results) < _REDRIVEN_AT_ONCE:

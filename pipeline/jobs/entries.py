@@ -80,12 +80,12 @@ def pairs(entries: DataFrame) -> Column:
     )
 
 
-def value(pairs_column: Column, name: str) -> Column:
+def value(pairs_column: Column, name: str | Column) -> Column:
     """Return the value of a field as text: of a repeated name the last; null without it."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     matching = F.filter(pairs_column, lambda pair: pair["name"] == name)
-    return F.try_element_at(matching, F.lit(-1))["value"].cast("string")
+    return F.make_valid_utf8(F.try_element_at(matching, F.lit(-1))["value"].cast("string"))
 
 
 def texts(pairs_column: Column) -> Column:
@@ -97,8 +97,6 @@ def texts(pairs_column: Column) -> Column:
         names,
         F.transform(
             names,
-            lambda name: F.element_at(
-                F.filter(pairs_column, lambda pair: pair["name"] == name), F.lit(-1)
-            )["value"].cast("string"),
+            lambda name: value(pairs_column, name),
         ),
     )

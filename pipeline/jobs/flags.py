@@ -55,6 +55,7 @@ class Flags:
     streams: str | None = None
     pattern: str | None = None
     lake: str = ""
+    view: str | None = None
     checkpoint: str | None = None
     trigger: str = "once"
     max_offsets: int | None = None
@@ -229,6 +230,9 @@ _OPTIONS: dict[str, Callable[[Callable[..., None]], Callable[..., None]]] = {
     "verbose": click.option("--verbose", is_flag=True, help="Show what Spark itself has to say."),
     "lake": click.option("--lake", required=True, help="Path of the lake, a Delta table."),
     "lake?": click.option("--lake", default="", help="Path of the lake, a Delta table."),
+    "view": click.option(
+        "--view", help="Path of a view, or of the folder that has it, instead of a stream."
+    ),
     "checkpoint": click.option(
         "--checkpoint", help="Folder of the query's checkpoint.  [beside the lake]"
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -56,7 +57,7 @@ _PAGE = """\
   p {{ color: var(--soft); margin: .25rem 0 1rem }}
   section {{ border-top: 1px solid var(--line); padding-top: .75rem }}
 </style>
-<script>{script}</script>
+{script}
 </head>
 <body>
 <h1>{title}</h1>
@@ -88,15 +89,26 @@ _PAGE = """\
     A picture:   headgate-pipeline plot --streams orders --out orders.html
     All of it:   headgate-pipeline plot --streams orders --lake lake --out orders.html
     Imported:    headgate-pipeline plot --streams history --time date
+    Many:        headgate-pipeline plot --streams orders --script shared --out plots/orders.html
 
     Ids of entries that were imported say when they were imported. With --time a field says when
     an entry is: ISO 8601, a year, or seconds or milliseconds since 1970.
+
+    The script that draws has 5 MB. It is in the file, or with --script shared once beside all files
+    of a folder. Either way a plot opens without a network.
     """
 )
 @options("streams", "pattern", "lake?", "master", "verbose", "on_spark")
 @click.option("--time", metavar="FIELD", help="Draw by the time in this field, and not by ids.")
 @click.option("--out", default="headgate.html", show_default=True, help="The file to write.")
-def main(flags: Flags, *, time: str | None, out: str) -> None:
+@click.option(
+    "--script",
+    type=click.Choice(["inline", "shared"]),
+    default="inline",
+    show_default=True,
+    help="Have the script that draws in the file, or beside it for all files of its folder.",
+)
+def main(flags: Flags, *, time: str | None, out: str, script: str) -> None:
     """Draw streams."""
     if not Path(out).absolute().parent.is_dir():
         raise click.ClickException(f"there is no directory for {out}")
@@ -107,19 +119,21 @@ def main(flags: Flags, *, time: str | None, out: str) -> None:
         groups = [row for stream in streams for row in group_rows(client, stream)]
     progress = ProgressLine("plot", total)
     if flags.fits_into_memory("plot", total):
-        batches = in_memory.read(flags, plans)
+        batches = progress.counted(in_memory.read(flags, plans))
         points = pa.Table.from_batches(points_of(batches, time), POINTS)
         count_drawn, length_ms = len(points), _length_ms(pc.min_max(points["ms"]).as_py())
         width_ms = width_of(length_ms)
         table = plot_in_memory.transform(points, width_ms) if count_drawn else points
     else:
-        rows = read(flags.spark("plot"), flags, plans)
+        spark = flags.spark("plot")
+        rows = read(spark, flags, plans)
         spark_points = rows.mapInArrow(partial(points_of, time=time), POINTS_TEXT).cache()
-        [bounds] = spark_points.selectExpr("count(*) n", "min(ms) min", "max(ms) max").collect()
+        with progress.watching(spark):
+            [bounds] = spark_points.selectExpr("count(*) n", "min(ms) min", "max(ms) max").collect()
         count_drawn, length_ms = bounds["n"], _length_ms(bounds.asDict())
         width_ms = width_of(length_ms)
         table = transform(spark_points, width_ms).orderBy("begin_ms", "stream").toArrow()
-    progress.advance(total)
+        progress.advance(total)
     progress.finish()
     where = f"{', '.join(streams)}: there is no entry"
     if not count_drawn:
@@ -134,7 +148,8 @@ def main(flags: Flags, *, time: str | None, out: str) -> None:
     if count_drawn < total:
         place = "their ids" if time is None else time
         facts += f"; {total - count_drawn:,} entries without a date in {place} are left out"
-    Path(out).write_text(page(f"Streams: {title}", facts, drawn), encoding="utf-8")
+    folder = Path(out).parent if script == "shared" else None
+    Path(out).write_text(page(f"Streams: {title}", facts, drawn, folder), encoding="utf-8")
     answer([{"entries": count_drawn, "out": out}], as_json=flags.as_json)
 
 
@@ -217,10 +232,15 @@ def _groups(groups: Sequence[Mapping[str, object]]) -> go.Figure:
     return figure
 
 
-def page(title: str, facts: str, drawn: list[go.Figure]) -> str:
-    """Return the page: figures, and the script that draws them, in one text."""
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415
+def page(title: str, facts: str, drawn: list[go.Figure], folder: Path | None = None) -> str:
+    """Return the page: figures, and the script that draws them, in one text.
 
+    Args:
+        title: of the page.
+        facts: a line below it.
+        drawn: the figures.
+        folder: the script is a file there, and not in the page.
+    """
     parts = []
     for figure in drawn:
         figure.update_layout(
@@ -249,9 +269,23 @@ def page(title: str, facts: str, drawn: list[go.Figure]) -> str:
     return _PAGE.format(
         title=html.escape(title),
         facts=html.escape(facts),
-        script=get_plotlyjs(),
+        script=_script(folder),
         figures="\n".join(parts),
     )
+
+
+def _script(folder: Path | None) -> str:
+    """Return the element that brings the script; write it into a folder, if it is not there."""
+    from plotly.offline import get_plotlyjs, get_plotlyjs_version  # noqa: PLC0415
+
+    if folder is None:
+        return f"<script>{get_plotlyjs()}</script>"
+    file = folder / f"plotly-{get_plotlyjs_version()}.min.js"
+    if not file.exists():
+        new = file.with_name(f"{file.name}.{os.getpid()}")
+        new.write_text(get_plotlyjs(), encoding="utf-8")
+        new.rename(file)  # whole or not at all, whoever else writes it
+    return f'<script src="{file.name}"></script>'
 
 
 def _length_ms(bounds: Mapping[str, int | None]) -> int:

@@ -6,6 +6,7 @@ import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -17,6 +18,7 @@ from headgate.pipeline.jobs.entries import pairs, read_range, texts
 from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import Lake
+from headgate.pipeline.memory import replay as in_memory
 from headgate.pipeline.offsets import (
     BEGINNING,
     SEQ_MAX,
@@ -29,7 +31,7 @@ from headgate.pipeline.offsets import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _SLICE_ENTRIES_MAX = 50_000
 _SLICES_MAX = 10_000
@@ -90,10 +92,11 @@ class ReplayPlan(NamedTuple):
                        --where "fields['region'] = 'eu'" --rename sku=article --rate 1000
     To be sure:      … --checkpoint replay-1   and, if it was killed, the same line again
 
-    With --checkpoint each entry is appended exactly once, however often the job is run again.
+    With --checkpoint each entry is appended exactly once, however often the job is run again. A
+    condition (--where) is SQL, and needs Spark.
     """
 )
-@options("streams", "lake?", "checkpoint", "master", "verbose", "dry_run")
+@options("streams", "lake?", "checkpoint", "master", "verbose", "on_spark", "dry_run")
 @click.option("--to", "target", required=True, help="Stream to append to; {stream} is its origin.")
 @click.option(
     "--ids",
@@ -140,27 +143,45 @@ def main(
     if flags.dry_run:
         answer([row], as_json=flags.as_json)
         return
-    spark = flags.spark("replay")
     progress = ProgressLine("replay", total)
+    if where is None and flags.fits_into_memory("replay", total):
+        way = partial(in_memory.replay, rename=names, keep_ids=ids == "same")
+    else:
+        spark = flags.spark("replay")
+        way = partial(_replay, spark, where=where, rename=names, keep_ids=ids == "same")
     due_s = time.monotonic()
     for number, part in enumerate(slices):
         if rate is not None:  # what a slow write left undone is not made up for
             time.sleep(max(0.0, due_s - time.monotonic()))
             due_s = time.monotonic() + part.entries / rate
-        if flags.lake:
-            entries = Lake(flags.lake).read(spark, [part.stream], after=part.after, to=part.to)
-        else:
-            entries = read_range(spark, flags, part.stream, part.after, part.to)
-        rows = transform(entries, where=where, rename=names, keep_ids=ids == "same")
-        rows.write.format("headgate").mode("append").options(
-            **flags.connection(),
-            stream=target.replace("{stream}", part.stream),
-            jobId=plan.job_id,
-            jobBatch=number,
-        ).save()
+        to_stream = target.replace("{stream}", part.stream)
+        writing = {"stream": to_stream, "jobId": plan.job_id, "jobBatch": str(number)}
+        way(flags, part.stream, part.after, part.to, writing)
         progress.advance(part.entries)
     progress.finish()
     answer([row], as_json=flags.as_json)
+
+
+def _replay(
+    spark: SparkSession,
+    flags: Flags,
+    stream: str,
+    after: str,
+    to: str,
+    target: Mapping[str, str],
+    *,
+    where: str | None,
+    rename: Mapping[str, str],
+    keep_ids: bool,
+) -> None:
+    """Append a slice with Spark; see `memory/replay.py`."""
+    if flags.lake:
+        entries = Lake(flags.lake).read(spark, [stream], after=after, to=to)
+    else:
+        entries = read_range(spark, flags, stream, after, to)
+    rows = transform(entries, where=where, rename=rename, keep_ids=keep_ids)
+    writer = rows.write.format("headgate").mode("append")
+    writer.options(**flags.connection(), **target).save()
 
 
 def transform(

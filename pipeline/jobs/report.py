@@ -7,15 +7,24 @@ import json
 import os
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Row = Mapping[str, object]
+Batch = TypeVar("Batch", bound=Sized)
 _WIDTH_MAX = 60
-_PERIOD_S = 1.0
+_PERIOD_S = 5.0  # of lines where there is no terminal
+_LOOK_S = 0.5  # how often Spark is asked for its tasks
 _STDERR = 2
 
 
@@ -46,43 +55,130 @@ def answer(rows: Sequence[Row], *, as_json: bool, nothing: str = "nothing") -> N
 
 
 class ProgressLine:
-    """Entries done of entries to do, on standard error: in place on a terminal, else line by line.
+    """Entries done of entries to do, on standard error: a bar on a terminal, else a line at times.
 
     Args:
         job: its name.
         total: entries to do; None if nobody knows.
-        what: what is counted.
+        what: is counted.
+        clock: seconds that pass.
     """
 
-    def __init__(self, job: str, total: int | None, what: str = "entries") -> None:
+    def __init__(
+        self,
+        job: str,
+        total: int | None,
+        what: str = "entries",
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.done = 0
+        self._estimated = 0
         self._job = job
         self._total = total
         self._what = what
-        self._began_s = time.monotonic()
-        self._printed_s = float("-inf")
-        self._printed_done = -1
+        self._clock = clock
+        self._began_s = self._printed_s = clock()
+        self._printed = -1
+        console = Console(stderr=True)
+        self._bar = Progress(
+            *(BarColumn(), TextColumn("{task.description}", markup=False)),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal or console.is_dumb_terminal,
+        )
+        self._task = self._bar.add_task(self._text(), total=total)
+        self._bar.start()
+        context = click.get_current_context(silent=True)
+        if context is not None:
+            context.call_on_close(self._bar.stop)  # also where the job fails
 
     def advance(self, count: int) -> None:
         """Add to the count."""
         self.done += count
-        if time.monotonic() - self._printed_s >= _PERIOD_S:
-            self._say(is_last=False)
+        self._show()
+
+    def counted(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield batches, and add the rows of each to the count."""
+        for batch in batches:
+            yield batch
+            self.advance(len(batch))
+
+    @contextmanager
+    def watching(self, spark: SparkSession) -> Iterator[None]:
+        """Estimate the count by the tasks that Spark has finished, until the block ends."""
+        is_over = threading.Event()
+        thread = threading.Thread(target=self._watch, args=(spark, is_over), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+            self._estimated = 0
 
     def finish(self) -> None:
         """Say the last word."""
-        self._say(is_last=True)
+        self._bar.stop()
+        if self._printed != self.done:
+            click.echo(self._text(), err=True)
 
-    def _say(self, *, is_last: bool) -> None:
-        self._printed_s = time.monotonic()
-        of = "" if self._total is None else f" of {max(self._total, self.done):,}"
-        rate = self.done / max(self._printed_s - self._began_s, 0.001)
-        text = f"{self._job}: {self.done:,}{of} {self._what}, {rate:,.0f}/s"
-        if sys.stderr.isatty():
-            click.echo(f"\r{text:<70}", err=True, nl=is_last)
-        elif self._printed_done != self.done:
+    def _watch(self, spark: SparkSession, is_over: threading.Event) -> None:
+        begin = self.done
+        while not is_over.wait(_LOOK_S):
+            try:
+                share = _share_of_tasks(spark)
+            except Exception:  # noqa: BLE001 - a Connect server tells nothing, one that ends neither
+                return
+            estimated = begin + int(share * ((self._total or begin) - begin))
+            self._estimated = max(self._estimated, estimated)
+            self._show()
+
+    def _show(self) -> None:
+        """Show the count; without a bar only one that is new, and seldom."""
+        text = self._text()
+        now_s = self._clock()
+        if not self._bar.disable:
+            self._bar.update(self._task, completed=self.shown, description=text)
+        elif now_s - self._printed_s >= _PERIOD_S and self.shown > max(0, self._printed):
+            self._printed_s = now_s
+            self._printed = self.shown
             click.echo(text, err=True)
-        self._printed_done = self.done
+
+    @property
+    def shown(self) -> int:
+        """The count, or what it is estimated to be."""
+        return max(self.done, self._estimated)
+
+    def _text(self) -> str:
+        done, total = self.shown, self._total
+        rate = done / max(self._clock() - self._began_s, 0.001)
+        text = f"{self._job}: {done:,}"
+        if total is None:
+            return f"{text} {self._what}, {rate:,.0f}/s"
+        text += f" of {max(total, done):,} {self._what}"
+        if done >= total:
+            return f"{text}, {rate:,.0f}/s"
+        left = f", {_time_text((total - done) / rate)} left" if done else ""
+        return f"{text}, {100 * done // total}%, {rate:,.0f}/s{left}"
+
+
+def _share_of_tasks(spark: SparkSession) -> float:
+    """Return the share of finished tasks, of the largest stage that Spark works on."""
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getActiveJobsIds()]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    largest = max((stage for stage in stages if stage), key=lambda it: it.numTasks, default=None)
+    return largest.numCompletedTasks / largest.numTasks if largest and largest.numTasks else 0.0
+
+
+def _time_text(seconds: float) -> str:
+    """Return a length of time in its two largest units."""
+    minutes, rest_s = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours:,} h {minutes} min"
+    return f"{minutes} min {rest_s} s" if minutes else f"{rest_s} s"
 
 
 @contextmanager

@@ -69,17 +69,19 @@ def main(flags: Flags, *, window: int, watermark: int, is_fields: bool) -> None:
         return
     progress = ProgressLine("stats", total)
     if flags.fits_into_memory("stats", total):
-        batches = in_memory.read(flags, plans)
+        batches = progress.counted(in_memory.read(flags, plans))
         table = (
             stats_in_memory.cardinalities(batches)
             if is_fields
             else stats_in_memory.windows(batches, window_ms=window)
         )
     else:
-        entries = read(flags.spark("stats"), flags, plans)
+        spark = flags.spark("stats")
+        entries = read(spark, flags, plans)
         rows = cardinalities(entries) if is_fields else transform(entries, window_ms=window)
-        table = rows.orderBy(*rows.columns[:2]).limit(_WINDOWS_MAX).toArrow()
-    progress.advance(total)
+        with progress.watching(spark):
+            table = rows.orderBy(*rows.columns[:2]).limit(_WINDOWS_MAX).toArrow()
+        progress.advance(total)
     progress.finish()
     answer(table.slice(0, _WINDOWS_MAX).to_pylist(), as_json=flags.as_json, nothing="no entries")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from headgate.client import Plan
 from headgate.pipeline.jobs.flags import Flags
+from headgate.pipeline.jobs.report import ProgressLine
 from headgate.pipeline.lake import Held, Lake, LakeConflict
 from headgate.pipeline.lakefile import LakeFile, files_of, write_rows
 from headgate.pipeline.memory.entries import read_live
@@ -23,8 +24,9 @@ def run(
     *,
     allow_gap: bool,
     behind_gaps: Callable[[dict[str, Held]], dict[str, Held]],
-) -> int:
-    """Archive entries behind the held range of each stream; returns their number.
+    progress: ProgressLine,
+) -> None:
+    """Archive entries behind the held range of each stream.
 
     1. Files are written, which belong to no table yet.
     2. What the lake holds has to be what it held before, or another one archives meanwhile.
@@ -37,6 +39,7 @@ def run(
         plans: how far to read each stream, and behind which id.
         allow_gap: go on where entries are gone.
         behind_gaps: leaves out of ranges what was trimmed before it was read.
+        progress: counts the entries that are read.
 
     Raises:
         LakeConflict: another one archives the same streams at this moment.
@@ -48,7 +51,7 @@ def run(
         if plan.epoch is not None and plan.end != plan.after
     }
     if not ranges:
-        return 0
+        return
     batch = lake.next_batch(QUERY)
     before = {stream: lake.held(stream) for stream in ranges}
     held_to = lake.admit(ranges, allow_gap=allow_gap)
@@ -60,10 +63,9 @@ def run(
         }
         if span.after != BEGINNING:
             options["startingOffsets"] = json.dumps({stream: span.after})
-        files += files_of(write_rows(read_live(options), lake.path, held_to))
+        files += files_of(write_rows(progress.counted(read_live(options)), lake.path, held_to))
     if allow_gap:
         ranges = behind_gaps(ranges)
     is_alone = before == {stream: lake.held(stream) for stream in before}
     if not is_alone or not lake.commit(files, query=QUERY, batch=batch, ranges=ranges):
         raise LakeConflict(f"another one archives the same streams into {lake.path}: try again")
-    return sum(file.row_count for file in files)

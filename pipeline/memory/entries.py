@@ -18,6 +18,7 @@ from headgate.client import Plan
 from headgate.pipeline.jobs.entries import COLUMNS, start_of
 from headgate.pipeline.jobs.flags import Flags
 from headgate.pipeline.lake import Lake
+from headgate.pipeline.memory.results import text_of
 from headgate.pipeline.offsets import BEGINNING, parse_id
 from headgate.pipeline.options import read_options
 from headgate.pipeline.reader import BatchReader
@@ -80,6 +81,38 @@ def sizes_of(fields: pa.ListArray) -> np.ndarray:
 def names_and_values(fields: pa.ListArray) -> tuple[pa.Array, pa.Array]:
     """Return the pairs that the offsets of the fields point into, in two columns."""
     return fields.values.field(0), fields.values.field(1)
+
+
+def values_of(fields: pa.ListArray, name: str) -> pa.Array:
+    """Return the value of a field in each entry, its last one; null where there is none."""
+    names, values = names_and_values(fields)
+    offsets = fields.offsets.to_numpy()
+    places = np.flatnonzero(pc.equal(names, name).to_numpy(zero_copy_only=False))
+    places = places[(places >= offsets[0]) & (places < offsets[-1])]
+    at = np.full(len(fields), -1, np.int64)
+    at[np.searchsorted(offsets, places, side="right") - 1] = places
+    return values.take(pa.array(at, mask=at < 0))
+
+
+def texts_of(fields: pa.ListArray) -> pa.MapArray:
+    """Return fields as a map of text: of a repeated name the last one."""
+    names, values = names_and_values(fields)
+    offsets = fields.offsets.to_numpy()
+    begin, length = int(offsets[0]), int(offsets[-1] - offsets[0])
+    names, values = names.slice(begin, length), values.slice(begin, length)
+    rows = np.repeat(np.arange(len(fields)), np.diff(offsets))
+    coded = names.dictionary_encode()
+    codes = rows * len(coded.dictionary) + coded.indices.to_numpy()
+    _, first = np.unique(codes, return_index=True)
+    _, from_end = np.unique(codes[::-1], return_index=True)
+    order = np.argsort(first)
+    first, last = first[order], (length - 1 - from_end)[order]
+    counts = np.bincount(rows[first], minlength=len(fields))
+    return pa.MapArray.from_arrays(
+        pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32()),
+        names.take(pa.array(first)).cast(pa.string()),
+        text_of(values.take(pa.array(last))),
+    )
 
 
 def as_table(batches: Iterable[pa.RecordBatch]) -> pa.Table:

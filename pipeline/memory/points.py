@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.pipeline.memory.entries import names_and_values, sizes_of
+from headgate.pipeline.memory.entries import sizes_of, values_of
 
 POINTS = pa.schema([("stream", pa.string()), ("ms", pa.int64()), ("size_bytes", pa.int64())])
 POINTS_TEXT = "stream string, ms bigint, size_bytes bigint"
@@ -59,13 +58,7 @@ def milliseconds_of(text: str) -> int | None:
 
 def _times(fields: pa.ListArray, name: str) -> pa.Array:
     """Return the time in a field of each entry, its last one; null where there is none."""
-    names, values = names_and_values(fields)
-    offsets = fields.offsets.to_numpy()
-    places = np.flatnonzero(pc.equal(names, name).to_numpy(zero_copy_only=False))
-    places = places[(places >= offsets[0]) & (places < offsets[-1])]
-    at = np.full(len(fields), -1, np.int64)
-    at[np.searchsorted(offsets, places, side="right") - 1] = places
-    raw = values.take(pa.array(at, mask=at < 0)).dictionary_encode()  # days repeat
+    raw = values_of(fields, name).dictionary_encode()  # days repeat
     known = [
         milliseconds_of(value.decode(errors="replace")) for value in raw.dictionary.to_pylist()
     ]

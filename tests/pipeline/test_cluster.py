@@ -16,6 +16,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from headgate.pipeline.lake import Lake
 from tests.pipeline.gateway import ROOT, Gateway
 from tests.pipeline.guarded import Guarded, check_no_trace
 from tests.pipeline.jobs import PATIENCE_S, SHORT_LIVED
@@ -147,6 +148,42 @@ def test_a_connect_server_that_knows_nothing_of_us_reads_and_writes(
     files = check_copy(processes, f"sc://127.0.0.1:{port}", gateway, name)
     assert files
     assert all("headgate_pipeline.zip" in file for file in files)
+
+
+@pytest.mark.cluster
+def test_a_connect_server_whose_python_lacks_a_library_is_said_in_one_line(
+    processes: Processes, tmp_path: Path
+) -> None:
+    pytest.importorskip("grpc_status")
+    (tmp_path / "httpx.py").write_text("raise ModuleNotFoundError(\"No module named 'httpx'\")\n")
+    hidden = ONLY_LIBRARIES.replace("PYTHONPATH=", f"PYTHONPATH={tmp_path}:", 1)
+    processes.python.write_text(hidden)
+    port = free_port()
+    processes.start(
+        "Spark Connect server started",
+        *(BIN / "spark-submit", "--master", "local[2]", "--conf", "spark.ui.enabled=false"),
+        *("--conf", "spark.connect.grpc.binding.address=127.0.0.1"),
+        *("--conf", f"spark.connect.grpc.binding.port={port}"),
+        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),
+    )
+    lake = tmp_path / "lake"
+    Lake.open_or_create(lake)
+    master = f"sc://127.0.0.1:{port}"
+    words = ("replay", "--streams", "a", "--to", "b", "--lake", str(lake), "--master", master)
+    done = subprocess.run(
+        [sys.executable, "-m", "headgate.pipeline.cli", *words],
+        cwd=ROOT,
+        env=processes.environment(is_driver=True),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        f"Error: the Python of the Spark server {master} lacks httpx: pip install"
+        " 'headgate[spark]' there, in the Python that its PYSPARK_PYTHON names"
+    )
 
 
 @pytest.mark.cluster

@@ -13,6 +13,7 @@ from vega_datasets import local_data
 
 from headgate.pipeline.jobs import archive
 from headgate.pipeline.jobs.flags import Flags
+from headgate.pipeline.jobs.report import ProgressLine
 from headgate.pipeline.lake import Held, Lake
 from headgate.pipeline.offsets import Position
 from tests.pipeline.command import Command, command
@@ -23,14 +24,15 @@ __all__ = ["command"]
 PATIENCE_S = 90
 
 
-class Count:
+class Count(ProgressLine):
     """The number of archived entries, for a test that waits for them."""
 
     def __init__(self) -> None:
+        super().__init__("archive", None)
         self._condition = threading.Condition()
         self._count = 0
 
-    def add(self, count: int) -> None:
+    def advance(self, count: int) -> None:
         with self._condition:
             self._count += count
             self._condition.notify_all()
@@ -49,7 +51,7 @@ def archiving(spark: SparkSession, flags: Flags) -> Iterator[Count]:
 
     def run() -> None:
         try:
-            archive.run(flags, lake, {}, allow_gap=False, on_progress=count.add)
+            archive.run(flags, lake, {}, allow_gap=False, progress=count)
         except BaseException as error:  # noqa: BLE001 - raised again below
             failures.append(error)
 

@@ -227,6 +227,23 @@ def test_a_plot_is_one_file_that_needs_nothing_else(
     assert page.count('class="plotly-graph-div"') == 5
 
 
+def test_plots_of_a_folder_can_share_their_script(
+    gateway: Gateway, command: Command, name: str, tmp_path: Path
+) -> None:
+    gateway.append_entries(
+        name, [{"id": f"{1000 * n}-0", "fields": {"v": "1"}} for n in range(1, 50)]
+    )
+    for number in (1, 2):
+        out = str(tmp_path / f"{number}.html")
+        command.run("plot", "--streams", name, "--script", "shared", "--out", out)
+    [script] = tmp_path.glob("*.js")
+    assert script.stat().st_size > 1_000_000
+    for number in (1, 2):
+        page = (tmp_path / f"{number}.html").read_text()
+        assert f'<script src="{script.name}"></script>' in page
+        assert len(page) < 100_000
+
+
 @pytest.mark.parametrize(
     ("length_ms", "width_ms", "text"),
     [(0, 1, "1 ms"), (399_000, 1000, "1 s"), (86_400_000, 300_000, "5 min")],

@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,10 +41,14 @@ class Trip:
         self.lake = folder / "lake"
         url = ("--url", gateway.url, "--streams", name, "--lake", str(self.lake))
         self.archive = ("archive", *url, "--max-offsets", str(ENTRIES // _BATCHES))
-        self.replay = (
-            *("replay", *url, "--to", f"{name}-again", "--ids", "same"),
-            *("--checkpoint", str(folder / "replay"), "--rate", str(ENTRIES // _SLICES)),
-        )
+        replay = ("replay", *url, "--ids", "same", "--rate", str(ENTRIES // _SLICES))
+        self.replays = {
+            f"{name}-{kind}": (
+                *(*replay, "--to", f"{name}-{kind}", "--checkpoint", str(folder / kind)),
+                *way,
+            )
+            for kind, way in (("in-memory", ()), ("on-spark", ("--spark",)))
+        }
         for begin in range(0, ENTRIES, 10_000):
             fields = [
                 [("n", str(n)), ("é", "ü")] for n in range(begin, min(begin + 10_000, ENTRIES))
@@ -55,7 +60,8 @@ class Trip:
     @property
     def ways(self) -> tuple[tuple[tuple[str, ...], Callable[[], int]], ...]:
         """The jobs there and back, and how much each has done."""
-        return (self.archive, self.archived), (self.replay, self.replayed)
+        replays = ((words, partial(self.replayed, to)) for to, words in self.replays.items())
+        return (self.archive, self.archived), *replays
 
     def archived(self) -> int:
         """Return how many rows the lake has."""
@@ -63,9 +69,9 @@ class Trip:
             return 0
         return sum(file.row_count for file in Lake(self.lake).files())
 
-    def replayed(self) -> int:
+    def replayed(self, to: str) -> int:
         """Return the number of replayed entries."""
-        return self.gateway.count(f"{self.name}-again")
+        return self.gateway.count(to)
 
     def check_lake(self) -> None:
         """See that the lake has each entry once, in order, as it was."""
@@ -75,8 +81,9 @@ class Trip:
         assert held == [(entry["id"], entry["fields"]) for entry in wanted]
 
     def check_replayed(self) -> None:
-        """See that the other stream has what the first one has."""
-        assert self.gateway.entries(f"{self.name}-again") == self.gateway.entries(self.name)
+        """See that the other streams have what the first one has."""
+        for to in self.replays:
+            assert self.gateway.entries(to) == self.gateway.entries(self.name)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, dict[str, str]]]:

@@ -66,6 +66,12 @@ def test_a_value_an_option_cannot_have_is_refused_by_name(name: str, text: str) 
         read_options({"subscribe": "a", name: text}, is_query=False)
 
 
+@pytest.mark.parametrize("name", ["nestedFormat", "emptyRows", "deliveryGuarantee"])
+def test_a_way_of_writing_that_there_is_not_is_refused_by_name(name: str) -> None:
+    with pytest.raises(OptionError, match=name):
+        write_options({name: "maybe"}, is_query=False)
+
+
 def test_options_of_a_batch_are_not_those_of_a_query() -> None:
     with pytest.raises(OptionError, match="endingOffsets is for batch reads"):
         read(is_query=True, endingOffsets="latest")

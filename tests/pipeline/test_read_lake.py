@@ -28,7 +28,9 @@ def archive(lake: Lake, stream: str, entries: Sequence[tuple[str, Pairs]], batch
         "id": pa.array(ids),
         "ms": pa.array([ms for ms, _ in parts]),
         "seq": pa.array([seq if seq < 2**63 else None for _, seq in parts], pa.int64()),
-        "timestamp": pa.array([ms * 1000 for ms, _ in parts], pa.timestamp("us", "UTC")),
+        "timestamp": pa.array(
+            [ms * 1000 if ms < 2**53 else None for ms, _ in parts], pa.timestamp("us", "UTC")
+        ),
         "fields": pa.array([pairs for _, pairs in entries], pa.map_(pa.string(), pa.binary())),
     }
     files = files_of(write_rows([pa.RecordBatch.from_pydict(columns)], lake.path, {}))

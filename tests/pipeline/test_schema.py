@@ -65,6 +65,12 @@ TYPES: dict[str, DataType] = {
     "array<struct<name:string,value:binary>>": ArrayType(
         StructType().add("name", StringType()).add("value", BinaryType())
     ),
+    "array<struct<at:timestamp,raw:binary,flags:array<boolean>>>": ArrayType(
+        StructType()
+        .add("at", TimestampType())
+        .add("raw", BinaryType())
+        .add("flags", ArrayType(BooleanType()))
+    ),
     "bigint": LongType(),
     "binary": BinaryType(),
     "boolean": BooleanType(),
@@ -73,8 +79,12 @@ TYPES: dict[str, DataType] = {
     "double": DoubleType(),
     "float": FloatType(),
     "int": IntegerType(),
+    "map<string,array<int>>": MapType(StringType(), ArrayType(IntegerType())),
     "map<string,string>": MapType(StringType(), StringType()),
     "string": StringType(),
+    "struct<x:double,y:decimal(6,2)>": StructType()
+    .add("x", DoubleType())
+    .add("y", DecimalType(6, 2)),
     "timestamp": TimestampType(),
 }
 
@@ -223,10 +233,12 @@ def test_a_column_no_field_can_be_is_refused_by_name(ddl: str) -> None:
         Rows(schema(ddl))
 
 
-def drafts(ddl: str, rows: list[dict[str, Any]], stream: str | None = "s") -> list[dict[str, Any]]:
+def drafts(
+    ddl: str, rows: list[dict[str, Any]], stream: str | None = "s", **options: bool
+) -> list[dict[str, Any]]:
     arrow = to_arrow_schema(schema(ddl), timezone="UTC")
     batch = pa.RecordBatch.from_pylist(rows, schema=arrow)
-    listed: list[dict[str, Any]] = Drafts(schema(ddl), stream).of(batch).to_pylist()
+    listed: list[dict[str, Any]] = Drafts(schema(ddl), stream, **options).of(batch).to_pylist()
     return listed
 
 
@@ -282,8 +294,69 @@ def test_rows_that_are_no_entries_are_refused(ddl: str, stream: str | None) -> N
 
 
 def test_a_row_without_a_field_is_refused() -> None:
-    with pytest.raises(RowError, match="no field"):
+    with pytest.raises(RowError, match=r"no field.*emptyRows=skip"):
         drafts("user string", [{"user": None}])
+
+
+def test_rows_without_a_field_are_left_out_by_option() -> None:
+    columns: list[dict[str, Any]] = [
+        {"user": None, "id": "1-0"},
+        {"user": "u", "id": "2-0"},
+        {"user": None, "id": "3-0"},
+    ]
+    kept = drafts("user string, id string", columns, skip_empty=True)
+    assert kept == [{"fields": [(b"user", b"u")], "id": "2-0"}]
+    whole: list[dict[str, Any]] = [
+        {"fields": []},
+        {"fields": [("a", None)]},
+        {"fields": [("a", "1")]},
+    ]
+    kept = drafts("fields map<string,string>", whole, skip_empty=True)
+    assert kept == [{"fields": [(b"a", b"1")]}]
+    assert drafts("user string", [{"user": None}], skip_empty=True) == []
+
+
+def test_arrays_structs_and_maps_are_json_by_option() -> None:
+    ddl = "n int, tags array<string>, at struct<x:double,y:decimal(6,2)>, m map<string,array<int>>"
+    rows: list[dict[str, Any]] = [
+        {
+            "n": 1,
+            "tags": ["a", None, 'é"'],
+            "at": {"x": float("nan"), "y": decimal.Decimal("1.50")},
+            "m": [("k", [1, None]), ("l", None)],
+        },
+        {"n": 2, "tags": None, "at": {"x": 1.5, "y": None}, "m": []},
+        {"n": 3, "tags": [], "at": None, "m": None},
+    ]
+    with pytest.raises(RowError, match=r"tags is array<string>.*nestedFormat=json"):
+        drafts(ddl, rows)
+    written = [
+        {name.decode(): json.loads(value) for name, value in row["fields"]}
+        for row in drafts(ddl, rows, nested_as_json=True)
+    ]
+    assert written == [
+        {
+            "n": 1,
+            "tags": ["a", None, 'é"'],
+            "at": {"x": "NaN", "y": 1.5},
+            "m": {"k": [1, None], "l": None},
+        },
+        {"n": 2, "at": {"x": 1.5}, "m": {}},
+        {"n": 3, "tags": []},
+    ]
+
+
+def test_a_part_of_rows_has_its_own_json() -> None:
+    ddl = "deep array<struct<at:timestamp,raw:binary,flags:array<boolean>>>"
+    noon = dt.datetime(2024, 1, 31, 12, tzinfo=dt.UTC)
+    item = {"at": noon, "raw": b"\xff", "flags": [True, None]}
+    arrow = to_arrow_schema(schema(ddl), timezone="UTC")
+    rows = [{"deep": []}, {"deep": [item, None]}, {"deep": None}, {"deep": [item]}]
+    batch = pa.RecordBatch.from_pylist(rows, schema=arrow).slice(1)
+    made = Drafts(schema(ddl), "s", nested_as_json=True, skip_empty=True).of(batch).to_pylist()
+    text = '{"at":"2024-01-31T12:00:00.000000Z","raw":"/w==","flags":[true,null]}'
+    values = [row["fields"][0][1].decode() for row in made]
+    assert values == [f"[{text},null]", f"[{text}]"]
 
 
 @given(st.integers(0, 50), st.integers(1, 20), st.integers(1, 5000))

@@ -128,6 +128,33 @@ def test_rows_that_are_no_entries_are_refused(
         write(spark.sql("select array(1) as tags"), name)
 
 
+def test_nested_columns_are_written_as_spark_writes_json(
+    write: Writes, spark: SparkSession, gateway: Gateway, name: str
+) -> None:
+    columns = {
+        "tags": "array('a', null, 'é')",
+        "point": "named_struct('x', id, 'none', cast(null as int), 'label', concat('p', id))",
+        "prices": "map('a', cast(1.50 as decimal(5, 2)), 'b', null)",
+        "points": "array(named_struct('day', date'2024-01-31', 'raw', x'ff', 'ok', id > 0))",
+    }
+    rows = spark.range(3).selectExpr("id", *(f"{text} as {it}" for it, text in columns.items()))
+    expected = rows.selectExpr(*(f"to_json({it}) as {it}" for it in columns)).collect()
+    write(rows.drop("id"), name, nestedFormat="json")
+    assert [entry["fields"] for entry in gateway.entries(name)] == [
+        row.asDict() for row in expected
+    ]
+
+
+def test_rows_of_nulls_are_left_out_by_option(
+    write: Writes, spark: SparkSession, gateway: Gateway, name: str
+) -> None:
+    rows = spark.range(0, 10, 1, 2).selectExpr("if(id % 3 = 0, id, null) as n")
+    with pytest.raises(PySparkException, match="emptyRows=skip"):
+        write(rows, name)
+    write(rows, name, emptyRows="skip")
+    assert numbers_in(gateway, name) == [0, 3, 6, 9]
+
+
 @pytest.fixture
 def copies(spark: SparkSession, gateway: Gateway, name: str, tmp_path: Path) -> Copies:
     return Copies(spark, gateway.url, name, tmp_path / "checkpoint")
