@@ -12,7 +12,8 @@ from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.views.columns import type_of
-from headgate.pipeline.views.view import Choice, Update, View, ViewConflict, folder_of
+from headgate.pipeline.views.table import ViewConflict
+from headgate.pipeline.views.view import Choice, Update, View, folder_of
 
 
 class _Column(click.ParamType[tuple[str, pa.DataType]]):

@@ -8,8 +8,8 @@ moment the second is refused.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,14 +17,15 @@ from typing import Final, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from headgate.client import tables
 from headgate.pipeline.casts import cast_fields, rescued
+from headgate.pipeline.erasure import forgotten, purge
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.lakefile import directory_name
-from headgate.pipeline.offsets import BEGINNING, Id, is_before, parse_id
+from headgate.pipeline.offsets import BEGINNING, is_before, parse_id
 from headgate.pipeline.schema import RESCUED, behind, up_to
 from headgate.pipeline.views.columns import (
     TIMESTAMP,
@@ -35,22 +36,25 @@ from headgate.pipeline.views.columns import (
     text_of_type,
     without_bytes,
 )
+from headgate.pipeline.views.table import (
+    ViewConflict,
+    count_of,
+    files_of,
+    position_at,
+    position_of,
+    remove_rows,
+    table_at,
+)
 
 PORTION_ENTRIES: Final = 500_000
 """Of one commit, in about so much memory as they have in a data frame."""
 
-_APPS: Final = ("headgate/view/ms", "headgate/view/seq")
-_NUMBERS: Final = 2**64  # of a part of an id; a transaction's version has a sign
 _KEYS: Final = {tables.ID: pa.string(), tables.TIME: TIMESTAMP, RESCUED: pa.string()}
 _FIELD: Final = "headgate.field"  # of a column: its field, where the name is another one
 _CHOSEN: Final = "headgate.type"  # of a column whose type was chosen
 _ONLY: Final = "headgate.only"  # of the column of ids: the only fields that are columns
 _CONFIGURATION: Final = {"delta.dataSkippingStatsColumns": f"{tables.ID},{tables.TIME}"}
 """No value of a field stands in the log of the table, where it would outlive its entry."""
-
-
-class ViewConflict(RuntimeError):
-    """The view does not take the lake's entries, and says why. Its own entries stay."""
 
 
 class Choice(NamedTuple):
@@ -177,11 +181,11 @@ class View:
             ViewConflict: the view has other columns than those that were chosen, or another one
                 writes at this moment.
         """
-        table = self._table()
+        table = table_at(self.path)
         if anew or table is None:
             columns, after = _Columns.chosen(choice or Choice()), BEGINNING
         else:
-            columns, after = _Columns.of(table), _position_of(table)
+            columns, after = _Columns.of(table), position_of(table)
         if choice is not None and choice != columns.choice:
             raise ViewConflict(f"{self.path} has other columns: --anew writes it again")
         held = self._lake.held(self._stream)
@@ -198,8 +202,40 @@ class View:
             )
             table = DeltaTable(self.path)
         if anew or widened:
-            return self._write_again(table, columns, after, held.to, widened, on_progress)
-        return self._add(table, columns, after, held.to, on_progress)
+            update = self._write_again(table, columns, after, held.to, widened, on_progress)
+        else:
+            update = self._add(table, columns, after, held.to, on_progress)
+        self.forget(forgotten(self._lake, self._stream))  # meanwhile
+        return update
+
+    def forget(self, ids: pa.Array, *, dry_run: bool = False) -> int:
+        """Take entries out; returns their number. See `remove_rows`."""
+        if not len(ids):
+            return 0
+        return remove_rows(
+            self.path, lambda rows: pc.is_in(rows[tables.ID].combine_chunks(), ids), dry_run=dry_run
+        )
+
+    def purge(self, ids: pa.Array) -> tuple[int, int]:
+        """Delete files of older versions that have one of these entries; see `erasure.purge`."""
+        table = table_at(self.path)
+        return (0, 0) if table is None else purge(self.path, "", tables.ID, files_of(table), ids)
+
+    def vacuum(self, retention_h: int) -> int:
+        """Delete files that left the table so many hours ago; returns their number."""
+        table = table_at(self.path)
+        if table is None:
+            return 0
+        return len(table.vacuum(retention_h, dry_run=False, enforce_retention_duration=False))
+
+    def retire(self, before: dt.datetime, *, dry_run: bool = False) -> int:
+        """Take out entries older than a time; returns their number. See `remove_rows`."""
+        moment = pa.scalar(before, TIMESTAMP)
+        return remove_rows(
+            self.path,
+            lambda rows: pc.less(rows[tables.TIME].combine_chunks(), moment).fill_null(False),
+            dry_run=dry_run,
+        )
 
     def _widen(self, table: DeltaTable | None, columns: _Columns, after: str, to: str) -> list[str]:
         """Give columns the types that new entries need; returns those that are wider now."""
@@ -208,7 +244,7 @@ class View:
         widened = []
         if narrow and table is not None:
             earlier, count = self._kinds(columns, BEGINNING, after, fields=narrow)
-            if count < _count_of(table):
+            if count < count_of(table):
                 narrow = []  # its own entries cannot be written again: what does not fit is rescued
             for field in narrow:
                 kind = common(earlier.get(field), kinds[field])
@@ -252,9 +288,9 @@ class View:
         on_progress: Callable[[int], None],
     ) -> Update:
         """Add entries, each portion with a commit."""
-        update, position = Update(), _position_of(table)
+        update, position = Update(), position_of(table)
         for portion in self._portions(after, to):
-            if _position_of(table) != position:
+            if position_of(table) != position:
                 raise ViewConflict(f"another one wrote {self.path} meanwhile")
             position = portion[-1].column("id")[-1].as_py()
             rows = pa.Table.from_batches(self._rows(portion, columns), columns.schema)
@@ -287,7 +323,7 @@ class View:
                     on_progress(len(batch))
 
         reader = pa.RecordBatchReader.from_batches(columns.schema, written())
-        before = 0 if after == BEGINNING else _count_of(table)
+        before = 0 if after == BEGINNING else count_of(table)
         self._commit(table, reader, to, is_all=True)
         table.vacuum(dry_run=False)  # what was written again a week ago
         return Update(counts[0] - before, counts[1], widened)
@@ -306,14 +342,10 @@ class View:
                 rows,
                 mode="overwrite" if is_all else "append",
                 schema_mode="overwrite" if is_all else "merge",
-                commit_properties=CommitProperties(app_transactions=_transactions(position)),
+                commit_properties=position_at(position),
             )
         except CommitFailedError as error:
             raise ViewConflict(f"another one wrote {self.path} at this moment: {error}") from error
-
-    def _table(self) -> DeltaTable | None:
-        is_there = "://" in self.path or Path(self.path).is_dir()
-        return DeltaTable(self.path) if is_there and DeltaTable.is_deltatable(self.path) else None
 
     def _batches(self, after: str, to: str) -> Iterator[pa.RecordBatch]:
         for batch in self._lake.arrow(self._stream, after=after, to=to):
@@ -353,7 +385,9 @@ class View:
 
 def folder_of(lake: Lake, folder: str | None = None) -> str:
     """Return the folder of a lake's views: beside it, unless another one is given."""
-    return (folder or f"{lake.path}-views").rstrip("/")
+    if folder is None:
+        return f"{lake.path}-views"
+    return folder.rstrip("/") if "://" in folder else str(Path(folder).resolve())
 
 
 def _fits(kinds: Mapping[str, Kind], columns: _Columns, field: str) -> bool:
@@ -369,20 +403,3 @@ def _entries(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _rescued_in(rows: pa.Table | pa.RecordBatch) -> int:
     return len(rows) - int(rows[RESCUED].null_count)
-
-
-def _count_of(table: DeltaTable) -> int:
-    counts = pa.table(table.get_add_actions(flatten=True))["num_records"]
-    return int(pc.sum(counts).as_py() or 0)
-
-
-def _position_of(table: DeltaTable) -> str:
-    """Return the id up to which the lake is in the view."""
-    ms, seq = (table.transaction_version(app) or 0 for app in _APPS)
-    return str(Id(ms % _NUMBERS, seq % _NUMBERS))
-
-
-def _transactions(to: str) -> list[Transaction]:
-    now_ms = int(time.time() * 1000)
-    signed = [number - _NUMBERS if number >= _NUMBERS // 2 else number for number in parse_id(to)]
-    return [Transaction(app, n, now_ms) for app, n in zip(_APPS, signed, strict=True)]

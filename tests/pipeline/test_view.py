@@ -20,7 +20,8 @@ from headgate.pipeline.cli import main
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.offsets import parse_id
 from headgate.pipeline.views.columns import field_name
-from headgate.pipeline.views.view import View, ViewConflict
+from headgate.pipeline.views.table import ViewConflict
+from headgate.pipeline.views.view import View
 from tests.pipeline.test_read_lake import Pairs, archive
 
 FIRST: list[tuple[str, Pairs]] = [
