@@ -74,6 +74,10 @@ def test_on_spark_what_was_deleted_or_forgotten_is_told_from_loss(
     assert answers[0] == answers[1]
     assert (row["verdict"], row["entries"]) == ("equal", 3)
     assert (row["deleted"], row["forgotten"]) == (1, 2)
+    command.run("replay", *here, "--to", f"{name}-again", "--ids", "same")
+    assert [entry["id"] for entry in gateway.entries(f"{name}-again")] == [
+        *(ids[0], ids[2], ids[3], ids[5])
+    ]
 
     [file] = Lake(lake).files()
     rows = pq.read_table(f"{lake}/{file.path}", partitioning=None)

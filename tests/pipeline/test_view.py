@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from headgate.pipeline.cli import main
 from headgate.pipeline.lake import Lake
@@ -292,6 +293,21 @@ def test_a_run_that_was_killed_goes_on(lake: Lake, monkeypatch: pytest.MonkeyPat
         View(lake, "orders", views).update(on_progress=end)
     assert View(lake, "orders", views).update().added == 2
     assert len(seen(lake)) == 4
+
+
+def test_a_run_that_was_killed_while_a_column_widened_changed_nothing(lake: Lake) -> None:
+    view(lake)
+    before = seen(lake)
+    archive(lake, "orders", [("2000-0", [("n", b"many")])], 1)
+
+    def end(_count: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises((KeyboardInterrupt, DeltaError)):
+        View(lake, "orders", f"{lake.path}-views").update(on_progress=end)
+    assert seen(lake).equals(before)
+    assert view(lake)[0]["added"] == 1
+    assert seen(lake)["n"].tolist() == ["1", "3", "many"]
 
 
 def test_of_two_runs_at_the_same_moment_the_second_adds_nothing(
