@@ -15,6 +15,8 @@ _JOBS = {
     "compact": "Make large files of small ones in the lake.",
     "view": "A table with typed columns for each stream of the lake.",
     "iceberg": "The files of the lake as an Iceberg table.",
+    "forget": "Take entries out of the lake and its views, for good.",
+    "retention": "Take old entries out of the lake and its views.",
     "trim": "Take from streams what the lake verifiably holds.",
     "replay": "Append a range of the lake or of a stream to a stream.",
     "verify": "Compare streams with the lake, range by range.",

@@ -163,13 +163,29 @@ class Lake:
             task = partial(read_files, lake=self.path)
             rows = paths.repartition(len(files)).mapInArrow(task, SPARK_SCHEMA)
         else:
-            uris = (f"{self.path}/{file.path}" for file in files)
-            rows = spark.read.schema(SPARK_SCHEMA).parquet(*uris)
+            rows = spark.read.schema(SPARK_SCHEMA).parquet(*map(self.uri, files))
         if after is not None:
             rows = rows.where(_beyond(parse_id(after)))
         if to is not None:
             rows = rows.where(f"NOT ({_beyond(parse_id(to))})")
         return rows
+
+    def count(self, stream: str, *, after: str, to: str) -> int:
+        """Return the number of entries of a stream behind an id, up to and with another one."""
+        low, high = parse_id(after), parse_id(to)
+        count = 0
+        for file in self.files([stream], after=after, to=to):
+            if low < parse_id(file.first_id) and file.ms_max < high.ms:
+                count += file.row_count
+                continue
+            with open_filesystem(self.path).open_input_file(file.path) as source:
+                ids = pq.ParquetFile(source).read(columns=["id"])["id"].to_pylist()
+                count += sum(low < parse_id(entry_id) <= high for entry_id in ids)
+        return count
+
+    def uri(self, file: LakeFile) -> str:
+        """Return the whole path of a file."""
+        return f"{self.path}/{file.path}"
 
     def arrow(
         self, stream: str, *, after: str | None = None, to: str | None = None
@@ -235,24 +251,41 @@ class Lake:
             LakeConflict: another query wrote into the same streams at this moment, or a new life
                 of a stream has ids that the lake holds of an earlier one.
         """
-        table = self._table()
-        last = table.transaction_version(query)
-        if last is not None and last >= batch:
-            return False
-        held = {}
-        for stream, new in ranges.items():
-            old = _held(table, stream)
-            if old is not None and old.epoch != new.epoch:
-                _refuse_again(stream, old, files)
-            held[stream] = _joined(old, new)
-        transactions = [Transaction(query, batch, _now_ms())]
-        for stream, new in held.items():
-            transactions += _transactions(stream, new)
-        self._commit(table, [_added(file) for file in files], transactions, held)
-        return True
+        for _ in range(_TRIES):
+            table = self._table()
+            last = table.transaction_version(query)
+            if last is not None and last >= batch:
+                return False
+            old = {stream: _held(table, stream) for stream in ranges}
+            held = {stream: _followed(stream, old[stream], ranges[stream], files) for stream in old}
+            transactions = [Transaction(query, batch, _now_ms())]
+            for stream, new in held.items():
+                transactions += _transactions(stream, new)
+            try:
+                self._commit(table, [_added(file) for file in files], transactions, held)
+            except LakeConflict:
+                now = self._table()
+                if any(_end(_held(now, stream)) != _end(old[stream]) for stream in old):
+                    raise
+                continue  # entries were taken out, which is no obstacle
+            return True
+        raise LakeConflict(f"others change {self.path} without end: try again")
 
-    def replace(self, removed: Sequence[LakeFile], added: Sequence[LakeFile]) -> None:
+    def replace(
+        self,
+        removed: Sequence[LakeFile],
+        added: Sequence[LakeFile],
+        *,
+        without: int = 0,
+        retired: Mapping[str, str] | None = None,
+    ) -> None:
         """Put files in the place of others that hold the same rows; safe beside `commit`.
+
+        Args:
+            removed: files that are there.
+            added: files that were written below the lake.
+            without: how many rows are left out.
+            retired: per stream the id up to which the lake holds nothing any more.
 
         Raises:
             LakeConflict: another one compacts at this moment, or the files are not there any more.
@@ -260,17 +293,20 @@ class Lake:
         table = self._table()
         there = {file.path for file in _files(table)}
         gone = [file.path for file in removed if file.path not in there]
-        if gone or sum(file.row_count for file in removed) != sum(f.row_count for f in added):
+        count = sum(file.row_count for file in added) + without
+        if gone or sum(file.row_count for file in removed) != count:
             raise LakeConflict(f"{self.path} was compacted by another one meanwhile")
         app = (
             f"{_APP}/compact"  # `deltalake` lets two writers remove one file: this stops the second
         )
-        transaction = Transaction(app, (table.transaction_version(app) or 0) + 1, _now_ms())
+        transactions = [Transaction(app, (table.transaction_version(app) or 0) + 1, _now_ms())]
+        for stream, to in (retired or {}).items():
+            transactions += _noted(_retired_apps(stream), parse_id(to))
         actions: list[AddAction | RemoveAction] = [
-            *(_removed(file) for file in removed),
-            *(_added(file, is_change=False) for file in added),
+            *(_removed(file, is_change=without > 0) for file in removed),
+            *(_added(file, is_change=without > 0) for file in added),
         ]
-        self._commit(table, actions, [transaction], {})
+        self._commit(table, actions, transactions, {})
 
     def vacuum(self, retention_h: int, *, dry_run: bool = False) -> list[str]:
         """Delete files that do not belong to the table any more, or never did.
@@ -388,8 +424,8 @@ def _added(file: LakeFile, *, is_change: bool = True) -> AddAction:
     )
 
 
-def _removed(file: LakeFile) -> RemoveAction:
-    return RemoveAction(file.path, False, _now_ms(), file.size_bytes, _partition(file))
+def _removed(file: LakeFile, *, is_change: bool) -> RemoveAction:
+    return RemoveAction(file.path, is_change, _now_ms(), file.size_bytes, _partition(file))
 
 
 def _partition(file: LakeFile) -> dict[str, str | None]:
@@ -400,14 +436,20 @@ def _now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def _refuse_again(stream: str, old: Held, files: Sequence[LakeFile]) -> None:
-    """Refuse entries of a new life whose ids the lake has of an earlier one."""
-    for file in files:
-        if file.stream == stream and not is_before(old.to, file.first_id):
-            raise LakeConflict(
-                f"{stream!r} was begun anew with ids from {file.first_id} on, and the lake holds"
-                f" an earlier life of it up to {old.to}: archive it into another lake"
-            )
+def _followed(stream: str, old: Held | None, new: Held, files: Sequence[LakeFile]) -> Held:
+    """Return the held range with the next one; refuse a new life with ids of an earlier one."""
+    if old is not None and old.epoch != new.epoch:
+        for file in files:
+            if file.stream == stream and not is_before(old.to, file.first_id):
+                raise LakeConflict(
+                    f"{stream!r} was begun anew with ids from {file.first_id} on, and the lake"
+                    f" holds an earlier life of it up to {old.to}: archive it into another lake"
+                )
+    return _joined(old, new)
+
+
+def _end(held: Held | None) -> tuple[str, str] | None:
+    return held and (held.epoch, held.to)
 
 
 def _joined(old: Held | None, new: Held) -> Held:
@@ -418,19 +460,37 @@ def _joined(old: Held | None, new: Held) -> Held:
 
 
 def _held(table: DeltaTable, stream: str) -> Held | None:
-    numbers = [table.transaction_version(app) for app in _apps(stream)]
-    if any(number is None for number in numbers):
+    numbers = _numbers(table, _apps(stream))
+    if numbers is None:
         return None
-    epoch, after_ms, after_seq, to_ms, to_seq = (int(number or 0) % _NUMBERS for number in numbers)
-    return Held(str(epoch), str(Id(after_ms, after_seq)), str(Id(to_ms, to_seq)))
+    epoch, after_ms, after_seq, to_ms, to_seq = numbers
+    after, to = Id(after_ms, after_seq), Id(to_ms, to_seq)
+    retired = _numbers(table, _retired_apps(stream))
+    if retired is not None:
+        after = max(after, min(Id(*retired), to))
+    return Held(str(epoch), str(after), str(to))
 
 
 def _transactions(stream: str, held: Held) -> list[Transaction]:
-    numbers = [int(held.epoch), *parse_id(held.after), *parse_id(held.to)]
+    return _noted(_apps(stream), [int(held.epoch), *parse_id(held.after), *parse_id(held.to)])
+
+
+def _numbers(table: DeltaTable, apps: Sequence[str]) -> list[int] | None:
+    """Return the numbers that transactions note, if all are there."""
+    numbers = [table.transaction_version(app) for app in apps]
+    return None if None in numbers else [int(number or 0) % _NUMBERS for number in numbers]
+
+
+def _noted(apps: Sequence[str], numbers: Sequence[int]) -> list[Transaction]:
     signed = [number - _NUMBERS if number >= _NUMBERS // 2 else number for number in numbers]
-    return [Transaction(app, n, _now_ms()) for app, n in zip(_apps(stream), signed, strict=True)]
+    return [Transaction(app, n, _now_ms()) for app, n in zip(apps, signed, strict=True)]
 
 
 def _apps(stream: str) -> list[str]:
     parts = ("epoch", "after_ms", "after_seq", "to_ms", "to_seq")
     return [f"{_APP}/held/{part}/{stream}" for part in parts]
+
+
+def _retired_apps(stream: str) -> list[str]:
+    """Return notes of their own, so that an archive of the same moment goes on."""
+    return [f"{_APP}/retired/{part}/{stream}" for part in ("ms", "seq")]

@@ -11,7 +11,7 @@ import datetime as dt
 import hashlib
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -55,6 +55,7 @@ NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 """Null in the name of a folder, to readers that look there."""
 
 FILE_BYTES_MAX = 128 * 2**20
+_BATCH_ROWS = 65_536
 _NAME_CHARS_MAX = 160  # file systems take 255 bytes
 
 
@@ -124,7 +125,7 @@ def merge_files(
             writer = _Writer(lake, file_bytes_max)
             for path in paths:
                 with filesystem.open_input_file(path) as source:
-                    for rows in pq.ParquetFile(source).iter_batches(65_536):
+                    for rows in pq.ParquetFile(source).iter_batches(_BATCH_ROWS):
                         batch_rows = _conform(rows)
                         for begin, end in _runs(batch_rows):
                             writer.write(batch_rows.slice(begin, end - begin))
@@ -143,6 +144,29 @@ def read_files(paths: Iterable[pa.RecordBatch], lake: str) -> Iterator[pa.Record
         for path in batch.column("path").to_pylist():
             with filesystem.open_input_file(path) as source:
                 yield from pq.ParquetFile(source).iter_batches(65_536)
+
+
+def write_without(
+    files: Iterable[LakeFile], lake: str, is_removed: Callable[[pa.RecordBatch], np.ndarray]
+) -> list[LakeFile]:
+    """Write files again without some of their rows; returns those with rows that are left.
+
+    Args:
+        files: of the lake.
+        lake: where it is.
+        is_removed: tells of rows which are left out.
+    """
+    filesystem = open_filesystem(lake)
+    written: list[LakeFile] = []
+    for file in files:
+        writer = _Writer(lake, FILE_BYTES_MAX)
+        with filesystem.open_input_file(file.path) as source:
+            for batch in pq.ParquetFile(source).iter_batches(_BATCH_ROWS):
+                rows = _conform(batch.filter(pa.array(~is_removed(batch))))
+                for begin, end in _runs(rows):
+                    writer.write(rows.slice(begin, end - begin))
+        written += files_of([writer.finish()])
+    return written
 
 
 def open_filesystem(lake: str) -> pyarrow.fs.FileSystem:

@@ -6,9 +6,7 @@ has to be told about.
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from headgate.pipeline.casts import cast_fields, rescued, text_of, ways_of
 from headgate.pipeline.offsets import Id, parse_id
 from headgate.pipeline.texts import text_of_column
 
@@ -163,7 +162,7 @@ class Rows:
                     misfits[column.name] = misfit
         if misfits and RESCUED not in self._arrow.names:
             raise _misfit_error(misfits, self._arrow, stream, batch)
-        filled = [_rescued(misfits, len(batch)) if column is None else column for column in columns]
+        filled = [rescued(misfits, len(batch)) if column is None else column for column in columns]
         for column, values in zip(self._arrow, filled, strict=True):
             if not column.nullable and values.null_count:
                 id_ = batch.column("id")[pc.index(values.is_null(), True).as_py()].as_py()
@@ -325,91 +324,12 @@ class _Lookup:
         return self._items.take(pa.array(at, mask=at < 0))
 
 
-def cast_fields(raw: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, pa.Array | None]:
-    """Return values of fields as a column type, and those that do not fit.
-
-    Args:
-        raw: binary, null where an entry has no such field.
-        wanted: the column's type.
-
-    Returns:
-        The column, null where a value does not fit; and the raw values that do not fit, null
-        elsewhere, or None if all fit.
-    """
-    ways = _ways(wanted)
-    try:
-        return ways[0](raw), None
-    except pa.ArrowInvalid:
-        pass
-    # What does not fit is seldom, or is always the same: look at each value once, by halves.
-    encoded = raw.dictionary_encode()
-    pieces = _cast_by_halves(encoded.dictionary, wanted, ways)
-    fitting = pa.concat_arrays(pieces).take(encoded.indices)
-    is_misfit = pc.and_(raw.is_valid(), fitting.is_null())
-    if not pc.any(is_misfit).as_py():
-        return fitting, None
-    return fitting, pc.if_else(is_misfit, raw, pa.scalar(None, pa.binary()))
-
-
-_Way = Callable[[pa.Array], pa.Array]
-
-
-def _ways(wanted: pa.DataType) -> list[_Way]:
-    """Return the conversions of values to a type, the usual one first; each raises ArrowInvalid."""
-
-    def as_wanted(raw: pa.Array) -> pa.Array:
-        return raw.cast(pa.string()).cast(wanted)
-
-    def as_time_without_zone(raw: pa.Array) -> pa.Array:
-        return raw.cast(pa.string()).cast(pa.timestamp("us")).cast(wanted)
-
-    if pa.types.is_binary(wanted):
-        return [lambda raw: raw]
-    if pa.types.is_timestamp(wanted):
-        return [as_wanted, as_time_without_zone]
-    return [as_wanted]
-
-
-def _cast_by_halves(values: pa.Array, wanted: pa.DataType, ways: Sequence[_Way]) -> list[pa.Array]:
-    for way in ways:
-        try:
-            return [way(values)]
-        except pa.ArrowInvalid:
-            continue
-    if len(values) == 1:
-        return [pa.nulls(1, wanted)]
-    half = len(values) // 2
-    return _cast_by_halves(values[:half], wanted, ways) + _cast_by_halves(
-        values[half:], wanted, ways
-    )
-
-
-def _rescued(misfits: Mapping[str, pa.Array], count: int) -> pa.Array:
-    """Return for each row the values that did not fit, as JSON by column; null if all did."""
-    by_row: dict[int, dict[str, str]] = {}
-    for name, values in misfits.items():
-        for row in np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False)).tolist():
-            by_row.setdefault(row, {})[name] = _text_of(values[row].as_py())
-    texts: list[str | None] = [None] * count
-    for row, values_by_name in by_row.items():
-        texts[row] = json.dumps(values_by_name, ensure_ascii=False)
-    return pa.array(texts, pa.string())
-
-
-def _text_of(value: bytes) -> str:
-    """Return a value as text; what is none in base64, and said to be."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return "base64:" + base64.b64encode(value).decode()
-
-
 def _misfit_error(
     misfits: Mapping[str, pa.Array], schema: pa.Schema, stream: str, batch: pa.RecordBatch
 ) -> RowError:
     name, values = next(iter(misfits.items()))
     row = pc.index(values.is_valid(), True).as_py()
-    shown = _text_of(values[row].as_py())
+    shown = text_of(values[row].as_py())
     return RowError(
         f"{name} of the entry {batch.column('id')[row].as_py()} of {stream!r} is "
         f"{shown[:_SHOWN]!r}, which is no {schema.field(name).type}. A column "
@@ -480,7 +400,7 @@ def _check_columns(schema: StructType) -> None:
             continue
         arrow = to_arrow_schema(StructType([column]), timezone="UTC").field(0).type
         try:
-            for way in _ways(arrow):
+            for way in ways_of(arrow):
                 way(pa.array([], pa.binary()))
         except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
             raise RowError(

@@ -97,7 +97,7 @@ def divided(batch: pa.RecordBatch, schema: Schema | None) -> Divided:
     times = batch.column("ms").cast(pa.timestamp("ms")).cast(pa.timestamp("ms", "UTC"))
     raw = _raw_columns(batch.column("fields"))
     if schema is None:
-        fields = {name: Column(values, *_inferred(values)) for name, values in raw.items()}
+        fields = {name: inferred(values) for name, values in raw.items()}
     else:
         wanted = {name: values for name, values in raw.items() if name in schema}
         fields = {
@@ -105,6 +105,11 @@ def divided(batch: pa.RecordBatch, schema: Schema | None) -> Divided:
             for name, values in wanted.items()
         }
     return Divided(batch.column("id"), times, fields)
+
+
+def inferred(raw: pa.Array) -> Column:
+    """Return the values of a field with the type that fits them all."""
+    return Column(raw, *_inferred(raw))
 
 
 def joined(parts: Sequence[Divided], schema: Schema | None) -> pa.Table:

@@ -11,6 +11,7 @@ from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import answer
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.lakefile import COLUMNS
+from headgate.pipeline.location import is_bucket
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -36,7 +37,7 @@ def main(flags: Flags, *, to: str | None) -> None:
     """Update the Iceberg table."""
     lake = Lake(flags.lake)
     folder = to or f"{lake.path}-iceberg"
-    if "://" in folder:
+    if is_bucket(folder):
         raise click.ClickException(f"{folder}: the catalog is a file, so --to is a local folder")
     table = open_table(Path(folder).resolve())
     there = {task.file.file_path: task.file for task in table.scan().plan_files()}

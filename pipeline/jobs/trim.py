@@ -10,11 +10,12 @@ import click
 
 from headgate.client import Plan
 from headgate.client.blocking import Client
+from headgate.pipeline.jobs.comparison import common_range
 from headgate.pipeline.jobs.duration import Duration
 from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import ProgressLine, answer
-from headgate.pipeline.jobs.verify import common_range, missing
-from headgate.pipeline.lake import Lake
+from headgate.pipeline.jobs.verify import missing
+from headgate.pipeline.lake import Held, Lake
 from headgate.pipeline.location import is_bucket
 from headgate.pipeline.memory import verify as in_memory
 from headgate.pipeline.offsets import (
@@ -31,9 +32,9 @@ from headgate.pipeline.offsets import (
 @click.command(
     help="""Take from streams what the lake verifiably holds.
 
-    An entry goes only if the lake has it with the same fields, every group of the stream is
-    through with it, and it is older than --keep. Ends with 1 if the lake lacks an entry that it
-    says it holds; nothing of that stream is taken then.
+    An entry goes only if the lake has it with the same fields, or has forgotten it; every group of
+    the stream is through with it; and it is older than --keep. Ends with 1 if the lake lacks an
+    entry that it says it holds; nothing of that stream is taken then.
 
     \b
     Every hour:   headgate-pipeline trim --streams orders --lake lake --keep 1d
@@ -42,7 +43,10 @@ from headgate.pipeline.offsets import (
 @options("streams", "pattern", "lake", "master", "verbose", "on_spark", "dry_run")
 @click.option("--keep", default="0s", type=Duration(ms_min=0), help="Younger entries stay: 6h, 7d.")
 @click.option("--past-groups", is_flag=True, help="Take entries that groups have not settled, too.")
-def main(flags: Flags, *, keep: int, past_groups: bool) -> None:
+@click.option(
+    "--past-retention", is_flag=True, help="Take entries that `retention` took from the lake, too."
+)
+def main(flags: Flags, *, keep: int, past_groups: bool, past_retention: bool) -> None:
     """Trim streams."""
     lake = Lake(flags.lake)
     with flags.client() as client:
@@ -56,14 +60,18 @@ def main(flags: Flags, *, keep: int, past_groups: bool) -> None:
         progress = ProgressLine("trim", len(streams), "streams")
         rows: list[dict[str, object]] = []
         for stream in streams:
-            to, why = _limit(client, lake, plans[stream], keep, past_groups=past_groups)
+            held = lake.held(stream)
+            to, why = _limit(client, held, plans[stream], keep, past_groups=past_groups)
+            if held is not None and not past_retention and _begins_before(plans[stream], held):
+                to, why = None, f"the lake begins behind {held.after}: see --past-retention"
             row: dict[str, object] = {"stream": stream, "to": to, "removed": 0, "verdict": why}
             rows.append(row)
             progress.advance(1)
-            common = common_range(plans[stream], lake.held(stream))
-            if to is None or common is None:
+            common = common_range(plans[stream], held)
+            if to is None:
                 continue
-            lost = lacking(flags, lake, stream, common[0], to)
+            is_compared = common is not None and is_before(common[0], to)
+            lost = lacking(flags, lake, stream, common[0], to) if common and is_compared else None
             if lost is not None:
                 row["verdict"] = f"kept: the lake lacks {lost}"
             elif not flags.dry_run:
@@ -76,13 +84,14 @@ def main(flags: Flags, *, keep: int, past_groups: bool) -> None:
 
 
 def _limit(
-    client: Client, lake: Lake, plan: Plan, keep_ms: int, *, past_groups: bool
+    client: Client, held: Held | None, plan: Plan, keep_ms: int, *, past_groups: bool
 ) -> tuple[str | None, str]:
     """Return the last entry that may go, if any may; and the reason why others stay."""
-    common = common_range(plan, lake.held(plan.stream))
-    if common is None:
+    if held is None or plan.epoch != held.epoch or plan.first_id is None:
         return None, "nothing of it is archived"
-    to, why = common[1], "up to what is archived"
+    if is_before(held.to, plan.first_id):
+        return None, "nothing of it is archived"
+    to, why = held.to, "up to what is archived"
     if keep_ms:
         young = before_ms(int(time.time() * 1000) - keep_ms)
         if is_before(young, to):
@@ -91,8 +100,13 @@ def _limit(
         for name, settled in settled_by_group(client, plan.stream).items():
             if is_before(settled, to):
                 to, why = settled, f"the group {name} is not through with the rest"
-    assert plan.first_id is not None
     return (to, why) if not is_before(to, plan.first_id) else (None, why)
+
+
+def _begins_before(plan: Plan, held: Held) -> bool:
+    """Return whether the stream begins before the held range of its life."""
+    is_same = plan.epoch == held.epoch and plan.first_id is not None
+    return is_same and not is_before(held.after, plan.first_id or held.after)
 
 
 def settled_by_group(client: Client, stream: str) -> dict[str, str]:

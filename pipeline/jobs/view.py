@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import csv
+
 import click
 import pyarrow as pa
+from deltalake.exceptions import DeltaError
 
 from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import Lake
-from headgate.pipeline.view import View, ViewConflict
+from headgate.pipeline.views.columns import type_of
+from headgate.pipeline.views.table import ViewConflict
+from headgate.pipeline.views.view import Choice, Update, View, folder_of
 
 
-class _Column(click.ParamType[tuple[str, str]]):
+class _Column(click.ParamType[tuple[str, pa.DataType]]):
     """A field and its type."""
 
     name = "name=type"
 
     def convert(
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        field, _, kind = value.rpartition("=")
-        try:
-            pa.type_for_alias(kind)
-        except ValueError:
-            field = ""
-        if not field:
-            self.fail(f"{value!r} should be a field and its type, as price=float64", param, ctx)
-        return field, kind
+    ) -> tuple[str, pa.DataType]:
+        parts = value.split("=")
+        reason = f"{value!r} should be a field and its type, as price=float64"
+        for at in range(1, len(parts)):  # both a name and a type may have a sign of equality
+            try:
+                return "=".join(parts[:at]), type_of("=".join(parts[at:]))
+            except ValueError as error:
+                reason = str(error)
+        raise click.BadParameter(reason, ctx, param)
 
 
 @click.command(
@@ -35,13 +40,16 @@ class _Column(click.ParamType[tuple[str, str]]):
     The tables are Delta tables in a folder beside the lake. Any reader of Delta tables reads them:
     DuckDB, Polars, pandas by deltalake, Spark. A run adds what was archived since the last one.
 
-    A column has the type that fits all values there were when it came to be; a field that is new
-    becomes a new column. If a value does not fit its column any more, the job says so and changes
-    nothing: --anew writes the table again. No Spark and no gateway are needed.
+    A column has the type that fits all its values. If others come it widens: whole numbers to
+    numbers, to decimals, to text. A value that fits no wider type, or not the one that was chosen,
+    stands in the column _rescued, as JSON by field. A field that is new becomes a new column. No
+    Spark and no gateway are needed.
 
     \b
     Behind archive:   headgate-pipeline view --lake lake
-    With types:       headgate-pipeline view --lake lake --streams orders --column price=float64
+    With types:       headgate-pipeline view --lake lake --streams orders \\
+                        --column 'price=decimal(10,2)' --column at=timestamp
+    Two columns:      headgate-pipeline view --lake lake --streams orders --only sku,price
     """
 )
 @options("lake", "streams")
@@ -51,24 +59,41 @@ class _Column(click.ParamType[tuple[str, str]]):
     "columns",
     multiple=True,
     type=_Column(),
-    help="A field and its type, in the words of Arrow; only these are columns. May be repeated.",
+    help="A field and its type: price=float, at=timestamp. Others are inferred. May be repeated.",
 )
+@click.option("--only", multiple=True, help="Fields that become columns, separated by commas.")
 @click.option("--anew", is_flag=True, help="Write the tables again, from all the lake has.")
-def main(flags: Flags, *, to: str | None, columns: tuple[tuple[str, str], ...], anew: bool) -> None:
+def main(
+    flags: Flags,
+    *,
+    to: str | None,
+    columns: tuple[tuple[str, pa.DataType], ...],
+    only: tuple[str, ...],
+    anew: bool,
+) -> None:
     """Update views."""
     lake = Lake(flags.lake)
     streams = flags.names() if flags.streams else lake.streams()
     missing = [stream for stream in streams if lake.held(stream) is None]
     if missing:
         raise click.ClickException(f"{lake.path} holds nothing of the stream {missing[0]!r}")
+    fields = frozenset(name for line in csv.reader(only) for name in line)
+    choice = Choice(dict(columns), fields or None) if columns or fields else None
     progress = ProgressLine("view", None)
     rows: list[dict[str, object]] = []
+    troubles: list[str] = []
     for stream in streams:
-        view = View(lake, stream, (to or f"{lake.path}-views").rstrip("/"))
+        view = View(lake, stream, folder_of(lake, to))
+        update = Update()
         try:
-            added = view.update(dict(columns) or None, anew=anew, on_progress=progress.advance)
-        except ViewConflict as conflict:
-            raise click.ClickException(f"{stream}: {conflict}") from None
-        rows.append({"stream": stream, "added": added, "table": view.path})
+            update = view.update(choice, anew=anew, on_progress=progress.advance)
+        except (ViewConflict, DeltaError, pa.ArrowException, OSError, ValueError) as error:
+            troubles.append(f"{stream}: {' '.join(str(error).split())}")
+        row = {"stream": stream, **update._asdict(), "table": view.path}
+        rows.append(row | {"widened": "; ".join(update.widened) or None})
     progress.finish()
     answer(rows, as_json=flags.as_json, nothing="the lake is empty")
+    for trouble in troubles[:-1]:
+        click.echo(f"Error: {trouble}", err=True)
+    if troubles:
+        raise click.ClickException(troubles[-1])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from headgate.pipeline.erasure import forgotten
+from headgate.pipeline.jobs.comparison import Comparison, Deletions
 from headgate.pipeline.jobs.flags import Flags
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.memory.entries import as_table, read_lake, read_range
@@ -14,31 +17,43 @@ from headgate.pipeline.offsets import parse_id
 
 
 def compare(
-    flags: Flags, lake: Lake, stream: str, after: str, to: str, *, width_ms: int
-) -> tuple[int, str]:
-    """Compare a range of a stream with the lake; returns its number of entries, and the result.
-
-    Args:
-        flags: say where the gateway is.
-        lake: what it is compared with.
-        stream: its name.
-        after: exclusive.
-        to: inclusive.
-        width_ms: length of the spans of time of which the first that differs is named.
-    """
-    theirs = as_table(read_range(flags, stream, after, to))
-    ours = as_table(read_lake(lake, stream, after=after, to=to))
+    flags: Flags,
+    lake: Lake,
+    stream: str,
+    after: str,
+    to: str,
+    *,
+    width_ms: int,
+    deleted: Callable[[], Deletions] | None = None,
+) -> Comparison:
+    """Compare a range of a stream with the lake; see `jobs.verify.compare`."""
+    theirs, forgotten_count = _remembered(lake, stream, read_range(flags, stream, after, to))
+    ours, _ = _remembered(lake, stream, read_lake(lake, stream, after=after, to=to))
+    deleted_count = 0
+    if deleted is not None:
+        is_live = pc.is_in(ours["id"], theirs["id"])
+        gone = ours["id"].filter(pc.invert(is_live)).to_pylist()
+        deleted_count = len(gone)
+        if gone and (refusal := deleted().refusal(deleted_count, max(gone, key=parse_id))):
+            return Comparison(len(theirs), f"differs: {refusal}", 0, forgotten_count)
+        ours = ours.filter(is_live)
     if theirs.equals(ours):
-        return len(theirs), "equal"
+        return Comparison(len(theirs), "equal", deleted_count, forgotten_count)
     for there, held in _spans(theirs, ours, width_ms):
         if not there.equals(held):
             ids = [*there["id"].to_pylist(), *held["id"].to_pylist()]
             low, high = min(ids, key=parse_id), max(ids, key=parse_id)
             first = first_difference(there, held)
-            return len(theirs), (
-                f"differs from {low} to {high}: live {len(there)}, lake {len(held)}; {first}"
-            )
+            verdict = f"differs from {low} to {high}: live {len(there)}, lake {len(held)}; {first}"
+            return Comparison(len(theirs), verdict, deleted_count, forgotten_count)
     raise AssertionError("tables differ, and all of their spans are equal")
+
+
+def _remembered(lake: Lake, stream: str, batches: Iterable[pa.RecordBatch]) -> tuple[pa.Table, int]:
+    """Return entries without those that the lake has forgotten, and the number of these."""
+    table = as_table(batches)
+    is_forgotten = pc.is_in(table["id"], forgotten(lake, stream))
+    return table.filter(pc.invert(is_forgotten)), int(pc.sum(is_forgotten).as_py() or 0)
 
 
 def first_difference(theirs: pa.Table, ours: pa.Table) -> str:
@@ -55,9 +70,10 @@ def first_difference(theirs: pa.Table, ours: pa.Table) -> str:
 
 
 def missing(flags: Flags, lake: Lake, stream: str, after: str, to: str) -> str | None:
-    """Return the id of an entry of the range that the lake lacks, or has with other fields."""
-    theirs = as_table(read_range(flags, stream, after, to))
-    ours = as_table(read_lake(lake, stream, after=after, to=to))
+    """Return the id of an entry that the lake lacks; see `jobs.verify.missing`."""
+    theirs, _ = _remembered(lake, stream, read_range(flags, stream, after, to))
+    ours, _ = _remembered(lake, stream, read_lake(lake, stream, after=after, to=to))
+    ours = ours.filter(pc.is_in(ours["id"], theirs["id"]))  # others were deleted in the stream
     if theirs.equals(ours):
         return None
     held = {row["id"]: row for row in ours.to_pylist()}

@@ -16,9 +16,8 @@ from tests.pipeline.gateway import ROOT, Gateway
 from tests.pipeline.jobs import SHORT_LIVED
 
 JOBS = [
-    *("archive", "compact", "view", "trim", "replay", "verify", "stats", "lag"),
-    *("head", "sample", "schema", "iceberg"),
-    *("deadletters", "changes", "plot", "doctor"),
+    *("archive", "compact", "view", "forget", "retention", "trim", "replay", "verify", "stats"),
+    *("lag", "head", "sample", "schema", "iceberg", "deadletters", "changes", "plot", "doctor"),
 ]
 NOWHERE = ("--url", "http://127.0.0.1:1")
 TIMEOUT_S = 60

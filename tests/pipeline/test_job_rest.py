@@ -62,6 +62,34 @@ def test_verify_names_an_entry_that_only_one_has(
         assert f"live 5, lake 6; {gone} is in the lake only" in error
 
 
+def test_on_spark_what_was_deleted_or_forgotten_is_told_from_loss(
+    gateway: Gateway, command: Command, name: str, lake: str
+) -> None:
+    ids = [entry["id"] for entry in gateway.entries(name)]
+    here = ("--streams", name, "--lake", lake)
+    assert gateway.http.delete(f"/v1/streams/{name}/entries/{ids[3]}").status_code == 204
+    command.run("forget", *here, "--ids", f"{ids[1]},{ids[4]}")
+    answers = [command.rows("verify", *here, "--allow-deleted", *way) for way in ((), ("--spark",))]
+    [row] = answers[0]
+    assert answers[0] == answers[1]
+    assert (row["verdict"], row["entries"]) == ("equal", 3)
+    assert (row["deleted"], row["forgotten"]) == (1, 2)
+    command.run("replay", *here, "--to", f"{name}-again", "--ids", "same")
+    assert [entry["id"] for entry in gateway.entries(f"{name}-again")] == [
+        *(ids[0], ids[2], ids[3], ids[5])
+    ]
+
+    [file] = Lake(lake).files()
+    rows = pq.read_table(f"{lake}/{file.path}", partitioning=None)
+    planted = rows.to_pylist()
+    del planted[-1]  # the last one of the stream
+    pq.write_table(rows.from_pylist(planted, rows.schema), f"{lake}/{file.path}")
+    for way in ((), ("--spark",)):
+        command.run("verify", *here, "--allow-deleted", *way, code=1)
+        [row] = command.rows("trim", *here, *way, code=1)
+        assert row["verdict"] == f"kept: the lake lacks {ids[5]}"
+
+
 def test_trim_keeps_what_a_group_has_not_settled(
     gateway: Gateway, command: Command, name: str, lake: str
 ) -> None:

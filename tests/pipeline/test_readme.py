@@ -64,7 +64,7 @@ def test_ten_lines_lead_to_a_lake_that_answers_questions(
     lines = [line for line in script.splitlines() if not line.startswith(NOT_RUN)]
     output = output_of(["-m", "tests.pipeline.in_turn", *lines], tmp_path, shell)
     assert gateway.http.get("/v1/streams/orders").json()["length"] == 0  # the lake has it
-    assert re.search(r"_id +_time +sku +price", output)
+    assert re.search(r"_id +_time +_rescued +sku +price", output)
     assert re.search(r"a3 +3\.5", output)
 
     program = block("python").replace(

@@ -76,6 +76,7 @@ TYPES: dict[str, DataType] = {
     "boolean": BooleanType(),
     "date": DateType(),
     "decimal(6,2)": DecimalType(6, 2),
+    "decimal(38,0)": DecimalType(38, 0),
     "double": DoubleType(),
     "float": FloatType(),
     "int": IntegerType(),
@@ -207,6 +208,16 @@ def test_what_does_not_fit_is_rescued_and_everything_else_stays() -> None:
     assert rows[0]["_rescued"] is None
     assert json.loads(rows[1]["_rescued"]) == {"amount": "lots", "n": "1.5"}
     assert json.loads(rows[2]["_rescued"]) == {"user": "base64:/w=="}
+
+
+def test_numbers_beyond_those_of_their_type_do_not_fit() -> None:
+    rows = typed(
+        "d decimal(38,0), f double, _rescued string",
+        [(b"d", b"9" * 38), (b"f", b"inf")],
+        [(b"d", b"9" * 39), (b"f", b"1e400")],
+    )
+    assert (rows[0]["d"], rows[0]["f"], rows[0]["_rescued"]) == (10**38 - 1, float("inf"), None)
+    assert json.loads(rows[1]["_rescued"]) == {"d": "9" * 39, "f": "1e400"}
 
 
 def test_without_a_column_to_rescue_it_what_does_not_fit_fails() -> None:

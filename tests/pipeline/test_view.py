@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import datetime as dt
 import json
+import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +15,14 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from headgate.pipeline.cli import main
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.offsets import parse_id
-from headgate.pipeline.view import View, ViewConflict
+from headgate.pipeline.views.columns import field_name
+from headgate.pipeline.views.table import ViewConflict
+from headgate.pipeline.views.view import View
 from tests.pipeline.test_read_lake import Pairs, archive
 
 FIRST: list[tuple[str, Pairs]] = [
@@ -44,7 +51,7 @@ def view(lake: Lake, *words: str) -> list[dict[str, Any]]:
 
 def refusal(lake: Lake, *words: str) -> str:
     done = CliRunner().invoke(main, ["view", "--lake", lake.path, *words])
-    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.exit_code == 1
     return done.stderr.splitlines()[-1]
 
 
@@ -56,7 +63,9 @@ def seen(lake: Lake, stream: str = "orders") -> pd.DataFrame:
 
 def test_any_reader_sees_typed_columns(lake: Lake) -> None:
     [row] = view(lake)
-    assert row == {"stream": "orders", "added": 2, "table": f"{lake.path}-views/orders"}
+    table = f"{lake.path}-views/orders"
+    done = {"stream": "orders", "added": 2, "rescued": 0, "widened": None, "table": table}
+    assert row == done
     frame = seen(lake)
     assert frame["_id"].tolist() == ["1000-0", "1000-3"]
     assert frame["_time"][0] == pd.Timestamp("1970-01-01T00:00:01Z")
@@ -83,34 +92,183 @@ def test_a_run_adds_what_was_archived_since_and_nothing_twice(lake: Lake) -> Non
     assert seen(lake, "blobs")["data"].tolist() == [b"\xff"]
 
 
-def test_a_value_that_does_not_fit_is_named_and_nothing_changes(lake: Lake) -> None:
+def test_a_column_widens_in_one_commit_and_old_rows_stay_what_they_were(lake: Lake) -> None:
     view(lake)
-    archive(lake, "orders", [("2000-0", [("sku", b"e"), ("n", b"many")])], 1)
-    text = refusal(lake)
-    assert text.startswith("Error: orders: the field 'n' is not always int64")
-    assert text.endswith("--anew finds types that fit")
-    assert len(seen(lake)) == 2
-    assert view(lake, "--anew")[0]["added"] == 3
-    assert seen(lake)["n"].tolist() == ["1", "3", "many"]
+    before, version = seen(lake), DeltaTable(f"{lake.path}-views/orders").version()
+    archive(lake, "orders", [("2000-0", [("n", b"2.5"), ("price", b"many")])], 1)
+    [row] = view(lake)
+    assert (row["added"], row["rescued"]) == (1, 0)
+    assert row["widened"] == "n: int to float; price: float to text"
+    frame = seen(lake)
+    assert frame["n"].tolist() == [1.0, 3.0, 2.5]
+    assert frame["price"].tolist() == ["1.5", "2", "many"]
+    assert frame["sku"].tolist()[:2] == before["sku"].tolist()
+    table = DeltaTable(f"{lake.path}-views/orders")
+    assert table.protocol().min_reader_version == 1
+    assert pl.read_delta(table.table_uri)["n"].sum() == 6.5
+    assert [entry["version"] for entry in table.history() if entry["operation"] == "WRITE"] == [
+        version + 1,
+        version,
+    ]
+    table.load_as_version(version)  # as somebody reads who began before
+    assert table.to_pandas()["n"].sort_values().tolist() == before["n"].tolist()
 
 
-def test_columns_can_be_chosen_with_their_types(lake: Lake) -> None:
-    words = ["--streams", "orders", "--column", "n=float64", "--column", "missing=string"]
+VALUES = {
+    "int": b"3",
+    "exact to 64 bits": b"9007199254740993",
+    "beyond 64 bits": b"18446744073709551616",
+    "39 digits": b"9" * 39,
+    "float": b"3.50",
+    "longer than a float": b"0.12345678901234567890",
+    "nan": b"nan",
+    "NaN": b"NaN",
+    "zeros": b"007",
+    "bool": b"true",
+    "time": b"2024-02-29T12:00:00.25+02:00",
+    "no time": b"2024-02-30T12:00:00Z",
+    "text": "\u00fc".encode(),
+    "bytes": b"\xff\x00",
+}
+
+
+def is_kept(value: bytes, column: object, rescued: str | None) -> bool:
+    """Return whether a row says what its entry says."""
+    if rescued is not None:
+        text = json.loads(rescued)["v"]
+        return column is None and text.encode() in (value, b"base64:" + base64.b64encode(value))
+    if isinstance(column, bytes):
+        return column == value
+    text = value.decode()
+    if isinstance(column, str):
+        return column == text
+    if isinstance(column, bool):
+        return text == str(column).lower()
+    if isinstance(column, dt.datetime):
+        moment = dt.datetime.fromisoformat(text)
+        return column == (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC))
+    if isinstance(column, float) and math.isnan(column):
+        return text == "nan"
+    assert isinstance(column, int | float | Decimal)
+    return Decimal(repr(column) if isinstance(column, float) else column) == Decimal(text)
+
+
+@pytest.mark.parametrize("first", VALUES)
+def test_whatever_comes_later_no_value_is_lost(tmp_path: Path, first: str) -> None:
+    lake = Lake.open_or_create(tmp_path / "lake")
+    streams = {f"{number}": value for number, value in enumerate(VALUES.values())}
+    for stream, later in streams.items():
+        view = View(lake, stream, f"{lake.path}-views")
+        archive(lake, stream, [("1-0", [("v", VALUES[first])]), ("2-0", [("w", b"")])], 0)
+        view.update()
+        archive(lake, stream, [("3-0", [("v", later)])], 1)
+        assert view.update().added == 1
+        table = DeltaTable(view.path).to_pyarrow_table()
+        rows = {row["_id"]: row for row in table.sort_by("_id").to_pylist()}
+        assert is_kept(VALUES[first], rows["1-0"]["v"], rows["1-0"]["_rescued"])
+        assert is_kept(later, rows["3-0"]["v"], rows["3-0"]["_rescued"])
+        assert (rows["2-0"]["v"], rows["2-0"]["w"]) == (None, "")
+
+
+def test_bytes_among_text_are_rescued_and_text_among_bytes_is_bytes(lake: Lake) -> None:
+    archive(lake, "blobs", [("7-0", [("data", b"\xff")])], 0)
+    view(lake)
+    archive(lake, "orders", [("2000-0", [("n", b"\xfe"), ("sku", b"\xff")])], 1)
+    archive(lake, "blobs", [("8-0", [("data", b"text")])], 1)
+    [blobs, orders] = view(lake)
+    assert (blobs["rescued"], orders["rescued"], orders["widened"]) == (0, 1, None)
+    assert seen(lake, "blobs")["data"].tolist() == [b"\xff", b"text"]
+    frame = seen(lake)
+    assert frame["sku"].tolist() == ["007", "b", None]
+    assert json.loads(frame["_rescued"][2]) == {"n": "base64:/g==", "sku": "base64:/w=="}
+
+
+def test_a_field_that_is_gone_leaves_its_column(lake: Lake) -> None:
+    view(lake)
+    archive(lake, "orders", [("2000-0", [("sku", b"e")]), ("2001-0", [("n", b"9")])], 1)
+    assert view(lake)[0]["widened"] is None
+    assert seen(lake)["price"].isna().tolist() == [False, False, True, True]
+
+
+def test_a_view_that_has_more_than_the_lake_rescues_and_loses_nothing(
+    lake: Lake, tmp_path: Path
+) -> None:
+    views = str(tmp_path / "views")
+    view(lake, "--to", views)
+    less = Lake.open_or_create(tmp_path / "less")
+    archive(less, "orders", [*FIRST[1:], ("2000-0", [("n", b"many")])], 0)
+    [row] = view(less, "--to", views)
+    assert (row["added"], row["rescued"], row["widened"]) == (1, 1, None)
+    frame = DeltaTable(f"{views}/orders").to_pandas().set_index("_id")
+    assert frame["n"].to_dict() == pytest.approx({"1000-0": 1, "1000-3": 3, "2000-0": float("nan")},
+                                                 nan_ok=True)  # fmt: skip
+    assert json.loads(frame["_rescued"]["2000-0"]) == {"n": "many"}
+
+
+def test_a_type_can_be_chosen_and_the_others_are_inferred(lake: Lake) -> None:
+    words = ["--column", "price=decimal(4,2)", "--column", "missing=timestamp[us, tz=UTC]"]
     view(lake, *words)
     frame = seen(lake)
-    assert list(frame.columns) == ["_id", "_time", "n", "missing"]
-    assert str(frame["n"].dtype) == "float64"
-    archive(lake, "orders", SECOND, 1)
-    assert "has other columns" in refusal(lake, "--column", "n=int64")
-    assert view(lake, *words)[0]["added"] == 2
-    assert view(lake, "--column", "n=int64", "--anew")[0]["added"] == 4
-    assert list(seen(lake).columns) == ["_id", "_time", "n"]
+    columns = ["_id", "_time", "_rescued", "price", "missing", "sku", "n", "paid"]
+    assert list(frame.columns) == columns
+    assert frame["price"].tolist() == [Decimal("1.50"), Decimal("2.00")]
+    archive(lake, "orders", [("2000-0", [("price", b"123.45"), ("n", b"1.5")])], 1)
+    assert "has other columns" in refusal(lake, "--column", "price=int64")
+    [row] = view(lake)  # it knows what was chosen
+    assert (row["rescued"], row["widened"]) == (1, "n: int to float")
+    assert json.loads(seen(lake)["_rescued"][2]) == {"price": "123.45"}
+    assert view(lake, *words)[0]["added"] == 0
+    assert view(lake, "--column", "price=text", "--anew")[0]["added"] == 3
+    assert seen(lake)["price"].tolist() == ["1.5", "2", "123.45"]
 
 
-def test_names_that_no_table_can_have_are_refused(lake: Lake) -> None:
-    archive(lake, "orders", [("2000-0", [("unit price", b"1")])], 1)
-    assert "no column 'unit price'" in refusal(lake)
-    assert view(lake, "--column", "sku=string")[0]["added"] == 3
+def test_fields_can_be_chosen(lake: Lake) -> None:
+    archive(lake, "orders", [("2000-0", [("a,b", b"x"), ("c", b"y")])], 1)
+    words = ["--only", 'n,"a,b"', "--column", "price=float"]
+    view(lake, *words)
+    assert list(seen(lake).columns) == ["_id", "_time", "_rescued", "price", "n", "a~2Cb"]
+    archive(lake, "orders", [("3000-0", [("d", b"z")])], 2)
+    assert view(lake)[0]["added"] == 1
+    assert "d" not in seen(lake).columns
+    assert view(lake, *words)[0]["added"] == 0
+    assert "has other columns" in refusal(lake, "--only", "n")
+
+
+NAMES = [
+    *("unit price", "a,b", "a;b", "", "\t", "\n", "{}", "()", "a=b", "~", "~20", "a~20b", "a b"),
+    *("Price", "price", "PRICE", "\u00c4", "\u00e4", "_id", "_time", "_rescued", "a.b", "`a`", '"'),
+]
+
+
+def test_fields_of_any_name_are_columns_that_say_their_field(lake: Lake) -> None:
+    archive(lake, "names", [("1-0", [(name, name.encode()) for name in NAMES[:12]])], 0)
+    view(lake, "--streams", "names")
+    archive(lake, "names", [("2-0", [(name, name.encode()) for name in NAMES])], 1)
+    view(lake, "--streams", "names")
+    table = DeltaTable(f"{lake.path}-views/names")
+    row = next(row for row in table.to_pyarrow_table().to_pylist() if row["_id"] == "2-0")
+    assert {field_name(name): value for name, value in row.items() if name[0] != "_"} == {
+        name: name for name in NAMES
+    }
+    assert row["unit~20price"] == "unit price"
+    names = [column.name for column in table.schema().fields]
+    assert len({name.lower() for name in names}) == len(names) == len(NAMES) + 3
+    notes = {column.metadata.get("headgate.field"): column.name for column in table.schema().fields}
+    assert notes["unit price"] == "unit~20price"
+    assert len(pl.read_delta(table.table_uri)) == 2
+
+
+def test_the_trouble_of_one_stream_stops_no_other(lake: Lake) -> None:
+    archive(lake, "blobs", [("7-0", [("data", b"\xff")])], 0)
+    archive(lake, "zebras", [("7-0", [("data", b"1")])], 0)
+    Path(f"{lake.path}-views").mkdir()
+    for stream in ("blobs", "orders"):
+        Path(f"{lake.path}-views/{stream}").write_text("no folder")
+    done = CliRunner().invoke(main, ["view", "--lake", lake.path, "--json"])
+    assert done.exit_code == 1
+    assert [row["added"] for row in json.loads(done.stdout)] == [0, 0, 1]
+    troubles = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    assert [line.split(":")[1] for line in troubles] == [" blobs", " orders"]
 
 
 def test_what_the_lake_lacks_and_what_is_no_column_are_told(lake: Lake) -> None:
@@ -118,11 +276,14 @@ def test_what_the_lake_lacks_and_what_is_no_column_are_told(lake: Lake) -> None:
     words = ["view", "--lake", lake.path, "--column", "price"]
     done = CliRunner().invoke(main, words)
     assert (done.exit_code, "as price=float64" in done.stderr) == (2, True)
+    done = CliRunner().invoke(main, [*words[:-1], "price=money"])
+    assert done.exit_code == 2
+    assert "'money' is no type: there are text, bytes, int" in done.stderr.splitlines()[-1]
 
 
 def test_a_run_that_was_killed_goes_on(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     archive(lake, "orders", SECOND, 1)
-    monkeypatch.setattr("headgate.pipeline.view.PORTION_ENTRIES", 1)
+    monkeypatch.setattr("headgate.pipeline.views.view.PORTION_ENTRIES", 1)
     views = f"{lake.path}-views"
 
     def end(_count: int) -> None:
@@ -130,15 +291,30 @@ def test_a_run_that_was_killed_goes_on(lake: Lake, monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(KeyboardInterrupt):
         View(lake, "orders", views).update(on_progress=end)
-    assert View(lake, "orders", views).update() == 2
+    assert View(lake, "orders", views).update().added == 2
     assert len(seen(lake)) == 4
+
+
+def test_a_run_that_was_killed_while_a_column_widened_changed_nothing(lake: Lake) -> None:
+    view(lake)
+    before = seen(lake)
+    archive(lake, "orders", [("2000-0", [("n", b"many")])], 1)
+
+    def end(_count: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises((KeyboardInterrupt, DeltaError)):
+        View(lake, "orders", f"{lake.path}-views").update(on_progress=end)
+    assert seen(lake).equals(before)
+    assert view(lake)[0]["added"] == 1
+    assert seen(lake)["n"].tolist() == ["1", "3", "many"]
 
 
 def test_of_two_runs_at_the_same_moment_the_second_adds_nothing(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive(lake, "orders", SECOND, 1)
-    monkeypatch.setattr("headgate.pipeline.view.PORTION_ENTRIES", 1)
+    monkeypatch.setattr("headgate.pipeline.views.view.PORTION_ENTRIES", 1)
     views = f"{lake.path}-views"
 
     def run_another(_count: int) -> None:

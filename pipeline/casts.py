@@ -1,0 +1,115 @@
+"""Casts of fields: the values of entries as a column type, and what does not fit it.
+
+Everything here works on columns: raw values are binary, and null where an entry lacks the field.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+ZONED = r"[T ]\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
+"""A time that says its zone."""
+
+_INFINITE = r"^[+-]?(?i:inf|infinity)$"
+_Way = Callable[[pa.Array], pa.Array]
+
+
+def cast_fields(raw: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, pa.Array | None]:
+    """Return values of fields as a column type, and those that do not fit.
+
+    Args:
+        raw: binary, null where an entry has no such field.
+        wanted: the column's type.
+
+    Returns:
+        The column, null where a value does not fit; and the raw values that do not fit, null
+        elsewhere, or None if all fit.
+    """
+    ways = ways_of(wanted)
+    try:
+        return ways[0](raw), None
+    except pa.ArrowInvalid:
+        pass
+    # What does not fit is seldom, or is always the same: look at each value once, by halves.
+    encoded = raw.dictionary_encode()
+    pieces = _cast_by_halves(encoded.dictionary, wanted, ways)
+    fitting = pa.concat_arrays(pieces).take(encoded.indices)
+    is_misfit = pc.and_(raw.is_valid(), fitting.is_null())
+    if not pc.any(is_misfit).as_py():
+        return fitting, None
+    return fitting, pc.if_else(is_misfit, raw, pa.scalar(None, pa.binary()))
+
+
+def ways_of(wanted: pa.DataType) -> list[_Way]:
+    """Return the conversions of values to a type, the usual one first; each raises ArrowInvalid."""
+
+    def as_wanted(raw: pa.Array) -> pa.Array:
+        return raw.cast(pa.string()).cast(wanted)
+
+    def as_number(raw: pa.Array) -> pa.Array:
+        texts = raw.cast(pa.string())
+        numbers = texts.cast(wanted)
+        is_beyond = pc.and_(
+            pc.is_inf(numbers), pc.invert(pc.match_substring_regex(texts, _INFINITE))
+        )
+        if pc.any(is_beyond).as_py():
+            raise pa.ArrowInvalid("a number is beyond those of its type")
+        return numbers
+
+    def as_decimal(raw: pa.Array) -> pa.Array:
+        wide = pa.decimal256(76, wanted.scale)  # Arrow lets digits of 128 bits overflow
+        return raw.cast(pa.string()).cast(wide).cast(wanted)
+
+    def as_time(raw: pa.Array) -> pa.Array:
+        texts = raw.cast(pa.string())
+        is_zoned = pc.match_substring_regex(texts, ZONED)
+        without = pc.if_else(is_zoned, None, texts).cast(pa.timestamp("us")).cast(wanted)
+        return pc.coalesce(pc.if_else(is_zoned, texts, None).cast(wanted), without)
+
+    if pa.types.is_binary(wanted):
+        return [lambda raw: raw]
+    if pa.types.is_timestamp(wanted):
+        return [as_wanted, as_time]
+    if pa.types.is_decimal128(wanted):
+        return [as_decimal]
+    return [as_number if pa.types.is_float32(wanted) or pa.types.is_float64(wanted) else as_wanted]
+
+
+def rescued(misfits: Mapping[str, pa.Array], count: int) -> pa.Array:
+    """Return for each row the values that did not fit, as JSON by name; null if all did."""
+    by_row: dict[int, dict[str, str]] = {}
+    for name, values in misfits.items():
+        for row in np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False)).tolist():
+            by_row.setdefault(row, {})[name] = text_of(values[row].as_py())
+    texts: list[str | None] = [None] * count
+    for row, values_by_name in by_row.items():
+        texts[row] = json.dumps(values_by_name, ensure_ascii=False)
+    return pa.array(texts, pa.string())
+
+
+def text_of(value: bytes) -> str:
+    """Return a value as text; what is none in base64, and said to be."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return "base64:" + base64.b64encode(value).decode()
+
+
+def _cast_by_halves(values: pa.Array, wanted: pa.DataType, ways: Sequence[_Way]) -> list[pa.Array]:
+    for way in ways:
+        try:
+            return [way(values)]
+        except pa.ArrowInvalid:
+            continue
+    if len(values) == 1:
+        return [pa.nulls(1, wanted)]
+    half = len(values) // 2
+    return _cast_by_halves(values[:half], wanted, ways) + _cast_by_halves(
+        values[half:], wanted, ways
+    )

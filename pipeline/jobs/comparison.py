@@ -1,0 +1,76 @@
+"""Comparisons of a stream with the lake: the common range, and differences that are no loss."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from headgate.client import Plan
+from headgate.client.blocking import Client
+from headgate.pipeline.erasure import forgotten
+from headgate.pipeline.lake import Held, Lake
+from headgate.pipeline.offsets import is_before, just_before, later, parse_id
+
+
+def common_range(plan: Plan, held: Held | None) -> tuple[str, str] | None:
+    """Return the range of ids that a stream and the lake both should have, if there is any."""
+    if held is None or plan.epoch != held.epoch or plan.first_id is None:
+        return None
+    after = later(str(just_before(parse_id(plan.first_id))), held.after)
+    return (after, held.to) if is_before(after, held.to) else None
+
+
+class Comparison(NamedTuple):
+    """The result of a comparison.
+
+    Attributes:
+        entries: of the stream.
+        verdict: `equal`, or the difference.
+        deleted: entries that only the lake has, and that the stream has deleted.
+        forgotten: entries that only the stream has, and that the lake has forgotten.
+    """
+
+    entries: int
+    verdict: str
+    deleted: int = 0
+    forgotten: int = 0
+
+
+class Deletions(NamedTuple):
+    """The deletions of a stream, by its own counts.
+
+    Attributes:
+        max_id: the greatest id ever deleted.
+        entries_max: the most entries that can have been.
+    """
+
+    max_id: str
+    entries_max: int
+
+    def refusal(self, count: int, last_id: str) -> str | None:
+        """Return the reason why so many entries, up to an id, cannot all have been deleted."""
+        if is_before(self.max_id, last_id):
+            return f"{last_id} is in the lake only, and nothing behind {self.max_id} was deleted"
+        if count > self.entries_max:
+            return (
+                f"{count} entries are in the lake only, and {self.entries_max} were deleted at most"
+            )
+        return None
+
+
+def deletions(client: Client, lake: Lake, plan: Plan) -> Deletions:
+    """Return the deletions of a stream, by its own counts.
+
+    The stream counts what was added. What it lacks was trimmed or deleted, and what was trimmed
+    comes before its first entry: as far as the lake has that, it is known how much it is.
+    """
+    info = client.stream(plan.stream).info()
+    lacking = info["entries_added"] - info["length"]
+    held = lake.held(plan.stream)
+    assert held is not None
+    assert plan.first_id is not None
+    before = str(just_before(parse_id(plan.first_id)))
+    noted = [parse_id(entry_id) for entry_id in forgotten(lake, plan.stream).to_pylist()]
+    trimmed = sum(parse_id(held.after) < entry_id <= parse_id(before) for entry_id in noted)
+    trimmed += lake.count(plan.stream, after=held.after, to=before)
+    # An earlier life of the stream may be in the lake, which was not trimmed from this one.
+    return Deletions(info["max_deleted_id"], lacking - trimmed if trimmed <= lacking else lacking)

@@ -1,0 +1,1 @@
+"""Views: streams of the lake as tables with typed columns."""
