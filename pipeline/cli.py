@@ -42,7 +42,7 @@ Make room:                headgate-pipeline trim --streams orders --lake lake
 """
 
 _CALLING = re.compile(r"An error occurred while calling ")
-"""What py4j says of any error of the JVM, before the error itself."""
+"""The first words of py4j for any error of the JVM."""
 
 _THROWN = re.compile(r"^(?:Caused by)?: *(?:[\w$]+\.)+([\w$]+)(?:: (.+))?$", re.MULTILINE)
 
@@ -99,8 +99,8 @@ def message_of(error: BaseException) -> str:
         return str(errors[-1])
     thrown: list[tuple[str, str]] = _THROWN.findall(text)
     if thrown and _CALLING.match(text):
-        name, said = next((pair for pair in reversed(thrown) if pair[1]), thrown[-1])
-        return said.strip() or name
+        name, detail = next((pair for pair in reversed(thrown) if pair[1]), thrown[-1])
+        return detail.strip() or name
     line = next(line.strip() for line in text.splitlines() if line.strip())
     return " ".join([line, *getattr(error, "__notes__", [])])
 

@@ -51,7 +51,7 @@ from headgate.pipeline.offsets import (
     resolve,
 )
 from headgate.pipeline.options import ReadOptions
-from headgate.pipeline.schema import Rows, behind, up_to
+from headgate.pipeline.rows.schema import Rows, behind, up_to
 
 WAIT_MS = 400  # of a query with nothing to do: two or three requests a second
 _FIRST = "0-1"  # the smallest id an entry can have

@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from headgate.client import Attempt, HeadgateError
 from headgate.client.problems import TooLarge
 from headgate.pipeline.options import OptionError, WriteOptions
-from headgate.pipeline.schema import Drafts, chunks_of
+from headgate.pipeline.rows.schema import Drafts, chunks_of
 
 CHUNK_ENTRIES_MAX = 10_000
 CHUNK_BYTES_MAX = 8 * 2**20

@@ -7,7 +7,7 @@ from pyspark.sql.types import StructType
 
 from headgate.pipeline.options import is_binary_and_array, read_options, write_options
 from headgate.pipeline.reader import BatchReader, FilteringReader, StreamReader
-from headgate.pipeline.schema import Rows, entry_schema
+from headgate.pipeline.rows.schema import Rows, entry_schema
 from headgate.pipeline.sink import BatchWriter, StreamWriter
 
 

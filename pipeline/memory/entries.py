@@ -22,7 +22,7 @@ from headgate.pipeline.memory.results import text_of
 from headgate.pipeline.offsets import BEGINNING, parse_id
 from headgate.pipeline.options import read_options
 from headgate.pipeline.reader import BatchReader
-from headgate.pipeline.schema import Rows, behind, entry_schema, up_to
+from headgate.pipeline.rows.schema import Rows, behind, entry_schema, up_to
 
 _SCHEMA = entry_schema(is_binary=True, is_array=True)
 

@@ -13,7 +13,7 @@ from headgate.pipeline.jobs.flags import Flags
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.memory.entries import as_table, read_lake, read_range
 from headgate.pipeline.options import write_options
-from headgate.pipeline.schema import entry_schema
+from headgate.pipeline.rows.schema import entry_schema
 from headgate.pipeline.sink import BatchWriter
 
 

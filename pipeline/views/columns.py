@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.client.tables import Column
-from headgate.pipeline.casts import cast_fields
+from headgate.pipeline.rows.casts import cast_fields
 
 TIMESTAMP: Final = pa.timestamp("us", "UTC")
 DIGITS_MAX: Final = 38  # of a decimal of Delta

@@ -20,13 +20,13 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from headgate.client import tables
-from headgate.pipeline.casts import cast_fields, rescued
 from headgate.pipeline.erasure import forgotten, purge
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.lakefile import directory_name
 from headgate.pipeline.location import location_of
 from headgate.pipeline.offsets import BEGINNING, is_before, parse_id
-from headgate.pipeline.schema import RESCUED, behind, up_to
+from headgate.pipeline.rows.casts import cast_fields, rescued
+from headgate.pipeline.rows.schema import RESCUED, behind, up_to
 from headgate.pipeline.views.columns import (
     TIMESTAMP,
     Kind,

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from headgate.client.blocking import Client
 from headgate.pipeline.lake import Held, Lake
 from headgate.pipeline.lakefile import files_of, write_rows
-from headgate.pipeline.schema import Rows, entry_schema
+from headgate.pipeline.rows.schema import Rows, entry_schema
 from tests.pipeline.gateway import Gateway
 
 FIRST_MS = 1_700_000_000_000

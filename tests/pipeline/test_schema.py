@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from headgate.pipeline.offsets import SEQ_MAX, Id
-from headgate.pipeline.schema import (
+from headgate.pipeline.rows.schema import (
     WIRE_FIELDS,
     Drafts,
     RowError,

@@ -65,7 +65,11 @@ def holds(condition: Any, entry: dict[bytes, bytes]) -> bool:
             return all(name.encode() in entry for name in ([of] if isinstance(of, str) else of))
         case "range":
             return all(is_within(entry.get(name.encode()), span) for name, span in of.items())
-    tests: dict[str, Any] = {"exact": bytes.__eq__, "prefix": bytes.startswith, "suffix": bytes.endswith}
+    tests: dict[str, Any] = {
+        "exact": bytes.__eq__,
+        "prefix": bytes.startswith,
+        "suffix": bytes.endswith,
+    }
     return all(
         name.encode() in entry and tests[dialect](entry[name.encode()], text.encode())
         for name, text in of.items()

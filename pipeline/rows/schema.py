@@ -24,9 +24,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from headgate.pipeline.casts import cast_fields, rescued, text_of, ways_of
 from headgate.pipeline.offsets import Id, parse_id
-from headgate.pipeline.texts import text_of_column
+from headgate.pipeline.rows.casts import cast_fields, rescued, text_of, ways_of
+from headgate.pipeline.rows.texts import text_of_column
 
 ENTRY_COLUMNS = ("stream", "id", "ms", "seq", "timestamp", "fields")
 RESCUED = "_rescued"

@@ -1,0 +1,1 @@
+"""Rows: entries as Spark, Arrow and people take them, and back."""
