@@ -76,8 +76,15 @@ def test_the_chain_of_jobs_works_in_a_bucket(
     assert {row["fields"]["price"] for row in latest} == {"2.5"}
     [view] = json.loads(run("view", *lake, "--json"))
     assert view["added"] == 15
+    forget = ("forget", "--url", gateway.url, *lake, "--where", "sku=a1", "--json")
+    [taken] = json.loads(run(*forget))
+    assert (taken["forgotten"], taken["of_view"], taken["files_deleted"]) == (3, 3, 5)
+    verified = json.loads(run("verify", *which, *lake, *way, "--json"))
+    assert [(row["verdict"], row["forgotten"]) for row in verified] == [("equal", 3)]
     run("trim", *which, *lake, *way)
     assert gateway.count(name) == 0
+    [old] = json.loads(run("retention", *lake, "--older-than", "1ms", "--json"))
+    assert (old["removed"], old["of_view"]) == (12, 12)
     assert "ok     lake" in run("doctor", "--url", gateway.url, "--lake", lake[1])
 
 
