@@ -63,9 +63,9 @@ def cause_of(text: str) -> str | None:
         return None
     first, *causes = (part.strip() for part in plain.split(_ARROW))
     asked = re.search(r"\b(?:GET|PUT|POST|HEAD|DELETE) (\S+)", plain)
-    said = _XML.search(causes[-1])
-    if said is not None:
-        cause = ": ".join(filter(None, said.groups()))
+    answer = _XML.search(causes[-1])
+    if answer is not None:
+        cause = ": ".join(filter(None, answer.groups()))
     else:
         cause = " ".join(causes[-1].split())
     place = "" if asked is None else f" at {asked[1].partition('?')[0]}"
