@@ -36,7 +36,7 @@ def location_of(path: str | os.PathLike[str]) -> str:
         LocationError: a URL is of no bucket.
     """
     text = os.fspath(path)
-    scheme, mark, rest = text.partition("://")
+    scheme, mark, place = text.partition("://")
     if not mark:
         if scheme.partition(":")[0].lower() in BUCKETS and not Path(text).exists():
             raise LocationError(
@@ -45,10 +45,10 @@ def location_of(path: str | os.PathLike[str]) -> str:
         return str(Path(text).resolve())
     if scheme.lower() == "file":
         return str(Path(unquote(urlsplit(text).path)).resolve())
-    if scheme.lower() not in BUCKETS or not rest.strip("/"):
+    if scheme.lower() not in BUCKETS or not place.strip("/"):
         schemes = ", ".join(f"{name}://" for name in ("s3", "gs", "az", "abfss"))
         raise LocationError(f"{text} is no place for a lake: a directory, or a bucket ({schemes})")
-    return f"{BUCKETS[scheme.lower()]}://{rest.rstrip('/')}"
+    return f"{BUCKETS[scheme.lower()]}://{place.rstrip('/')}"
 
 
 def is_bucket(location: str) -> bool:
