@@ -17,6 +17,10 @@ from headgate.pipeline.location import BUCKETS, is_bucket
 from headgate.pipeline.offsets import Position, positions_of
 
 _OURS = "headgate.json"
+_DAMAGED = (
+    "the checkpoint is damaged. Delete it: `archive` writes nothing twice, as the lake notes what"
+    " it has; a `replay` without its checkpoint begins anew"
+)
 
 
 class CheckpointError(ValueError):
@@ -79,7 +83,7 @@ class Checkpoint:
         except ValueError:
             note = None
         if not isinstance(note, dict):
-            raise CheckpointError(f"{self.path}/{name} is no note of ours")
+            raise CheckpointError(f"{self.path}/{name} is no note of ours: {_DAMAGED}")
         return note
 
     def keep_note(self, name: str, note: Mapping[str, object]) -> None:
@@ -104,7 +108,10 @@ class Checkpoint:
         text = self._text("metadata")
         if text is None:
             raise CheckpointError(f"no query has begun in the checkpoint {self.path}")
-        return str(json.loads(text)["id"])
+        try:
+            return str(json.loads(text)["id"])
+        except (ValueError, KeyError, TypeError):
+            raise CheckpointError(f"{self.path}/metadata cannot be read: {_DAMAGED}") from None
 
     def end(self, batch: int) -> dict[str, Position] | None:
         """Return each stream's position at the end of a batch; None if the batch was not planned.
@@ -121,7 +128,10 @@ class Checkpoint:
             raise CheckpointError(
                 f"{self.path}/offsets/{batch} has {version}, {len(lines)} lines: not one source, v1"
             )
-        return positions_of(json.loads(lines[1]))
+        try:
+            return positions_of(json.loads(lines[1]))
+        except ValueError:
+            raise CheckpointError(f"{self.path}/offsets/{batch} is cut: {_DAMAGED}") from None
 
     def _text(self, name: str) -> str | None:
         try:

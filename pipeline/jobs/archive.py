@@ -19,6 +19,7 @@ from headgate.client import Cursor
 from headgate.client.blocking import Client
 from headgate.pipeline.checkpoint import Checkpoint
 from headgate.pipeline.jobs.flags import Flags, options
+from headgate.pipeline.jobs.outage import OutageWatch
 from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import Held, Lake, is_lake
 from headgate.pipeline.lakefile import WRITTEN, files_of, write_rows
@@ -44,7 +45,8 @@ _LOOK_S = 1
     """
 )
 @options(
-    *("streams", "pattern", "lake", "checkpoint", "trigger", "max_offsets", "master"),
+    *("streams", "pattern", "lake", "checkpoint", "trigger", "max_offsets", "outage"),
+    "master",
     *("on_spark", "verbose", "dry_run"),
 )
 @click.option("--allow-gap", is_flag=True, help="Go on if entries are gone that were to be read.")
@@ -149,7 +151,7 @@ def run(
         task = partial(write_rows, lake=lake.path, held_to=held_to)
         files = files_of(rows.mapInArrow(task, schema_text(WRITTEN)).toArrow().to_batches())
         if allow_gap:
-            with flags.client() as client:
+            with flags.client(flags.outage_ms / 1000) as client:
                 ranges = behind_gaps(client, ranges)
         lake.commit(files, query=query, batch=batch, ranges=ranges)
         progress.advance(sum(file.row_count for file in files))
@@ -158,7 +160,7 @@ def run(
     writer = writer.option("checkpointLocation", checkpoint.path).queryName("headgate archive")
     is_one_batch = flags.trigger == "once" and flags.max_offsets is None
     with progress.watching(spark) if is_one_batch else nullcontext():
-        until_end(flags.triggered(writer).start())
+        until_end("archive", flags, flags.triggered(writer).start())
 
 
 def ranges_of(begins: Mapping[str, Position], ends: Mapping[str, Position]) -> dict[str, Held]:
@@ -183,10 +185,11 @@ def behind_gaps(client: Client, ranges: Mapping[str, Held]) -> dict[str, Held]:
     return kept
 
 
-def until_end(query: StreamingQuery) -> None:
+def until_end(job: str, flags: Flags, query: StreamingQuery) -> None:
     """Return once the query has ended; ask it to end, between two batches, on SIGINT or SIGTERM."""
-    with _asked_to_stop() as asked:
+    with _asked_to_stop() as asked, OutageWatch(job, flags) as watch:
         while not query.awaitTermination(_LOOK_S):
+            watch.look()
             if asked.is_set():
                 query.stop()
                 return

@@ -38,6 +38,8 @@ IN_MEMORY_ENTRIES_MAX = 1_000_000
 _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _LOGGING = (Path(__file__).parent / "log4j2.properties").as_uri()
 _RETRY_S = 5.0  # a person waits
+_OUTAGE_MS = 60_000
+_OUTAGE_OF_SERVICE_MS = 900_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,21 @@ class Flags:
     checkpoint: str | None = None
     trigger: str = "once"
     max_offsets: int | None = None
+    outage: int | None = None
     dry_run: bool = False
 
-    def client(self) -> Client:
+    @property
+    def outage_ms(self) -> int:
+        """The time, in ms, that the gateway may be away in the middle of a job."""
+        if self.outage is not None:
+            return self.outage
+        return _OUTAGE_MS if self.trigger == "once" else _OUTAGE_OF_SERVICE_MS
+
+    def client(self, retry_s: float = _RETRY_S) -> Client:
         """Return a client of the gateway; the token comes from a file or the environment.
+
+        Args:
+            retry_s: how long, in seconds, it waits for a gateway that is away.
 
         Raises:
             CredentialError: the token cannot be had, or must not be sent there.
@@ -72,7 +85,7 @@ class Flags:
             None if self.token_file is None else TokenFile(self.token_file),
             ca=self.ca,
             insecure=self.insecure,
-            retry_s=_RETRY_S,
+            retry_s=retry_s,
         ).client
 
     def chosen(self, client: Client) -> list[str]:
@@ -163,7 +176,11 @@ class Flags:
         The token itself is an option only for a Connect server, which does not have our
         environment; the session makes the server black it out.
         """
-        options = {"url": self.url, "insecure": str(self.insecure).lower()}
+        options = {
+            "url": self.url,
+            "insecure": str(self.insecure).lower(),
+            "retryTimeoutMs": str(self.outage_ms),
+        }
         if self.token_file is not None:
             options["tokenFile"] = str(Path(self.token_file).absolute())
         elif self._is_remote and (token := os.environ.get(TOKEN_VARIABLE)):
@@ -242,6 +259,11 @@ _OPTIONS: dict[str, Callable[[Callable[..., None]], Callable[..., None]]] = {
         show_default=True,
         callback=_trigger,
         help="once: all there is now, and end; or go on, at this interval: 5s.",
+    ),
+    "outage": click.option(
+        "--outage",
+        type=Duration(),
+        help="Time that a gateway may be away in the middle.  [1m; with --trigger 15m]",
     ),
     "max_offsets": click.option(
         "--max-offsets", type=click.IntRange(1), help="Entries of a micro-batch at most."

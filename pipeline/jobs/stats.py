@@ -39,6 +39,7 @@ _WINDOWS_MAX = 100_000
         "lake?",
         "checkpoint",
         "trigger",
+        "outage",
         "max_offsets",
         "master",
         "verbose",
@@ -155,4 +156,4 @@ def _follow(flags: Flags, window_ms: int, watermark_ms: int) -> None:
     writer = table.writeStream.foreachBatch(say).outputMode("append")
     if flags.checkpoint is not None:
         writer = writer.option("checkpointLocation", flags.checkpoint)
-    until_end(flags.triggered(writer).start())
+    until_end("stats", flags, flags.triggered(writer).start())

@@ -1,0 +1,64 @@
+"""Outage: a job says in one line that the gateway goes, and in one that it is back."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headgate.pipeline.checkpoint import Checkpoint, CheckpointError
+from headgate.pipeline.jobs.flags import Flags
+from headgate.pipeline.jobs.outage import OutageWatch
+from tests.pipeline.gateway import Gateway
+
+
+def test_a_gateway_that_goes_and_comes_is_said_once_each(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    gateway = Gateway(":memory:")
+    with OutageWatch("archive", Flags(url=gateway.url, trigger="5s"), look_s=0) as watch:
+        watch.look()
+        gateway.stop()
+        watch.look()
+        watch.look()
+        gateway.start()
+        watch.look()
+        watch.look()
+    gateway.stop()
+
+    gone, back = capsys.readouterr().err.splitlines()
+    assert gone.startswith(f"archive: the gateway at {gateway.url} is away, waiting up to 15m: ")
+    assert re.fullmatch(r"archive: the gateway is back after \d+ s", back)
+
+
+@pytest.mark.parametrize(
+    ("flags", "outage_ms"),
+    [
+        (Flags(), 60_000),
+        (Flags(trigger="5s"), 900_000),
+        (Flags(trigger="5s", outage=1000), 1000),
+    ],
+)
+def test_a_service_waits_longer_than_who_runs_once(flags: Flags, outage_ms: int) -> None:
+    assert flags.outage_ms == outage_ms
+    assert flags.connection()["retryTimeoutMs"] == str(outage_ms)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "use"),
+    [
+        ("metadata", "{", Checkpoint.query),
+        ("metadata", "[]", Checkpoint.query),
+        ("headgate.json", "{", lambda checkpoint: checkpoint.claim({"job": "archive"})),
+        ("offsets/3", "v1\n{}\n{", lambda checkpoint: checkpoint.end(3)),
+    ],
+)
+def test_a_damaged_checkpoint_says_what_is_safe(
+    tmp_path: Path, file: str, text: str, use: Callable[[Checkpoint], object]
+) -> None:
+    damaged = tmp_path / file
+    damaged.parent.mkdir(exist_ok=True)
+    damaged.write_text(text)
+
+    with pytest.raises(CheckpointError, match="Delete it: `archive` writes nothing twice"):
+        use(Checkpoint(str(tmp_path)))
