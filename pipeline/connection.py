@@ -16,7 +16,7 @@ from headgate.client.credential import Credential, CredentialError, TokenSource
 RETRY_S = 60.0  # a restart of the gateway takes seconds
 STREAMS_MAX = 1000  # whose names are asked for at once
 _RATE_LIMIT_S = 600.0  # of jobs that ask for more than they may
-_ANSWER_S = 60.0
+ANSWER_S = 60.0
 
 
 class Connection:
@@ -44,7 +44,7 @@ class Connection:
         ca: str | None = None,
         insecure: bool | None = None,
         retry_s: float = RETRY_S,
-        answer_s: float = _ANSWER_S,
+        answer_s: float = ANSWER_S,
     ) -> None:
         self.url = url
         self.retry_s = retry_s

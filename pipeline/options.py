@@ -240,7 +240,7 @@ class _Given:
     """Options as they were given, known to be of the table."""
 
     def __init__(self, options: Mapping[str, str], table: Mapping[str, str], doing: str) -> None:
-        if "provider" in options:
+        if options.get("provider", "").lower() == "headgate":
             marked = {name: text for name, text in options.items() if name.startswith(_OF_TABLE)}
             options = {name.removeprefix(_OF_TABLE): text for name, text in marked.items()}
         self._options = {name.lower(): text for name, text in options.items()}

@@ -32,7 +32,6 @@ from headgate.app.wire.filters import (
 )
 
 Mask = NDArray[np.bool_]
-Indices = NDArray[np.int64]
 
 _NUMBER = r"^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _TEXT_TESTS = {"exact": pc.equal, "prefix": pc.starts_with, "suffix": pc.ends_with}

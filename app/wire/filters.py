@@ -13,7 +13,7 @@ Of a field that repeats, the last value counts. Numbers are compared as floating
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, NamedTuple, Self
 
@@ -144,7 +144,7 @@ def parse_filter(text: str, *, pointer: str) -> Filter:
 class _Reader:
     """Reads filters, and counts them."""
 
-    count: int = field(default=0)
+    count: int = 0
 
     def filter(self, value: Any, pointer: str) -> Filter:
         """Return a filter, or raise where it is none."""

@@ -20,7 +20,7 @@ from headgate.client.address import URL
 from headgate.client.blocking import Client
 from headgate.client.credential import TOKEN_VARIABLE
 from headgate.client.problems import StreamNotFound
-from headgate.pipeline.connection import STREAMS_MAX, Connection
+from headgate.pipeline.connection import ANSWER_S, STREAMS_MAX, Connection
 from headgate.pipeline.jobs.duration import Duration, milliseconds
 from headgate.pipeline.jobs.report import without_noise
 from headgate.pipeline.jobs.url import ca_option, insecure_option, token_file_option, url_option
@@ -71,11 +71,12 @@ class Flags:
             return self.outage
         return _OUTAGE_MS if self.trigger == "once" else _OUTAGE_OF_SERVICE_MS
 
-    def client(self, retry_s: float = _RETRY_S) -> Client:
+    def client(self, retry_s: float = _RETRY_S, answer_s: float = ANSWER_S) -> Client:
         """Return a client of the gateway; the token comes from a file or the environment.
 
         Args:
             retry_s: how long, in seconds, it waits for a gateway that is away.
+            answer_s: how long an answer may take.
 
         Raises:
             CredentialError: the token cannot be had, or must not be sent there.
@@ -86,6 +87,7 @@ class Flags:
             ca=self.ca,
             insecure=self.insecure,
             retry_s=retry_s,
+            answer_s=answer_s,
         ).client
 
     def chosen(self, client: Client) -> list[str]:

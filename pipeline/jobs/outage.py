@@ -13,6 +13,7 @@ from headgate.pipeline.jobs.duration import text_of
 from headgate.pipeline.jobs.flags import Flags
 
 _LOOK_S = 5.0
+_ANSWER_S = 1.0  # somebody may ask the job to end meanwhile
 
 
 class OutageWatch:
@@ -28,7 +29,7 @@ class OutageWatch:
         self._job = job
         self._outage_ms = flags.outage_ms
         self._url = flags.url
-        self._client = flags.client(retry_s=0)
+        self._client = flags.client(retry_s=0, answer_s=_ANSWER_S)
         self._look_s = look_s
         self._looked_s = time.monotonic()
         self._gone_s: float | None = None  # since when it is away

@@ -1,6 +1,7 @@
 """Outage: a job says in one line that the gateway goes, and in one that it is back."""
 
 import re
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +30,17 @@ def test_a_gateway_that_goes_and_comes_is_said_once_each(
     gone, back = capsys.readouterr().err.splitlines()
     assert gone.startswith(f"archive: the gateway at {gateway.url} is away, waiting up to 15m: ")
     assert re.fullmatch(r"archive: the gateway is back after \d+ s", back)
+
+
+def test_a_gateway_that_does_not_answer_holds_nobody_up(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        flags = Flags(url=f"http://127.0.0.1:{mute.getsockname()[1]}")
+        with OutageWatch("archive", flags, look_s=0) as watch:
+            watch.look()  # or the test ends by its timeout
+
+    assert "is away" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
