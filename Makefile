@@ -41,7 +41,7 @@ serve-cluster: .venv/cluster.stamp console ## start two gateways over a Valkey c
 check: lint ## lint, then the quick tests: run it before each commit (ARGS= goes to pytest)
 	$(PYTEST) tests/unit tests/contract -m 'not away' --ignore-glob='*/backends/*redis_*' $(ARGS)
 
-test: packages lint console ## lint, then run the tests (ARGS= goes to pytest)
+test: packages lint console .venv/spark-classes.jsa ## lint, then run the tests (ARGS= goes to pytest)
 	$(PYTEST) $(ARGS)
 
 sdk-test: packages .venv/dev.stamp ## generate clients in four languages, and run them
@@ -125,6 +125,10 @@ $(BIN)/pip:
 .venv/cluster.stamp: .venv/run.stamp requirements-dev.txt
 	$(PIP) --constraint requirements-dev.txt --editable '.[cluster]'
 	@touch $@
+
+# Tests run without it too, where there is no Java.
+.venv/spark-classes.jsa: .venv/dev.stamp tests/pipeline/java.py
+	-@$(BIN)/python -m tests.pipeline.java
 
 .venv/dev.stamp: requirements-dev.txt pyproject.toml | $(BIN)/pip
 	$(PIP) -r requirements-dev.txt

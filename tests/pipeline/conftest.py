@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from headgate.pipeline.session import JavaMissing, find_java, session
 from tests.pipeline.gateway import Gateway
-from tests.pipeline.jobs import SHORT_LIVED
+from tests.pipeline.java import SHORT_LIVED
 
 
 @pytest.fixture(scope="session")

@@ -15,16 +15,9 @@ from typing import IO
 
 from tests.pipeline.gateway import ROOT
 from tests.pipeline.in_turn import line_of
+from tests.pipeline.java import SHORT_LIVED
 
 PATIENCE_S = 180  # a machine may have much else to do
-SHORT_LIVED = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-)
-"""For a Java that ends before compiling well, or looking through what it loads, would pay.
-
-It starts with two fifths of the work.
-"""
 
 
 class Job:

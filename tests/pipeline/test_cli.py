@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from headgate.pipeline.cli import main, message_of
 from headgate.pipeline.lake import Lake
 from tests.pipeline.gateway import ROOT, Gateway
-from tests.pipeline.jobs import SHORT_LIVED
+from tests.pipeline.java import SHORT_LIVED
 
 JOBS = [
     *("archive", "compact", "view", "forget", "retention", "trim", "replay", "verify", "stats"),

@@ -19,7 +19,8 @@ import pytest
 from headgate.pipeline.lake import Lake
 from tests.pipeline.gateway import ROOT, Gateway
 from tests.pipeline.guarded import Guarded, check_no_trace
-from tests.pipeline.jobs import PATIENCE_S, SHORT_LIVED
+from tests.pipeline.java import SHORT_LIVED
+from tests.pipeline.jobs import PATIENCE_S
 
 BIN = Path(pyspark.__file__).parent / "bin"
 ENTRIES = 200

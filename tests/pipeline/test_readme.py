@@ -12,7 +12,7 @@ import pytest
 
 from headgate.pipeline.session import find_java
 from tests.pipeline.gateway import ROOT, Gateway
-from tests.pipeline.jobs import SHORT_LIVED
+from tests.pipeline.java import SHORT_LIVED
 
 PAGE = (ROOT / "pipeline" / "README.md").read_text("utf-8")
 NOT_RUN = (". .venv", "pip install ")  # the environment of the test

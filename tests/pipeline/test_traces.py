@@ -13,7 +13,8 @@ import pytest
 from headgate.pipeline.lake import Lake
 from tests.pipeline.gateway import ROOT
 from tests.pipeline.guarded import ENTRIES, Guarded, check_no_trace
-from tests.pipeline.jobs import PATIENCE_S, SHORT_LIVED
+from tests.pipeline.java import SHORT_LIVED
+from tests.pipeline.jobs import PATIENCE_S
 from tests.pipeline.traces import conf_of
 
 

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline.copies import Copies
 from tests.pipeline.gateway import ROOT, Gateway
-from tests.pipeline.jobs import SHORT_LIVED
+from tests.pipeline.java import SHORT_LIVED
 
 START_S_MAX = 180  # of another Java, on a machine with much else to do
 
