@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 from tests.pipeline.gateway import ROOT, Gateway
 from tests.pipeline.in_turn import line_of
