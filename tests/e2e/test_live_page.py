@@ -4,41 +4,23 @@ import asyncio
 import functools
 import http.server
 import json
-import os
-import shutil
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import jwt
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page
 
 from tests.crash.gateway import ROOT, Gateway, headgate
 
 ENTRIES = 60
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
-
-@asynccontextmanager
-async def opened_browser() -> AsyncIterator[Browser]:
-    """Open the system's Chromium, without a window."""
-    if CHROMIUM is None:
-        if "CI" in os.environ:
-            pytest.fail("chromium is missing")
-        pytest.skip("chromium is missing")
-    async with async_playwright() as playwright:
-        yield await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-
-
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    async with opened_browser() as browser:
-        yield browser
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest.fixture

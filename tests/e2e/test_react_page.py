@@ -9,14 +9,15 @@ from pathlib import Path
 import httpx
 import jwt
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Page
 
 from tests.crash.gateway import Gateway
-from tests.e2e.test_live_page import browser, free_port, look, served
+from tests.e2e.test_live_page import free_port, look, served
 from tests.sdk.typescript import app_folder, packages
 from tests.sdk.workshop import output_of
 
-__all__ = ["browser"]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 TABS = int(os.environ.get("HEADGATE_TEST_TABS", "4"))  # by hand: 12
 ENTRIES = 20
@@ -29,7 +30,7 @@ OPENED = ["connecting", "open"]
 HAS_SEEN = f"(count) => {IDS}.length >= count"
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def app(tmp_path: Path) -> Path:
     """Return the page as Vite builds it of what `npm pack` makes."""
     folder = app_folder(tmp_path)
@@ -102,7 +103,7 @@ class Place:
                 await asyncio.sleep(0.05)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def place(tmp_path: Path, pages_url: str) -> AsyncIterator[Place]:
     place = Place(tmp_path / "data", pages_url)
     await place.start()
@@ -114,7 +115,7 @@ async def place(tmp_path: Path, pages_url: str) -> AsyncIterator[Place]:
     await place.stop()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def tabs(browser: Browser, place: Place, pages_url: str) -> AsyncIterator[list[Page]]:
     """Open the page in as many tabs; no error is left to the console in any of them."""
     context = await browser.new_context()

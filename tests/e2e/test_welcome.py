@@ -8,24 +8,25 @@ from pathlib import Path
 
 import httpx
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Page
 
 from tests.crash.gateway import Gateway, headgate
-from tests.e2e.test_live_page import browser, look, new_key
+from tests.e2e.test_live_page import look, new_key
 
-__all__ = ["browser"]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MARKUP = "<img src=x onerror=\"document.title='owned'\">"
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
     started = await Gateway.start(tmp_path / "data")
     yield started
     await started.stop()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def page(browser: Browser) -> AsyncIterator[Page]:
     """A page that may not say a word on the console but that a stream is not there."""
     opened = await browser.new_page()

@@ -8,7 +8,6 @@ import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, expect
 
 from tests.crash.gateway import Gateway
-from tests.e2e.test_live_page import opened_browser
 
 WITHIN_S = 20
 ORDERS = 300
@@ -16,21 +15,6 @@ DEAD = 6
 HELD = 9
 
 expect.set_options(timeout=WITHIN_S * 1000)
-
-
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def chromium() -> AsyncIterator[Browser]:
-    """One browser for all tests: it takes longer to start than a test."""
-    async with opened_browser() as browser:
-        yield browser
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def browser(chromium: Browser) -> AsyncIterator[Browser]:
-    """The browser without a tab: those that a test has opened go on drawing until they close."""
-    yield chromium
-    for context in chromium.contexts:
-        await context.close()
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
