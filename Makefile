@@ -25,7 +25,7 @@ PYTEST = $(KEPT_BYTECODE) $(BIN)/pytest --numprocesses=$(CORES) --dist=loadfile 
 .DELETE_ON_ERROR:
 # Lint comes before the tests, and the summary of the tests comes last.
 .NOTPARALLEL:
-.PHONY: check clients console help install serve serve-cluster test sdk-test lint bench soak openapi documents release-document lock clean packages
+.PHONY: check clients console help install serve serve-cluster test long sdk-test lint bench soak openapi documents release-document lock clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' Makefile
@@ -44,8 +44,11 @@ check: lint ## lint, then the quick tests: run it before each commit (ARGS= goes
 test: packages lint console .venv/spark-classes.jsa ## lint, then run the tests (ARGS= goes to pytest)
 	$(PYTEST) $(ARGS)
 
+long: packages .venv/dev.stamp .venv/spark-classes.jsa ## run the long forms of tests, which `make test` leaves out
+	$(PYTEST) -m long $(ARGS)
+
 sdk-test: packages .venv/dev.stamp ## generate clients in four languages, and run them
-	$(KEPT_BYTECODE) $(BIN)/pytest tests/sdk $(ARGS)
+	$(KEPT_BYTECODE) $(BIN)/pytest -m '' tests/sdk $(ARGS)
 
 lint: .venv/dev.stamp ## check style, types and the direction of imports
 	$(BIN)/ruff check $(SOURCES)

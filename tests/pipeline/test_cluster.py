@@ -111,7 +111,7 @@ def check_copy(processes: Processes, master: str, gateway: Gateway, stream: str)
     return files
 
 
-@pytest.mark.cluster
+@pytest.mark.long
 def test_a_cluster_of_a_master_and_two_workers_reads_and_writes(
     processes: Processes, gateway: Gateway, name: str
 ) -> None:
@@ -133,7 +133,6 @@ def test_a_cluster_of_a_master_and_two_workers_reads_and_writes(
     assert ["headgate_pipeline.zip" in file for file in files] == [True]
 
 
-@pytest.mark.cluster
 def test_a_connect_server_that_knows_nothing_of_us_reads_and_writes(
     processes: Processes, gateway: Gateway, name: str
 ) -> None:
@@ -151,7 +150,6 @@ def test_a_connect_server_that_knows_nothing_of_us_reads_and_writes(
     assert all("headgate_pipeline.zip" in file for file in files)
 
 
-@pytest.mark.cluster
 def test_a_connect_server_whose_python_lacks_a_library_is_said_in_one_line(
     processes: Processes, tmp_path: Path
 ) -> None:
@@ -187,7 +185,7 @@ def test_a_connect_server_whose_python_lacks_a_library_is_said_in_one_line(
     )
 
 
-@pytest.mark.cluster
+@pytest.mark.long
 def test_a_token_leaves_no_trace_on_a_connect_server(processes: Processes, tmp_path: Path) -> None:
     pytest.importorskip("grpc_status")
     guarded = Guarded(tmp_path / "data", "orders")

@@ -97,7 +97,6 @@ def trip(gateway: Gateway, name: str, tmp_path: Path) -> Trip:
     return Trip(gateway, name, tmp_path)
 
 
-@pytest.mark.kill
 def test_a_driver_that_is_killed_again_and_again_loses_and_doubles_nothing(
     trip: Trip, command: Command
 ) -> None:
@@ -111,8 +110,7 @@ def test_a_driver_that_is_killed_again_and_again_loses_and_doubles_nothing(
     trip.check_replayed()
 
 
-@pytest.mark.kill
-@pytest.mark.cluster
+@pytest.mark.long
 def test_executors_that_are_killed_lose_and_double_nothing(trip: Trip) -> None:
     with job((*trip.archive, *_CLUSTER)) as driver:
         for _ in range(KILLS):
@@ -123,7 +121,6 @@ def test_executors_that_are_killed_lose_and_double_nothing(trip: Trip) -> None:
     trip.check_lake()
 
 
-@pytest.mark.kill
 def test_a_gateway_that_is_killed_while_it_commits_appends_a_batch_once(
     name: str, tmp_path: Path
 ) -> None:

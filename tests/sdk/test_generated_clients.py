@@ -134,6 +134,7 @@ async def test_typescript_with_openapi_typescript_and_openapi_fetch(
     await check(live, await output_of("node", "out/session.js", live.url, folder=typescript))
 
 
+@pytest.mark.long
 async def test_typescript_with_hey_api(live: Live, document: Path, typescript: Path) -> None:
     shutil.copy(SESSIONS / "openapi-ts.config.mjs", typescript)
     output = await output_of(npm_tool("openapi-ts"), "-i", document, folder=typescript)
@@ -144,6 +145,7 @@ async def test_typescript_with_hey_api(live: Live, document: Path, typescript: P
     await check(live, await output_of("node", "out/session.js", live.url, folder=typescript))
 
 
+@pytest.mark.long
 async def test_java_with_openapi_generator(live: Live, document: Path) -> None:
     javac = tool("javac")
     client = await generate(
@@ -189,6 +191,7 @@ async def jar_of_openapi_generator(folder: Path) -> str:
     return f"{home.strip()}/openapi-generator.jar"
 
 
+@pytest.mark.long
 async def test_go_with_openapi_generator(live: Live, document: Path) -> None:
     go = tool("go")
     client = await generate(

@@ -16,7 +16,7 @@ HELD_MS_MAX = 500
 
 CASE_S_MAX = 20.0
 
-SHARE = 1.0 if os.environ.get("HEADGATE_TEST_STALLS") == "all" else 0.3
+SHARE = 1.0 if os.environ.get("HEADGATE_TEST_STALLS") == "all" else 0.1
 """Of the cases that take a gateway each."""
 
 

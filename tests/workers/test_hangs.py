@@ -4,6 +4,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.conditions import until
 from tests.crash.gateway import Gateway
 from tests.workers.clients import TWO, client_of
@@ -12,6 +14,7 @@ from tests.workers.test_deaths import append
 WITHIN_S = 120.0
 
 
+@pytest.mark.long
 async def test_what_hangs_is_replaced_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     gateway = await Gateway.start(tmp_path, TWO)
     async with client_of(gateway, "worker 1") as client:
