@@ -7,6 +7,7 @@ ranges it was given, also when the batch is run again after a crash.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from headgate.pipeline.offsets import Position, positions_of
 _OURS = "headgate.json"
 _DAMAGED = (
     "the checkpoint is damaged. Delete it: `archive` writes nothing twice, as the lake notes what"
-    " it has; a `replay` without its checkpoint begins anew"
+    " it has; without their checkpoints a `replay` and `stats` begin anew"
 )
 
 
@@ -94,6 +95,22 @@ class Checkpoint:
             out.write(json.dumps(note, sort_keys=True).encode())
         self._files.move(new, f"{self._root}/{name}")
 
+    def check(self) -> None:
+        """Read the files that Spark reads first: its own errors do not say what is safe to do.
+
+        Raises:
+            CheckpointError: a file is damaged or gone.
+        """
+        planned, done = self._last("offsets"), self._last("commits")
+        if planned >= 0 or self.has_begun:
+            self.query()
+        if done > planned:
+            raise CheckpointError(f"{self.path}/offsets lacks batch {done}: {_DAMAGED}")
+        if planned >= 0:
+            self._log(f"offsets/{planned}")
+        if done >= 0:
+            self._log(f"commits/{done}")
+
     @property
     def has_begun(self) -> bool:
         """Whether a query has."""
@@ -103,11 +120,11 @@ class Checkpoint:
         """Return the id of the query, the same over all its runs.
 
         Raises:
-            CheckpointError: no query has begun here.
+            CheckpointError: no query has begun here, or its file is damaged.
         """
         text = self._text("metadata")
         if text is None:
-            raise CheckpointError(f"no query has begun in the checkpoint {self.path}")
+            raise CheckpointError(f"{self.path}/metadata is not there: {_DAMAGED}")
         try:
             return str(json.loads(text)["id"])
         except (ValueError, KeyError, TypeError):
@@ -120,22 +137,41 @@ class Checkpoint:
             CheckpointError: it is not written as Spark 4 does.
             OffsetError: the offset is of another data source.
         """
-        text = self._text(f"offsets/{batch}")
-        if text is None:
+        name = f"offsets/{batch}"
+        if self._text(name) is None:
             return None
-        version, *lines = text.splitlines()
+        version, *lines = self._log(name)
         if version != "v1" or len(lines) != 2:
             raise CheckpointError(
-                f"{self.path}/offsets/{batch} has {version}, {len(lines)} lines: not one source, v1"
+                f"{self.path}/{name} has {version}, {len(lines)} lines: not one source, v1"
             )
+        return positions_of(lines[1])
+
+    def _log(self, name: str) -> list[Any]:
+        """Return the version of a file of Spark's log, and its lines, which are JSON.
+
+        Raises:
+            CheckpointError: the file is damaged.
+        """
+        version, *lines = (self._text(name) or "").splitlines() or [""]
         try:
-            return positions_of(json.loads(lines[1]))
+            values = [json.loads(line) for line in lines]
         except ValueError:
-            raise CheckpointError(f"{self.path}/offsets/{batch} is cut: {_DAMAGED}") from None
+            values = []
+        if not values or not re.fullmatch(r"v\d+", version):
+            raise CheckpointError(f"{self.path}/{name} is cut: {_DAMAGED}")
+        return [version, *values]
+
+    def _last(self, folder: str) -> int:
+        """Return the last batch of a folder of Spark's log; -1 if there is none."""
+        selector = pyarrow.fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True)
+        names = [file.base_name for file in self._files.get_file_info(selector)]
+        return max((int(name) for name in names if name.isdecimal()), default=-1)
 
     def _text(self, name: str) -> str | None:
+        """Return the text of a file, if there is one; of damaged bytes, text that is no JSON."""
         try:
             with self._files.open_input_stream(f"{self._root}/{name}") as file:
-                return bytes(file.read()).decode()
+                return bytes(file.read()).decode(errors="replace")
         except FileNotFoundError:
             return None

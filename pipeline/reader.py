@@ -266,8 +266,8 @@ class _Reader:
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLoss(
-                f"{what}. failOnDataLoss=false goes on without them, and coldTier reads from a "
-                "lake what a stream no longer has"
+                f"{what}. failOnDataLoss=false (--allow-gap) goes on without them, and coldTier"
+                " reads from a lake what a stream no longer has"
             )
 
 

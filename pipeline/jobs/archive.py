@@ -132,6 +132,7 @@ def run(
     subscription = flags.streams or flags.pattern or ""
     checkpoint = Checkpoint(flags.checkpoint or lake.checkpoint(_query_name(flags)))
     checkpoint.claim({"job": "archive", "lake": lake.path, "streams": subscription})
+    checkpoint.check()
     spark = flags.spark("archive")
     reader = flags.source(spark.readStream)
     reader = reader.option("startingOffsets", json.dumps(start) if start else "earliest")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headgate.pipeline.checkpoint import Checkpoint
 from headgate.pipeline.jobs.archive import until_end
 from headgate.pipeline.jobs.duration import Duration
 from headgate.pipeline.jobs.entries import count, pairs, read
@@ -155,5 +156,6 @@ def _follow(flags: Flags, window_ms: int, watermark_ms: int) -> None:
 
     writer = table.writeStream.foreachBatch(say).outputMode("append")
     if flags.checkpoint is not None:
+        Checkpoint(flags.checkpoint).check()
         writer = writer.option("checkpointLocation", flags.checkpoint)
     until_end("stats", flags, flags.triggered(writer).start())

@@ -42,7 +42,7 @@ class Writer:
 
     def __init__(self, gateway: Gateway) -> None:
         self.fields_of: dict[tuple[str, str], str] = {}
-        """Prices of what was acknowledged, by stream and number."""
+        """Prices of the acknowledged entries, by stream and number."""
         self.tried: set[tuple[str, str]] = set()
         self._gateway = gateway
         self._end = threading.Event()

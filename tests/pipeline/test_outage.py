@@ -74,3 +74,42 @@ def test_a_damaged_checkpoint_says_what_is_safe(
 
     with pytest.raises(CheckpointError, match="Delete it: `archive` writes nothing twice"):
         use(Checkpoint(str(tmp_path)))
+
+
+WHOLE = {
+    "metadata": '{"id": "q"}',
+    "offsets/9": 'v1\n{}\n{"orders": {"id": "1-0"}}',
+    "offsets/10": 'v1\n{}\n{"orders": {"id": "2-0"}}',
+    "commits/9": "v1\n{}",
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("metadata", None),
+        ("metadata", b""),
+        *(
+            (name, content)
+            for name in ("offsets/10", "commits/9")
+            for content in (b"", b"v1", b'v1\n{"x', b"{}", b"\xff\xfe\x00")
+        ),
+        ("commits/11", b"v1\n{}"),  # of a batch that nobody has planned
+    ],
+)
+def test_damage_in_the_log_of_spark_says_what_is_safe(
+    tmp_path: Path, file: str, content: bytes | None
+) -> None:
+    checkpoint = Checkpoint(str(tmp_path))
+    checkpoint.check()  # nothing has begun
+    for name, text in WHOLE.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    checkpoint.check()
+
+    if content is None:
+        (tmp_path / file).unlink()
+    else:
+        (tmp_path / file).write_bytes(content)
+    with pytest.raises(CheckpointError, match="Delete it: `archive` writes nothing twice"):
+        checkpoint.check()
