@@ -35,4 +35,4 @@ def main(flags: Flags, *, entries: int, is_last: bool) -> None:
             (source.name, source.last(entries) if is_last else source.first(entries))
             for source in extract.sources(flags, client)
         ]
-    answer(extract.rows_of(parts), as_json=flags.as_json, nothing="no entries")
+    answer(extract.rows_of(parts), as_json=flags.as_json, nothing="no entries", is_data=True)

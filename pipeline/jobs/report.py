@@ -28,13 +28,16 @@ _LOOK_S = 0.5  # how often Spark is asked for its tasks
 _STDERR = 2
 
 
-def answer(rows: Sequence[Row], *, as_json: bool, nothing: str = "nothing") -> None:
+def answer(
+    rows: Sequence[Row], *, as_json: bool, nothing: str = "nothing", is_data: bool = False
+) -> None:
     """Say rows on standard output.
 
     Args:
         rows: all with the same names.
         as_json: one JSON array instead of a table.
         nothing: what a person reads if there are none.
+        is_data: numbers are shown as they are, and not for reading: a year has no comma.
     """
     if as_json:
         click.echo(json.dumps([dict(row) for row in rows], default=_plain, ensure_ascii=False))
@@ -43,7 +46,7 @@ def answer(rows: Sequence[Row], *, as_json: bool, nothing: str = "nothing") -> N
         click.echo(nothing)
         return
     names = list(rows[0])
-    table = [names, *([_text(row[name]) for name in names] for row in rows)]
+    table = [names, *([_text(row[name], is_data) for name in names] for row in rows)]
     widths = [max(len(line[at]) for line in table) for at in range(len(names))]
     is_number = [all(_is_number(row[name]) for row in rows) for name in names]
     for line in table:
@@ -202,9 +205,11 @@ def without_noise() -> Iterator[None]:
             os.close(stderr)
 
 
-def _text(value: object) -> str:
+def _text(value: object, is_data: bool) -> str:
     if value is None:
         return "-"
+    if is_data and _is_number(value):
+        return str(value)
     if isinstance(value, float):
         return f"{value:,.2f}"
     if isinstance(value, int) and not isinstance(value, bool):

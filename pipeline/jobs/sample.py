@@ -33,4 +33,4 @@ def main(flags: Flags, *, entries: int, seed: int | None) -> None:
             (source.name, source.rows(extract.at_random(source, entries, seed)))
             for source in extract.sources(flags, client)
         ]
-    answer(extract.rows_of(parts), as_json=flags.as_json, nothing="no entries")
+    answer(extract.rows_of(parts), as_json=flags.as_json, nothing="no entries", is_data=True)

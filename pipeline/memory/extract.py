@@ -27,6 +27,7 @@ from headgate.pipeline.lake import Lake
 from headgate.pipeline.lakefile import directory_name, open_filesystem
 from headgate.pipeline.memory.results import text_of
 from headgate.pipeline.offsets import parse_id
+from headgate.pipeline.views.columns import field_name
 
 _PARTS = 100  # that a range of a stream is cut into, to come closer to a position
 _READ_MIN = 1000  # a part of so many entries is read, and not cut again
@@ -198,7 +199,8 @@ class _ViewSource:
         rows = pa.concat_tables(parts, promote_options="permissive") if parts else pa.table({})
         if self._has_ids and parts:
             rows = rows.take(pc.sort_indices(_order_of(rows), _keys("ascending")))
-        return rows.select([name for name in self._names if name in rows.column_names])
+        rows = rows.select([name for name in self._names if name in rows.column_names])
+        return rows.rename_columns([field_name(name) for name in rows.column_names])
 
     def first(self, count: int) -> pa.Table:
         """Return the first entries."""

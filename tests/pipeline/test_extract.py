@@ -47,7 +47,7 @@ def places(gateway: Gateway, name: str, tmp_path: Path) -> dict[str, Sequence[st
             [
                 {
                     "id": f"{1 + n // 3}-{n}",
-                    "fields": {"n": str(n), **({"odd": "x"} if n % 2 else {})},
+                    "fields": {"n": str(n), **({"odd one": "x"} if n % 2 else {})},
                 }
                 for n in range(begin, end)
             ],
@@ -66,7 +66,7 @@ def test_the_first_and_the_last_entries(
     places: dict[str, Sequence[str]], name: str, place: str
 ) -> None:
     shown = rows("head", *places[place], "--entries", "2")
-    assert [(row["_stream"], row["_id"], row["n"], row["odd"]) for row in shown] == [
+    assert [(row["_stream"], row["_id"], row["n"], row["odd one"]) for row in shown] == [
         (name, "1-0", 0, None),
         (name, "1-1", 1, "x"),
     ]
@@ -94,7 +94,7 @@ def test_a_schema_has_types_nulls_and_examples(
 ) -> None:
     fields = {row["field"]: row for row in rows("schema", *places[place], "-n", str(entries))}
     of_views = ["_rescued"] if place == "view" else []
-    assert list(fields) == ["_id", "_time", *of_views, "n", "odd"]
+    assert list(fields) == ["_id", "_time", *of_views, "n", "odd one"]
     of_n = fields["n"]
     assert (of_n["stream"], of_n["type"], of_n["nulls"]) == (name, "int64", 0.0)
     examples = [int(example) for example in of_n["examples"].split(", ")]
@@ -102,8 +102,8 @@ def test_a_schema_has_types_nulls_and_examples(
         assert examples == [0, 1, 2]
     assert len(set(examples)) == 3
     assert set(examples) <= set(range(COUNT))
-    assert (fields["odd"]["type"], fields["odd"]["examples"]) == ("string", "x")
-    assert 0.4 < fields["odd"]["nulls"] < 0.6
+    assert (fields["odd one"]["type"], fields["odd one"]["examples"]) == ("string", "x")
+    assert 0.4 < fields["odd one"]["nulls"] < 0.6
 
 
 def test_pieces_are_spread_over_all_entries(gateway: Gateway, name: str) -> None:
@@ -148,6 +148,14 @@ def test_a_folder_of_any_name_and_of_grown_columns(gateway: Gateway, tmp_path: P
         (name, 1, None),
         (name, 2, "x"),
     ]
+
+
+def test_numbers_of_people_are_shown_as_they_are(gateway: Gateway, name: str) -> None:
+    fields = {"year": "2013", "latitude": "40.639751", "delay": "2.0"}
+    gateway.append_entries(name, [{"id": "1-0", "fields": fields}])
+    for job in ("head", "sample"):
+        done = CliRunner().invoke(main, [job, "--url", gateway.url, "--streams", name])
+        assert done.stdout.split()[-3:] == ["2013", "40.639751", "2.0"]
 
 
 def test_what_is_not_there_is_said_in_one_line(
