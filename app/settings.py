@@ -32,14 +32,14 @@ from pydantic_settings import (
 from headgate.app.auth.grants import Grants, Limit
 from headgate.app.auth.limits.bad_credentials import BAD_PER_S_MAX
 from headgate.app.auth.tokens.algorithms import Algorithm
-from headgate.app.backends.redis.address import read_url
+from headgate.app.backends.redis.address import check_prefix, read_url
 from headgate.app.backends.redis.durability import DurabilityLevel
-from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.runtime import machine
 from headgate.app.wire.name_rule import fault_of
 from headgate.app.wire.schemas.limits import ChosenLimits
 from headgate.engine.journal.rewrites import REDIS_GROWTH
 from headgate.engine.journal.writer import FsyncPolicy
+from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.memory import WhenFull
 
 MEMORY = Path(":memory:")
@@ -114,7 +114,7 @@ def _url(secret: SecretStr) -> SecretStr:
 
 
 def _prefix(text: str) -> str:
-    KeyNames(text.encode())
+    check_prefix(text.encode())
     return text
 
 
@@ -384,6 +384,11 @@ class RedisChoices(BaseModel):
 
 class Settings(ChosenLimits, NetworkChoices, RedisChoices, CredentialChoices, Choices):
     """Everything an operator can choose. The fields of `Choices` come first."""
+
+    @property
+    def keyspace_bounds(self) -> KeyspaceBounds:
+        """The limits of streams, groups and consumers."""
+        return KeyspaceBounds(**self.model_dump(include=set(KeyspaceBounds._fields)))
 
     @model_validator(mode="after")
     def _has_both_files_of_tls(self) -> Self:

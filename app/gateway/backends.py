@@ -3,13 +3,8 @@
 import os
 from pathlib import Path
 
-from pydantic import SecretStr
-
 from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
 from headgate.app.backends.port import Backend
-from headgate.app.backends.redis.address import ServerLogin, Tls, read_url
-from headgate.app.backends.redis.backend import RedisBackend
-from headgate.app.backends.redis.client import ClientOptions
 from headgate.app.backends.remote.backend import RemoteBackend, RemoteOptions
 from headgate.app.redis_syntax.words import Bounds
 from headgate.app.runtime import machine
@@ -18,7 +13,6 @@ from headgate.engine.journal import recovery
 from headgate.engine.journal.recovery import Progress
 from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.room import DiskBounds
-from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.memory import MemoryBounds
 
 _MEMORY_PERCENTAGE = 70
@@ -37,29 +31,10 @@ def open_backend(settings: Settings, progress: Progress = recovery.no_progress) 
         Unavailable, Corrupt, OSError: see `open_embedded`.
     """
     if settings.backend is not None:
-        return RedisBackend(client_options(settings, settings.backend))
+        from headgate.app.gateway.servers import open_servers  # noqa: PLC0415  see there
+
+        return open_servers(settings, settings.backend)
     return open_engine(settings, progress)
-
-
-def client_options(settings: Settings, url: SecretStr) -> ClientOptions:
-    """Return the options of a client of the servers of a URL.
-
-    Raises:
-        ValueError: the URL is wrong. The text does not repeat it.
-    """
-    password = settings.redis_password
-    login = ServerLogin(
-        settings.redis_username, None if password is None else password.get_secret_value()
-    )
-    tls = Tls(settings.redis_tls_ca, settings.redis_tls_cert, settings.redis_tls_key)
-    return ClientOptions(
-        read_url(url.get_secret_value(), login, tls),
-        prefix=settings.redis_prefix.encode(),
-        durability=settings.redis_durability,
-        answer_ms_max=settings.redis_answer_ms_max,
-        keyspace=_keyspace_bounds(settings),
-        waiters_max=settings.waiters_max,
-    )
 
 
 def open_remote(settings: Settings, path: Path, process_count: int) -> RemoteBackend:
@@ -94,13 +69,9 @@ def _engine_options(settings: Settings) -> EmbeddedOptions:
         growth=Growth(settings.rewrite_percentage, settings.rewrite_bytes_min),
         disk=DiskBounds(settings.disk_bytes_max, settings.disk_free_bytes_min),
         memory=memory_bounds(settings),
-        keyspace=_keyspace_bounds(settings),
+        keyspace=settings.keyspace_bounds,
         waiters_max=settings.waiters_max,
     )
-
-
-def _keyspace_bounds(settings: Settings) -> KeyspaceBounds:
-    return KeyspaceBounds(**settings.model_dump(include=set(KeyspaceBounds._fields)))
 
 
 def reply_bounds(settings: Settings) -> Bounds:

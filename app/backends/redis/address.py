@@ -1,20 +1,15 @@
-"""Address: the servers in a URL, and the connections to them."""
+"""Address: the servers in a URL, and the prefix of our keys there; redis-py is not imported."""
 
 from __future__ import annotations
 
 import ssl
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from redis.asyncio import Connection
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.driver_info import DriverInfo
-
-_LIBRARY = DriverInfo(name="headgate", lib_version=None)
-"""Our name (CLIENT SETINFO). To learn its version, each connection would read a file."""
+SIDE = b"hg:"
+"""Beginning of side keys. The prefix of the streams comes next."""
 
 _PORT = 6379
 _SENTINEL_PORT = 26379
@@ -84,40 +79,6 @@ class Servers(NamedTuple):
         addresses = ", ".join(map(str, self.addresses))
         return f"{self.arrangement} {addresses}{f' ({self.service})' if self.service else ''}"
 
-    def connection(self, address: Address, *, protocol: int = 2, timeout_s: float) -> Connection:
-        """Return a connection to a server, which is not connected yet.
-
-        Args:
-            address: the server.
-            protocol: the version of RESP.
-            timeout_s: how long it may take to connect, in seconds.
-        """
-        options: dict[str, Any] = {
-            "host": address.host,
-            "port": address.port,
-            "db": self.database,
-            "username": self.login.username,
-            "password": self.login.password,
-            "protocol": protocol,
-            "socket_connect_timeout": timeout_s,
-            "socket_timeout": None,
-            "socket_keepalive": True,
-            "retry": Retry(NoBackoff(), 0),
-            "driver_info": _LIBRARY,
-        }
-        return Connection(**options) if self.context is None else _Tls(self.context, **options)
-
-
-class _Tls(Connection):
-    """A connection over TLS. All share one context: redis-py reads all files for each."""
-
-    def __init__(self, context: ssl.SSLContext, **options: Any) -> None:
-        super().__init__(**options)
-        self._context = context
-
-    def _connection_arguments(self) -> dict[str, Any]:
-        return {**super()._connection_arguments(), "ssl": self._context}
-
 
 def read_url(url: str, login: ServerLogin = ServerLogin(), tls: Tls = Tls()) -> Servers:  # noqa: B008 they are values
     """Return the servers that a URL names.
@@ -150,6 +111,19 @@ def read_url(url: str, login: ServerLogin = ServerLogin(), tls: Tls = Tls()) -> 
     service, database = _path(parts, arrangement)
     context = _context(tls) if uses_tls else None
     return Servers(arrangement, addresses, _login(user, login), service, database, context)
+
+
+def check_prefix(prefix: bytes) -> None:
+    """Refuse a prefix that some key would be wrong with.
+
+    Raises:
+        ValueError: keys would share slots that should not, or a stream could have the key of a side
+            key.
+    """
+    if b"{" in prefix or b"}" in prefix:
+        raise ValueError("should have no braces")
+    if prefix.startswith(SIDE) or (prefix and SIDE.startswith(prefix)):
+        raise ValueError("should not begin as `hg:` does")
 
 
 def _address(host: str, port: int) -> Address:

@@ -34,7 +34,7 @@ from headgate.app.backends.redis.faults import Lost, NotSent, fault_of, is_wrong
 from headgate.app.backends.redis.features import Feature, facts_of, features_of, obstacle_of
 from headgate.app.backends.redis.keys import KeyNames, StreamKeys
 from headgate.app.backends.redis.library import Effect, Library
-from headgate.app.backends.redis.node import Node, Word, Words
+from headgate.app.backends.redis.node import Node, Word, Words, connection_to
 from headgate.app.backends.redis.topology import Topology, discover
 from headgate.app.runtime import periodic
 from headgate.engine.errors import StreamsChanged, WrongSideKey, WrongType
@@ -532,7 +532,9 @@ class Client:
             options = self.options
 
             def connect() -> Connection:
-                return options.servers.connection(address, timeout_s=options.connect_ms_max / 1000)
+                return connection_to(
+                    options.servers, address, timeout_s=options.connect_ms_max / 1000
+                )
 
             changes = Node(connect, self._durability, options.answer_ms_max / 1000)
             reads = changes

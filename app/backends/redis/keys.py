@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from redis.crc import key_slot
 
-_SIDE = b"hg:"
-"""Beginning of side keys. The prefix of the streams comes next."""
+from headgate.app.backends.redis.address import SIDE, check_prefix
 
 _TAG = re.compile(rb"\{([^}]+)\}")
 _ESCAPED = re.compile(rb"[{}]|%(?=7B|7D|25|68)")
@@ -48,12 +47,9 @@ class KeyNames:
             ValueError: keys would share slots that should not, or a stream could have the key of a
                 side key.
         """
-        if b"{" in prefix or b"}" in prefix:
-            raise ValueError("should have no braces")
-        if prefix.startswith(_SIDE) or (prefix and _SIDE.startswith(prefix)):
-            raise ValueError("should not begin as `hg:` does")
+        check_prefix(prefix)
         self.prefix = prefix
-        self.head = _SIDE + prefix
+        self.head = SIDE + prefix
         self._recent: dict[bytes, StreamKeys] = {}
 
     def of(self, stream: bytes) -> StreamKeys:
@@ -85,13 +81,13 @@ class KeyNames:
         A key that matches may be the key of another stream: look at its name.
         """
         part = re.split(rb"[{}%]", prefix)[0]  # what comes behind may be escaped
-        if _SIDE.startswith(self.prefix + part):
+        if SIDE.startswith(self.prefix + part):
             part = b""  # the first byte may be escaped
         return re.sub(rb"[*?\[\]\\]", rb"\\\g<0>", self.prefix + part) + b"*"
 
     def is_stream(self, key: bytes) -> bool:
         """Tell whether a prefixed key is a stream's, and no side key."""
-        return not key.startswith(_SIDE)
+        return not key.startswith(SIDE)
 
     def side_index(self, kind: bytes) -> bytes:
         """Return a side key that belongs to no stream."""
@@ -114,7 +110,7 @@ class KeyNames:
         return StreamKeys(key, self.head, tail, key_slot(key))
 
     def _escape(self, stream: bytes) -> bytes:
-        if not self.prefix and stream.startswith(_SIDE):
+        if not self.prefix and stream.startswith(SIDE):
             return b"%68" + _ESCAPED.sub(_percent, stream[1:])
         if b"{" not in stream and b"}" not in stream and b"%" not in stream:
             return stream

@@ -7,6 +7,7 @@ given, and so are those that are given while the server answers.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -14,11 +15,18 @@ from typing import Any, NamedTuple
 
 from hiredis import pack_command
 from redis.asyncio import Connection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.driver_info import DriverInfo
 from redis.exceptions import BusyLoadingError, RedisError, ResponseError
 
+from headgate.app.backends.redis.address import Address, Servers
 from headgate.app.backends.redis.durability import Durability
 from headgate.app.backends.redis.faults import Lost, NotSent
 from headgate.app.runtime import periodic
+
+_LIBRARY = DriverInfo(name="headgate", lib_version=None)
+"""Our name (CLIENT SETINFO). To learn its version, each connection would read a file."""
 
 Word = bytes | str | int
 Words = Sequence[Word]
@@ -210,3 +218,41 @@ async def _reply(connection: Connection) -> Any:
         return await connection.read_response(disconnect_on_error=False)
     except (ResponseError, BusyLoadingError) as error:
         return error.with_traceback(None)
+
+
+def connection_to(
+    servers: Servers, address: Address, *, protocol: int = 2, timeout_s: float
+) -> Connection:
+    """Return a connection to a server, which is not connected yet.
+
+    Args:
+        servers: the user, the database and TLS.
+        address: the server.
+        protocol: the version of RESP.
+        timeout_s: how long it may take to connect, in seconds.
+    """
+    options: dict[str, Any] = {
+        "host": address.host,
+        "port": address.port,
+        "db": servers.database,
+        "username": servers.login.username,
+        "password": servers.login.password,
+        "protocol": protocol,
+        "socket_connect_timeout": timeout_s,
+        "socket_timeout": None,
+        "socket_keepalive": True,
+        "retry": Retry(NoBackoff(), 0),
+        "driver_info": _LIBRARY,
+    }
+    return Connection(**options) if servers.context is None else _Tls(servers.context, **options)
+
+
+class _Tls(Connection):
+    """A connection over TLS. All share one context: redis-py reads all files for each."""
+
+    def __init__(self, context: ssl.SSLContext, **options: Any) -> None:
+        super().__init__(**options)
+        self._context = context
+
+    def _connection_arguments(self) -> dict[str, Any]:
+        return {**super()._connection_arguments(), "ssl": self._context}

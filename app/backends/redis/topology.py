@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from redis.asyncio import Connection
 from redis.exceptions import NoPermissionError, RedisError
 
 from headgate.app.backends.redis.address import Address, Arrangement, ServerLogin, Servers
 from headgate.app.backends.redis.faults import NotSent
+from headgate.app.backends.redis.node import connection_to
 
 SLOT_COUNT = 16_384
 """Slots of a cluster."""
@@ -97,7 +97,7 @@ async def _ask(servers: Servers, address: Address, timeout_s: float, *words: byt
     Raises:
         NotSent: the server does not answer, or its answer is an error.
     """
-    connection: Connection = servers.connection(address, timeout_s=timeout_s)
+    connection = connection_to(servers, address, timeout_s=timeout_s)
     try:
         async with asyncio.timeout(timeout_s):
             await connection.connect()  # type: ignore[no-untyped-call]

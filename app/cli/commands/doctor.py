@@ -18,7 +18,7 @@ from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
 from headgate.app.cli.output.screen import screen
 from headgate.app.cli.words import one_line
-from headgate.app.gateway.backends import client_options
+from headgate.app.gateway.servers import client_options
 from headgate.engine.clock import SystemClock
 
 _STYLE_OF = {

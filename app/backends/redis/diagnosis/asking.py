@@ -12,6 +12,7 @@ from redis.exceptions import RedisError, ResponseError
 from headgate.app.backends.redis.address import Address, Servers
 from headgate.app.backends.redis.faults import NotSent
 from headgate.app.backends.redis.features import Ask
+from headgate.app.backends.redis.node import connection_to
 
 
 @asynccontextmanager
@@ -29,7 +30,7 @@ async def asking(
     Raises:
         NotSent: it does not answer, or refuses the connection.
     """
-    connection = servers.connection(address, protocol=protocol, timeout_s=timeout_s)
+    connection = connection_to(servers, address, protocol=protocol, timeout_s=timeout_s)
 
     async def ask(*words: bytes | str | int) -> Any:
         async with asyncio.timeout(timeout_s):

@@ -21,6 +21,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from headgate.app.backends.redis.address import Address
 from headgate.app.backends.redis.client import ClientOptions
+from headgate.app.backends.redis.node import connection_to
 from headgate.app.runtime import periodic
 
 log = logging.getLogger("headgate")
@@ -115,7 +116,7 @@ class WakeUps:
     async def _listen_once(self, address: Address) -> None:
         """Connect, and pass on what the server pushes, until the connection ends."""
         timeout_s = self._options.connect_ms_max / 1000
-        connection = self._options.servers.connection(address, protocol=3, timeout_s=timeout_s)
+        connection = connection_to(self._options.servers, address, protocol=3, timeout_s=timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
                 await connection.connect()  # type: ignore[no-untyped-call]
