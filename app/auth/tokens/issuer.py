@@ -8,7 +8,6 @@ from typing import NamedTuple
 from headgate.app.auth.faults import CredentialFault
 from headgate.app.auth.tokens.algorithms import HMAC, Algorithm
 from headgate.app.auth.tokens.claims import ClaimRules
-from headgate.app.auth.tokens.fetching import Fetcher, shown
 from headgate.app.auth.tokens.jwks import Jwks, JwksFile, JwksUrl, OnWithdrawn
 from headgate.app.auth.tokens.key_set import KeySetFault
 from headgate.app.auth.tokens.verifier import TokenVerifier
@@ -71,6 +70,9 @@ def _key_of_secret(secret: bytes, pinned: Collection[Algorithm]) -> VerifyingKey
 
 def _open_jwks(place: str, pinned: Collection[Algorithm], on_withdrawn: OnWithdrawn) -> Jwks:
     if "://" in place:
+        # Only who fetches needs httpx, with all that it imports.
+        from headgate.app.auth.tokens.fetching import Fetcher, shown  # noqa: PLC0415
+
         try:
             fetch = Fetcher(place)
         except KeySetFault as fault:

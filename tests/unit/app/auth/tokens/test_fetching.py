@@ -5,7 +5,7 @@ import gzip
 import logging
 import ssl
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -31,20 +31,25 @@ async def issuer(*answers: bytes | None, tls: ssl.SSLContext | None = None) -> A
     """Answer connections, one after the other, on a port of this machine; None: never."""
     left = list(answers)
     silent = asyncio.Event()
+    serving = set[asyncio.Task[object] | None]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        text = left.pop(0)
-        if text is None:
-            await silent.wait()
-        else:
-            writer.write(text)
-        writer.close()
+        serving.add(asyncio.current_task())
+        with suppress(OSError, EOFError), closing(writer):
+            await reader.readuntil(b"\r\n\r\n")
+            text = left.pop(0)
+            if text is None:
+                await silent.wait()
+            else:
+                writer.write(text)
+        with suppress(OSError):
+            await writer.wait_closed()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     async with server:
         yield server.sockets[0].getsockname()[1]
         silent.set()
+        await asyncio.gather(*filter(None, serving))
 
 
 async def fault(*answers: bytes | None) -> str:
