@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headgate.app.redis_syntax import dumps, groups, info, keys, streams
+from headgate.app.redis_syntax.catalog.description import Catalog
 from headgate.app.redis_syntax.command import AnyCommand, CommandTable, SubcommandTable
+from headgate.app.redis_syntax.commands import (
+    acknowledgements,
+    appends,
+    deletions,
+    dumps,
+    expiry,
+    group_reads,
+    groups,
+    info,
+    keys,
+    pending,
+    reads,
+    streams,
+)
 from headgate.app.redis_syntax.words import (
     SHOWN_BYTES_MAX,
     CommandError,
@@ -14,9 +28,35 @@ from headgate.app.redis_syntax.words import (
     wrong_arity,
 )
 
-COMMANDS: CommandTable = {**streams.COMMANDS, **groups.COMMANDS, **keys.COMMANDS, **dumps.COMMANDS}
+COMMANDS: CommandTable = {
+    **appends.COMMANDS,
+    **reads.COMMANDS,
+    **deletions.COMMANDS,
+    **streams.COMMANDS,
+    **group_reads.COMMANDS,
+    **acknowledgements.COMMANDS,
+    **pending.COMMANDS,
+    **keys.COMMANDS,
+    **expiry.COMMANDS,
+    **dumps.COMMANDS,
+}
 
 SUBCOMMANDS: SubcommandTable = {**groups.SUBCOMMANDS, **info.SUBCOMMANDS, **dumps.SUBCOMMANDS}
+
+CATALOG: Catalog = {
+    **appends.CATALOG,
+    **reads.CATALOG,
+    **deletions.CATALOG,
+    **streams.CATALOG,
+    **info.CATALOG,
+    **groups.CATALOG,
+    **group_reads.CATALOG,
+    **acknowledgements.CATALOG,
+    **pending.CATALOG,
+    **keys.CATALOG,
+    **expiry.CATALOG,
+    **dumps.CATALOG,
+}
 
 
 def find(

@@ -70,6 +70,7 @@ COMMANDS = [
     "DUMP key",
     "RESTORE key number name [REPLACE] [ABSTTL] [IDLETIME number] [FREQ number]",
     "MEMORY USAGE key [SAMPLES number]",
+    "MEMORY HELP",
     "OBJECT ENCODING key",
     "OBJECT FREQ key",
     "OBJECT IDLETIME key",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from headgate.app.redis_syntax.catalog.described import DescribedCommand
 from headgate.app.redis_syntax.catalog.description import KeyPlaces
-from headgate.app.redis_syntax.catalog.table import DescribedCommand
 from headgate.app.redis_syntax.catalog.usage import Argument
 from headgate.app.redis_syntax.replies import Members, Pairs, Reply, Status
 

@@ -18,6 +18,7 @@ from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.replies import NULL_ARRAY
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.server import ServerCommands
+from headgate.app.resp.commands import DESCRIBED
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
@@ -128,7 +129,7 @@ def runner() -> CommandRunner:
     """Return our commands, with those of connections."""
     backend = EmbeddedBackend(Engine(MemoryStorage(0)))
     server = ServerCommands(backend)
-    server.attach(ServerSettings(), ConnectionFacts)
+    server.attach(ServerSettings(), ConnectionFacts, DESCRIBED)
     return CommandRunner(backend, None, server)
 
 

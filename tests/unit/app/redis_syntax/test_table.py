@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from headgate.app.backends.embedded import EmbeddedBackend
-from headgate.app.redis_syntax.catalog.table import OF_CONNECTIONS, described_commands
-from headgate.app.redis_syntax.server import ServerCommands
+from headgate.app.redis_syntax.catalog.described import described_commands
+from headgate.app.redis_syntax.server import CATALOG, ServerCommands
+from headgate.app.resp.commands import DESCRIBED
 from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
 from tests.unit.app.redis_syntax.console import Console
@@ -132,11 +133,12 @@ def test_every_command_has_its_arity_here() -> None:
 
 
 def test_every_command_is_described() -> None:
-    described = described_commands(SERVER.commands_by_name, SUBCOMMANDS, OF_CONNECTIONS)
-    for command in described.values():
+    described = described_commands(SERVER.commands_by_name, SUBCOMMANDS, CATALOG)
+    for command in [*described.values(), *DESCRIBED.values()]:
         for each in command.walk():
             assert each.description.summary.endswith("."), each.name
             assert bool(each.description.arguments) == bool(each.description.usage), each.name
+    assert {each.name for command in described.values() for each in command.walk()} == set(CATALOG)
 
 
 def with_words(name: str, count: int) -> tuple[str, str]:
