@@ -22,6 +22,7 @@ from headgate.app.redis_syntax.words import (
     SYNTAX,
     CommandError,
     beginning,
+    has_arity,
     integer,
     shown,
     wrong_arity,
@@ -81,7 +82,7 @@ def _subcommand(words: Sequence[bytes]) -> OwnCommand[RespSession]:
     subcommand = SUBCOMMANDS.get(words[1].upper())
     if subcommand is None:
         raise CommandError(f"ERR unknown subcommand '{beginning(words[1])}'. Try CLIENT HELP.")
-    if not subcommand.has_arity_of(words):
+    if not has_arity(words, subcommand.arity):
         raise wrong_arity(f"client|{words[1].decode('latin-1').lower()}")
     return subcommand
 

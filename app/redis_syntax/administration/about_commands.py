@@ -14,7 +14,7 @@ from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallRepl
 from headgate.app.redis_syntax.glob import matcher
 from headgate.app.redis_syntax.help import help_on
 from headgate.app.redis_syntax.replies import NULL_ARRAY
-from headgate.app.redis_syntax.words import SYNTAX, AnyPlan, CommandError, saying
+from headgate.app.redis_syntax.words import SYNTAX, AnyPlan, CommandError, has_arity, saying
 
 _USAGES = {
     "(no subcommand)": "Describe all commands, as INFO does.",
@@ -97,8 +97,7 @@ class AboutCommands:
             raise CommandError("ERR Invalid command specified")
         if not command.description.keys:
             raise CommandError("ERR The command has no key arguments")
-        arity = command.arity
-        if len(asked) != arity if arity > 0 else len(asked) < -arity:
+        if not has_arity(asked, command.arity):
             raise CommandError("ERR Invalid number of arguments specified for command")
         keys = keys_among(asked, command.description)
         if not keys:
