@@ -18,6 +18,7 @@ from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import AnyPlan, CommandError, Plan, integer, where_missing
 from headgate.engine.errors import Invalid, StreamError
 from headgate.engine.limits import COUNT_MAX
+from headgate.engine.requests import Request
 from headgate.engine.requests.keyspace import ExpireStream, GetExpiry, PersistStream, TimeToLive
 
 _CONDITION: Final = "[condition@7.0.0(NX | XX | GT | LT)]"
@@ -59,26 +60,24 @@ def expire(words: Sequence[bytes]) -> AnyPlan:
 
 def expire_time(words: Sequence[bytes]) -> AnyPlan:
     """EXPIRETIME key, PEXPIRETIME key."""
-    is_ms = words[0].upper() == b"PEXPIRETIME"
-
-    def shape(at_ms: int | None) -> Reply:
-        if at_ms is None:
-            return -1
-        return at_ms if is_ms else (at_ms + 500) // 1000
-
-    return Plan(GetExpiry(words[1]), shape, where_missing(-2))
+    return _telling(GetExpiry(words[1]), words)
 
 
 def ttl(words: Sequence[bytes]) -> AnyPlan:
     """TTL key, PTTL key."""
-    is_ms = words[0].upper() == b"PTTL"
+    return _telling(TimeToLive(words[1]), words)
 
-    def shape(left_ms: int | None) -> Reply:
-        if left_ms is None:
+
+def _telling(request: Request[int | None], words: Sequence[bytes]) -> AnyPlan:
+    """Return the plan of a command for a time, in ms if its name begins with P."""
+    is_ms = words[0].upper().startswith(b"P")
+
+    def shape(time_ms: int | None) -> Reply:
+        if time_ms is None:
             return -1
-        return left_ms if is_ms else (left_ms + 500) // 1000
+        return time_ms if is_ms else (time_ms + 500) // 1000
 
-    return Plan(TimeToLive(words[1]), shape, where_missing(-2))
+    return Plan(request, shape, where_missing(-2))
 
 
 def persist(words: Sequence[bytes]) -> AnyPlan:
