@@ -17,13 +17,10 @@ import asyncio
 import random
 from typing import Any
 
-from headgate.app.redis_syntax.errors import error_text
-from headgate.app.redis_syntax.replies import NULL_ARRAY
 from headgate.app.redis_syntax.runs import CommandRunner
-from headgate.engine.errors import StreamError
+from tests.model.own_replies import own_reply
 from tests.model.redis_server import (
     Redis,
-    RedisError,
     Words,
     words,
 )
@@ -290,17 +287,8 @@ def is_of_another_version(command: Words, theirs: Any, ours: Any) -> bool:
     return False
 
 
-def plain(reply: Any) -> Any:
-    if isinstance(reply, list | tuple):
-        return [plain(item) for item in reply]
-    return None if reply is NULL_ARRAY else reply  # clients have one null
-
-
 def run_ours(loop: asyncio.AbstractEventLoop, runner: CommandRunner, command: Words) -> Any:
-    try:
-        return plain(loop.run_until_complete(runner.run(command)))
-    except StreamError as error:
-        return RedisError(error_text(error))
+    return loop.run_until_complete(own_reply(runner, command))
 
 
 def run_history(
