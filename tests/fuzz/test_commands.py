@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import random
 from collections.abc import Coroutine
 from typing import Any
@@ -14,14 +13,11 @@ from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.answers import Answers
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import Bounds
-from headgate.engine import commands
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
-from headgate.engine.journal import snapshot
-from headgate.engine.journal.blocks import Kind, read_blocks, read_header
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.state.keyspace import Keyspace
 from tests.fuzz import grammar, rounds
+from tests.journals.records import reloaded, replayed
 from tests.model.snapshot import snapshot as everything_in
 from tests.virtual_time import ManualClock
 
@@ -37,8 +33,7 @@ class Spoken:
         self.pick = random.Random(seed)
         self.commands: list[list[bytes]] = []
         self._clock = ManualClock(10)
-        self._storage = MemoryStorage()
-        self.engine = Engine(self._storage, clock=self._clock)
+        self.engine = Engine(MemoryStorage(), clock=self._clock)
         self._runner = CommandRunner(EmbeddedBackend(self.engine), Bounds(50, 20_000))
 
     async def go_on(self) -> None:
@@ -75,15 +70,8 @@ class Spoken:
     def check(self) -> None:
         """Check that records and a snapshot make the same state."""
         live = everything_in(self.engine.keyspace)
-        keyspace = Keyspace()
-        for record in self._storage.records:
-            for command in commands.decode(record):
-                keyspace.apply(command)
-        assert everything_in(keyspace) == live
-        file = io.BytesIO(b"".join(snapshot.pieces(self.engine.keyspace, 7)))
-        header = read_header(file, "x", Kind.SNAPSHOT)
-        loaded = snapshot.load(read_blocks(file, "x", header), "x")
-        assert everything_in(loaded) == live
+        assert everything_in(replayed(self.engine)) == live
+        assert everything_in(reloaded(self.engine.keyspace)) == live
 
 
 async def test_random_commands_are_answered_or_refused() -> None:
