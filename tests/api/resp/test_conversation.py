@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import time
-from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
@@ -18,13 +17,6 @@ from tests.conditions import until
 @pytest.fixture
 def settings() -> Settings:
     return Settings(redis_port=0, body_bytes_max=100_000)
-
-
-@pytest.fixture
-async def talk(live: Live) -> AsyncIterator[Talk]:
-    client = await Talk.open(live.redis_port)
-    yield client
-    await client.close()
 
 
 async def test_a_word_above_the_bound_ends_the_connection(talk: Talk) -> None:

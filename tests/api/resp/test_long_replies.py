@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -24,12 +24,10 @@ def settings() -> Settings:
 
 
 @pytest.fixture
-async def talk(live: Live) -> AsyncIterator[Talk]:
-    client = await Talk.open(live.redis_port)
+async def talk(live: Live, talk: Talk) -> Talk:
     drafts = [Draft(EntryId(n, 1), (b"n", b"%d" % n)) for n in range(1, COUNT + 1)]
     await live.gateway.backend.perform(Add(b"s", drafts))
-    yield client
-    await client.close()
+    return talk
 
 
 def entries(numbers: Sequence[int]) -> bytes:
