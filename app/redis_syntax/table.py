@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from headgate.app.redis_syntax.catalog.description import Catalog
 from headgate.app.redis_syntax.command import AnyCommand, CommandTable, SubcommandTable
 from headgate.app.redis_syntax.commands import (
-    acknowledgements,
     appends,
     deletions,
+    deliveries,
     dumps,
     expiry,
-    group_reads,
     groups,
     info,
     keys,
@@ -33,8 +32,7 @@ COMMANDS: CommandTable = {
     **reads.COMMANDS,
     **deletions.COMMANDS,
     **streams.COMMANDS,
-    **group_reads.COMMANDS,
-    **acknowledgements.COMMANDS,
+    **deliveries.COMMANDS,
     **pending.COMMANDS,
     **keys.COMMANDS,
     **expiry.COMMANDS,
@@ -50,8 +48,7 @@ CATALOG: Catalog = {
     **streams.CATALOG,
     **info.CATALOG,
     **groups.CATALOG,
-    **group_reads.CATALOG,
-    **acknowledgements.CATALOG,
+    **deliveries.CATALOG,
     **pending.CATALOG,
     **keys.CATALOG,
     **expiry.CATALOG,

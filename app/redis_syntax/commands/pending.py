@@ -17,7 +17,7 @@ from headgate.app.redis_syntax.catalog.description import (
     stream_command,
 )
 from headgate.app.redis_syntax.command import CommandTable, LargeReply
-from headgate.app.redis_syntax.commands.group_reads import delivery_reply
+from headgate.app.redis_syntax.commands.deliveries import delivery_reply
 from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply
 from headgate.app.redis_syntax.words import (
     SYNTAX,
