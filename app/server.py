@@ -13,6 +13,7 @@ from fastapi import FastAPI
 
 from headgate.app.auth.exposure import check_exposure, keys_flags
 from headgate.app.gateway.gateway import Gateway
+from headgate.app.resp.commands import DESCRIBED
 from headgate.app.resp.listener import RespListener
 from headgate.app.settings import MEMORY, LogLevel, Settings
 from headgate.app.transport.certificate import Certificate
@@ -134,7 +135,7 @@ class Server(uvicorn.Server):
         await self.redis.open(self._redis_sockets or ())
         commands = self._gateway.commands
         if commands is not None and self.redis.port is not None:
-            commands.attach(connections=self.redis.facts)
+            commands.attach(None, self.redis.facts, DESCRIBED)
 
 
 def check_addresses(addresses: Iterable[str], settings: Settings, *, has_credentials: bool) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.words import AnyPlan, Bounds, wrong_arity
+from headgate.app.redis_syntax.words import AnyPlan, Bounds, has_arity, wrong_arity
 
 ANY_RIGHT: AbstractSet[Verb] = frozenset()
 """Of commands for everybody who has any right at all."""
@@ -19,17 +19,14 @@ ANY_RIGHT: AbstractSet[Verb] = frozenset()
 
 @dataclass(frozen=True)
 class Command:
-    """A command, and how many words it has, its name included.
-
-    A negative number means at least so many.
-    """
+    """A command, and how many words it has; see `has_arity`."""
 
     arity: int
     verbs: AbstractSet[Verb]  # one of them is needed, on whatever stream; none: any right will do
 
     def check_arity(self, words: Sequence[bytes], name: str) -> None:
         """Raise `CommandError` if a command has a wrong number of words."""
-        if len(words) != self.arity if self.arity > 0 else len(words) < -self.arity:
+        if not has_arity(words, self.arity):
             raise wrong_arity(name)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Self
 
 
 class Status(str):
@@ -21,6 +22,11 @@ class Pairs(list["Reply"]):
     """A map as RESP2 has it: an array of key, value, key, value. RESP3 has maps."""
 
     __slots__ = ()
+
+    @classmethod
+    def of(cls, values: Mapping[bytes, Reply]) -> Self:
+        """Return the map of these keys and values."""
+        return cls(part for pair in values.items() for part in pair)
 
 
 class KeyedArrays(list["Reply"]):

@@ -11,12 +11,13 @@ from headgate.app.backends.payloads import PAYLOADS, PayloadsBusy, PayloadTooLar
 from headgate.app.backends.port import Backend, Way
 from headgate.app.rdb.room import Share
 from headgate.app.redis_syntax.administration.constants import WHO_AM_I, who_is
+from headgate.app.redis_syntax.catalog.described import Described
 from headgate.app.redis_syntax.command import AnyCommand, LargeReply
+from headgate.app.redis_syntax.commands.appends import id_reply, plain_drafts
 from headgate.app.redis_syntax.errors import exact_error_text
 from headgate.app.redis_syntax.long_array import long_ranges_in
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.server import ServerCommands
-from headgate.app.redis_syntax.streams import id_reply, plain_drafts
 from headgate.app.redis_syntax.table import find
 from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
@@ -93,14 +94,16 @@ class CommandRunner:
         self,
         settings: ServerSettings | None = None,
         connections: Callable[[], ConnectionFacts] | None = None,
+        of_connections: Described | None = None,
     ) -> None:
         """Let commands about the server show how it is set, and the connections that it has.
 
         Args:
             settings: how it is set; None: as was said before.
             connections: returns what is known of them; None: likewise.
+            of_connections: the commands that only they can send; None: likewise.
         """
-        self._server.attach(settings, connections)
+        self._server.attach(settings, connections, of_connections)
 
     def may_wait(self, words: Sequence[bytes]) -> bool:
         """Tell whether a command may take a long time."""

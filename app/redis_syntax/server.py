@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import Backend
 from headgate.app.redis_syntax import table
-from headgate.app.redis_syntax.administration import constants
-from headgate.app.redis_syntax.administration.about_commands import AboutCommands
-from headgate.app.redis_syntax.administration.config import Configuration
-from headgate.app.redis_syntax.administration.counters import Counters
-from headgate.app.redis_syntax.administration.diagnosis import Diagnosis
-from headgate.app.redis_syntax.administration.durability import Waiting
-from headgate.app.redis_syntax.administration.information import SPOKEN_VERSION, Information
-from headgate.app.redis_syntax.administration.saving import Saving
-from headgate.app.redis_syntax.catalog.table import (
-    OF_CONNECTIONS,
-    DescribedCommand,
-    described_commands,
+from headgate.app.redis_syntax.administration import (
+    about_commands,
+    config,
+    constants,
+    diagnosis,
+    durability,
+    information,
+    saving,
 )
+from headgate.app.redis_syntax.administration.counters import Counters
+from headgate.app.redis_syntax.administration.information import SPOKEN_VERSION
+from headgate.app.redis_syntax.catalog.described import Described, described_commands
+from headgate.app.redis_syntax.catalog.description import Catalog
 from headgate.app.redis_syntax.command import (
     ANY_RIGHT,
     CommandTable,
@@ -32,6 +32,18 @@ from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.clock import Clock, SystemClock
 
 __all__ = ["SPOKEN_VERSION", "ServerCommands"]
+
+CATALOG: Catalog = {
+    **table.CATALOG,
+    **about_commands.CATALOG,
+    **config.CATALOG,
+    **constants.CATALOG,
+    **diagnosis.CATALOG,
+    **durability.CATALOG,
+    **information.CATALOG,
+    **saving.CATALOG,
+}
+"""Descriptions of all commands but for those of connections."""
 
 _CLOCK = SystemClock()
 
@@ -47,9 +59,9 @@ class ServerCommands(Counters):
             clock: tells the time.
         """
         super().__init__(clock)
-        self._has_connections = False
-        self._information = Information(backend, self, clock)
-        self._about_commands = AboutCommands(self._described)
+        self._of_connections: Described = {}
+        self._information = information.Information(backend, self, clock)
+        self._about_commands = about_commands.AboutCommands(lambda: self._described)
         self.commands_by_name = self._commands(backend)
         self.subcommands_by_name = self._subcommands()
 
@@ -57,14 +69,16 @@ class ServerCommands(Counters):
         self,
         settings: ServerSettings | None = None,
         connections: Callable[[], ConnectionFacts] | None = None,
+        of_connections: Described | None = None,
     ) -> None:
         """Let commands show how the server is set, and its connections. See `CommandRunner`."""
         if settings is not None:
             self._information.settings = settings
         if connections is not None:
-            self._has_connections = True
             self._information.connections = connections
-        self.__dict__.pop("_described_commands", None)
+        if of_connections is not None:
+            self._of_connections = of_connections
+        self.__dict__.pop("_described", None)
 
     def info(self, words: Sequence[bytes]) -> AnyPlan:
         """INFO [section ...]."""
@@ -73,27 +87,22 @@ class ServerCommands(Counters):
     def _commands(self, backend: Backend) -> CommandTable:
         return {
             **table.COMMANDS,
-            **Saving(backend, self._information).table,
-            **Waiting(backend).table,
+            **saving.Saving(backend, self._information).table,
+            **durability.Waiting(backend).table,
             b"INFO": SmallReply(-1, {Verb.READ, Verb.ADMIN}, self.info, only_reads=True),
             b"COMMAND": SmallReply(-1, ANY_RIGHT, self._about_commands.info, only_reads=True),
         }
 
     def _subcommands(self) -> SubcommandTable:
-        tables: SubcommandTable = {
+        return {
+            **table.SUBCOMMANDS,
             **constants.SUBCOMMANDS,
-            **Diagnosis(self.slow_log).tables,
-            b"CONFIG": Configuration(self._information, self).table,
+            **diagnosis.Diagnosis(self.slow_log).tables,
+            b"CONFIG": config.Configuration(self._information, self).table,
             b"COMMAND": self._about_commands.table,
         }
-        for name, of_streams in table.SUBCOMMANDS.items():
-            tables[name] = {**tables.get(name, {}), **of_streams}
-        return tables
 
     @cached_property
-    def _described_commands(self) -> Mapping[str, DescribedCommand]:
-        of_connections = OF_CONNECTIONS if self._has_connections else {}
-        return described_commands(self.commands_by_name, self.subcommands_by_name, of_connections)
-
-    def _described(self) -> Mapping[str, DescribedCommand]:
-        return self._described_commands
+    def _described(self) -> Described:
+        here = described_commands(self.commands_by_name, self.subcommands_by_name, CATALOG)
+        return dict(sorted({**here, **self._of_connections}.items()))

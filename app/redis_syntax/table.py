@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headgate.app.redis_syntax import dumps, groups, info, keys, streams
+from headgate.app.redis_syntax.catalog.description import Catalog
 from headgate.app.redis_syntax.command import AnyCommand, CommandTable, SubcommandTable
+from headgate.app.redis_syntax.commands import (
+    appends,
+    deletions,
+    deliveries,
+    dumps,
+    expiry,
+    groups,
+    info,
+    keys,
+    pending,
+    reads,
+    streams,
+)
 from headgate.app.redis_syntax.words import (
     SHOWN_BYTES_MAX,
     CommandError,
@@ -14,9 +27,33 @@ from headgate.app.redis_syntax.words import (
     wrong_arity,
 )
 
-COMMANDS: CommandTable = {**streams.COMMANDS, **groups.COMMANDS, **keys.COMMANDS, **dumps.COMMANDS}
+COMMANDS: CommandTable = {
+    **appends.COMMANDS,
+    **reads.COMMANDS,
+    **deletions.COMMANDS,
+    **streams.COMMANDS,
+    **deliveries.COMMANDS,
+    **pending.COMMANDS,
+    **keys.COMMANDS,
+    **expiry.COMMANDS,
+    **dumps.COMMANDS,
+}
 
 SUBCOMMANDS: SubcommandTable = {**groups.SUBCOMMANDS, **info.SUBCOMMANDS, **dumps.SUBCOMMANDS}
+
+CATALOG: Catalog = {
+    **appends.CATALOG,
+    **reads.CATALOG,
+    **deletions.CATALOG,
+    **streams.CATALOG,
+    **info.CATALOG,
+    **groups.CATALOG,
+    **deliveries.CATALOG,
+    **pending.CATALOG,
+    **keys.CATALOG,
+    **expiry.CATALOG,
+    **dumps.CATALOG,
+}
 
 
 def find(

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from headgate.app.auth.grants import Verb
-from headgate.app.redis_syntax.replies import Members, Pairs, Reply, Status, Verbatim
+from headgate.app.redis_syntax.catalog.description import (
+    CHANGING,
+    Catalog,
+    Description,
+    container,
+    help_of,
+)
+from headgate.app.redis_syntax.help import help_lines
+from headgate.app.redis_syntax.replies import Members, Pairs, Reply, Verbatim
 from headgate.app.redis_syntax.words import (
     OK,
     SYNTAX,
     CommandError,
     beginning,
+    has_arity,
     integer,
     shown,
     wrong_arity,
@@ -45,7 +55,6 @@ _HELP: Final = {
     "TRACKINGINFO": "Describe the tracking: it is off.",
     "UNBLOCK <id> [TIMEOUT|ERROR]": "End a read that blocks.",
     "UNPAUSE": "End a pause.",
-    "HELP": "Print this help.",
 }
 
 
@@ -70,10 +79,10 @@ async def client(session: RespSession, words: Sequence[bytes]) -> Reply:
 def _subcommand(words: Sequence[bytes]) -> OwnCommand[RespSession]:
     if len(words) < 2:
         raise wrong_arity("client")
-    subcommand = _SUBCOMMANDS.get(words[1].upper())
+    subcommand = SUBCOMMANDS.get(words[1].upper())
     if subcommand is None:
         raise CommandError(f"ERR unknown subcommand '{beginning(words[1])}'. Try CLIENT HELP.")
-    if not subcommand.has_arity_of(words):
+    if not has_arity(words, subcommand.arity):
         raise wrong_arity(f"client|{words[1].decode('latin-1').lower()}")
     return subcommand
 
@@ -218,13 +227,10 @@ async def _unpause(session: RespSession, words: Sequence[bytes]) -> Reply:
 
 async def _help(session: RespSession, words: Sequence[bytes]) -> Reply:
     del session, words
-    lines = ["CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"]
-    for usage, meaning in _HELP.items():
-        lines += [usage, f"    {meaning}"]
-    return [Status(line) for line in lines]
+    return help_lines("CLIENT", _HELP)
 
 
-_SUBCOMMANDS: OwnCommands[RespSession] = {
+SUBCOMMANDS: OwnCommands[RespSession] = {
     b"CACHING": OwnCommand(3, _caching),
     b"GETNAME": OwnCommand(2, _getname),
     b"GETREDIR": OwnCommand(2, _getredir),
@@ -246,3 +252,83 @@ _SUBCOMMANDS: OwnCommands[RespSession] = {
 }
 
 COMMANDS: OwnCommands[RespSession] = {b"CLIENT": OwnCommand(-2, client, check_more=_subcommand)}
+
+
+_command = partial(
+    Description, group="connection", flags="noscript loading stale", categories="connection"
+)
+_operation = partial(
+    Description, group="connection", flags="admin noscript loading stale", categories="connection"
+)
+_EACH_CLIENT: Final = "O(N) for N connections."
+_TYPE: Final = "(NORMAL | MASTER | REPLICA | PUBSUB)"
+
+CATALOG: Catalog = {
+    "client": container("about connections", "2.4.0", "connection"),
+    "client|id": _command("Return the number of this connection.", "5.0.0"),
+    "client|info": _command("Describe this connection.", "6.2.0", tips=CHANGING),
+    "client|getname": _command("Return the name of this connection.", "2.6.9"),
+    "client|setname": _command("Give this connection a name.", "2.6.9", usage="connection-name"),
+    "client|setinfo": _command(
+        "Note which library the client uses.",
+        "7.2.0",
+        usage="attr(LIB-NAME/libname | LIB-VER/libver)",
+        tips="request_policy:all_nodes response_policy:all_succeeded",
+    ),
+    "client|reply": _command(
+        "Choose whether this connection gets replies.",
+        "3.2.0",
+        usage="on_off_skip(ON | OFF | SKIP)",
+    ),
+    "client|no-touch": _command(
+        "Has no effect: when keys were last used is not kept.",
+        "7.2.0",
+        usage="enabled(ON | OFF)",
+    ),
+    "client|caching": _command(
+        "Refused: clients are not tracked.", "6.0.0", usage="mode(YES | NO)"
+    ),
+    "client|getredir": _command("Return -1: clients are not tracked.", "6.0.0"),
+    "client|tracking": _command(
+        "Refused if it is ON: clients are not told of changes.",
+        "6.0.0",
+        usage="status(ON | OFF) [REDIRECT/client-id:integer] [PREFIX/prefix....] [BCAST] [OPTIN] "
+        "[OPTOUT] [NOLOOP]",
+    ),
+    "client|trackinginfo": _command("Describe the tracking: it is off.", "6.2.0"),
+    "client|help": help_of("CLIENT", "5.0.0", "connection", "connection"),
+    "client|list": _operation(
+        "Describe connections.",
+        "2.4.0",
+        usage=f"[TYPE/normal_master_replica_pubsub@5.0.0{_TYPE}] "
+        "[ID/id@6.2.0(client-id:integer...)]",
+        tips=CHANGING,
+        complexity=_EACH_CLIENT,
+    ),
+    "client|kill": _operation(
+        "End connections.",
+        "2.4.0",
+        usage="filter(ip:port | new-format([ID/client-id:integer@2.8.12] | "
+        "[TYPE/normal_master_slave_pubsub@2.8.12(NORMAL | MASTER@3.2.0 | SLAVE | REPLICA@5.0.0 | "
+        "PUBSUB)] | [USER/username] | [ADDR/ip:port] | [LADDR/ip:port@6.2.0] | [SKIPME/yes/no] | "
+        "[MAXAGE/maxage:integer@7.4.0])...)",
+        complexity=_EACH_CLIENT,
+    ),
+    "client|pause": _operation(
+        "Let the commands of all clients wait.",
+        "2.9.50",
+        usage="timeout:integer [mode@6.2.0(WRITE | ALL)]",
+    ),
+    "client|unpause": _operation("End a pause.", "6.2.0", complexity=_EACH_CLIENT),
+    "client|unblock": _operation(
+        "End a read that blocks.",
+        "5.0.0",
+        usage="client-id:integer [timeout_error(TIMEOUT | ERROR)]",
+        complexity="O(log N) for N connections.",
+    ),
+    "client|no-evict": _operation(
+        "Has no effect: no connection is ended for memory.",
+        "7.0.0",
+        usage="enabled(ON | OFF)",
+    ),
+}

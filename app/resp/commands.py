@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headgate.app.redis_syntax.catalog.described import Described, described_commands
 from headgate.app.resp import client_commands, handshake, transaction
 from headgate.app.resp.own_command import OwnCommands
 from headgate.app.resp.session import RespSession
@@ -11,3 +12,9 @@ OWN: OwnCommands[RespSession] = {
     **handshake.COMMANDS,
     **client_commands.COMMANDS,
 }
+
+DESCRIBED: Described = described_commands(
+    OWN,
+    {b"CLIENT": client_commands.SUBCOMMANDS},
+    {**transaction.CATALOG, **handshake.CATALOG, **client_commands.CATALOG},
+)

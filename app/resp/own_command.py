@@ -6,16 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from headgate.app.redis_syntax.replies import Reply
-from headgate.app.redis_syntax.words import wrong_arity
+from headgate.app.redis_syntax.words import has_arity, wrong_arity
 
 S = TypeVar("S")
 
 
 class OwnCommand(NamedTuple, Generic[S]):
-    """A command of sessions, and how many words it has, its name included.
-
-    A negative number means: at least so many.
-    """
+    """A command of sessions, and how many words it has; see `has_arity`."""
 
     arity: int
     carry_out: Callable[[S, Sequence[bytes]], Awaitable[Reply]]
@@ -36,12 +33,8 @@ class OwnCommand(NamedTuple, Generic[S]):
         """Raise `CommandError` if there is no such subcommand, or a wrong number of words."""
         if self.check_more is not None:
             self.check_more(words)
-        if not self.has_arity_of(words):
+        if not has_arity(words, self.arity):
             raise wrong_arity(words[0].decode("latin-1").lower())
-
-    def has_arity_of(self, words: Sequence[bytes]) -> bool:
-        """Tell whether a command has a right number of words."""
-        return len(words) == self.arity if self.arity > 0 else len(words) >= -self.arity
 
 
 OwnCommands = Mapping[bytes, OwnCommand[S]]

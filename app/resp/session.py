@@ -17,7 +17,7 @@ from headgate.app.gateway.gateway import Gateway
 from headgate.app.redis_syntax.long_array import long_ranges_in
 from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply, Status
 from headgate.app.redis_syntax.runs import CommandRunner
-from headgate.app.redis_syntax.words import CommandError
+from headgate.app.redis_syntax.words import CommandError, has_arity
 from headgate.app.resp.clients import NAME_BYTES_MAX, Clients
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
 from headgate.app.resp.parser import Words
@@ -354,7 +354,7 @@ class RespSession:
             return
         self.last_command = words[0][:NAME_BYTES_MAX]
         own = self._own.get(name)
-        is_at_once = own is not None and own.at_once and own.has_arity_of(words)
+        is_at_once = own is not None and own.at_once and has_arity(words, own.arity)
         if self.transaction is not None and not is_at_once:
             await self.replies.add(self._queued(self.transaction, own, words))
         elif own is not None:

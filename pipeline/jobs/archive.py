@@ -18,13 +18,13 @@ import pyarrow as pa
 from headgate.client import Cursor
 from headgate.client.blocking import Client
 from headgate.pipeline.checkpoint import Checkpoint
-from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.outage import OutageWatch
-from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import Held, Lake, is_lake
 from headgate.pipeline.lakefile import WRITTEN, files_of, write_rows
 from headgate.pipeline.memory import archive as in_memory
 from headgate.pipeline.offsets import BEGINNING, Position, earlier, is_before
+from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.outage import OutageWatch
+from headgate.pipeline.terminal.report import ProgressLine, answer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,11 +11,11 @@ import pyarrow as pa
 from headgate.client import Plan
 from headgate.client.blocking import Client
 from headgate.pipeline.jobs.entries import count, pairs, read, texts, value
-from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.memory import deadletters as in_memory
 from headgate.pipeline.memory import entries as in_memory_entries
 from headgate.pipeline.memory.results import check_out, rows_of, write
+from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.report import ProgressLine, answer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from headgate.pipeline.jobs.url import ca_option, insecure_option, token_file_option, url_option
+from headgate.pipeline.terminal.url import ca_option, insecure_option, token_file_option, url_option
 
 _TIMEOUT_S = 5.0
 _INSTALL = "pip install '.[spark]'"
@@ -195,9 +195,9 @@ def gateway(
 def the_lake(path: str) -> Finding:
     """Look for a lake at a path, and whether it can be written."""
     try:
-        from headgate.pipeline.cli import message_of  # noqa: PLC0415
         from headgate.pipeline.lake import Lake, NotALake  # noqa: PLC0415
         from headgate.pipeline.location import LocationError, is_bucket  # noqa: PLC0415
+        from headgate.pipeline.terminal.message import message_of  # noqa: PLC0415
     except ImportError as error:
         return Finding("lake", False, f"cannot be looked at without {error.name}", _INSTALL)
     begin = f"headgate-pipeline archive --streams … --lake {path}"

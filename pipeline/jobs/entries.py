@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from headgate.client import Cursor, Plan
 from headgate.client.blocking import Client
-from headgate.pipeline.jobs.flags import Flags
 from headgate.pipeline.lake import Lake
+from headgate.pipeline.memory.entries import COLUMNS, start_of
 from headgate.pipeline.offsets import BEGINNING
+from headgate.pipeline.terminal.flags import Flags
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-COLUMNS = ("stream", "id", "ms", "seq", "timestamp", "fields")
 
 
 def read(spark: SparkSession, flags: Flags, plans: Mapping[str, Plan]) -> DataFrame:
@@ -39,18 +38,6 @@ def read(spark: SparkSession, flags: Flags, plans: Mapping[str, Plan]) -> DataFr
         held = lake.read(spark, [stream], to=None if after == BEGINNING else after)
         entries = held.withColumn("fields", pairs(held)).select(*COLUMNS).union(entries)
     return entries
-
-
-def start_of(flags: Flags, plans: Mapping[str, Plan]) -> dict[str, str]:
-    """Return per stream the id behind which the stream itself is read: the lake has the others."""
-    start = dict.fromkeys(plans, BEGINNING)
-    if flags.lake:
-        lake = Lake(flags.lake)
-        for stream, plan in plans.items():
-            held = lake.held(stream)
-            if held is not None and held.epoch == plan.epoch:
-                start[stream] = held.to
-    return start
 
 
 def count(client: Client, flags: Flags, plans: Mapping[str, Plan]) -> int:

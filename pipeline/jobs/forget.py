@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from headgate.client import Cursor, HeadgateError
 from headgate.pipeline.erasure import Selection, forget, forgetful_streams, forgotten, purge_lake
-from headgate.pipeline.jobs.duration import Duration
-from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import RETENTION_H_MIN, Lake
 from headgate.pipeline.memory.entries import read_range
 from headgate.pipeline.offsets import BEGINNING, OffsetError, just_before, parse_id
+from headgate.pipeline.terminal.duration import Duration
+from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.report import ProgressLine, answer
 from headgate.pipeline.views.view import View, folder_of
 
 _HOUR_MS = 3_600_000

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import answer
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.lakefile import COLUMNS
 from headgate.pipeline.location import is_bucket
+from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.report import answer
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

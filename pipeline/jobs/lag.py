@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import click
 
 from headgate.client.blocking import Client
-from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import answer
 from headgate.pipeline.offsets import parse_id
+from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.report import answer
 
 _PENDING_MAX = 1000  # the oldest ones stand for all
 

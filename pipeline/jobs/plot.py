@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.pipeline.jobs.entries import count, read
-from headgate.pipeline.jobs.flags import Flags, options
 from headgate.pipeline.jobs.lag import group_rows
-from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.memory import entries as in_memory
 from headgate.pipeline.memory import plot as plot_in_memory
 from headgate.pipeline.memory.points import POINTS, POINTS_TEXT, points_of
+from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.report import ProgressLine, answer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

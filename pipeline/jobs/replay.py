@@ -15,8 +15,6 @@ from headgate.client import Cursor
 from headgate.client.blocking import Client
 from headgate.pipeline.checkpoint import Checkpoint
 from headgate.pipeline.jobs.entries import pairs, read_range, texts
-from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.memory import replay as in_memory
 from headgate.pipeline.offsets import (
@@ -29,6 +27,8 @@ from headgate.pipeline.offsets import (
     parse_id,
     parse_time,
 )
+from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.report import ProgressLine, answer
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

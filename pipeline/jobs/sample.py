@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import answer
 from headgate.pipeline.memory import extract
+from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.report import answer
 
 
 @click.command(

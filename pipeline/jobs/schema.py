@@ -6,9 +6,9 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import answer
 from headgate.pipeline.memory import extract
+from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.report import answer
 
 _PIECES = 20
 _EXAMPLES = 3

@@ -8,12 +8,12 @@ import click
 
 from headgate.pipeline.checkpoint import Checkpoint
 from headgate.pipeline.jobs.archive import until_end
-from headgate.pipeline.jobs.duration import Duration
 from headgate.pipeline.jobs.entries import count, pairs, read
-from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.memory import entries as in_memory
 from headgate.pipeline.memory import stats as stats_in_memory
+from headgate.pipeline.terminal.duration import Duration
+from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.report import ProgressLine, answer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

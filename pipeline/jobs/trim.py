@@ -10,10 +10,7 @@ import click
 
 from headgate.client import Plan
 from headgate.client.blocking import Client
-from headgate.pipeline.jobs.comparison import common_range
-from headgate.pipeline.jobs.duration import Duration
-from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import ProgressLine, answer
+from headgate.pipeline.comparison import common_range
 from headgate.pipeline.jobs.verify import missing
 from headgate.pipeline.lake import Held, Lake
 from headgate.pipeline.location import is_bucket
@@ -27,6 +24,9 @@ from headgate.pipeline.offsets import (
     just_before,
     parse_id,
 )
+from headgate.pipeline.terminal.duration import Duration
+from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.report import ProgressLine, answer
 
 
 @click.command(

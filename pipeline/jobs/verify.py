@@ -10,14 +10,14 @@ import click
 
 from headgate.client import Plan
 from headgate.client.blocking import Client
+from headgate.pipeline.comparison import Comparison, Deletions, common_range, deletions
 from headgate.pipeline.erasure import forgotten
-from headgate.pipeline.jobs.comparison import Comparison, Deletions, common_range, deletions
 from headgate.pipeline.jobs.entries import pairs, read_range
-from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import Held, Lake
 from headgate.pipeline.memory import verify as in_memory
 from headgate.pipeline.offsets import is_before, just_before, parse_id
+from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.report import ProgressLine, answer
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

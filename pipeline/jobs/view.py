@@ -8,9 +8,9 @@ import click
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from headgate.pipeline.jobs.flags import Flags, options
-from headgate.pipeline.jobs.report import ProgressLine, answer
 from headgate.pipeline.lake import Lake
+from headgate.pipeline.terminal.flags import Flags, options
+from headgate.pipeline.terminal.report import ProgressLine, answer
 from headgate.pipeline.views.columns import type_of
 from headgate.pipeline.views.table import ViewConflict
 from headgate.pipeline.views.view import Choice, Update, View, folder_of

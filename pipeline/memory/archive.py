@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Sequence
 
 from headgate.client import Plan
-from headgate.pipeline.jobs.flags import Flags
-from headgate.pipeline.jobs.report import ProgressLine
 from headgate.pipeline.lake import Held, Lake, LakeConflict
 from headgate.pipeline.lakefile import LakeFile, files_of, write_rows
 from headgate.pipeline.memory.entries import read_live
 from headgate.pipeline.offsets import BEGINNING
+from headgate.pipeline.terminal.flags import Flags
+from headgate.pipeline.terminal.report import ProgressLine
 
 QUERY = "headgate/archive"
 """Writer in the lake's commits: all runs of this file."""

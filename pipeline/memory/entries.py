@@ -15,14 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headgate.client import Plan
-from headgate.pipeline.jobs.entries import COLUMNS, start_of
-from headgate.pipeline.jobs.flags import Flags
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.memory.results import text_of
 from headgate.pipeline.offsets import BEGINNING, parse_id
 from headgate.pipeline.options import read_options
 from headgate.pipeline.reader import BatchReader
 from headgate.pipeline.rows.schema import Rows, behind, entry_schema, up_to
+from headgate.pipeline.terminal.flags import Flags
+
+COLUMNS = ("stream", "id", "ms", "seq", "timestamp", "fields")
 
 _SCHEMA = entry_schema(is_binary=True, is_array=True)
 
@@ -43,6 +44,18 @@ def read(flags: Flags, plans: Mapping[str, Plan]) -> Iterator[pa.RecordBatch]:
     if any(after != BEGINNING for after in start.values()):
         options["startingOffsets"] = json.dumps(start)
     yield from read_live(options)
+
+
+def start_of(flags: Flags, plans: Mapping[str, Plan]) -> dict[str, str]:
+    """Return per stream the id behind which the stream itself is read: the lake has the others."""
+    start = dict.fromkeys(plans, BEGINNING)
+    if flags.lake:
+        lake = Lake(flags.lake)
+        for stream, plan in plans.items():
+            held = lake.held(stream)
+            if held is not None and held.epoch == plan.epoch:
+                start[stream] = held.to
+    return start
 
 
 def read_range(flags: Flags, stream: str, after: str, to: str) -> Iterator[pa.RecordBatch]:

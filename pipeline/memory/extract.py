@@ -22,11 +22,11 @@ from deltalake import DeltaTable
 
 from headgate.client import Split, tables
 from headgate.client.blocking import BlockingStream, Client
-from headgate.pipeline.jobs.flags import Flags
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.lakefile import directory_name, open_filesystem
 from headgate.pipeline.memory.results import text_of
 from headgate.pipeline.offsets import parse_id
+from headgate.pipeline.terminal.flags import Flags
 from headgate.pipeline.views.columns import field_name
 
 _PARTS = 100  # that a range of a stream is cut into, to come closer to a position

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from headgate.pipeline.jobs.flags import Flags
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.memory.entries import as_table, read_lake, read_range
 from headgate.pipeline.options import write_options
 from headgate.pipeline.rows.schema import entry_schema
 from headgate.pipeline.sink import BatchWriter
+from headgate.pipeline.terminal.flags import Flags
 
 
 def replay(

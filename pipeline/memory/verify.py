@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headgate.pipeline.comparison import Comparison, Deletions
 from headgate.pipeline.erasure import forgotten
-from headgate.pipeline.jobs.comparison import Comparison, Deletions
-from headgate.pipeline.jobs.flags import Flags
 from headgate.pipeline.lake import Lake
 from headgate.pipeline.memory.entries import as_table, read_lake, read_range
 from headgate.pipeline.offsets import parse_id
+from headgate.pipeline.terminal.flags import Flags
 
 
 def compare(

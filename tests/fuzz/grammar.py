@@ -1,104 +1,28 @@
-"""Grammar: what may stand in each command, and random words of it.
-
-`[a b]` may be left out, `(a | b c)` is one of them, `a+` comes once or more often. Names in
-capitals are words of the command; those in small letters stand for random ones.
-"""
+"""Grammar: random words of each command, made of what COMMAND DOCS says of its arguments."""
 
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-COMMANDS = [
-    (
-        "XADD key [NOMKSTREAM] [(KEEPREF | DELREF | ACKED)] [(IDMPAUTO name | IDMP name name)]"
-        " [(MAXLEN [(= | ~)] number | MINID [(= | ~)] id) [LIMIT number]] new pair+"
-    ),
-    "XADD key new pair+",
-    (
-        "XTRIM key (MAXLEN [(= | ~)] number | MINID [(= | ~)] id) [LIMIT number]"
-        " [(KEEPREF | DELREF | ACKED)]"
-    ),
-    "XLEN key",
-    "XRANGE key bound bound [COUNT number]",
-    "XREVRANGE key bound bound [COUNT number]",
-    "XREAD [COUNT number] [MAXCOUNT number] [MAXSIZE number] [BLOCK number] STREAMS key after",
-    "XREAD [COUNT number] [BLOCK number] STREAMS key key after after",
-    "XDEL key id+",
-    "XDELEX key [(KEEPREF | DELREF | ACKED)] IDS few id+",
-    "XSETID key id [ENTRIESADDED number] [MAXDELETEDID id]",
-    "XCFGSET key [IDMP-DURATION number] [IDMP-MAXSIZE number]",
-    "XIDMPRECORD key name name id",
-    "XGROUP CREATE key group start [MKSTREAM] [ENTRIESREAD number]",
-    "XGROUP SETID key group start [ENTRIESREAD number]",
-    "XGROUP DESTROY key group",
-    "XGROUP CREATECONSUMER key group consumer",
-    "XGROUP DELCONSUMER key group consumer",
-    "XGROUP HELP",
-    "XINFO STREAM key [FULL [COUNT number]]",
-    "XINFO GROUPS key",
-    "XINFO CONSUMERS key group",
-    "XINFO HELP",
-    (
-        "XREADGROUP GROUP group consumer [COUNT number] [MAXCOUNT number] [MAXSIZE number]"
-        " [BLOCK number] [CLAIM number] [NOACK] STREAMS key unread"
-    ),
-    "XREADGROUP GROUP group consumer [COUNT number] STREAMS key key unread unread",
-    "XACK key group id+",
-    "XACKDEL key group [(KEEPREF | DELREF | ACKED)] IDS few id+",
-    "XNACK key group (SILENT | FAIL | FATAL) IDS few id+ [RETRYCOUNT number] [FORCE]",
-    "XPENDING key group [[IDLE number] bound bound number [consumer]]",
-    (
-        "XCLAIM key group consumer number id+ [IDLE number] [TIME number] [RETRYCOUNT number]"
-        " [FORCE] [JUSTID] [LASTID id]"
-    ),
-    "XAUTOCLAIM key group consumer number bound [COUNT number] [JUSTID]",
-    "PING [name]",
-    "ECHO name",
-    "TIME",
-    "DEL key+",
-    "UNLINK key+",
-    "EXISTS key+",
-    "TYPE key",
-    "KEYS pattern",
-    "SCAN number [MATCH pattern] [COUNT number] [TYPE name]",
-    "DBSIZE",
-    "RENAME key key",
-    "RENAMENX key key",
-    "COPY key key [DB number] [REPLACE]",
-    "DUMP key",
-    "RESTORE key number name [REPLACE] [ABSTTL] [IDLETIME number] [FREQ number]",
-    "MEMORY USAGE key [SAMPLES number]",
-    "OBJECT ENCODING key",
-    "OBJECT FREQ key",
-    "OBJECT IDLETIME key",
-    "OBJECT REFCOUNT key",
-    "OBJECT HELP",
-    "TOUCH key+",
-    "RANDOMKEY",
-    "EXPIREAT key number [(NX | XX | GT | LT)]",
-    "PEXPIREAT key number [(NX | XX | GT | LT)]",
-    "EXPIRETIME key",
-    "PEXPIRETIME key",
-    "EXPIRE key number [(NX | XX | GT | LT)]",
-    "PEXPIRE key number [(NX | XX | GT | LT)]",
-    "TTL key",
-    "PTTL key",
-    "PERSIST key",
-    "FLUSHALL [(ASYNC | SYNC)]",
-    "FLUSHDB [(ASYNC | SYNC)]",
-    "CONFIG GET pattern",
-    "CONFIG SET setting number",
-    "CONFIG RESETSTAT",
-    "INFO [name]",
+from headgate.app.redis_syntax.catalog.usage import Argument
+from headgate.app.redis_syntax.server import CATALOG
+from headgate.app.redis_syntax.table import COMMANDS, SUBCOMMANDS
+
+ABOUT_SERVERS = ["CONFIG GET", "CONFIG SET", "CONFIG RESETSTAT", "INFO"]
+NAMES = [
+    *(name.decode() for name in COMMANDS),
+    *(f"{name.decode()} {sub.decode()}" for name, subs in SUBCOMMANDS.items() for sub in subs),
+    *ABOUT_SERVERS,
 ]
 
 RARE = 0.02
 """Share of commands that leave little, or have wrong words."""
 
-_RUINOUS = ("FLUSHALL", "FLUSHDB", "XSETID", "DEL key", "UNLINK", "EXPIRE", "PEXPIRE", "RENAME")
-_OFTEN = ("XADD", "XREADGROUP", "XGROUP CREATE ")
+_RUINOUS = {"DEL", "UNLINK", "FLUSHALL", "FLUSHDB", "XSETID", "RENAME", "RENAMENX"}
+_RUINOUS |= {"EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"}
+_OFTEN = [*["XADD", "XREADGROUP"] * 2, "XGROUP CREATE"]
+_OTHERS = [name for name in NAMES if name not in _RUINOUS]
 
 NUMBERS = [
     *(b"0", b"1", b"2", b"-1", b"9", b"100"),
@@ -140,22 +64,21 @@ IDS = [
 
 def command(pick: random.Random) -> list[bytes]:
     """Return random words of a random command."""
-    forms = [form for form in COMMANDS if not form.startswith(_RUINOUS)]
-    often = [form for form in COMMANDS if form.startswith(_OFTEN)]
-    chosen = pick.choice([forms, often, often])
-    words = words_of(pick.choice(COMMANDS if pick.random() < RARE else chosen), pick)
+    names = NAMES if pick.random() < RARE else pick.choice([_OTHERS, _OFTEN, _OFTEN])
+    words = words_of(pick.choice(names), pick, pick.choice([0.0, 0.4, 0.4]))
     if pick.random() < RARE:
         at = pick.randrange(1, len(words) + 1)
         words[at : at + pick.randint(0, 1)] = pick.choice([[], [number(pick)], [b"\xff" * 2000]])
     return words
 
 
-def words_of(form: str, pick: random.Random) -> list[bytes]:
-    """Return random words of a form."""
-    parts = re.findall(r"[\[\]()|]|[^\[\]()|\s]+", form)
-    words, remaining = _sequence(parts, pick)
-    assert not remaining, form
-    return words
+def words_of(name: str, pick: random.Random, share: float) -> list[bytes]:
+    """Return random words of a command, with this share of the arguments that are optional."""
+    arguments = CATALOG[name.lower().replace(" ", "|")].arguments
+    return [
+        *(_in_some_case(word, pick) for word in name.encode().split()),
+        *_words_of(arguments, pick, share, name),
+    ]
 
 
 def number(pick: random.Random) -> bytes:
@@ -163,27 +86,39 @@ def number(pick: random.Random) -> bytes:
     return b"%d" % pick.randint(0, 12) if pick.random() < 0.7 else pick.choice(NUMBERS)
 
 
-def _sequence(parts: list[str], pick: random.Random) -> tuple[list[bytes], list[str]]:
-    """Return words up to a closing bracket or a bar, and the parts left from there."""
+def _words_of(
+    arguments: Sequence[Argument], pick: random.Random, share: float, name: str
+) -> list[bytes]:
+    """Return words of arguments that belong together: what comes several times does so alike."""
     words: list[bytes] = []
-    while parts and parts[0] not in ("]", ")", "|"):
-        part, *parts = parts
-        if part == "[":
-            optional, parts = _sequence(parts, pick)
-            words += optional if pick.random() < 0.4 else []
-            parts = parts[1:]
-        elif part == "(":
-            choices = []
-            closing = "|"
-            while closing == "|":
-                optional, parts = _sequence(parts, pick)
-                choices.append(optional)
-                closing, *parts = parts
-            words += pick.choice(choices)
-        else:
-            for _ in range(pick.randint(1, 4) if part.endswith("+") else 1):
-                words += _word(part.removesuffix("+"), pick)
-    return words, parts
+    several = pick.choice([1, 1, 2, 4])
+    for argument in arguments:
+        if argument.is_optional and pick.random() >= share:
+            continue
+        for place in range(several if argument.is_multiple else 1):
+            if argument.token is not None and (not place or argument.repeats_token):
+                words.append(_in_some_case(argument.token.encode(), pick))
+            if argument.name == "numids" and pick.random() < 0.8:
+                words.append(b"%d" % several)
+            elif argument.kind == "oneof":
+                words += _words_of([pick.choice(argument.parts)], pick, share, name)
+            elif argument.kind == "block":
+                words += _words_of(argument.parts, pick, share, name)
+            elif argument.kind != "pure-token":
+                words.append(_value_of(argument, name)(pick))
+    return words
+
+
+def _in_some_case(word: bytes, pick: random.Random) -> bytes:
+    return word if pick.random() < 0.9 else word.lower()
+
+
+def _value_of(argument: Argument, name: str) -> Value:
+    return (
+        _OF_COMMANDS.get((name, argument.name))
+        or _VALUES.get(argument.name)
+        or _KINDS[argument.kind]
+    )
 
 
 def _id(pick: random.Random) -> bytes:
@@ -192,8 +127,11 @@ def _id(pick: random.Random) -> bytes:
     return pick.choice(IDS)
 
 
-def _choice_of(*words: bytes) -> Callable[[random.Random], list[bytes]]:
-    return lambda pick: [pick.choice(words)]
+Value = Callable[[random.Random], bytes]
+
+
+def _choice_of(*words: bytes) -> Value:
+    return lambda pick: pick.choice(words)
 
 
 _SETTINGS = [
@@ -202,26 +140,38 @@ _SETTINGS = [
 ]
 _NAMES = _choice_of(b"g", b"g", b"g", b"h", b"")
 
-_WORDS: dict[str, Callable[[random.Random], list[bytes]]] = {
+
+def _bound(pick: random.Random) -> bytes:
+    return pick.choice([b"-", b"+", _id(pick), b"(" + _id(pick)])
+
+
+_KINDS: dict[str, Value] = {
     "key": _choice_of(b"s", b"s", b"s", b"t", b"u", b"", b"\xff"),
-    "group": _NAMES,
-    "consumer": _NAMES,
-    "name": _choice_of(b"a", b"b", b"", b"\xff\x00", b"stream", b"all", b"x" * 1025),
-    "pair": lambda pick: [pick.choice([b"f", b""]), pick.choice([b"v", b"\xff", b"v" * 5000])],
-    "number": lambda pick: [number(pick)],
-    "few": lambda pick: [b"%d" % pick.randint(1, 4) if pick.random() < 0.8 else number(pick)],
-    "id": lambda pick: [_id(pick)],
-    "new": lambda pick: [pick.choice([b"*", b"*", b"*", _id(pick), b"%d-*" % pick.randint(0, 20)])],
-    "start": lambda pick: [pick.choice([b"$", b"0", b"0", _id(pick)])],
-    "after": lambda pick: [pick.choice([b"$", b"0", b"0", _id(pick)])],
-    "unread": lambda pick: [pick.choice([b">", b">", b"0", _id(pick)])],
-    "bound": lambda pick: [pick.choice([b"-", b"+", _id(pick), b"(" + _id(pick)])],
-    "pattern": lambda pick: [bytes(pick.choices(b"*?[]^-\\sat", k=pick.randint(0, 9)))],
-    "setting": _choice_of(*_SETTINGS),
+    "integer": number,
+    "unix-time": number,
+    "pattern": lambda pick: bytes(pick.choices(b"*?[]^-\\sat", k=pick.randint(0, 9))),
+    "string": _choice_of(b"a", b"b", b"", b"\xff\x00", b"stream", b"all", b"x" * 1025),
 }
+"""Values of arguments by their types."""
 
+_VALUES: dict[str, Value] = {
+    **dict.fromkeys(("group", "groupname", "consumer", "consumername"), _NAMES),
+    **dict.fromkeys(("id", "last-id", "max_deleted_entry_id"), _id),
+    **dict.fromkeys(("start", "end"), _bound),
+    "min-idle-time": number,
+    "threshold": lambda pick: pick.choice([number, _id])(pick),
+    "field": _choice_of(b"f", b""),
+    "value": _choice_of(b"v", b"\xff", b"v" * 5000),
+    "parameter": _choice_of(*_SETTINGS),
+}
+"""Values of arguments by their names."""
 
-def _word(kind: str, pick: random.Random) -> list[bytes]:
-    if kind in _WORDS:
-        return _WORDS[kind](pick)
-    return [kind.encode() if pick.random() < 0.9 else kind.lower().encode()]
+_OF_COMMANDS: dict[tuple[str, str], Value] = {
+    ("XADD", "id"): lambda pick: pick.choice([b"*", _id(pick), b"%d-*" % pick.randint(0, 20)]),
+    ("XGROUP CREATE", "id"): lambda pick: pick.choice([b"0", b"0", _id(pick)]),
+    ("XREAD", "id"): lambda pick: pick.choice([b"$", b"0", b"0", _id(pick)]),
+    ("XREADGROUP", "id"): lambda pick: pick.choice([b">", b">", b"0", _id(pick)]),
+    ("CONFIG SET", "value"): number,
+    ("CONFIG GET", "parameter"): _KINDS["pattern"],
+}
+"""Values of arguments of one command."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import struct
 from random import Random
 from typing import Any, NamedTuple
@@ -11,7 +12,8 @@ import google_crc32c
 
 from headgate.engine import commands
 from headgate.engine.engine import Engine
-from headgate.engine.journal import recovery
+from headgate.engine.journal import blocks, recovery
+from headgate.engine.journal import snapshot as snapshots
 from headgate.engine.journal.blocks import HEADER_BYTES, VERSION
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.rewrites import Growth
@@ -75,6 +77,29 @@ def states_after(records: list[bytes]) -> list[dict[str, Any]]:
             keyspace.apply(command)
         states.append(snapshot(keyspace))
     return states
+
+
+def records_of(engine: Engine) -> list[bytes]:
+    """Return the records of an engine that keeps them in memory."""
+    storage: Any = engine.storage
+    records: list[bytes] = storage.records
+    return records
+
+
+def replayed(engine: Engine) -> Keyspace:
+    """Return the state that the records of an engine lead to."""
+    keyspace = Keyspace()
+    for record in records_of(engine):
+        for command in commands.decode(record):
+            keyspace.apply(command)
+    return keyspace
+
+
+def reloaded(keyspace: Keyspace) -> Keyspace:
+    """Return a state as a snapshot keeps it."""
+    file = io.BytesIO(b"".join(snapshots.pieces(keyspace, 1)))
+    header = blocks.read_header(file, "x", blocks.Kind.SNAPSHOT)
+    return snapshots.load(blocks.read_blocks(file, "x", header), "x")
 
 
 def newer(data: bytes) -> bytes:

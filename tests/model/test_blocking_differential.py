@@ -25,12 +25,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from headgate.app.backends.embedded import EmbeddedBackend
-from headgate.app.redis_syntax.errors import error_text
-from headgate.app.redis_syntax.replies import NULL_ARRAY
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
-from headgate.engine.errors import StreamError
 from headgate.engine.journal.storage import MemoryStorage
+from tests.model.own_replies import own_reply, plain
 from tests.model.redis_server import Redis, RedisError, Words, redis_server, server_path, words
 from tests.virtual_time import ManualClock, VirtualLoop, settle
 
@@ -163,17 +161,11 @@ class Ours:
         self._loop.run_until_complete(settle())
 
     async def _read(self, client: str, command: Words) -> None:
-        self._woken[client] = await self._reply(command)
-
-    async def _reply(self, command: Words) -> Any:
-        try:
-            return plain(await self._runner.run(command))
-        except StreamError as error:
-            return plain(error)
+        self._woken[client] = await own_reply(self._runner, command)
 
     def write(self, commands: Sequence[Words]) -> list[Any]:
         if len(commands) == 1:
-            replies = [self._loop.run_until_complete(self._reply(commands[0]))]
+            replies = [self._loop.run_until_complete(own_reply(self._runner, commands[0]))]
         else:
             replies = plain(self._loop.run_until_complete(self._runner.run_all(commands)))
         self._loop.run_until_complete(settle())
@@ -193,14 +185,6 @@ class Ours:
         self._loop.run_until_complete(asyncio.wait(self._tasks.values())) if self._tasks else None
         assert self._engine.waiter_count == 0
         self._loop.close()
-
-
-def plain(reply: Any) -> Any:
-    if isinstance(reply, StreamError):
-        return RedisError(error_text(reply))
-    if isinstance(reply, list | tuple):
-        return [plain(item) for item in reply]
-    return None if reply is NULL_ARRAY else reply  # clients have one null
 
 
 class Pair:

@@ -21,8 +21,8 @@ from headgate.app.rdb.source import checksum_of
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
+from tests.model.histories import KEYS, STEPS, History, run_ours
 from tests.model.redis_server import Redis, RedisError, Words, words
-from tests.model.test_redis_differential import KEYS, STEPS, History, run_ours
 
 HISTORIES = int(os.environ.get("HEADGATE_TEST_HISTORIES", "12"))
 SHARED = {b"length", b"last-generated-id", b"max-deleted-entry-id", b"entries-added"}

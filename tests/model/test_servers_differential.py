@@ -17,8 +17,8 @@ from deploy.local_cluster.server import Server
 from headgate.app.gateway.backends import open_backend
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.settings import Settings
+from tests.model.histories import STEPS, run_history
 from tests.model.redis_server import redis_server
-from tests.model.test_redis_differential import STEPS, run_history
 
 HISTORIES = int(os.environ.get("HEADGATE_TEST_HISTORIES", "15"))
 

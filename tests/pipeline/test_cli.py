@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from headgate.pipeline.cli import main, message_of
+from headgate.pipeline.cli import main
 from headgate.pipeline.lake import Lake
+from headgate.pipeline.terminal.message import message_of
 from tests.pipeline.gateway import ROOT, Gateway
 from tests.pipeline.java import SHORT_LIVED
 
@@ -94,7 +95,7 @@ def test_wrong_usage_ends_with_2(
 def test_a_gateway_that_is_down_is_said_in_one_line(
     job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headgate.pipeline.jobs.flags._RETRY_S", 0.0)
+    monkeypatch.setattr("headgate.pipeline.terminal.flags._RETRY_S", 0.0)
     lake = Lake.open_or_create(tmp_path / "lake").path
     words = [job, *NOWHERE, "--streams", "orders"]
     words += ["--lake", lake] if job in {"archive", "verify", "trim"} else []

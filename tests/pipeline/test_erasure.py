@@ -37,7 +37,7 @@ VISITS: list[tuple[str, Pairs]] = [
 
 @pytest.fixture(autouse=True)
 def short_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headgate.pipeline.jobs.flags._RETRY_S", 0.0)
+    monkeypatch.setattr("headgate.pipeline.terminal.flags._RETRY_S", 0.0)
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from vega_datasets import local_data
 
 from headgate.pipeline.jobs import archive
-from headgate.pipeline.jobs.flags import Flags
-from headgate.pipeline.jobs.report import ProgressLine
 from headgate.pipeline.lake import Held, Lake
 from headgate.pipeline.offsets import Position
+from headgate.pipeline.terminal.flags import Flags
+from headgate.pipeline.terminal.report import ProgressLine
 from tests.pipeline.command import Command, command
 from tests.pipeline.gateway import Gateway
 

@@ -17,12 +17,12 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from headgate.pipeline.jobs.report import ProgressLine
+from headgate.pipeline.terminal.report import ProgressLine
 from tests.pipeline.gateway import ROOT, Gateway
 from tests.pipeline.jobs import PATIENCE_S
 
 FAILS = """
-from headgate.pipeline.jobs.report import ProgressLine
+from headgate.pipeline.terminal.report import ProgressLine
 import click
 
 @click.command()

@@ -78,6 +78,7 @@ READING: list[Case] = [
     command(f"OBJECT FREQ {BIG}"),
     command(f"OBJECT IDLETIME {BIG}"),
     command(f"OBJECT REFCOUNT {BIG}"),
+    command("MEMORY HELP"),
     command("OBJECT HELP"),
     command(f"MEMORY USAGE {BIG} SAMPLES 0"),
     command(f"DUMP {BIG}"),

@@ -17,6 +17,7 @@ LEFT_OUT = [
 SAMPLES = {
     "a setting of a stream or a group": "consumer_ttl_ms",
     "a frame type": "unsubscribe",
+    "an option of a command": "MAXCOUNT",
     "a choice of a subscriber": "auto_credit",
     "rights, audit, metering and span of a request": "is_act",
 }

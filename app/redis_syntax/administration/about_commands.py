@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final
 
+from headgate.app.redis_syntax.catalog.described import Described, DescribedCommand
+from headgate.app.redis_syntax.catalog.description import Catalog, Description, help_of
 from headgate.app.redis_syntax.catalog.key_places import keys_among
 from headgate.app.redis_syntax.catalog.shapes import docs_of_all, info_of, statuses
-from headgate.app.redis_syntax.catalog.table import DescribedCommand
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply
 from headgate.app.redis_syntax.glob import matcher
 from headgate.app.redis_syntax.help import help_on
 from headgate.app.redis_syntax.replies import NULL_ARRAY
-from headgate.app.redis_syntax.words import SYNTAX, AnyPlan, CommandError, saying
+from headgate.app.redis_syntax.words import SYNTAX, AnyPlan, CommandError, has_arity, saying
 
 _USAGES = {
     "(no subcommand)": "Describe all commands, as INFO does.",
@@ -27,7 +30,7 @@ _USAGES = {
 class AboutCommands:
     """Answers COMMAND."""
 
-    def __init__(self, described: Callable[[], Mapping[str, DescribedCommand]]) -> None:
+    def __init__(self, described: Callable[[], Described]) -> None:
         """Tell about commands.
 
         Args:
@@ -36,7 +39,7 @@ class AboutCommands:
         self._described = described
 
     @property
-    def _commands(self) -> Mapping[str, DescribedCommand]:
+    def _commands(self) -> Described:
         return self._described()
 
     def _find(self, name: str) -> DescribedCommand | None:
@@ -94,8 +97,7 @@ class AboutCommands:
             raise CommandError("ERR Invalid command specified")
         if not command.description.keys:
             raise CommandError("ERR The command has no key arguments")
-        arity = command.arity
-        if len(asked) != arity if arity > 0 else len(asked) < -arity:
+        if not has_arity(asked, command.arity):
             raise CommandError("ERR Invalid number of arguments specified for command")
         keys = keys_among(asked, command.description)
         if not keys:
@@ -125,3 +127,49 @@ def _filter(kind: bytes, text: bytes) -> Callable[[DescribedCommand], bool]:
 
 def _name(word: bytes) -> str:
     return word.decode("latin-1").lower()
+
+
+_command = partial(Description, group="server", flags="loading stale", categories="connection")
+_UNORDERED: Final = "nondeterministic_output_order"
+_EACH_COMMAND: Final = "O(N) for N commands."
+
+CATALOG: Catalog = {
+    "command": _command(
+        "Describe all commands.", "2.8.13", tips=_UNORDERED, complexity=_EACH_COMMAND
+    ),
+    "command|count": _command("Return how many commands there are.", "2.8.13"),
+    "command|list": _command(
+        "Return the names of commands.",
+        "7.0.0",
+        usage="[FILTERBY/filterby(MODULE/module-name | ACLCAT/category | PATTERN/pattern:pattern)]",
+        tips=_UNORDERED,
+        complexity=_EACH_COMMAND,
+    ),
+    "command|info": _command(
+        "Describe commands for clients: words, flags, places of keys.",
+        "2.8.13",
+        usage="[command-name...]",
+        tips=_UNORDERED,
+        complexity=_EACH_COMMAND,
+    ),
+    "command|docs": _command(
+        "Describe commands for people: what they do, and their arguments.",
+        "7.0.0",
+        usage="[command-name...]",
+        tips=_UNORDERED,
+        complexity=_EACH_COMMAND,
+    ),
+    "command|getkeys": _command(
+        "Return the keys among the words of a command.",
+        "2.8.13",
+        usage="command [arg...]",
+        complexity="O(N) for N words.",
+    ),
+    "command|getkeysandflags": _command(
+        "Return the keys among the words of a command, and what it does with them.",
+        "7.0.0",
+        usage="command [arg...]",
+        complexity="O(N) for N words.",
+    ),
+    "command|help": help_of("COMMAND", "5.0.0", "server", "connection"),
+}

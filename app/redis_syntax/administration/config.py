@@ -9,6 +9,12 @@ from headgate.app.auth.grants import Verb
 from headgate.app.redis_syntax.administration.counters import Counters
 from headgate.app.redis_syntax.administration.information import Information
 from headgate.app.redis_syntax.administration.slow_log import LENGTH_MAX
+from headgate.app.redis_syntax.catalog.description import (
+    Catalog,
+    container,
+    help_of,
+    server_operation,
+)
 from headgate.app.redis_syntax.command import CommandTable, SmallReply
 from headgate.app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
 from headgate.app.redis_syntax.help import help_on
@@ -192,3 +198,23 @@ def _then(act: Callable[[], None]) -> Callable[[object], Reply]:
 
 def _failed(name: str, why: str) -> str:
     return f"ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"
+
+
+CATALOG: Catalog = {
+    "config": container("for settings", "2.0.0", "server"),
+    "config|get": server_operation(
+        "Return settings whose names match patterns.",
+        "2.0.0",
+        usage="parameter(parameter)...",
+        complexity="O(N) for N settings.",
+    ),
+    "config|set": server_operation(
+        "Change settings.",
+        "2.0.0",
+        usage="parameter_value(parameter value)...",
+        tips="request_policy:all_nodes response_policy:all_succeeded",
+        complexity="O(N) for N settings.",
+    ),
+    "config|resetstat": server_operation("Set the counters of INFO to 0.", "2.0.0"),
+    "config|help": help_of("CONFIG", "5.0.0", "server"),
+}

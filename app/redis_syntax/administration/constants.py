@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from headgate.app.auth.grants import Verb
+from headgate.app.redis_syntax.catalog.description import Catalog, Description, container, help_of
 from headgate.app.redis_syntax.command import ANY_RIGHT, SmallReply, SubcommandTable
 from headgate.app.redis_syntax.help import help_on
 from headgate.app.redis_syntax.words import OK, AnyPlan, CommandError, saying
@@ -49,3 +51,32 @@ SUBCOMMANDS: SubcommandTable = {
     },
 }
 """Redis's own test suite begins with FUNCTION FLUSH and SCRIPT FLUSH."""
+
+
+_script = partial(Description, group="scripting", categories="scripting")
+
+CATALOG: Catalog = {
+    "acl": container("about users and rights", "6.0.0", "server"),
+    "acl|whoami": Description(
+        "Return who the client is.", "6.0.0", "server", flags="noscript loading stale"
+    ),
+    "acl|help": help_of("ACL", "6.0.0", "server"),
+    "function": container("for functions", "7.0.0", "scripting"),
+    "function|flush": _script(
+        "Do nothing: there are no functions.",
+        "7.0.0",
+        usage="[async(ASYNC | SYNC)]",
+        flags="write noscript",
+        tips="request_policy:all_shards response_policy:all_succeeded",
+    ),
+    "function|help": help_of("FUNCTION", "7.0.0", "scripting", "scripting"),
+    "script": container("for scripts", "2.6.0", "scripting"),
+    "script|flush": _script(
+        "Do nothing: there are no scripts.",
+        "2.6.0",
+        usage="[async@6.2.0(ASYNC | SYNC)]",
+        flags="noscript",
+        tips="request_policy:all_nodes response_policy:all_succeeded",
+    ),
+    "script|help": help_of("SCRIPT", "5.0.0", "scripting", "scripting"),
+}

@@ -1,11 +1,20 @@
-"""SLOWLOG, and the subcommands of LATENCY and MEMORY that programs use."""
+"""SLOWLOG, and the subcommand of LATENCY that programs use."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 from headgate.app.auth.grants import Verb
 from headgate.app.redis_syntax.administration.slow_log import SlowLog
+from headgate.app.redis_syntax.catalog.description import (
+    Catalog,
+    Description,
+    container,
+    help_of,
+    server_operation,
+)
 from headgate.app.redis_syntax.command import SmallReply, SubcommandTable
 from headgate.app.redis_syntax.help import help_on
 from headgate.app.redis_syntax.replies import Reply
@@ -21,7 +30,6 @@ _SLOWLOG_USAGES = {
     "RESET": "Forget them.",
 }
 _LATENCY_USAGES = {"LATEST": "Return nothing: no event is sampled."}
-_MEMORY_USAGES = {"USAGE <key> [SAMPLES <count>]": "Return how much memory a stream takes."}
 
 
 class Diagnosis:
@@ -46,7 +54,6 @@ class Diagnosis:
                 b"LATEST": SmallReply(2, admin, _latest_delays, only_reads=True),
                 b"HELP": help_on("LATENCY", _LATENCY_USAGES),
             },
-            b"MEMORY": {b"HELP": help_on("MEMORY", _MEMORY_USAGES)},
         }
 
     def _slow_commands(self, words: Sequence[bytes]) -> AnyPlan:
@@ -83,3 +90,37 @@ def _latest_delays(words: Sequence[bytes]) -> AnyPlan:
     """LATENCY LATEST: no event is sampled."""
     del words
     return Plan(GetDefaults(), lambda _: [])
+
+
+_slow_log = partial(Description, group="server", flags="admin loading stale")
+_FROM_NODES: Final = "request_policy:all_nodes"
+
+CATALOG: Catalog = {
+    "latency": container("for delays", "2.8.13", "server"),
+    "latency|latest": server_operation(
+        "Return nothing: no event is sampled.",
+        "2.8.13",
+        tips=f"nondeterministic_output {_FROM_NODES} response_policy:special",
+    ),
+    "latency|help": help_of("LATENCY", "2.8.13", "server"),
+    "slowlog": container("for commands that took long", "2.2.12", "server"),
+    "slowlog|get": _slow_log(
+        "Return the latest commands that took long.",
+        "2.2.12",
+        usage="[count:integer]",
+        tips=f"{_FROM_NODES} nondeterministic_output",
+        complexity="O(N) for N commands that are returned.",
+    ),
+    "slowlog|len": _slow_log(
+        "Return how many commands are in the log.",
+        "2.2.12",
+        tips=f"{_FROM_NODES} response_policy:agg_sum nondeterministic_output",
+    ),
+    "slowlog|reset": _slow_log(
+        "Empty the log.",
+        "2.2.12",
+        tips=f"{_FROM_NODES} response_policy:all_succeeded",
+        complexity="O(N) for N commands in it.",
+    ),
+    "slowlog|help": help_of("SLOWLOG", "6.2.0", "server"),
+}

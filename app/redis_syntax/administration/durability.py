@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from headgate.app.backends.port import Backend, Durable, StreamServers
 from headgate.app.redis_syntax.administration.information import status_of
+from headgate.app.redis_syntax.catalog.description import Catalog, Description
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.words import AnyPlan, CommandError, Plan, integer, saying
@@ -143,3 +144,25 @@ def _timeout_s(word: bytes) -> float | None:
     if timeout_ms > _TIMEOUT_MS_MAX:
         raise CommandError("ERR timeout is out of range")
     return timeout_ms / 1000 or None
+
+
+CATALOG: Catalog = {
+    "wait": Description(
+        "Return how many replicas have everything that this connection has written: none is known.",
+        "3.0.0",
+        "generic",
+        "numreplicas:integer timeout:integer",
+        "noscript",
+        categories="connection",
+        tips="request_policy:all_shards response_policy:agg_min",
+    ),
+    "waitaof": Description(
+        "Wait until everything that was written is on the disk.",
+        "7.2.0",
+        "generic",
+        "numlocal:integer numreplicas:integer timeout:integer",
+        "noscript",
+        categories="connection",
+        tips="request_policy:all_shards response_policy:agg_min",
+    ),
+}

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from headgate.app.auth.grants import Verb
 from headgate.app.backends.port import Backend, Journaled
 from headgate.app.redis_syntax.administration.information import Information
+from headgate.app.redis_syntax.catalog.description import (
+    CHANGING,
+    Catalog,
+    Description,
+    server_command,
+)
 from headgate.app.redis_syntax.command import CommandTable, SmallReply
 from headgate.app.redis_syntax.replies import Reply, Status
 from headgate.app.redis_syntax.words import OK, SYNTAX, AnyPlan, CommandError, Plan
@@ -91,3 +98,28 @@ class Saving:
 
 def _nothing(_: object) -> Reply:
     return None
+
+
+_saving = partial(Description, group="server", flags="admin noscript no_async_loading")
+
+CATALOG: Catalog = {
+    "save": _saving(
+        "The same as BGSAVE, and wait until it has ended.",
+        "1.0.0",
+        flags="admin noscript no_async_loading no_multi",
+        complexity="O(N) for N keys that there are.",
+    ),
+    "bgsave": _saving(
+        "Begin to replace the history of the journal by a snapshot.",
+        "1.0.0",
+        usage="[SCHEDULE@3.2.2]",
+    ),
+    "bgrewriteaof": _saving("The same as BGSAVE: there is one journal.", "1.0.0"),
+    "lastsave": server_command(
+        "Return the unix time of the last snapshot, in seconds.",
+        "1.0.0",
+        flags="loading stale fast",
+        categories="admin dangerous",
+        tips=CHANGING,
+    ),
+}

@@ -1,5 +1,4 @@
-"""Catalog: each command as data: its purpose, its arguments, flags and keys.
+"""Catalog: descriptions of commands, and what COMMAND makes of them.
 
-The arity and the rights stand beside the function that reads the words of a command, in the tables
-of commands. Everything else that COMMAND tells of a command stands here, once.
+A description stands beside the function that reads the words of its command.
 """

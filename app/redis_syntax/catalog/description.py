@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Final
 
 from headgate.app.redis_syntax.catalog.usage import Argument, arguments_of
 
@@ -34,6 +35,9 @@ ONE_READ = (KeyPlaces("RO access"),)
 ONE_UPDATED = (KeyPlaces("RW update"),)
 ONE_OF_TWO_WORDS = (KeyPlaces("RO access", 2),)
 
+CHANGING: Final = "nondeterministic_output"
+"""A tip."""
+
 
 @dataclass(frozen=True)
 class Description:
@@ -48,7 +52,6 @@ class Description:
     categories: str = ""  # besides those that follow from the flags
     tips: str = ""
     complexity: str = "O(1)"
-    arity: int | None = None  # of commands that no table has, as they are about a connection
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
@@ -92,6 +95,11 @@ class Description:
 
 Catalog = dict[str, Description]
 """Descriptions by name: in lower case, a subcommand as `container|subcommand`."""
+
+stream_command = partial(Description, group="stream", categories="stream")
+key_command = partial(Description, group="generic", categories="keyspace")
+server_command = partial(Description, group="server")
+server_operation = partial(Description, group="server", flags="admin noscript loading stale")
 
 
 def container(of: str, since: str, group: str) -> Description:

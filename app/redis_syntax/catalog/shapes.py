@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from headgate.app.redis_syntax.catalog.described import DescribedCommand
 from headgate.app.redis_syntax.catalog.description import KeyPlaces
-from headgate.app.redis_syntax.catalog.table import DescribedCommand
 from headgate.app.redis_syntax.catalog.usage import Argument
 from headgate.app.redis_syntax.replies import Members, Pairs, Reply, Status
 
@@ -29,24 +29,22 @@ def info_of(command: DescribedCommand) -> Reply:
 def docs_of(command: DescribedCommand) -> Reply:
     """Return the facts of a command for people."""
     description = command.description
-    facts: Pairs = Pairs(
-        [
-            *(b"summary", description.summary.encode()),
-            *(b"since", description.since.encode()),
-            *(b"group", description.group.encode()),
-            *(b"complexity", description.complexity.encode()),
-        ]
-    )
+    facts: dict[bytes, Reply] = {
+        b"summary": description.summary.encode(),
+        b"since": description.since.encode(),
+        b"group": description.group.encode(),
+        b"complexity": description.complexity.encode(),
+    }
     if description.usage:
-        facts += (b"arguments", [_argument(each) for each in description.arguments])
+        facts[b"arguments"] = [_argument(each) for each in description.arguments]
     if command.subcommands:
-        facts += (b"subcommands", docs_of_all(command.subcommands))
-    return facts
+        facts[b"subcommands"] = docs_of_all(command.subcommands)
+    return Pairs.of(facts)
 
 
 def docs_of_all(commands: Iterable[DescribedCommand]) -> Reply:
     """Return the facts of commands for people, by name."""
-    return Pairs(part for each in commands for part in (each.name.encode(), docs_of(each)))
+    return Pairs.of({each.name.encode(): docs_of(each) for each in commands})
 
 
 def statuses(names: Iterable[str]) -> Reply:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
@@ -20,13 +20,6 @@ KEYS = [b"w%d" % at + b"w" * 200_000 for at in range(20)]
 @pytest.fixture
 def settings() -> Settings:
     return Settings(redis_port=0, body_bytes_max=1_000_000, arriving_bytes_max=2**20)
-
-
-@pytest.fixture
-async def talk(live: Live) -> AsyncIterator[Talk]:
-    client = await Talk.open(live.redis_port)
-    yield client
-    await client.close()
 
 
 def kept_bytes(live: Live) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from headgate.app.settings import Settings
+from headgate.engine.entry import Draft, EntryId
+from headgate.engine.requests.entries import Add
 from tests.api.conftest import Live
 from tests.api.resp.talk import Talk, command
 from tests.conditions import until
@@ -22,15 +24,10 @@ def settings() -> Settings:
 
 
 @pytest.fixture
-async def talk(live: Live) -> AsyncIterator[Talk]:
-    client = await Talk.open(live.redis_port)
-    for begin in range(1, COUNT + 1, 1_000):
-        numbers = range(begin, min(begin + 1_000, COUNT + 1))
-        client.send(b"".join(command("XADD", "s", f"{n}-1", "n", str(n)) for n in numbers))
-        for n in numbers:
-            await client.hear(b"$%d\r\n%d-1\r\n" % (len(b"%d-1" % n), n))
-    yield client
-    await client.close()
+async def talk(live: Live, talk: Talk) -> Talk:
+    drafts = [Draft(EntryId(n, 1), (b"n", b"%d" % n)) for n in range(1, COUNT + 1)]
+    await live.gateway.backend.perform(Add(b"s", drafts))
+    return talk
 
 
 def entries(numbers: Sequence[int]) -> bytes:

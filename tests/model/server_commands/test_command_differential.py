@@ -14,14 +14,13 @@ from typing import Any
 import pytest
 
 from headgate.app.backends.embedded import EmbeddedBackend
-from headgate.app.redis_syntax.errors import error_text
-from headgate.app.redis_syntax.replies import NULL_ARRAY
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.server import ServerCommands
+from headgate.app.resp.commands import DESCRIBED
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.engine import Engine
-from headgate.engine.errors import StreamError
 from headgate.engine.journal.storage import MemoryStorage
+from tests.model.own_replies import own_reply
 from tests.model.redis_server import Redis, redis_server, server_path, words
 
 pytestmark = pytest.mark.skipif(
@@ -128,7 +127,7 @@ def runner() -> CommandRunner:
     """Return our commands, with those of connections."""
     backend = EmbeddedBackend(Engine(MemoryStorage(0)))
     server = ServerCommands(backend)
-    server.attach(ServerSettings(), ConnectionFacts)
+    server.attach(ServerSettings(), ConnectionFacts, DESCRIBED)
     return CommandRunner(backend, None, server)
 
 
@@ -139,17 +138,7 @@ def redis(tmp_path: Path) -> Iterator[Redis]:
 
 
 async def ours(runner: CommandRunner, line: str) -> Any:
-    try:
-        return plain(await runner.run(words(*line.split())))
-    except StreamError as error:
-        return error_text(error)
-
-
-def plain(reply: Any) -> Any:
-    """Return a reply as it comes by RESP2."""
-    if reply is NULL_ARRAY:
-        return None
-    return [plain(item) for item in reply] if isinstance(reply, list) else reply
+    return await own_reply(runner, words(*line.split()))
 
 
 def commands_by_name(reply: list[Any]) -> dict[str, list[Any]]:

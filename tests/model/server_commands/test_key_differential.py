@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from headgate.app.backends.embedded import EmbeddedBackend
-from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
-from headgate.engine.errors import StreamError
 from headgate.engine.journal.storage import MemoryStorage
+from tests.model.own_replies import own_reply
 from tests.model.redis_server import redis_server, server_path, words
 
 pytestmark = pytest.mark.skipif(
@@ -66,16 +64,10 @@ DBSIZE"""
 
 async def test_keys_reply_as_redis_does(tmp_path: Path) -> None:
     runner = CommandRunner(EmbeddedBackend(Engine(MemoryStorage(0))))
-
-    async def ours(command: str) -> Any:
-        try:
-            return await runner.run(words(*command.split()))
-        except StreamError as error:
-            return error_text(error)
-
     with redis_server(tmp_path) as redis:
-        for command in HISTORY.splitlines():
-            assert (command, await ours(command)) == (command, redis.run(words(*command.split())))
+        for line in HISTORY.splitlines():
+            command = words(*line.split())
+            assert (line, await own_reply(runner, command)) == (line, redis.run(command))
 
 
 async def test_every_key_may_be_picked() -> None:

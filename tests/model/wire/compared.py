@@ -1,14 +1,14 @@
 """The comparable bytes of two replies: all, but for times and differences of versions.
 
-`tests.model.test_redis_differential` has the differences of versions.
+`tests.model.histories` has the differences of versions.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from tests.model.histories import HIDDEN, TIMES, is_of_another_version
 from tests.model.redis_server import RedisError, Words
-from tests.model.test_redis_differential import HIDDEN, TIMES, is_of_another_version
 from tests.model.wire.replies import Tree, tree_of
 
 

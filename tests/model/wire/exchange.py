@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -27,6 +28,7 @@ async def exchanged(
     half_closes: bool = False,
     length: int | None = None,
     quiet_s: float = QUIET_S,
+    length_max: int = sys.maxsize,
 ) -> Answer:
     """Send bytes, and return what comes back.
 
@@ -36,10 +38,12 @@ async def exchanged(
         half_closes: say at the end that nothing more will be sent.
         length: how many bytes are expected; None: as many as come before it is quiet.
         quiet_s: how long it says nothing if it has nothing to say.
+        length_max: leave once so many bytes have come.
     """
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     sent = asyncio.Event()
-    hearing = asyncio.create_task(_heard(reader, length, sent, quiet_s))
+    hearing = asyncio.create_task(_heard(reader, length, sent, quiet_s, length_max))
+    hearing.add_done_callback(lambda _: writer.transport.abort())  # also while it still sends
     with suppress(OSError):  # it has ended the connection
         for piece in pieces:
             writer.write(piece)
@@ -48,27 +52,30 @@ async def exchanged(
         if half_closes:
             writer.write_eof()
     sent.set()
-    answer = await hearing
-    writer.transport.abort()
-    return answer
+    return await hearing
 
 
 async def _heard(
-    reader: asyncio.StreamReader, length: int | None, sent: asyncio.Event, quiet_s: float
+    reader: asyncio.StreamReader,
+    length: int | None,
+    sent: asyncio.Event,
+    quiet_s: float,
+    length_max: int,
 ) -> Answer:
-    output = b""
-    while True:
+    output = bytearray()
+    while len(output) < length_max:
         is_short = length is not None and len(output) < length
         try:
             async with asyncio.timeout(PATIENCE_S if is_short else quiet_s):
                 part = await reader.read(2**16)
         except TimeoutError:
             if sent.is_set():
-                return Answer(output, is_over=False)
+                break
             await sent.wait()
             continue
         except ConnectionError:
-            return Answer(output, is_over=True)
+            part = b""
         if not part:
-            return Answer(output, is_over=True)
+            return Answer(bytes(output), is_over=True)
         output += part
+    return Answer(bytes(output), is_over=False)

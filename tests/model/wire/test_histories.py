@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.model.histories import KEYS, History
 from tests.model.redis_server import Words, words
-from tests.model.test_redis_differential import KEYS, History
 from tests.model.wire.compared import Parted, check_equal, comparable
 from tests.model.wire.replies import Wire, tree_of, written
 from tests.model.wire.servers import gateway_port, server_port
 from tests.servers.programs import redis_server, valkey_server
 
 IS_LONG = os.environ.get("HEADGATE_TEST_WIRE") == "long"
-HISTORIES = 400 if IS_LONG else 60
+HISTORIES = 400 if IS_LONG else 200
 Program = Callable[[], Path]
 PROGRAMS: list[Program] = [redis_server, valkey_server] if IS_LONG else [redis_server]
 COMMANDS = 200

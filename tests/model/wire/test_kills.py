@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from tests.crash.gateway import Gateway, no_gateway_left
+from tests.model.histories import KEYS
 from tests.model.redis_server import Words, words
-from tests.model.test_redis_differential import KEYS
 from tests.model.wire.compared import Parted, check_equal, comparable
 from tests.model.wire.replies import Wire, tree_of, written
 from tests.model.wire.servers import free_port, server_port, until_open

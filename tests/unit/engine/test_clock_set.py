@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from io import BytesIO
 
 import pytest
 
@@ -14,8 +13,6 @@ from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import Unavailable
-from headgate.engine.journal.blocks import Kind, read_blocks, read_header
-from headgate.engine.journal.snapshot import load, pieces
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import CLOCK_STEP_MS_MIN
 from headgate.engine.requests.bulk import CommitBatch, LastCommit
@@ -27,6 +24,7 @@ from headgate.engine.requests.keyspace import ExpireStream
 from headgate.engine.requests.streams import CreateStream
 from headgate.engine.state.keyspace import Keyspace
 from tests.changes import acting_by
+from tests.journals.records import reloaded, replayed
 from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
 from tests.virtual_time import ManualClock, VirtualClock, in_virtual_time, now_ms, settle
@@ -282,18 +280,8 @@ async def test_an_age_limit_takes_nothing_early_when_the_clock_is_set_back() -> 
 # Restarts
 
 
-def replayed(engine: Engine) -> Keyspace:
-    keyspace = Keyspace()
-    for record in records(engine):
-        for command in record:
-            keyspace.apply(command)
-    return keyspace
-
-
 def rewritten(engine: Engine) -> Keyspace:
-    file = BytesIO(b"".join(pieces(replayed(engine), position=1)))
-    header = read_header(file, "file", Kind.SNAPSHOT)
-    return load(read_blocks(file, "file", header), "file")
+    return reloaded(replayed(engine))
 
 
 recovered = pytest.mark.parametrize("recover", [replayed, rewritten])

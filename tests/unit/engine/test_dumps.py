@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import io
 from random import Random
 from typing import Any
 
@@ -31,8 +30,6 @@ from headgate.engine.images import (
     StreamImage,
     unpacked,
 )
-from headgate.engine.journal import snapshot
-from headgate.engine.journal.blocks import Kind, read_blocks, read_header
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import COPIED_MAX, RESTORED_AT_ONCE_MAX
 from headgate.engine.requests.deliveries import Ack, Nack, NackMode
@@ -46,6 +43,7 @@ from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory, MemoryBounds
 from headgate.engine.state.stream import Stream
+from tests.journals.records import reloaded, replayed
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, G, S, entry_id
 
@@ -74,20 +72,6 @@ def content(value: StreamImage) -> Any:
 
 async def dumped(engine: Engine, stream: bytes) -> StreamImage:
     return await engine.perform(DumpStream(stream, 2**24))
-
-
-def replayed(engine: Engine) -> Keyspace:
-    storage: Any = engine.storage
-    keyspace = Keyspace()
-    for record in storage.records:
-        for command in commands.decode(record):
-            keyspace.apply(command)
-    return keyspace
-
-
-def reloaded(keyspace: Keyspace) -> Keyspace:
-    file = io.BytesIO(b"".join(snapshot.pieces(keyspace, 1)))
-    return snapshot.load(read_blocks(file, "x", read_header(file, "x", Kind.SNAPSHOT)), "x")
 
 
 def check_records(engine: Engine) -> None:

@@ -15,6 +15,7 @@ from headgate.engine.requests.dumps import CopyStream
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory
 from headgate.engine.state.pending import Pel
+from tests.journals.records import records_of, replayed
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, G, S, entry_id
 
@@ -31,20 +32,6 @@ async def fail(engine: Driver, *numbers: int, error: bytes | None) -> None:
 
 async def errors(engine: Driver) -> list[bytes | None]:
     return [item.last_error for item in await engine.held()]
-
-
-def records_of(engine: Driver) -> list[bytes]:
-    storage: Any = engine.storage
-    records: list[bytes] = storage.records
-    return records
-
-
-def replayed(engine: Driver) -> Keyspace:
-    keyspace = Keyspace()
-    for record in records_of(engine):
-        for command in decode(record):
-            keyspace.apply(command)
-    return keyspace
 
 
 def items_of(keyspace: Keyspace) -> tuple[list[Any], Keyspace]:

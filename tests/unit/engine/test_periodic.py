@@ -6,13 +6,11 @@ import errno
 import pytest
 
 from headgate.engine.periodic import repeat
+from tests.failures import FAILURES
 from tests.virtual_time import in_virtual_time
 
-FAILURES = [
-    OSError(errno.EMFILE, "Too many open files"),
-    RuntimeError("can't start new thread"),
-    MemoryError(),
-    ValueError("a fault of ours"),
+EACH = [
+    *FAILURES,
     ExceptionGroup("several", [OSError(errno.EMFILE, "Too many open files")]),
 ]
 
@@ -42,7 +40,7 @@ async def done(work: Work, seconds: float) -> None:
         await running
 
 
-@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
+@pytest.mark.parametrize("failure", EACH, ids=lambda failure: type(failure).__name__)
 @in_virtual_time
 async def test_a_round_that_fails_is_told_and_tried_again(failure: Exception) -> None:
     work = Work({2: failure, 3: failure})

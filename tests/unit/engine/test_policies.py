@@ -1,7 +1,6 @@
 """The policy of a group: delays, dead letters and their return, consumers that vanish."""
 
 import asyncio
-import io
 from typing import Any
 
 import pytest
@@ -10,8 +9,6 @@ from headgate.engine import commands
 from headgate.engine.config import GroupPolicy
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import GroupNotFound, Invalid
-from headgate.engine.journal import snapshot
-from headgate.engine.journal.blocks import Kind, read_blocks, read_header
 from headgate.engine.limits import (
     AUTOCLAIM_MAX,
     COUNT_MAX,
@@ -42,8 +39,8 @@ from headgate.engine.requests.groups import (
 )
 from headgate.engine.requests.keyspace import ExpireStream, RenameStream
 from headgate.engine.requests.streams import DeleteStream
-from headgate.engine.state.keyspace import Keyspace
 from tests.changes import acting_by, moved
+from tests.journals.records import reloaded, replayed
 from tests.lengths import length_of
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
@@ -105,20 +102,6 @@ async def taken(engine: Driver, consumer: bytes = b"b", claim: int | None = 0) -
 def last_record(engine: Driver) -> list[commands.Command]:
     storage: Any = engine.storage
     return commands.decode(storage.records[-1])
-
-
-def replayed(engine: Driver) -> Keyspace:
-    storage: Any = engine.storage
-    keyspace = Keyspace()
-    for record in storage.records:
-        for command in commands.decode(record):
-            keyspace.apply(command)
-    return keyspace
-
-
-def reloaded(keyspace: Keyspace) -> Keyspace:
-    file = io.BytesIO(b"".join(snapshot.pieces(keyspace, 1)))
-    return snapshot.load(read_blocks(file, "x", read_header(file, "x", Kind.SNAPSHOT)), "x")
 
 
 # Rests

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from headgate.app.auth.tokens.issuer import IssuerChoices, open_issuer
 from headgate.app.auth.tokens.jwks import JwksFile
 from headgate.app.auth.tokens.verifying_key import KeyFault, key_of_file
 from headgate.app.auth.watched_file import WatchedFile
+from tests.spoiled_files import make_folder, make_loop, make_pipe, remove, write_gigabyte
 
 SECRETS = {"old": "0" * 64, "new": "1" * 64}
 
@@ -57,32 +57,8 @@ class JwksOfFile:
         return self.jwks.keys.with_kid(name) is not None
 
 
-def remove(file: Path) -> None:
-    file.unlink()
-
-
-def make_folder(file: Path) -> None:
-    file.unlink()
-    file.mkdir()
-
-
-def make_pipe(file: Path) -> None:
-    file.unlink()
-    os.mkfifo(file)
-
-
-def make_loop(file: Path) -> None:
-    file.unlink()
-    file.symlink_to(file)
-
-
 def write_half(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:-10])
-
-
-def write_gigabyte(file: Path) -> None:
-    with file.open("r+b") as opened:
-        opened.truncate(2**30)
 
 
 TEXTS = {

@@ -1,7 +1,8 @@
-"""Commands that wait: §3 to §6 of the rules of Redis Streams, and §14.2, §14.10 and §14.14.
+"""Commands that wait: §3 to §6 of the rules of Redis Streams, as far as Redis 7.0 cannot show them.
 
-Time is virtual: it passes when nothing else can happen. `loop/test_waiters.py` asks the same of the
-engine without the words. A key that gets another type is not among them: here all are streams.
+Time is virtual: it passes when nothing else can happen. `tests/model/test_blocking_differential.py`
+has the stories that a redis-server shows, `loop/test_waiters.py` asks the same of the engine
+without the words. A key that gets another type is not among them: here all are streams.
 """
 
 from __future__ import annotations
@@ -92,34 +93,7 @@ async def test_a_wait_for_the_last_entry_gets_the_last_there_is_then() -> None:
     assert await task == [["s", entries(5)]]
 
 
-@in_virtual_time
-async def test_nothing_waits_in_a_transaction() -> None:
-    console = await console_after(MKSTREAM)
-    assert await console.say_at_once(FOLLOW, TAKE) == [None, None]
-    assert now_ms() == 0
-
-
 # §4, §14.10
-
-
-@in_virtual_time
-async def test_setting_a_group_back_wakes_nobody_but_the_next_entry_brings_the_old_ones() -> None:
-    console = await console_after(*TWO)
-    (task,) = await waiting(console, TAKE)
-    assert await console.say("XGROUP SETID s g 0") == "OK"
-    await settle()
-    assert not task.done()
-    await console.say("XADD s 3 f v3")
-    assert await task == [["s", entries(1, 2, 3)]]
-
-
-@in_virtual_time
-async def test_a_destroyed_group_lets_its_readers_go_and_no_others() -> None:
-    console = await console_after(MKSTREAM, "XGROUP CREATE s h $")
-    task, other = await waiting(console, TAKE, TAKE.replace("GROUP g", "GROUP h"))
-    assert await console.say("XGROUP DESTROY s g") == 1
-    assert await task == NO_GROUP
-    assert await still_waiting(other)
 
 
 @in_virtual_time
@@ -132,16 +106,6 @@ async def test_a_consumer_deleted_while_it_waits_waits_on_and_comes_back() -> No
     await console.say(FIVE[0])
     assert await task == [["s", entries(1)]]
     assert await console.say("XINFO CONSUMERS s g | name pending") == ["c", 1]
-
-
-# §5.2, §14.2
-
-
-@in_virtual_time
-async def test_a_history_never_waits() -> None:
-    console = await console_after(MKSTREAM)
-    assert await console.say("XREADGROUP GROUP g c BLOCK 0 STREAMS s 0") == [["s", []]]
-    assert now_ms() == 0
 
 
 # §5.3: BLOCK and CLAIM
@@ -200,47 +164,11 @@ async def test_a_nack_wakes_a_claiming_reader() -> None:
 
 
 @in_virtual_time
-async def test_every_plain_reader_gets_the_entry() -> None:
-    console = await console_after(FIVE[0])
-    tasks = await waiting(console, *[FOLLOW] * 3)
-    await console.say(FIVE[1])
-    assert await asyncio.gather(*tasks) == [[["s", entries(2)]]] * 3
-
-
-@in_virtual_time
-async def test_readers_of_a_group_get_an_entry_in_their_order() -> None:
-    console = await console_after(MKSTREAM)
-    first, second = await waiting(console, TAKE, TAKE)
-    await console.say(FIVE[0])
-    assert (await first, second.done()) == ([["s", entries(1)]], False)
-    await console.say(FIVE[1])
-    assert await second == [["s", entries(2)]]
-
-
-@in_virtual_time
 async def test_a_transaction_that_takes_its_entry_back_wakes_nobody() -> None:
     console = await console_after(MKSTREAM)
     tasks = await waiting(console, FOLLOW, TAKE)
     assert await console.say_at_once(FIVE[0], "XDEL s 1") == ["1-0", 1]
     assert await still_waiting(*tasks)
-
-
-@in_virtual_time
-async def test_a_plain_reader_gets_all_of_a_transaction() -> None:
-    console = await console_after()
-    (task,) = await waiting(console, FOLLOW)
-    await console.say_at_once(*FIVE[:2])
-    assert await task == [["s", entries(1, 2)]]
-
-
-@in_virtual_time
-async def test_readers_of_a_group_share_a_transaction() -> None:
-    console = await console_after(MKSTREAM)
-    item = TAKE.replace("BLOCK", "COUNT 1 BLOCK")
-    first, second, third = await waiting(console, item, item, item)
-    await console.say_at_once(*FIVE[:2])
-    assert (await first, await second) == ([["s", entries(1)]], [["s", entries(2)]])
-    assert await still_waiting(third)
 
 
 @in_virtual_time
@@ -261,40 +189,12 @@ async def test_a_reader_that_finds_nothing_keeps_its_deadline() -> None:
     assert now_ms() == 100
 
 
-@in_virtual_time
-async def test_a_plain_reader_outlives_its_key() -> None:
-    console = await console_after(*FIVE[:2])
-    (task,) = await waiting(console, FOLLOW)
-    await console.say("DEL s")
-    await console.say(FIVE[0])
-    await settle()
-    assert not task.done()  # 1-0 is not above the 2-0 it waits behind
-    await console.say(FIVE[2])
-    assert await task == [["s", entries(3)]]
-
-
-@in_virtual_time
-async def test_a_stream_that_gets_the_name_wakes_a_plain_reader() -> None:
-    console = await console_after("XADD t 1 f v1")
-    (task,) = await waiting(console, FOLLOW)
-    assert await console.say("RENAME t s") == "OK"
-    assert await task == [["s", entries(1)]]
-
-
 @pytest.mark.parametrize("line", ["DEL s", "UNLINK s", "RENAME s t", "FLUSHALL", "EXPIRE s 0"])
 @in_virtual_time
 async def test_a_reader_of_a_group_does_not_outlive_its_key(line: str) -> None:
     console = await console_after(MKSTREAM)
     (task,) = await waiting(console, TAKE)
     await console.say(line)
-    assert await task == NO_GROUP
-
-
-@in_virtual_time
-async def test_one_of_several_keys_gone_ends_the_whole_read() -> None:
-    console = await console_after(MKSTREAM, "XGROUP CREATE t g $ MKSTREAM")
-    (task,) = await waiting(console, "XREADGROUP GROUP g c BLOCK 0 STREAMS t s > >")
-    await console.say("DEL s")
     assert await task == NO_GROUP
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import inspect
 import logging
@@ -50,19 +49,12 @@ from headgate.engine.clock import SystemClock
 from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.loop.wait_queue import QueueKey
+from tests.failures import FAILURES, each_failure
 from tests.virtual_time import in_virtual_time, settle
 
-FAILURES = [
-    OSError(errno.EMFILE, "Too many open files"),
-    RuntimeError("can't start new thread"),
-    MemoryError(),
-    ValueError("a fault of ours"),
-]
 TIMES = [1, 20]
 
 _FAILED, _AGAIN = "periodic work has failed, and is tried again", "periodic work goes again"
-
-each_failure = pytest.mark.parametrize("failure", FAILURES, ids=lambda each: type(each).__name__)
 
 
 class Scene(NamedTuple):

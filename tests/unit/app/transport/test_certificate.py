@@ -11,6 +11,7 @@ import pytest
 import trustme
 
 from headgate.app.transport.certificate import Certificate, UnusableCertificate
+from tests.spoiled_files import make_folder, make_loop, make_pipe, remove, write_gigabyte
 
 
 @pytest.fixture
@@ -141,32 +142,8 @@ def test_a_comment_may_be_in_any_encoding(
     assert [line.levelname for line in caplog.records if line.levelname == "ERROR"] == []
 
 
-def remove(file: Path) -> None:
-    file.unlink()
-
-
-def make_folder(file: Path) -> None:
-    file.unlink()
-    file.mkdir()
-
-
-def make_pipe(file: Path) -> None:
-    file.unlink()
-    os.mkfifo(file)
-
-
-def make_loop(file: Path) -> None:
-    file.unlink()
-    file.symlink_to(file)
-
-
 def write_half(file: Path) -> None:
     file.write_bytes(file.read_bytes()[: len(file.read_bytes()) // 2])
-
-
-def write_gigabyte(file: Path) -> None:
-    with file.open("r+b") as opened:
-        opened.truncate(2**30)
 
 
 def write_binary(file: Path) -> None:

@@ -26,18 +26,11 @@ from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.streams import CreateStream
 from headgate.engine.state.keyspace import Keyspace
 from tests.changes import acting_by
+from tests.failures import each_failure
 from tests.journals.memory_disk import MemoryDisk
 from tests.virtual_time import VirtualClock, in_virtual_time
 
-FAILURES = [
-    OSError(errno.EMFILE, "Too many open files"),
-    RuntimeError("can't start new thread"),
-    MemoryError(),
-    ValueError("a fault of ours"),
-]
 TIMES = [1, 20]
-
-each_failure = pytest.mark.parametrize("failure", FAILURES, ids=lambda each: type(each).__name__)
 each_number = pytest.mark.parametrize("times", TIMES, ids=["once", "for a while"])
 
 

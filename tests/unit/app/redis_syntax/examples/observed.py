@@ -2,7 +2,8 @@
 
 Statements that are traps as well stand in `traps.py` with the number of the trap: §3 COUNT 0
 (§14.1), §4 the id of SETID (§14.10), §7 XACK without a group (§14.12) and the count of a forced
-claim (§14.5), §8 XDELEX ACKED (§14.13). Whatever waits (§3, §4, §5.3, §6) is in `test_blocking.py`.
+claim (§14.5), §8 XDELEX ACKED (§14.13). Whatever waits (§3, §4, §5.3, §6) is in `test_blocking.py`
+and `tests/model/test_blocking_differential.py`.
 """
 
 from __future__ import annotations
@@ -289,17 +290,8 @@ REFUSED: list[Case] = [
     (f"refused: {command}", [*FIVE, GROUP, command], text)
     for command, text in {
         "XADD s 0-0 a b": "ERR The ID specified in XADD must be greater than 0-0",
-        "XADD s 5 a b": (
-            "ERR The ID specified in XADD is equal or smaller than the target stream top item"
-        ),
         "XGROUP CREATE s g 0": "BUSYGROUP Consumer Group name already exists",
-        "XACK s g x": INVALID_ID,
         "XPENDING s h": "NOGROUP No such key 's' or consumer group 'h'",
-        "XINFO STREAM t": "ERR no such key",
-        "XSETID s 4": "ERR The ID specified in XSETID is smaller than the target stream top item",
-        "XSETID s 9 ENTRIESADDED 4": (
-            "ERR The entries_added specified in XSETID is smaller than the target stream length"
-        ),
     }.items()
 ]
 

@@ -1,7 +1,8 @@
 """The twenty traps of the rules of Redis Streams (§14), in their order.
 
-What a trap says about waiting (§14.2, §14.10, §14.14) stands in `test_blocking.py`. Redis loses
-what a history read counts when it restarts; here nothing is lost, see `engine/README.md`.
+What a trap says about waiting (§14.2, §14.10, §14.14) stands in
+`tests/model/test_blocking_differential.py`. Redis loses what a history read counts when it
+restarts; here nothing is lost, see `engine/README.md`.
 """
 
 from __future__ import annotations

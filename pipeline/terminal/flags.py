@@ -21,10 +21,10 @@ from headgate.client.blocking import Client
 from headgate.client.credential import TOKEN_VARIABLE
 from headgate.client.problems import StreamNotFound
 from headgate.pipeline.connection import ANSWER_S, STREAMS_MAX, Connection
-from headgate.pipeline.jobs.duration import Duration, milliseconds
-from headgate.pipeline.jobs.report import without_noise
-from headgate.pipeline.jobs.url import ca_option, insecure_option, token_file_option, url_option
 from headgate.pipeline.offsets import BEGINNING, literal_prefix
+from headgate.pipeline.terminal.duration import Duration, milliseconds
+from headgate.pipeline.terminal.report import without_noise
+from headgate.pipeline.terminal.url import ca_option, insecure_option, token_file_option, url_option
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession

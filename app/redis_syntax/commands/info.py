@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headgate.app.auth.grants import Verb
+from headgate.app.redis_syntax.catalog.description import (
+    CHANGING,
+    ONE_OF_TWO_WORDS,
+    Catalog,
+    container,
+    help_of,
+    stream_command,
+)
 from headgate.app.redis_syntax.command import LargeReply, SubcommandTable
-from headgate.app.redis_syntax.groups import no_such_group
-from headgate.app.redis_syntax.help import XINFO_HELP
+from headgate.app.redis_syntax.commands.groups import no_such_group
+from headgate.app.redis_syntax.commands.reads import entry_reply
+from headgate.app.redis_syntax.help import help_on
 from headgate.app.redis_syntax.replies import Pairs, Reply
-from headgate.app.redis_syntax.streams import entry_reply
 from headgate.app.redis_syntax.words import (
     AnyPlan,
     Bounds,
@@ -44,6 +52,12 @@ _FULL_COUNT = 10
 _SMALLER = "a smaller COUNT"
 _ONE_BY_ONE = "/v1/streams, where they are listed a page at a time"
 
+_USAGES = {
+    "STREAM key [FULL [COUNT n]]": "Tell about a stream; with FULL also what is in it.",
+    "GROUPS key": "Tell about the groups of a stream.",
+    "CONSUMERS key group": "Tell about the consumers of a group.",
+}
+
 
 def xinfo(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     """XINFO STREAM | GROUPS | CONSUMERS."""
@@ -72,28 +86,23 @@ def _stream(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
 
 def _short_reply(stream: StreamInspection) -> Reply:
     first, last = stream.first, stream.last
-    return Pairs(
-        [
-            *_head(stream),
-            b"groups",
-            stream.info.group_count,
-            b"first-entry",
-            None if first is None else entry_reply(first),
-            b"last-entry",
-            None if last is None else entry_reply(last),
-        ]
+    return Pairs.of(
+        {
+            **_head(stream),
+            b"groups": stream.info.group_count,
+            b"first-entry": None if first is None else entry_reply(first),
+            b"last-entry": None if last is None else entry_reply(last),
+        }
     )
 
 
 def _full_reply(stream: StreamInspection) -> Reply:
-    return Pairs(
-        [
-            *_head(stream),
-            b"entries",
-            [entry_reply(entry) for entry in stream.entries],
-            b"groups",
-            [_full_group(group) for group in stream.groups],
-        ]
+    return Pairs.of(
+        {
+            **_head(stream),
+            b"entries": [entry_reply(entry) for entry in stream.entries],
+            b"groups": [_full_group(group) for group in stream.groups],
+        }
     )
 
 
@@ -107,36 +116,23 @@ def _full_count(words: Sequence[bytes]) -> int | None:
     return (_FULL_COUNT if count < 0 else count) or None
 
 
-def _head(stream: StreamInspection) -> list[Reply]:
+def _head(stream: StreamInspection) -> dict[bytes, Reply]:
     info, keys = stream.info, stream.keys
-    return [
-        b"length",
-        info.length,
-        b"radix-tree-keys",
-        info.chunk_count,
-        b"radix-tree-nodes",
-        info.chunk_count + 1,
-        b"last-generated-id",
-        _id(info.last_id),
-        b"max-deleted-entry-id",
-        _id(info.max_deleted_id),
-        b"entries-added",
-        info.entries_added,
-        b"recorded-first-entry-id",
-        _id(info.first_id),
-        b"idmp-duration",
-        keys.window_ms // 1000,
-        b"idmp-maxsize",
-        keys.keys_max,
-        b"pids-tracked",
-        keys.producer_count,
-        b"iids-tracked",
-        keys.key_count,
-        b"iids-added",
-        keys.added_count,
-        b"iids-duplicates",
-        keys.duplicate_count,
-    ]
+    return {
+        b"length": info.length,
+        b"radix-tree-keys": info.chunk_count,
+        b"radix-tree-nodes": info.chunk_count + 1,
+        b"last-generated-id": _id(info.last_id),
+        b"max-deleted-entry-id": _id(info.max_deleted_id),
+        b"entries-added": info.entries_added,
+        b"recorded-first-entry-id": _id(info.first_id),
+        b"idmp-duration": keys.window_ms // 1000,
+        b"idmp-maxsize": keys.keys_max,
+        b"pids-tracked": keys.producer_count,
+        b"iids-tracked": keys.key_count,
+        b"iids-added": keys.added_count,
+        b"iids-duplicates": keys.duplicate_count,
+    }
 
 
 def _check_described(count: int, limit: int) -> None:
@@ -147,46 +143,33 @@ def _check_described(count: int, limit: int) -> None:
 
 def _full_group(group: GroupInspection) -> Reply:
     info = group.info
-    return Pairs(
-        [
-            b"name",
-            info.name,
-            b"last-delivered-id",
-            _id(info.last_id),
-            b"entries-read",
-            info.entries_read,
-            b"lag",
-            info.lag,
-            b"pel-count",
-            info.pending_count,
-            b"nacked-count",
-            info.released_count,
-            b"pending",
-            [
+    return Pairs.of(
+        {
+            b"name": info.name,
+            b"last-delivered-id": _id(info.last_id),
+            b"entries-read": info.entries_read,
+            b"lag": info.lag,
+            b"pel-count": info.pending_count,
+            b"nacked-count": info.released_count,
+            b"pending": [
                 [_id(pending.id), pending.consumer or b"", *_times(pending)]
                 for pending in group.pending
             ],
-            b"consumers",
-            [_full_consumer(consumer) for consumer in group.consumers],
-        ]
+            b"consumers": [_full_consumer(consumer) for consumer in group.consumers],
+        }
     )
 
 
 def _full_consumer(consumer: ConsumerInspection) -> Reply:
     active_at_ms = consumer.active_at_ms
-    return Pairs(
-        [
-            b"name",
-            consumer.name,
-            b"seen-time",
-            consumer.seen_at_ms,
-            b"active-time",
-            -1 if active_at_ms is None else active_at_ms,
-            b"pel-count",
-            consumer.pending_count,
-            b"pending",
-            [[_id(pending.id), *_times(pending)] for pending in consumer.pending],
-        ]
+    return Pairs.of(
+        {
+            b"name": consumer.name,
+            b"seen-time": consumer.seen_at_ms,
+            b"active-time": -1 if active_at_ms is None else active_at_ms,
+            b"pel-count": consumer.pending_count,
+            b"pending": [[_id(pending.id), *_times(pending)] for pending in consumer.pending],
+        }
     )
 
 
@@ -200,21 +183,15 @@ def _groups(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     def shape(infos: Sequence[GroupInfo]) -> Reply:
         _check_described(len(infos), limit)
         return [
-            Pairs(
-                [
-                    b"name",
-                    info.name,
-                    b"consumers",
-                    info.consumer_count,
-                    b"pending",
-                    info.pending_count,
-                    b"last-delivered-id",
-                    _id(info.last_id),
-                    b"entries-read",
-                    info.entries_read,
-                    b"lag",
-                    info.lag,
-                ]
+            Pairs.of(
+                {
+                    b"name": info.name,
+                    b"consumers": info.consumer_count,
+                    b"pending": info.pending_count,
+                    b"last-delivered-id": _id(info.last_id),
+                    b"entries-read": info.entries_read,
+                    b"lag": info.lag,
+                }
             )
             for info in infos
         ]
@@ -228,17 +205,13 @@ def _consumers(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
     def shape(infos: Sequence[ConsumerInfo]) -> Reply:
         _check_described(len(infos), limit)
         return [
-            Pairs(
-                [
-                    b"name",
-                    info.name,
-                    b"pending",
-                    info.pending_count,
-                    b"idle",
-                    info.idle_ms,
-                    b"inactive",
-                    -1 if info.inactive_ms is None else info.inactive_ms,
-                ]
+            Pairs.of(
+                {
+                    b"name": info.name,
+                    b"pending": info.pending_count,
+                    b"idle": info.idle_ms,
+                    b"inactive": -1 if info.inactive_ms is None else info.inactive_ms,
+                }
             )
             for info in infos
         ]
@@ -264,6 +237,33 @@ SUBCOMMANDS: SubcommandTable = {
         b"STREAM": LargeReply(-3, {Verb.READ}, xinfo, only_reads=True),
         b"GROUPS": LargeReply(3, {Verb.READ, Verb.MANAGE}, xinfo, only_reads=True),
         b"CONSUMERS": LargeReply(4, {Verb.READ, Verb.CONSUME, Verb.MANAGE}, xinfo, only_reads=True),
-        b"HELP": XINFO_HELP,
+        b"HELP": help_on("XINFO", _USAGES),
     },
+}
+
+CATALOG: Catalog = {
+    "xinfo": container("that describe streams", "5.0.0", "stream"),
+    "xinfo|stream": stream_command(
+        "Describe a stream.",
+        "5.0.0",
+        usage="key [FULL/full([COUNT/count:integer])]",
+        flags="readonly",
+        keys=ONE_OF_TWO_WORDS,
+    ),
+    "xinfo|groups": stream_command(
+        "Describe the groups of a stream.",
+        "5.0.0",
+        usage="key",
+        flags="readonly",
+        keys=ONE_OF_TWO_WORDS,
+    ),
+    "xinfo|consumers": stream_command(
+        "Describe the consumers of a group.",
+        "5.0.0",
+        usage="key groupname",
+        flags="readonly",
+        keys=ONE_OF_TWO_WORDS,
+        tips=CHANGING,
+    ),
+    "xinfo|help": help_of("XINFO", "5.0.0", "stream", "stream"),
 }

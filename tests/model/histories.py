@@ -1,4 +1,4 @@
-"""The same random histories through our commands and through a real redis-server.
+"""Histories: random commands, and the comparable part of what servers reply to them.
 
 Replies and errors are compared, word for word. Where the server's version (Debian's 7.0) differs
 from the one we follow (8.10), `comparable` and `is_of_another_version` leave the difference out:
@@ -14,32 +14,17 @@ from the one we follow (8.10), `comparable` and `is_of_another_version` leave th
 """
 
 import asyncio
-import os
 import random
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from headgate.app.backends.embedded import EmbeddedBackend
-from headgate.app.redis_syntax.errors import error_text
-from headgate.app.redis_syntax.replies import NULL_ARRAY
 from headgate.app.redis_syntax.runs import CommandRunner
-from headgate.engine.engine import Engine
-from headgate.engine.errors import StreamError
-from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.state.defaults import Defaults
-from headgate.engine.state.log import NodeLimits
+from tests.model.own_replies import own_reply
 from tests.model.redis_server import (
     Redis,
-    RedisError,
     Words,
-    redis_server,
-    server_path,
     words,
 )
 
-HISTORIES = 200
 STEPS = 200
 KEYS = [b"s", b"t"]
 GROUPS = [b"g", b"h"]
@@ -302,24 +287,8 @@ def is_of_another_version(command: Words, theirs: Any, ours: Any) -> bool:
     return False
 
 
-def plain(reply: Any) -> Any:
-    if isinstance(reply, list | tuple):
-        return [plain(item) for item in reply]
-    return None if reply is NULL_ARRAY else reply  # clients have one null
-
-
 def run_ours(loop: asyncio.AbstractEventLoop, runner: CommandRunner, command: Words) -> Any:
-    try:
-        return plain(loop.run_until_complete(runner.run(command)))
-    except StreamError as error:
-        return RedisError(error_text(error))
-
-
-def engine_runner() -> CommandRunner:
-    """Return a runner of our commands on an engine of its own."""
-    engine = Engine(MemoryStorage(0))
-    engine.keyspace.defaults = Defaults(node_limits=NodeLimits(3, 4096))
-    return CommandRunner(EmbeddedBackend(engine))
+    return loop.run_until_complete(own_reply(runner, command))
 
 
 def run_history(
@@ -341,15 +310,3 @@ def run_history(
             return step  # the states differ from here on
         assert ours == theirs, f"seed {seed}, step {step}: {b' '.join(command).decode('latin-1')}"
     return STEPS
-
-
-def test_random_histories_have_the_same_replies_and_errors(tmp_path: Path) -> None:
-    if server_path() is None:
-        assert not os.environ.get("CI"), "redis-server is missing"
-        pytest.skip("redis-server is not installed")
-    loop = asyncio.new_event_loop()
-    with redis_server(tmp_path) as redis:
-        redis.run(words("CONFIG", "SET", "stream-node-max-entries", "3"))
-        compared = [run_history(loop, redis, engine_runner(), seed) for seed in range(HISTORIES)]
-    loop.close()
-    assert sum(compared) > HISTORIES * STEPS // 2

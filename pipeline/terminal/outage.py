@@ -9,8 +9,8 @@ from typing import Self
 import click
 
 from headgate.client import HeadgateError
-from headgate.pipeline.jobs.duration import text_of
-from headgate.pipeline.jobs.flags import Flags
+from headgate.pipeline.terminal.duration import text_of
+from headgate.pipeline.terminal.flags import Flags
 
 _LOOK_S = 5.0
 _ANSWER_S = 1.0  # somebody may ask the job to end meanwhile

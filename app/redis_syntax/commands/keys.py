@@ -5,8 +5,17 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from headgate.app.auth.grants import Verb
+from headgate.app.redis_syntax.catalog.description import (
+    CHANGING,
+    Catalog,
+    Description,
+    KeyPlaces,
+    key_command,
+    server_command,
+)
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, LargeReply, SmallReply
 from headgate.app.redis_syntax.glob import matcher
 from headgate.app.redis_syntax.replies import Reply, Status
@@ -20,30 +29,29 @@ from headgate.app.redis_syntax.words import (
     done,
     integer,
     saying,
-    where_missing,
     wrong_arity,
 )
 from headgate.app.runtime.turns import Turn
-from headgate.engine.errors import Invalid, StreamError
-from headgate.engine.limits import COUNT_MAX, U64_MAX
+from headgate.engine.limits import U64_MAX
 from headgate.engine.replies import NamePage
 from headgate.engine.requests.keyspace import (
     CountStreams,
     DeleteAll,
     DeleteStreams,
-    ExpireStream,
-    GetExpiry,
     ListNames,
-    PersistStream,
     PickName,
     RenameStream,
     ScanNames,
     TellTime,
-    TimeToLive,
 )
 
 _SCAN_COUNT = 10
 _CURSOR = re.compile(rb"[0-9]{1,20}")
+
+_SUMMED: Final = "request_policy:multi_shard response_policy:agg_sum"
+_EVERYWHERE: Final = "request_policy:all_shards response_policy:all_succeeded"
+_EACH_KEY: Final = "O(N) for N keys."
+_ALL_KEYS: Final = "O(N) for N keys that there are."
 
 
 def ping(words: Sequence[bytes]) -> AnyPlan:
@@ -173,73 +181,10 @@ def rename_if_free(words: Sequence[bytes]) -> AnyPlan:
     return Plan(RenameStream(words[1], words[2], replace=False), int)
 
 
-def expire(words: Sequence[bytes]) -> AnyPlan:
-    """EXPIRE key seconds [NX|XX|GT|LT], PEXPIRE, EXPIREAT, PEXPIREAT key time [...]."""
-    name = words[0].upper()
-    time_ms = integer(words[2]) * (1 if name.startswith(b"P") else 1000)
-    conditions = {word.upper() for word in words[3:]}
-    if unknown := conditions - {b"NX", b"XX", b"GT", b"LT"}:
-        raise CommandError(f"ERR Unsupported option {min(unknown).decode('latin-1')}")
-    if b"NX" in conditions and len(conditions) > 1:
-        text = "NX and XX, GT or LT options at the same time are not compatible"
-        raise CommandError(f"ERR {text}")
-    if {b"GT", b"LT"} <= conditions:
-        raise CommandError("ERR GT and LT options at the same time are not compatible")
-    out_of_range = f"ERR invalid expire time in '{name.decode().lower()}' command"
-    if abs(time_ms) > COUNT_MAX:
-        raise CommandError(out_of_range)
-
-    request = ExpireStream(
-        words[1],
-        0 if name.endswith(b"AT") else time_ms,
-        if_none=b"NX" in conditions,
-        if_set=b"XX" in conditions,
-        if_later=b"GT" in conditions,
-        if_earlier=b"LT" in conditions,
-        at_ms=time_ms if name.endswith(b"AT") else None,
-    )
-
-    def refuse(error: StreamError) -> Reply:
-        if isinstance(error, Invalid):
-            raise CommandError(out_of_range)
-        return where_missing(0)(error)
-
-    return Plan(request, int, refuse)
-
-
-def expire_time(words: Sequence[bytes]) -> AnyPlan:
-    """EXPIRETIME key, PEXPIRETIME key."""
-    is_ms = words[0].upper() == b"PEXPIRETIME"
-
-    def shape(at_ms: int | None) -> Reply:
-        if at_ms is None:
-            return -1
-        return at_ms if is_ms else (at_ms + 500) // 1000
-
-    return Plan(GetExpiry(words[1]), shape, where_missing(-2))
-
-
 def random_key(words: Sequence[bytes]) -> AnyPlan:
     """RANDOMKEY."""
     del words
     return Plan(PickName(secrets.randbelow(2**32)), lambda name: name)
-
-
-def ttl(words: Sequence[bytes]) -> AnyPlan:
-    """TTL key, PTTL key."""
-    is_ms = words[0].upper() == b"PTTL"
-
-    def shape(left_ms: int | None) -> Reply:
-        if left_ms is None:
-            return -1
-        return left_ms if is_ms else (left_ms + 500) // 1000
-
-    return Plan(TimeToLive(words[1]), shape, where_missing(-2))
-
-
-def persist(words: Sequence[bytes]) -> AnyPlan:
-    """PERSIST key."""
-    return Plan(PersistStream(words[1]), int, where_missing(0))
 
 
 def flush(words: Sequence[bytes]) -> AnyPlan:
@@ -264,15 +209,131 @@ COMMANDS: CommandTable = {
     b"TOUCH": SmallReply(-2, ANY_RIGHT, exists, only_reads=True),
     b"RANDOMKEY": SmallReply(1, ANY_RIGHT, random_key, only_reads=True),
     b"RENAMENX": SmallReply(3, {Verb.MANAGE}, rename_if_free),
-    b"EXPIRE": SmallReply(-3, {Verb.MANAGE}, expire),
-    b"PEXPIRE": SmallReply(-3, {Verb.MANAGE}, expire),
-    b"EXPIREAT": SmallReply(-3, {Verb.MANAGE}, expire),
-    b"PEXPIREAT": SmallReply(-3, {Verb.MANAGE}, expire),
-    b"EXPIRETIME": SmallReply(2, {Verb.READ}, expire_time, only_reads=True),
-    b"PEXPIRETIME": SmallReply(2, {Verb.READ}, expire_time, only_reads=True),
-    b"TTL": SmallReply(2, {Verb.READ}, ttl, only_reads=True),
-    b"PTTL": SmallReply(2, {Verb.READ}, ttl, only_reads=True),
-    b"PERSIST": SmallReply(2, {Verb.MANAGE}, persist),
     b"FLUSHALL": SmallReply(-1, {Verb.ADMIN}, flush),
     b"FLUSHDB": SmallReply(-1, {Verb.ADMIN}, flush),
+}
+
+CATALOG: Catalog = {
+    "ping": Description(
+        "Return PONG, or the given text.",
+        "1.0.0",
+        "connection",
+        "[message]",
+        "fast",
+        categories="connection",
+        tips="request_policy:all_shards response_policy:all_succeeded",
+    ),
+    "echo": Description(
+        "Return the given text.",
+        "1.0.0",
+        "connection",
+        "message",
+        "loading stale fast",
+        categories="connection",
+    ),
+    "time": server_command(
+        "Return the unix time, in seconds and microseconds.",
+        "2.6.0",
+        flags="loading stale fast",
+        tips=CHANGING,
+    ),
+    "del": key_command(
+        "Remove keys; return how many there were.",
+        "1.0.0",
+        usage="key...",
+        flags="write",
+        keys=(KeyPlaces("RM delete", last=-1),),
+        tips=_SUMMED,
+        complexity=_EACH_KEY,
+    ),
+    "unlink": key_command(
+        "Remove keys. The same as DEL, which frees memory in small steps as well.",
+        "4.0.0",
+        usage="key...",
+        flags="write fast",
+        keys=(KeyPlaces("RM delete", last=-1),),
+        tips=_SUMMED,
+        complexity=_EACH_KEY,
+    ),
+    "exists": key_command(
+        "Return how many of the keys exist.",
+        "1.0.0",
+        usage="key...",
+        flags="readonly fast",
+        keys=(KeyPlaces("RO", last=-1),),
+        tips=_SUMMED,
+        complexity=_EACH_KEY,
+    ),
+    "type": key_command(
+        "Return the type of a key: stream, or none if it does not exist.",
+        "1.0.0",
+        usage="key",
+        flags="readonly fast",
+        keys=(KeyPlaces("RO"),),
+    ),
+    "keys": key_command(
+        "Return the names of all keys that match a pattern.",
+        "1.0.0",
+        usage="pattern:pattern",
+        flags="readonly",
+        categories="keyspace dangerous",
+        tips="request_policy:all_shards nondeterministic_output_order",
+        complexity=_ALL_KEYS,
+    ),
+    "scan": key_command(
+        "Return the names of keys, a page at a time.",
+        "2.8.0",
+        usage="cursor:integer [MATCH/pattern:pattern] [COUNT/count:integer] [TYPE/type@6.0.0]",
+        flags="readonly",
+        tips=f"{CHANGING} request_policy:special",
+        complexity="O(1) for each page.",
+    ),
+    "dbsize": server_command(
+        "Return how many keys there are.",
+        "1.0.0",
+        flags="readonly fast",
+        categories="keyspace",
+        tips="request_policy:all_shards response_policy:agg_sum",
+    ),
+    "rename": key_command(
+        "Give a key another name. A key that has this name is removed.",
+        "1.0.0",
+        usage="key newkey:key",
+        flags="write",
+        keys=(KeyPlaces("RW access delete"), KeyPlaces("OW update", 2)),
+    ),
+    "touch": key_command(
+        "Return how many of the keys exist. When keys were last used is not kept.",
+        "3.2.1",
+        usage="key...",
+        flags="readonly fast",
+        keys=(KeyPlaces("RO", last=-1),),
+        tips=_SUMMED,
+        complexity=_EACH_KEY,
+    ),
+    "randomkey": key_command(
+        "Return the name of some key.",
+        "1.0.0",
+        flags="readonly",
+        tips=f"request_policy:all_shards {CHANGING}",
+    ),
+    "renamenx": key_command(
+        "Give a key another name, if no key has it.",
+        "1.0.0",
+        usage="key newkey:key",
+        flags="write fast",
+        keys=(KeyPlaces("RW access delete"), KeyPlaces("OW insert", 2)),
+    ),
+    **dict.fromkeys(
+        ("flushall", "flushdb"),
+        server_command(
+            "Remove all keys.",
+            "1.0.0",
+            usage="[async(ASYNC@4.0.0 | SYNC@6.2.0)]",
+            flags="write",
+            categories="keyspace dangerous",
+            tips=_EVERYWHERE,
+            complexity=_ALL_KEYS,
+        ),
+    ),
 }

@@ -1,0 +1,264 @@
+"""XADD, XTRIM: entries appended, and the oldest removed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Final
+
+from headgate.app.auth.grants import Verb
+from headgate.app.redis_syntax.catalog.description import (
+    CHANGING,
+    ONE_UPDATED,
+    Catalog,
+    KeyPlaces,
+    stream_command,
+)
+from headgate.app.redis_syntax.command import CommandTable, SmallReply
+from headgate.app.redis_syntax.commands.deletions import REFERENCES, REFERENCES_USAGE
+from headgate.app.redis_syntax.replies import Reply
+from headgate.app.redis_syntax.words import (
+    SYNTAX,
+    AnyPlan,
+    CommandError,
+    Plan,
+    check_idempotency_ids,
+    check_names,
+    integer,
+    strict_id,
+    where_missing,
+    wrong_arity,
+)
+from headgate.engine.entry import MIN_ID, Draft, EntryId, IdRequest, PartialId, make_draft
+from headgate.engine.errors import IdNotGreater, StreamError, StreamNotFound
+from headgate.engine.limits import COMMAND_NAME_BYTES_MAX, U64_MAX
+from headgate.engine.replies import Added
+from headgate.engine.requests.entries import Add, References, Trim, TrimTo
+from headgate.engine.requests.idempotency import Idempotent, hash_fields
+
+_LIMIT = "LIMIT cannot be used without"
+_XADD = frozenset({b"XADD", b"xadd"})
+
+_TRIM: Final = (
+    "trim(strategy(MAXLEN | MINID@6.2.0) [operator(equal== | approximately=~)] threshold "
+    "[LIMIT/count:integer@6.2.0])"
+)
+_REFERENCES: Final = f"[condition@8.2.0{REFERENCES_USAGE}]"
+_IDEMPOTENCY: Final = (
+    "[idmp@8.6.0(IDMPAUTO/producer-id | IDMP/idmp-ids(producer-id idempotent-id))]"
+)
+
+
+@dataclass
+class _Options:
+    """The options between the key and the id of XADD, or after the key of XTRIM."""
+
+    max_length: int | None = None
+    min_id: EntryId | None = None
+    is_approximate: bool = False
+    limit: int | None = None
+    references: References | None = None
+    creates: bool = True
+    producer: bytes | None = None
+    key: bytes | None = None  # None with a producer: IDMPAUTO
+
+    @property
+    def has_trim(self) -> bool:
+        return self.max_length is not None or self.min_id is not None
+
+    def idempotent(self, fields: tuple[bytes, ...]) -> Idempotent | None:
+        """Return the idempotency key of the append, or None if the command has none.
+
+        Raises:
+            CommandError: the key or its producer is too long.
+        """
+        if self.producer is None:
+            return None
+        key = Idempotent(self.producer, self.key or hash_fields(fields))
+        check_idempotency_ids(key.producer, key.key)
+        return key
+
+    def trim(self) -> TrimTo | None:
+        """Return the trim that the command asks for, or None.
+
+        Raises:
+            CommandError: LIMIT is given without a trim, or the trim is not approximate.
+        """
+        if self.limit and not self.has_trim:
+            raise CommandError(f"{SYNTAX}, {_LIMIT} specifying a trimming strategy")
+        if self.limit is not None and not self.is_approximate:
+            raise CommandError(f"{SYNTAX}, {_LIMIT} the special ~ option")
+        if not self.has_trim:
+            return None
+        return TrimTo(
+            self.max_length,
+            self.min_id,
+            self.is_approximate,
+            self.limit,
+            self.references or References.KEEP,
+        )
+
+
+def _trim_option(options: _Options, words: Sequence[bytes], at: int) -> int | None:
+    """Read a trimming option at `at`; return the place after it, or None if there is none."""
+    name, left = words[at].upper(), len(words) - at - 1
+    if name in (b"MAXLEN", b"MINID") and left:
+        if options.has_trim:
+            text = "MAXLEN and MINID options at the same time are not compatible"
+            raise CommandError(f"{SYNTAX}, {text}")
+        options.is_approximate = left >= 2 and words[at + 1] == b"~"
+        value_at = at + 2 if left >= 2 and words[at + 1] in (b"~", b"=") else at + 1
+        if name == b"MINID":
+            options.min_id = strict_id(words[value_at])
+        else:
+            options.max_length = integer(words[value_at])
+            if options.max_length < 0:
+                raise CommandError("ERR The MAXLEN argument must be >= 0.")
+        return value_at + 1
+    if name == b"LIMIT" and left:
+        options.limit = integer(words[at + 1])
+        if options.limit < 0:
+            raise CommandError("ERR The LIMIT argument must be >= 0.")
+        return at + 2
+    if name in REFERENCES and options.references is None:
+        options.references = REFERENCES[name]
+        return at + 1
+    return None
+
+
+def _idempotency_option(options: _Options, words: Sequence[bytes], at: int) -> int | None:
+    name, left = words[at].upper(), len(words) - at - 1
+    if not (name == b"IDMPAUTO" and left >= 1) and not (name == b"IDMP" and left >= 2):
+        return None
+    if options.producer is not None:
+        raise CommandError(f"{SYNTAX}, IDMP/IDMPAUTO specified multiple times")
+    options.producer = words[at + 1]
+    if not options.producer:
+        raise CommandError(f"{SYNTAX}, {name.decode()} requires a non-empty producer ID")
+    if name == b"IDMPAUTO":
+        return at + 2
+    options.key = words[at + 2]
+    if not options.key:
+        raise CommandError(f"{SYNTAX}, IDMP requires a non-empty idempotent ID")
+    return at + 3
+
+
+def plain_drafts(commands: Sequence[Sequence[bytes]]) -> list[Draft]:
+    """Return the entries of the first commands, as far as they are alike: XADD, a stream, `*`.
+
+    If one of them has a wrong number of words, there are none.
+    """
+    first = commands[0]
+    if len(first) < 5 or first[2] != b"*" or first[0] not in _XADD or len(first) % 2 == 0:
+        return []
+    if len(commands) == 1:
+        return [Draft(None, tuple(first[3:]))]
+    alike = commands[: _count_alike([words[:3] for words in commands])]
+    counts = set(map(len, alike))
+    if min(counts) < 5 or any(count % 2 == 0 for count in counts):
+        return []
+    fields = [tuple(words[3:]) for words in alike]
+    return list(map(make_draft, zip(repeat(None), fields, strict=False)))
+
+
+def _count_alike(items: Sequence[object]) -> int:
+    """Return the number of equal items at the beginning."""
+    first = items[0]
+    if items.count(first) == len(items):
+        return len(items)
+    return next(place for place, item in enumerate(items) if item != first)
+
+
+def id_reply(entry_id: EntryId) -> bytes:
+    """Return an id as Redis writes it."""
+    return b"%d-%d" % entry_id
+
+
+def _first_id(added: Added) -> Reply:
+    return id_reply(added.ids[0])
+
+
+def xadd(words: Sequence[bytes]) -> AnyPlan:
+    """XADD key [options] <*|id> field value [field value ...]."""
+    key, options, at = words[1], _Options(), 2
+    while at < len(words) and words[at] != b"*":
+        following = _trim_option(options, words, at) or _idempotency_option(options, words, at)
+        if following is None and words[at].upper() == b"NOMKSTREAM":
+            options.creates, following = False, at + 1
+        if following is None:
+            break
+        at = following
+    if at >= len(words):
+        raise wrong_arity("xadd")
+    wanted = _new_id(words[at])
+    trim = options.trim()
+    fields = tuple(words[at + 1 :])
+    if not fields or len(fields) % 2:
+        raise wrong_arity("xadd")
+    if options.producer is not None and wanted is not None:
+        text = "IDMP/IDMPAUTO can be used only with auto-generated IDs"
+        raise CommandError(f"{SYNTAX}, {text}")
+    idempotent = options.idempotent(fields)
+
+    if wanted == MIN_ID:
+        raise IdNotGreater(wanted, last_id=MIN_ID, index=0)
+    creates = options.creates and len(key) <= COMMAND_NAME_BYTES_MAX
+    add = Add(key, [Draft(wanted, fields)], idempotent, creates, trim=trim)
+
+    def refuse(error: StreamError) -> Reply:
+        if isinstance(error, StreamNotFound) and options.creates:
+            check_names(key)  # a long name is refused only if it would create a stream
+        return where_missing(None)(error)
+
+    return Plan(add, _first_id, refuse)
+
+
+def _new_id(word: bytes) -> IdRequest:
+    if word == b"*":
+        return None
+    if word.endswith(b"-*"):
+        return PartialId(strict_id(word[:-2], U64_MAX).ms)
+    return strict_id(word)
+
+
+def xtrim(words: Sequence[bytes]) -> AnyPlan:
+    """XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT n] [KEEPREF|DELREF|ACKED]."""
+    key, options, at = words[1], _Options(), 2
+    while at < len(words):
+        following = _trim_option(options, words, at)
+        if following is None:
+            raise CommandError(SYNTAX)
+        at = following
+    trim = options.trim()
+    if trim is None:
+        raise CommandError(f"{SYNTAX}, XTRIM must be called with a trimming strategy")
+    return Plan(Trim(key, trim), int, where_missing(0))
+
+
+COMMANDS: CommandTable = {
+    b"XADD": SmallReply(-5, {Verb.APPEND}, xadd),
+    b"XTRIM": SmallReply(-4, {Verb.MANAGE}, xtrim),
+}
+
+CATALOG: Catalog = {
+    "xadd": stream_command(
+        "Append an entry to a stream. A stream that does not exist is created.",
+        "5.0.0",
+        usage=f"key [NOMKSTREAM@6.2.0] {_REFERENCES} {_IDEMPOTENCY} [{_TRIM}] "
+        "id_or_auto(auto_id=* | id) field_value(field value)...",
+        flags="write denyoom fast",
+        keys=ONE_UPDATED,
+        tips=CHANGING,
+        complexity="O(1), and O(N) for N entries that it trims.",
+    ),
+    "xtrim": stream_command(
+        "Remove the oldest entries of a stream, down to a length or an id.",
+        "5.0.0",
+        usage=f"key {_TRIM} {_REFERENCES}",
+        flags="write",
+        keys=(KeyPlaces("RW delete"),),
+        tips=CHANGING,
+        complexity="O(N) for N entries that it removes, a whole chunk at a time.",
+    ),
+}

@@ -1,0 +1,213 @@
+"""XGROUP: groups, and their consumers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import UNSET
+
+from headgate.app.auth.grants import Verb
+from headgate.app.redis_syntax.catalog.description import (
+    Catalog,
+    KeyPlaces,
+    container,
+    help_of,
+    stream_command,
+)
+from headgate.app.redis_syntax.command import SmallReply, SubcommandTable
+from headgate.app.redis_syntax.help import help_on
+from headgate.app.redis_syntax.replies import Reply
+from headgate.app.redis_syntax.words import (
+    AnyPlan,
+    CommandError,
+    Plan,
+    check_names,
+    done,
+    failing,
+    integer,
+    lax_id,
+    shown,
+    strict_id,
+)
+from headgate.engine.errors import GroupNotFound, InvalidId, StreamError, StreamNotFound
+from headgate.engine.requests.groups import (
+    CreateConsumer,
+    CreateGroup,
+    DeleteConsumer,
+    DescribeGroup,
+    DestroyGroup,
+    GroupStart,
+    UpdateGroup,
+)
+from headgate.engine.requests.streams import DescribeStream
+
+_NO_KEY = (
+    "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use "
+    "the MKSTREAM option to create an empty stream automatically."
+)
+_UNKNOWN = "unknown subcommand or wrong number of arguments for"
+
+_USAGES = {
+    "CREATE key group id|$ [MKSTREAM] [ENTRIESREAD n]": "Make a group that reads after an id.",
+    "SETID key group id|$ [ENTRIESREAD n]": "Let a group read after another id.",
+    "DESTROY key group": "Remove a group with what is pending in it.",
+    "CREATECONSUMER key group consumer": "Make a consumer.",
+    "DELCONSUMER key group consumer": "Remove a consumer with what is pending with it.",
+}
+
+_POSITION: Final = "key groupname id(id | new_id=$)"
+_ENTRIES_READ: Final = "[ENTRIESREAD/entries_read:integer]"
+
+
+def xgroup(words: Sequence[bytes]) -> AnyPlan:
+    """XGROUP CREATE | SETID | DESTROY | CREATECONSUMER | DELCONSUMER."""
+    return _XGROUP[words[1].upper()](words)
+
+
+def _bad_options(subcommand: bytes) -> CommandError:
+    return CommandError(f"ERR {_UNKNOWN} '{shown(subcommand)}'. Try XGROUP HELP.")
+
+
+def _group_options(words: Sequence[bytes], name: str) -> tuple[int | None, bool]:
+    """Read `[MKSTREAM] [ENTRIESREAD n]`; return entries read and whether to create the stream."""
+    entries_read, makes_stream, at = None, False, 5
+    while at < len(words):
+        option = words[at].upper()
+        if option == b"MKSTREAM" and name == "create":
+            makes_stream = True
+            at += 1
+        elif option == b"ENTRIESREAD" and at + 1 < len(words):
+            value = integer(words[at + 1])
+            if value < -1:
+                raise CommandError("ERR value for ENTRIESREAD must be positive or -1")
+            entries_read = None if value == -1 else value
+            at += 2
+        else:
+            raise _bad_options(words[1])
+    return entries_read, makes_stream
+
+
+def _xgroup_create(words: Sequence[bytes]) -> AnyPlan:
+    key, group = words[2], words[3]
+    check_names(key, group)
+    entries_read, makes_stream = _group_options(words, "create")
+
+    try:
+        last_id = None if words[4] == b"$" else strict_id(words[4])
+    except InvalidId as error:
+        if makes_stream:
+            raise
+        return failing(error, DescribeStream(key), _refuse)  # Redis checks the key first
+    start = GroupStart(last_id, entries_read)
+    create = CreateGroup(key, group, start, create_stream=makes_stream, exist_ok=False)
+    return Plan(create, done, _refuse)
+
+
+def _xgroup_setid(words: Sequence[bytes]) -> AnyPlan:
+    key, group = words[2], words[3]
+    entries_read, _ = _group_options(words, "setid")
+
+    try:
+        last_id = None if words[4] == b"$" else lax_id(words[4])
+    except InvalidId as error:  # Redis checks the group first
+        return failing(error, DescribeGroup(key, group), _refuse)
+    position = UNSET if entries_read is None else entries_read
+    return Plan(UpdateGroup(key, group, last_id, position), done, _refuse)
+
+
+def _xgroup_destroy(words: Sequence[bytes]) -> AnyPlan:
+    return Plan(DestroyGroup(words[2], words[3]), int, _refuse)
+
+
+def _xgroup_createconsumer(words: Sequence[bytes]) -> AnyPlan:
+    key, group, consumer = words[2:5]
+    check_names(consumer)
+
+    create = CreateConsumer(key, group, consumer)
+    return Plan(create, lambda created: int(created.is_new), _refuse)
+
+
+def _xgroup_delconsumer(words: Sequence[bytes]) -> AnyPlan:
+    key, group, consumer = words[2:5]
+
+    delete = DeleteConsumer(key, group, consumer, release=False)
+    return Plan(delete, lambda held: held or 0, _refuse)
+
+
+_XGROUP = {
+    b"CREATE": _xgroup_create,
+    b"SETID": _xgroup_setid,
+    b"DESTROY": _xgroup_destroy,
+    b"CREATECONSUMER": _xgroup_createconsumer,
+    b"DELCONSUMER": _xgroup_delconsumer,
+}
+
+
+def _refuse(error: StreamError) -> Reply:
+    """Raise the error of XGROUP for a missing key or group; raise any other error unchanged."""
+    if isinstance(error, GroupNotFound) and error.stream_exists:
+        raise no_such_group(error.stream, error.group)
+    if isinstance(error, StreamNotFound | GroupNotFound):
+        raise CommandError(_NO_KEY)
+    raise error
+
+
+def no_such_group(key: bytes, group: bytes) -> CommandError:
+    """Return the error of XGROUP and XINFO for a group that does not exist."""
+    return CommandError(
+        f"NOGROUP No such consumer group '{shown(group)}' for key name '{shown(key)}'"
+    )
+
+
+SUBCOMMANDS: SubcommandTable = {
+    b"XGROUP": {
+        b"CREATE": SmallReply(-5, {Verb.MANAGE}, xgroup),
+        b"SETID": SmallReply(-5, {Verb.MANAGE}, xgroup),
+        b"DESTROY": SmallReply(4, {Verb.MANAGE}, xgroup),
+        b"CREATECONSUMER": SmallReply(5, {Verb.MANAGE}, xgroup),
+        b"DELCONSUMER": SmallReply(5, {Verb.MANAGE}, xgroup),
+        b"HELP": help_on("XGROUP", _USAGES),
+    },
+}
+
+CATALOG: Catalog = {
+    "xgroup": container("that change groups", "5.0.0", "stream"),
+    "xgroup|create": stream_command(
+        "Create a group that reads after an id.",
+        "5.0.0",
+        usage=f"{_POSITION} [MKSTREAM] {_ENTRIES_READ}",
+        flags="write denyoom",
+        keys=(KeyPlaces("RW insert", 2),),
+    ),
+    "xgroup|setid": stream_command(
+        "Let a group read on after another id.",
+        "5.0.0",
+        usage=f"{_POSITION} {_ENTRIES_READ}",
+        flags="write",
+        keys=(KeyPlaces("RW update", 2),),
+    ),
+    "xgroup|destroy": stream_command(
+        "Remove a group with everything that is pending in it.",
+        "5.0.0",
+        usage="key groupname",
+        flags="write",
+        keys=(KeyPlaces("RW delete", 2),),
+        complexity="O(N) for N entries that are pending.",
+    ),
+    "xgroup|createconsumer": stream_command(
+        "Create a consumer in a group.",
+        "6.2.0",
+        usage="key groupname consumername",
+        flags="write denyoom",
+        keys=(KeyPlaces("RW insert", 2),),
+    ),
+    "xgroup|delconsumer": stream_command(
+        "Remove a consumer with everything that is pending with it.",
+        "5.0.0",
+        usage="key groupname consumername",
+        flags="write",
+        keys=(KeyPlaces("RW delete", 2),),
+    ),
+    "xgroup|help": help_of("XGROUP", "5.0.0", "stream", "stream"),
+}

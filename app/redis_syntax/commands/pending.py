@@ -1,0 +1,238 @@
+"""XPENDING, XCLAIM, XAUTOCLAIM: pending entries, and claims to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from headgate.app.auth.grants import Verb
+from headgate.app.redis_syntax.catalog.description import (
+    CHANGING,
+    ONE_READ,
+    ONE_UPDATED,
+    Catalog,
+    KeyPlaces,
+    stream_command,
+)
+from headgate.app.redis_syntax.command import CommandTable, LargeReply
+from headgate.app.redis_syntax.commands.deliveries import delivery_reply
+from headgate.app.redis_syntax.replies import NULL_ARRAY, Reply
+from headgate.app.redis_syntax.words import (
+    SYNTAX,
+    AnyPlan,
+    Bounds,
+    CommandError,
+    Plan,
+    check_names,
+    failing,
+    integer,
+    range_end,
+    range_start,
+    shown,
+    strict_id,
+)
+from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.errors import InvalidId, StreamError
+from headgate.engine.limits import (
+    AUTOCLAIM_MAX,
+    AUTOCLAIM_SCAN_FACTOR,
+    DESCRIBED_MAX,
+    PENDING_SCAN_MAX,
+)
+from headgate.engine.replies import Claimed, PendingItem, PendingSummary
+from headgate.engine.requests.deliveries import Autoclaim, Claim, ListPending, SumPending
+from headgate.engine.requests.keyspace import RequireGroups
+
+_AUTOCLAIM_COUNT = 100
+
+
+def xpending(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
+    """XPENDING key group [[IDLE ms] start end count [consumer]]."""
+    key, group = words[1], words[2]
+    if len(words) == 3:
+        return Plan(SumPending(key, group), _summary_reply)
+    at, min_idle_ms = 3, 0
+    if len(words) in (4, 5) or len(words) > 9:
+        raise CommandError(SYNTAX)
+    if words[3].upper() == b"IDLE":
+        min_idle_ms = max(integer(words[4]), 0)
+        if len(words) < 8:
+            raise CommandError(SYNTAX)
+        at = 5
+    limit = integer(words[at + 2])
+    request = ListPending(
+        key,
+        group,
+        start=range_start(words[at]),
+        end=range_end(words[at + 1]),
+        limit=min(max(limit, 0), bounds.entries_max, PENDING_SCAN_MAX),
+        consumer=words[at + 3] if len(words) > at + 3 else None,
+        min_idle_ms=min_idle_ms,
+    )
+
+    return Plan(request, _pending_reply)
+
+
+def _pending_reply(items: Sequence[PendingItem]) -> Reply:
+    return [
+        [
+            str(item.id).encode(),
+            b"" if item.consumer is None else item.consumer,
+            -1 if item.idle_ms is None else item.idle_ms,
+            item.delivery_count,
+        ]
+        for item in items
+    ]
+
+
+def _summary_reply(summary: PendingSummary) -> Reply:
+    if summary.min_id is None:
+        return [0, None, None, NULL_ARRAY]
+    if summary.holder_count > DESCRIBED_MAX:
+        raise CommandError(
+            f"ERR more than {DESCRIBED_MAX} consumers hold entries: use XPENDING - +"
+        )
+    holders: list[Reply] = [[name, str(held).encode()] for name, held in summary.consumers]
+    low, high = str(summary.min_id).encode(), str(summary.max_id).encode()
+    return [summary.total, low, high, holders]
+
+
+def xclaim(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
+    """XCLAIM key group consumer min-idle id [id ...] [options]."""
+    key, group, consumer = words[1:4]
+    check_names(consumer)
+
+    try:
+        claim = replace(_claim_words(words), size_bytes_max=bounds.size_bytes_max)
+    except StreamError as error:  # Redis checks the group first
+        return failing(error, RequireGroups([key], group))
+    return Plan(claim, lambda claimed: _claimed_reply(claimed, just_id=claim.just_id))
+
+
+def _claim_words(words: Sequence[bytes]) -> Claim:
+    min_idle_ms = max(integer(words[4], "ERR Invalid min-idle-time argument for XCLAIM"), 0)
+    ids: list[EntryId] = []
+    with suppress(InvalidId):  # the first word that is not an id begins the options
+        for word in words[5:]:
+            ids.append(strict_id(word))  # noqa: PERF401 keep the ids before the error
+    at = 5 + len(ids)
+    values: dict[bytes, int] = {}
+    flags: set[bytes] = set()
+    last_id = MIN_ID
+    while at < len(words):
+        name, has_value = words[at].upper(), at + 1 < len(words)
+        if name in (b"FORCE", b"JUSTID"):
+            flags.add(name)
+            at += 1
+        elif name in (b"IDLE", b"TIME", b"RETRYCOUNT") and has_value:
+            error = f"ERR Invalid {name.decode()} option argument for XCLAIM"
+            values[name] = integer(words[at + 1], error)
+            at += 2
+        elif name == b"LASTID" and has_value:
+            last_id = strict_id(words[at + 1])
+            at += 2
+        else:
+            raise CommandError(f"ERR Unrecognized XCLAIM option '{shown(words[at])}'")
+    retry_count = values.get(b"RETRYCOUNT", -1)
+    key, group, consumer = words[1:4]
+    return Claim(
+        key,
+        group,
+        consumer,
+        ids,
+        min_idle_ms,
+        idle_ms=values.get(b"IDLE"),
+        time_ms=values.get(b"TIME"),
+        retry_count=None if retry_count < 0 else retry_count,
+        force=b"FORCE" in flags,
+        just_id=b"JUSTID" in flags,
+        last_id=last_id,
+    )
+
+
+def xautoclaim(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
+    """XAUTOCLAIM key group consumer min-idle start [COUNT n] [JUSTID]."""
+    key, group, consumer = words[1:4]
+    check_names(consumer)
+    min_idle_ms = max(integer(words[4], "ERR Invalid min-idle-time argument for XAUTOCLAIM"), 0)
+    start = range_start(words[5])
+    limit, just_id, at = _AUTOCLAIM_COUNT, False, 6
+    limit_max = (2**63 - 1) // (AUTOCLAIM_SCAN_FACTOR + 6)
+    while at < len(words):
+        name = words[at].upper()
+        if name == b"COUNT" and at + 1 < len(words):
+            limit = integer(words[at + 1], "ERR COUNT must be > 0")
+            if not 0 < limit <= limit_max:
+                raise CommandError("ERR COUNT must be > 0")
+            at += 2
+        elif name == b"JUSTID":
+            just_id, at = True, at + 1
+        else:
+            raise CommandError(SYNTAX)
+    limit = min(limit, AUTOCLAIM_MAX, bounds.entries_max)
+
+    def shape(claimed: Claimed) -> Reply:
+        deleted = [str(entry_id).encode() for entry_id in claimed.deleted_ids]
+        cursor = str(claimed.next_start).encode()
+        return [cursor, _claimed_reply(claimed, just_id=just_id), deleted]
+
+    request = Autoclaim(
+        key,
+        group,
+        consumer,
+        min_idle_ms,
+        start,
+        limit,
+        just_id=just_id,
+        by_policy=False,
+        size_bytes_max=bounds.size_bytes_max,
+    )
+    return Plan(request, shape)
+
+
+def _claimed_reply(claimed: Claimed, *, just_id: bool) -> Reply:
+    if just_id:
+        return [str(delivery.id).encode() for delivery in claimed.deliveries]
+    return [delivery_reply(delivery, is_claiming=False) for delivery in claimed.deliveries]
+
+
+COMMANDS: CommandTable = {
+    b"XPENDING": LargeReply(-3, {Verb.CONSUME}, xpending, only_reads=True),
+    b"XCLAIM": LargeReply(-6, {Verb.CONSUME}, xclaim),
+    b"XAUTOCLAIM": LargeReply(-6, {Verb.CONSUME}, xautoclaim),
+}
+
+CATALOG: Catalog = {
+    "xpending": stream_command(
+        "Describe what is pending in a group, as a sum or entry by entry.",
+        "5.0.0",
+        usage="key group [filters([IDLE/min-idle-time:integer@6.2.0] start end count:integer "
+        "[consumer])]",
+        flags="readonly",
+        keys=ONE_READ,
+        tips=CHANGING,
+        complexity="O(N) for N entries that are returned, or for N consumers of a sum.",
+    ),
+    "xclaim": stream_command(
+        "Give pending entries that have been idle to another consumer.",
+        "5.0.0",
+        usage="key group consumer min-idle-time id... [IDLE/ms:integer] "
+        "[TIME/unix-time-milliseconds:unix-time] [RETRYCOUNT/count:integer] [FORCE] [JUSTID] "
+        "[LASTID/id]",
+        flags="write fast",
+        keys=ONE_UPDATED,
+        tips=CHANGING,
+        complexity="O(log N) for N pending entries of the group.",
+    ),
+    "xautoclaim": stream_command(
+        "Search for pending entries that have been idle, and give them to a consumer.",
+        "6.2.0",
+        usage="key group consumer min-idle-time start [COUNT/count:integer] [JUSTID]",
+        flags="write fast",
+        keys=(KeyPlaces("RW delete"),),
+        tips=CHANGING,
+        complexity="O(1) with a small COUNT.",
+    ),
+}

@@ -1,0 +1,297 @@
+"""XRANGE, XREVRANGE, XREAD: entries of streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from headgate.app.auth.grants import Verb
+from headgate.app.redis_syntax.catalog.description import (
+    ONE_READ,
+    Catalog,
+    KeyPlaces,
+    stream_command,
+)
+from headgate.app.redis_syntax.command import CommandTable, LargeReply
+from headgate.app.redis_syntax.long_array import long_range
+from headgate.app.redis_syntax.replies import NULL_ARRAY, KeyedArrays, Reply
+from headgate.app.redis_syntax.words import (
+    SYNTAX,
+    AnyPlan,
+    Bounds,
+    CommandError,
+    Plan,
+    check_queues,
+    integer,
+    range_end,
+    range_start,
+    strict_id,
+    where_missing,
+)
+from headgate.engine.entry import MAX_ID, Entry, EntryId
+from headgate.engine.errors import ReplyTooLarge, StreamError
+from headgate.engine.limits import READ_PARTS_MAX, XREAD_MAX
+from headgate.engine.replies import OpenedRange, StreamRead
+from headgate.engine.requests.entries import Budget, From, Range, Read, StreamCursor
+from headgate.engine.requests.ranges import OpenRanges, Span
+
+READ_BOUNDS_USAGE: Final = "[MAXCOUNT/maxcount:integer@8.10.0] [MAXSIZE/maxsize:integer@8.10.0]"
+STREAMS_USAGE: Final = "STREAMS/streams(key... id...)"
+_EACH_READ: Final = "O(N) for N entries that are returned."
+
+
+def xrange(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
+    """XRANGE key start end [COUNT n]."""
+    start = range_start(words[2])
+    return _range(words, start, range_end(words[3]), bounds)
+
+
+def xrevrange(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
+    """XREVRANGE key end start [COUNT n]."""
+    end = range_end(words[2])
+    return _range(words, range_start(words[3]), end, bounds, reverse=True)
+
+
+def _range(
+    words: Sequence[bytes], start: EntryId, end: EntryId, bounds: Bounds, *, reverse: bool = False
+) -> AnyPlan:
+    limit: int | None = None
+    bounds = bounds.of_first_page()
+    at = 4
+    while at < len(words):
+        if words[at].upper() != b"COUNT" or at + 1 >= len(words):
+            raise CommandError(SYNTAX)
+        limit = max(integer(words[at + 1]), 0)
+        at += 2
+    request = Range(
+        words[1],
+        start,
+        end,
+        limit,
+        bounds.size_bytes_max,
+        reverse,
+        whole=True,
+        entries_max=bounds.entries_max,
+    )
+
+    def shape(entries: Sequence[Entry]) -> Reply:
+        # Redis: COUNT 0 gives a null array, but a missing key gives an empty one.
+        return NULL_ARRAY if limit == 0 else [entry_reply(entry) for entry in entries]
+
+    def refuse(error: StreamError) -> Reply:
+        if isinstance(error, ReplyTooLarge):  # a reply that is cut would be wrong
+            text = f"{bounds.entries_max} entries, {READ_PARTS_MAX} names and values, or "
+            text += f"{bounds.size_bytes_max} bytes"
+            raise CommandError(f"ERR the reply has more than {text}: give COUNT, or a range")
+        return where_missing([])(error)
+
+    def open_(outcome: object) -> AnyPlan | None:
+        if not isinstance(outcome, ReplyTooLarge):
+            return None
+        opening = OpenRanges([Span(words[1], start, end)], reverse, limit)
+        return Plan(
+            opening, lambda opened: long_range(words[1], opened[0], entry_reply), where_missing([])
+        )
+
+    return Plan(request, shape, refuse, open=open_ if bounds.are_open else None)
+
+
+@dataclass
+class ReadOptions:
+    """The options before STREAMS in XREAD and XREADGROUP."""
+
+    count: int | None = None
+    total_max: int | None = None
+    size_bytes_max: int | None = None
+    block_ms: int | None = None  # None: do not block; 0: block without limit
+
+    @property
+    def has_budget(self) -> bool:
+        """Tell whether the client bounds what all streams together return."""
+        return self.total_max is not None or self.size_bytes_max is not None
+
+    @property
+    def wait_ms(self) -> int | None:
+        """Return the time to wait: 0 means no wait, None means without limit."""
+        return 0 if self.block_ms is None else self.block_ms or None
+
+    def budget(self, bounds: Bounds) -> Budget:
+        """Return the budget of all streams together, within the bounds of one reply."""
+        entries_max = min(self.total_max or bounds.entries_max, bounds.entries_max)
+        return Budget(entries_max, bounds.size_bytes_max, self.size_bytes_max)
+
+
+def read_option(options: ReadOptions, words: Sequence[bytes], at: int) -> int | None:
+    """Read an option of both XREAD and XREADGROUP at `at`; return the place after it, or None."""
+    name = words[at].upper()
+    if at + 1 >= len(words) or name not in (b"COUNT", b"BLOCK", b"MAXCOUNT", b"MAXSIZE"):
+        return None
+    if name == b"BLOCK":
+        options.block_ms = integer(words[at + 1], "ERR timeout is not an integer or out of range")
+        if options.block_ms < 0:
+            raise CommandError("ERR timeout is negative")
+    elif name == b"COUNT":
+        options.count = max(integer(words[at + 1]), 0) or None
+    else:
+        value = integer(words[at + 1], f"ERR {name.decode()} must be a positive integer")
+        if value <= 0:
+            raise CommandError(f"ERR {name.decode()} must be a positive integer")
+        if name == b"MAXCOUNT":
+            options.total_max = value
+        else:
+            options.size_bytes_max = value
+    return at + 2
+
+
+def check_read_options(options: ReadOptions) -> None:
+    """Refuse a MAXCOUNT below COUNT."""
+    if options.total_max is not None and options.total_max < (options.count or 0):
+        raise CommandError("ERR MAXCOUNT must be greater than or equal to COUNT")
+
+
+def keys_and_ids(
+    words: Sequence[bytes], at: int, command: str, what: str
+) -> list[tuple[bytes, bytes]]:
+    """Return the keys after STREAMS, each with its id."""
+    remaining = words[at:]
+    if not remaining:
+        raise CommandError(SYNTAX)
+    if len(remaining) % 2:
+        text = f"Unbalanced '{command}' list of streams: for each stream key an ID"
+        raise CommandError(f"ERR {text}{what} must be specified.")
+    half = len(remaining) // 2
+    return list(zip(remaining[:half], remaining[half:], strict=True))
+
+
+def xread(words: Sequence[bytes], bounds: Bounds) -> AnyPlan:
+    """XREAD [COUNT n] [MAXCOUNT n] [MAXSIZE n] [BLOCK ms] STREAMS key [key ...] id [id ...]."""
+    options, at = ReadOptions(), 1
+    while at < len(words) and words[at].upper() != b"STREAMS":
+        following = read_option(options, words, at)
+        if following is None:
+            raise _xread_error(words[at].upper())
+        at = following
+    if at >= len(words):
+        raise CommandError(SYNTAX)
+    check_read_options(options)
+    is_open = bounds.are_open and not options.has_budget
+    bounds = bounds.of_first_page() if is_open else bounds
+    bounds = bounds._replace(entries_max=min(bounds.entries_max, XREAD_MAX))
+    cursors = [
+        StreamCursor(key, _after(word))
+        for key, word in keys_and_ids(words, at + 1, "xread", ", '+', or '$'")
+    ]
+    check_queues([cursor.stream for cursor in cursors])
+    request = Read(
+        cursors,
+        options.count,
+        wait_ms=options.wait_ms,
+        missing_ok=True,
+        budget=options.budget(bounds),
+    )
+    return Plan(request, _xread_reply, open=partial(_open_reads, request) if is_open else None)
+
+
+def _open_reads(request: Read, reads: Sequence[StreamRead] | StreamError) -> AnyPlan | None:
+    """Return the plan of an XREAD whose reply was cut, or None if it has all there is.
+
+    After `$` there is nothing yet. A read of the last entry (`+`) keeps its bounds.
+    """
+    afters = [after for _, after in request.cursors]
+    if isinstance(reads, StreamError) or From.LAST in afters or not _is_cut(request, reads):
+        return None
+    spans = [
+        Span(stream, after.next() if after < MAX_ID else after)
+        for stream, after in request.cursors
+        if isinstance(after, EntryId)
+    ]
+
+    def shape(opened: Sequence[OpenedRange]) -> Reply:
+        return KeyedArrays(
+            [span.stream, long_range(span.stream, each, entry_reply)]
+            for span, each in zip(spans, opened, strict=True)
+            if each.entry_count
+        )
+
+    return Plan(OpenRanges(spans, limit=request.limit, missing_ok=True), shape)
+
+
+def _is_cut(request: Read, reads: Sequence[StreamRead]) -> bool:
+    """Tell whether there may be more than was read."""
+    if not any(read.entries for read in reads):
+        return False
+    return len(reads) < len(request.cursors) or any(
+        read.next_after < read.last_id
+        and (request.limit is None or len(read.entries) < request.limit)
+        for read in reads
+    )
+
+
+def _xread_reply(reads: Sequence[StreamRead]) -> Reply:
+    reply = KeyedArrays(
+        [read.stream, [entry_reply(entry) for entry in read.entries]]
+        for read in reads
+        if read.entries
+    )
+    return reply or NULL_ARRAY
+
+
+def _xread_error(name: bytes) -> CommandError:
+    if name in (b"GROUP", b"NOACK", b"CLAIM"):
+        text = f"The {name.decode()} option is only supported by XREADGROUP."
+        return CommandError(f"ERR {text} You called XREAD instead.")
+    return CommandError(SYNTAX)
+
+
+def _after(word: bytes) -> EntryId | From:
+    if word == b"$":
+        return From.NOW
+    if word == b"+":
+        return From.LAST
+    if word == b">":
+        text = "The > ID can be specified only when calling XREADGROUP using the GROUP <group>"
+        raise CommandError(f"ERR {text} <consumer> option.")
+    return strict_id(word)
+
+
+def entry_reply(entry: Entry) -> Reply:
+    """Return an entry as Redis writes it: the id, and a flat array of names and values."""
+    entry_id, fields = entry
+    return [b"%d-%d" % entry_id, list(fields)]
+
+
+COMMANDS: CommandTable = {
+    b"XRANGE": LargeReply(-4, {Verb.READ}, xrange, only_reads=True),
+    b"XREVRANGE": LargeReply(-4, {Verb.READ}, xrevrange, only_reads=True),
+    b"XREAD": LargeReply(-4, {Verb.READ}, xread, only_reads=True),
+}
+
+CATALOG: Catalog = {
+    "xrange": stream_command(
+        "Return the entries between two ids, the oldest first.",
+        "5.0.0",
+        usage="key start end [COUNT/count:integer]",
+        flags="readonly",
+        keys=ONE_READ,
+        complexity=_EACH_READ,
+    ),
+    "xrevrange": stream_command(
+        "Return the entries between two ids, the newest first.",
+        "5.0.0",
+        usage="key end start [COUNT/count:integer]",
+        flags="readonly",
+        keys=ONE_READ,
+        complexity=_EACH_READ,
+    ),
+    "xread": stream_command(
+        "Return the entries of streams that come after the given ids. It may wait for them.",
+        "5.0.0",
+        usage="[COUNT/count:integer] [BLOCK/milliseconds:integer] "
+        f"{READ_BOUNDS_USAGE} {STREAMS_USAGE}",
+        flags="readonly blocking",
+        keys=(KeyPlaces("RO access", 1, "STREAMS", last=-1, limit=2),),
+        complexity="O(N) for N entries of each stream that are returned.",
+    ),
+}
