@@ -12,7 +12,8 @@ The conditions of a filter are looked at for all entries of a batch at once:
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from headgate.app.bulk.packed_columns import Columns
 from headgate.app.wire.filters import (
     AllOf,
     AnyOf,
@@ -58,83 +60,103 @@ def _packed(text: bytes) -> bytes:
 
 
 class FieldTable:
-    """The names and values of the fields of some entries."""
+    """The names and values of the fields of some entries, copied when they are needed."""
 
-    def __init__(self, names: Any, values: Any, field_ends: NDArray[np.int32]) -> None:
-        """Take the fields of all entries.
+    def __init__(self, columns: Columns) -> None:
+        """Take the fields of all entries."""
+        self.field_ends = columns.field_ends
+        # Each two bounds enclose a name or a value in turns. So Arrow sees an array in which every
+        # second piece is what msgpack has between them; it takes the others, without Python.
+        count = len(columns.bounds)
+        buffers = [None, pa.py_buffer(columns.bounds), pa.py_buffer(columns.data)]
+        self._pieces = pa.Array.from_buffers(pa.binary(), max(count - 1, 0), buffers)
+        self._places = np.arange(count // 4)  # of the fields that are left
+        self._numbers: dict[bytes, tuple[Mask, NDArray[np.float64]]] = {}
 
-        Args:
-            names: of fields, an Arrow array.
-            values: likewise.
-            field_ends: 0, and for each entry the number of fields that it and those before have.
-        """
-        self.count = len(field_ends) - 1
-        self.names = names
-        self.values = values
-        self._entries = np.repeat(np.arange(self.count), np.diff(field_ends))
+    @cached_property
+    def names(self) -> Any:
+        """Return the names of all fields, an Arrow array."""
+        return self._taken(self._places, 0)
+
+    @property
+    def left(self) -> tuple[Any, Any]:
+        """Return the names and values of the fields that are left, as Arrow arrays."""
+        return self._taken(self._places, 0), self._taken(self._places, 2)
 
     def select(self, selection: Selection) -> Mask:
         """Drop the entries and fields that are not wanted; returns which entries stay."""
         condition, columns = selection
-        matches = np.ones(self.count, np.bool_) if condition is None else self._matches(condition)
-        keeps = matches[self._entries]
-        if columns is not None:
-            wanted = pa.array(columns, pa.binary())
-            keeps = keeps & _as_mask(pc.is_in(self.names, value_set=wanted))
-        if not keeps.all():
-            places = pa.array(np.flatnonzero(keeps))
-            self.names, self.values = self.names.take(places), self.values.take(places)
-            self._entries = self._entries[keeps]
-        numbers = np.cumsum(matches) - 1  # of the entries that stay
-        self._entries = numbers[self._entries]
-        self.count = int(matches.sum())
+        count = len(self.field_ends) - 1
+        matches = np.ones(count, np.bool_)
+        keeps = np.zeros(len(self._places), np.bool_)
+        if condition is not None:
+            matches = self._matches(condition)
+        if matches.any() and columns != ():
+            keeps = matches[self._entries]
+            if columns is not None:
+                wanted = pa.array(columns, pa.binary())
+                keeps &= _as_mask(pc.is_in(self.names, value_set=wanted))
+        kept = np.append(0, np.cumsum(keeps))[self.field_ends]
+        self.field_ends = np.append(0, kept[1:][matches]).astype(np.int32)
+        self._places = np.flatnonzero(keeps)
         return matches
 
-    @property
-    def field_ends(self) -> NDArray[np.int32]:
-        """Return 0, and for each entry the number of fields that it and those before have."""
-        counts = np.bincount(self._entries, minlength=self.count)
-        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    @cached_property
+    def _entries(self) -> NDArray[np.int64]:
+        """Return the number of the entry of each field."""
+        return np.repeat(np.arange(len(self.field_ends) - 1), np.diff(self.field_ends))
+
+    def _taken(self, places: NDArray[np.int64], part: Literal[0, 2]) -> Any:
+        """Return the names, or the values, of fields."""
+        return pc.take(self._pieces, pa.array(4 * places + part), boundscheck=False)
 
     def _matches(self, condition: Filter) -> Mask:
         match condition:
             case AllOf(filters):
-                matches = np.ones(self.count, np.bool_)
+                matches = np.ones(len(self.field_ends) - 1, np.bool_)
                 for part in filters:
                     matches &= self._matches(part)
                 return matches
             case AnyOf(filters):
-                matches = np.zeros(self.count, np.bool_)
+                matches = np.zeros(len(self.field_ends) - 1, np.bool_)
                 for part in filters:
                     matches |= self._matches(part)
                 return matches
             case NotThat(negated):
                 return ~self._matches(negated)
         places = np.flatnonzero(_as_mask(pc.equal(self.names, condition.name)))
-        matches = np.zeros(self.count, np.bool_)
-        holds = _holds(condition, self.values.take(pa.array(places)))
-        matches[self._entries[places]] = holds  # of equal entries the last one stays
+        matches = np.zeros(len(self.field_ends) - 1, np.bool_)
+        matches[self._entries[places]] = self._holds(condition, places)  # the last of equal ones
         return matches
 
+    def _holds(
+        self, condition: TextCondition | Present | NumberRange, places: NDArray[np.int64]
+    ) -> Mask:
+        """Return which values of a name meet a condition."""
+        match condition:
+            case TextCondition(_, kind, text):
+                return _as_mask(_TEXT_TESTS[kind](self._taken(places, 2), text))
+            case NumberRange(name):
+                if name not in self._numbers:
+                    self._numbers[name] = _numbers(self._taken(places, 2))
+                is_number, numbers = self._numbers[name]
+                holds = is_number.copy()
+                holds[is_number] = _are_within(condition, numbers)
+                return holds
+        return np.ones(len(places), np.bool_)
 
-def _holds(condition: TextCondition | Present | NumberRange, values: Any) -> Mask:
-    """Return the values that meet a condition."""
-    match condition:
-        case TextCondition(_, kind, text):
-            return _as_mask(_TEXT_TESTS[kind](values, text))
-        case NumberRange():
-            return _within(condition, values)
-    return np.ones(len(values), np.bool_)
 
-
-def _within(bounds: NumberRange, values: Any) -> Mask:
+def _numbers(values: Any) -> tuple[Mask, NDArray[np.float64]]:
+    """Return which values are decimal numbers, and these numbers."""
     is_number = _as_mask(pc.match_substring_regex(values, _NUMBER))
     written = values.filter(pa.array(is_number)).cast(pa.string())
-    numbers = written.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return is_number, written.cast(pa.float64()).to_numpy(zero_copy_only=False)
+
+
+def _are_within(bounds: NumberRange, numbers: NDArray[np.float64]) -> Mask:
     above = numbers > bounds.low if bounds.is_above else numbers >= bounds.low
     below = numbers < bounds.high if bounds.is_below else numbers <= bounds.high
-    is_number[is_number] = above & below
-    return is_number
+    return above & below
 
 
 def _as_mask(flags: Any) -> Mask:
