@@ -25,7 +25,7 @@ an entry; the numbers are ids, time and sequence in turns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,17 @@ class Columns(NamedTuple):
     seq: Numbers
     field_ends: NDArray[np.int32]  # 0, and for each entry how many fields it and those before have
     data: Bytes
-    bounds: NDArray[np.int32]  # where in `data` each name, and each value, begins and ends
+    walked: NDArray[np.int32]  # the bounds; if entries have equally many: part, two bounds, entry
+
+    @property
+    def bounds(self) -> NDArray[np.int32]:
+        """Return where in `data` each name, and each value, begins and ends."""
+        return flat_bounds(self.walked) if self.walked.ndim > 1 else self.walked
+
+
+def flat_bounds(by_part: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return bounds entry by entry that are part by part."""
+    return np.ascontiguousarray(by_part.transpose(2, 0, 1)).ravel()
 
 
 _Walked = tuple[NDArray[np.int32], NDArray[np.int32], Numbers]
@@ -170,6 +180,15 @@ def _field_bounds(
     """
     if part_counts.sum() > len(data):  # nobody has packed so many
         return np.full(len(heads), len(data)), np.empty(0, np.int32)
+    if len(heads) and (part_counts == part_counts[0]).all():
+        at = heads + _HEADER_BYTES[data[heads]]
+        by_part = np.empty((int(part_counts[0]), 2, len(heads)), np.int32)
+        for begins, ends in by_part:
+            lengths = _step_in(data, at)
+            begins[:] = at
+            at += lengths
+            ends[:] = at
+        return at, by_part
     order = np.argsort(-part_counts, kind="stable")  # those that have ended are the last ones
     at = (heads + _HEADER_BYTES[data[heads]])[order]
     places = (2 * (np.cumsum(part_counts) - part_counts))[order]
@@ -178,11 +197,7 @@ def _field_bounds(
     walking = len(heads) - np.cumsum(counts)[:-1]
     for count in walking.tolist():
         here, to = at[:count], places[:count]
-        kinds = data.take(here, mode="clip")
-        lengths = data.take(here + 1, mode="clip").astype(np.int64)
-        here += 2
-        if not (kinds == _BIN_8).all():
-            _find_long(data, here, kinds, lengths)
+        lengths = _step_in(data, here)
         bounds[to] = here
         here += lengths
         bounds[to + 1] = here
@@ -190,6 +205,18 @@ def _field_bounds(
     ends = np.empty_like(at)
     ends[order] = at
     return ends, bounds
+
+
+def _step_in(data: Bytes, at: Places) -> NDArray[np.integer[Any]]:
+    """Go from the headers of binaries to their bytes; returns how many they have."""
+    kinds = data.take(at, mode="clip")
+    lengths = data.take(at + 1, mode="clip")
+    at += 2
+    if (kinds == _BIN_8).all():
+        return lengths
+    longer = lengths.astype(np.int64)
+    _find_long(data, at, kinds, longer)
+    return longer
 
 
 def _find_long(data: Bytes, at: Places, kinds: Bytes, lengths: Places) -> None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from headgate.app.bulk.layout import Layout, pieces_of
 from headgate.app.bulk.packed_columns import Columns
 from headgate.app.wire.filters import (
     AllOf,
@@ -55,6 +56,18 @@ def needed_bytes(condition: Filter | None) -> tuple[bytes, ...]:
     return ()
 
 
+def names_in(condition: Filter | None) -> frozenset[bytes]:
+    """Return the names of the fields that a condition looks at."""
+    match condition:
+        case None:
+            return frozenset()
+        case AllOf(filters) | AnyOf(filters):
+            return frozenset().union(*map(names_in, filters))
+        case NotThat(negated):
+            return names_in(negated)
+    return frozenset([condition.name])
+
+
 def _packed(text: bytes) -> bytes:
     return msgspec.msgpack.encode(text)
 
@@ -65,18 +78,18 @@ class FieldTable:
     def __init__(self, columns: Columns) -> None:
         """Take the fields of all entries."""
         self.field_ends = columns.field_ends
-        # Each two bounds enclose a name or a value in turns. So Arrow sees an array in which every
-        # second piece is what msgpack has between them; it takes the others, without Python.
-        count = len(columns.bounds)
-        buffers = [None, pa.py_buffer(columns.bounds), pa.py_buffer(columns.data)]
-        self._pieces = pa.Array.from_buffers(pa.binary(), max(count - 1, 0), buffers)
-        self._places = np.arange(count // 4)  # of the fields that are left
-        self._numbers: dict[bytes, tuple[Mask, NDArray[np.float64]]] = {}
+        self._columns = columns
+        self._layout: Layout | None = None
+        self._fields: dict[bytes, _Field] = {}
 
     @cached_property
-    def names(self) -> Any:
-        """Return the names of all fields, an Arrow array."""
-        return self._taken(self._places, 0)
+    def _pieces(self) -> Any:
+        return pieces_of(self._columns.data, self._columns.bounds)
+
+    @cached_property
+    def _places(self) -> NDArray[np.int64]:
+        """Return the numbers of the fields that are left."""
+        return np.arange(int(self.field_ends[-1]))
 
     @property
     def left(self) -> tuple[Any, Any]:
@@ -86,25 +99,46 @@ class FieldTable:
     def select(self, selection: Selection) -> Mask:
         """Drop the entries and fields that are not wanted; returns which entries stay."""
         condition, columns = selection
-        count = len(self.field_ends) - 1
-        matches = np.ones(count, np.bool_)
-        keeps = np.zeros(len(self._places), np.bool_)
+        self._layout = Layout.of(self._columns, names_in(condition))
+        stays = np.ones(self._count, np.bool_)
         if condition is not None:
-            matches = self._matches(condition)
-        if matches.any() and columns != ():
-            keeps = matches[self._entries]
+            stays = self._matches(condition)
+        layout = None if columns is None else Layout.of(self._columns, columns)
+        if layout is not None:
+            self._drop_by_layout(layout, stays)
+        elif not stays.any() or columns == ():
+            self._drop(stays, np.zeros(len(self._places), np.bool_))
+        else:
+            keeps = stays[self._entries]
             if columns is not None:
                 wanted = pa.array(columns, pa.binary())
-                keeps &= _as_mask(pc.is_in(self.names, value_set=wanted))
+                keeps &= _as_mask(pc.is_in(self._names, value_set=wanted))
+            self._drop(stays, keeps)
+        return stays
+
+    def _drop_by_layout(self, layout: Layout, stays: Mask) -> None:
+        width = sum(map(len, layout.places.values()))
+        self._pieces = pieces_of(self._columns.data, layout.bounds(stays))
+        self.field_ends = np.arange(int(stays.sum()) + 1, dtype=np.int32) * np.int32(width)
+        self._places = np.arange(int(self.field_ends[-1]))
+
+    def _drop(self, stays: Mask, keeps: Mask) -> None:
         kept = np.append(0, np.cumsum(keeps))[self.field_ends]
-        self.field_ends = np.append(0, kept[1:][matches]).astype(np.int32)
+        self.field_ends = np.append(0, kept[1:][stays]).astype(np.int32)
         self._places = np.flatnonzero(keeps)
-        return matches
+
+    @property
+    def _count(self) -> int:
+        return len(self.field_ends) - 1
+
+    @cached_property
+    def _names(self) -> Any:
+        return self._taken(self._places, 0)
 
     @cached_property
     def _entries(self) -> NDArray[np.int64]:
         """Return the number of the entry of each field."""
-        return np.repeat(np.arange(len(self.field_ends) - 1), np.diff(self.field_ends))
+        return np.repeat(np.arange(self._count), np.diff(self.field_ends))
 
     def _taken(self, places: NDArray[np.int64], part: Literal[0, 2]) -> Any:
         """Return the names, or the values, of fields."""
@@ -113,44 +147,60 @@ class FieldTable:
     def _matches(self, condition: Filter) -> Mask:
         match condition:
             case AllOf(filters):
-                matches = np.ones(len(self.field_ends) - 1, np.bool_)
+                matches = np.ones(self._count, np.bool_)
                 for part in filters:
                     matches &= self._matches(part)
                 return matches
             case AnyOf(filters):
-                matches = np.zeros(len(self.field_ends) - 1, np.bool_)
+                matches = np.zeros(self._count, np.bool_)
                 for part in filters:
                     matches |= self._matches(part)
                 return matches
             case NotThat(negated):
                 return ~self._matches(negated)
-        places = np.flatnonzero(_as_mask(pc.equal(self.names, condition.name)))
-        matches = np.zeros(len(self.field_ends) - 1, np.bool_)
-        matches[self._entries[places]] = self._holds(condition, places)  # the last of equal ones
+        if condition.name not in self._fields:
+            self._fields[condition.name] = self._field(condition.name)
+        field = self._fields[condition.name]
+        matches = np.zeros(self._count, np.bool_)
+        matches[field.entries] = field.meets(condition)  # the last of equal ones
         return matches
 
-    def _holds(
-        self, condition: TextCondition | Present | NumberRange, places: NDArray[np.int64]
-    ) -> Mask:
-        """Return which values of a name meet a condition."""
+    def _field(self, name: bytes) -> _Field:
+        """Return the field of a name."""
+        if self._layout is not None:
+            values = self._layout.values(name)
+            if values is None:
+                return _Field(slice(0), pa.array([], pa.binary()))
+            return _Field(slice(None), values)
+        places = np.flatnonzero(_as_mask(pc.equal(self._names, name)))
+        return _Field(self._entries[places], self._taken(places, 2))
+
+
+class _Field:
+    """The values of one name."""
+
+    def __init__(self, entries: NDArray[np.int64] | slice, values: Any) -> None:
+        self.entries = entries  # that have the values
+        self._values = values
+
+    def meets(self, condition: TextCondition | Present | NumberRange) -> Mask:
+        """Return which values meet a condition."""
         match condition:
             case TextCondition(_, kind, text):
-                return _as_mask(_TEXT_TESTS[kind](self._taken(places, 2), text))
-            case NumberRange(name):
-                if name not in self._numbers:
-                    self._numbers[name] = _numbers(self._taken(places, 2))
-                is_number, numbers = self._numbers[name]
-                holds = is_number.copy()
-                holds[is_number] = _are_within(condition, numbers)
-                return holds
-        return np.ones(len(places), np.bool_)
+                return _as_mask(_TEXT_TESTS[kind](self._values, text))
+            case NumberRange():
+                is_number, numbers = self._numbers
+                meets = is_number.copy()
+                meets[is_number] = _are_within(condition, numbers)
+                return meets
+        return np.ones(len(self._values), np.bool_)
 
-
-def _numbers(values: Any) -> tuple[Mask, NDArray[np.float64]]:
-    """Return which values are decimal numbers, and these numbers."""
-    is_number = _as_mask(pc.match_substring_regex(values, _NUMBER))
-    written = values.filter(pa.array(is_number)).cast(pa.string())
-    return is_number, written.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    @cached_property
+    def _numbers(self) -> tuple[Mask, NDArray[np.float64]]:
+        """Return which values are decimal numbers, and these numbers."""
+        is_number = _as_mask(pc.match_substring_regex(self._values, _NUMBER))
+        written = self._values.filter(pa.array(is_number)).cast(pa.string())
+        return is_number, written.cast(pa.float64()).to_numpy(zero_copy_only=False)
 
 
 def _are_within(bounds: NumberRange, numbers: NDArray[np.float64]) -> Mask:
