@@ -66,7 +66,7 @@ class Layout:
 
 
 def pieces_of(data: Bytes, bounds: NDArray[np.int32]) -> Any:
-    """Return what each two neighbours of bounds enclose, as an Arrow array.
+    """Return the bytes between each two neighbours of bounds, as an Arrow array.
 
     Every second piece is what msgpack has between names and values. Arrow takes the others out of
     it, without Python.

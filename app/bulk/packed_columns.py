@@ -76,7 +76,7 @@ class Columns(NamedTuple):
 
     @property
     def bounds(self) -> NDArray[np.int32]:
-        """Return where in `data` each name, and each value, begins and ends."""
+        """Return the begin and the end of each name, and of each value, in `data`."""
         return flat_bounds(self.walked) if self.walked.ndim > 1 else self.walked
 
 
@@ -142,18 +142,18 @@ def _walked_by_entry(
 
 def _guessed(data: Bytes) -> Places:
     """Return the places of arrays with a binary behind them."""
-    found = []
+    arrays_of_parts = []
     for begin in range(0, len(data), _BYTES_AT_ONCE):
         part = data[begin : begin + _BYTES_AT_ONCE]
         is_array = ((part & 0xF1) == _SHORT_ARRAY) | (part == _ARRAY_16)
-        found.append(np.flatnonzero(is_array) + begin)
-    arrays = np.concatenate(found)
+        arrays_of_parts.append(np.flatnonzero(is_array) + begin)
+    arrays = np.concatenate(arrays_of_parts)
     kinds = data.take(arrays + _HEADER_BYTES[data[arrays]], mode="clip")
     return arrays[(kinds >= _BIN_8) & (kinds <= _BIN_32)]
 
 
 def _heads(data: Bytes, entries: Places, has_ids: NDArray[np.bool_]) -> Places:
-    """Return where the fields of entries begin."""
+    """Return the places of the fields of entries."""
     if not has_ids.any():
         return entries
     behind = entries + 2
@@ -220,7 +220,7 @@ def _step_in(data: Bytes, at: Places) -> NDArray[np.integer[Any]]:
 
 
 def _find_long(data: Bytes, at: Places, kinds: Bytes, lengths: Places) -> None:
-    """Put right the places and the lengths of what is no short binary; what is none is nowhere."""
+    """Correct the places and the lengths of long binaries; other things are nowhere."""
     for kind in (_BIN_16, _BIN_32):
         is_long = kinds == kind
         if is_long.any():

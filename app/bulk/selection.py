@@ -184,7 +184,7 @@ class _Field:
         self._values = values
 
     def meets(self, condition: TextCondition | Present | NumberRange) -> Mask:
-        """Return which values meet a condition."""
+        """Return a mask of the values that meet a condition."""
         match condition:
             case TextCondition(_, kind, text):
                 return _as_mask(_TEXT_TESTS[kind](self._values, text))
@@ -197,7 +197,7 @@ class _Field:
 
     @cached_property
     def _numbers(self) -> tuple[Mask, NDArray[np.float64]]:
-        """Return which values are decimal numbers, and these numbers."""
+        """Return a mask of the values that are decimal numbers, and these numbers."""
         is_number = _as_mask(pc.match_substring_regex(self._values, _NUMBER))
         written = self._values.filter(pa.array(is_number)).cast(pa.string())
         return is_number, written.cast(pa.float64()).to_numpy(zero_copy_only=False)

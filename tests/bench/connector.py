@@ -79,8 +79,11 @@ def _figures(rates: dict[str, float]) -> list[Figure]:
         )
         for work, rate in rates.items()
     ]  # fmt: skip
-    one, six = rates["one column"], rates["six columns"]
-    return [*figures, Figure("one column", one, "rows/s", "six columns", six, ratio_at_least=2)]
+    column, columns = rates["one column"], rates["six columns"]
+    return [
+        *figures,
+        Figure("one column", column, "rows/s", "six columns", columns, ratio_at_least=2),
+    ]
 
 
 def _rates(works: dict[str, Callable[[], None]]) -> dict[str, list[float]]:
