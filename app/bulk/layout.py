@@ -12,7 +12,6 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from headgate.app.bulk.packed_columns import Bytes, Columns, flat_bounds
@@ -39,7 +38,7 @@ class Layout:
                 return None
             first = columns.data[begins[0] : ends[0]].tobytes()
             if any(len(name) == length for name in names):
-                if length and (_words(columns.data, begins, length) != _bytes(first)).any():
+                if _texts(columns.data, begins, length) != first * len(begins):
                     return None
                 if first in places:
                     places[first].append(place)
@@ -75,9 +74,9 @@ def pieces_of(data: Bytes, bounds: NDArray[np.int32]) -> Any:
     return pa.Array.from_buffers(pa.binary(), max(len(bounds) - 1, 0), buffers)
 
 
-def _words(data: Bytes, begins: NDArray[np.int32], length: int) -> Bytes:
-    return sliding_window_view(data, length)[begins]
-
-
-def _bytes(text: bytes) -> Bytes:
-    return np.frombuffer(text, np.uint8)
+def _texts(data: Bytes, begins: NDArray[np.int32], length: int) -> bytes:
+    """Return texts of one length, joined."""
+    if not length:
+        return b""
+    count = len(data) - length + 1
+    return np.ndarray((count,), f"V{length}", data, strides=(1,))[begins].tobytes()
