@@ -15,7 +15,7 @@ from typing import NamedTuple, overload
 from headgate.engine.entry import Draft, Entry, EntryId, PartialId, check_fields, size_of
 from headgate.engine.errors import IdNotGreater
 from headgate.engine.limits import (
-    ENCODED_AT_ONCE_MAX,
+    CHUNKS_AT_ONCE_MAX,
     PACKED_AT_ONCE_MAX,
     PACKED_BYTES_MIN,
     PACKED_COUNT_MIN,
@@ -102,7 +102,7 @@ def _cut(drafts: EncodedDrafts, limits: NodeLimits) -> Iterator[list[Packed]]:
         chunks.append(Packed(end - low, drafts.packed(low, end), None))
         low = end
         size_bytes = drafts.size_ends[end] - drafts.size_ends[begin]
-        if end - begin >= ENCODED_AT_ONCE_MAX or size_bytes >= PACKED_BYTES_MIN:
+        if len(chunks) == CHUNKS_AT_ONCE_MAX or size_bytes >= PACKED_BYTES_MIN:
             yield chunks
             chunks, begin = [], end
     yield chunks
