@@ -7,12 +7,23 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import overload
 
 import msgspec
 import zstandard
 
-from headgate.engine.entry import Entry, EntryId, Fields, make_entries, neighbours
+from headgate.engine.entry import (
+    Draft,
+    Entry,
+    EntryId,
+    Fields,
+    make_draft,
+    make_entries,
+    neighbours,
+)
 from headgate.engine.limits import COMPRESSED_BYTES_MAX
 
 encode_entries = msgspec.msgpack.Encoder().encode
@@ -28,6 +39,66 @@ _SHORT_ARRAYS = range(0x90, 0xA0)
 
 _LONG_ARRAYS = {0xDC: 3, 0xDD: 5}
 """Those of others, and where the length ends that follows (array 16, array 32)."""
+
+_DECODED_AT_ONCE = 512
+"""Drafts made into objects at a time."""
+
+
+class EncodedDrafts(Sequence[Draft]):
+    """Drafts without ids as one piece of msgpack, not compressed: objects only where asked for."""
+
+    __slots__ = ("data", "ends", "size_ends")
+
+    def __init__(self, data: bytes, ends: array[int], size_ends: array[int]) -> None:
+        """Take drafts.
+
+        Args:
+            data: the fields of each draft, one behind the other.
+            ends: 0, and the end of each draft in them.
+            size_ends: 0, and for each draft the size that it and those before it have in a chunk.
+        """
+        self.data = data
+        self.ends = ends
+        self.size_ends = size_ends
+
+    @classmethod
+    def joined(cls, parts: Sequence[EncodedDrafts]) -> EncodedDrafts:
+        """Return the drafts of all parts."""
+        ends, size_ends = array("Q", [0]), array("Q", [0])
+        for part in parts:
+            for whole, more in ((ends, part.ends), (size_ends, part.size_ends)):
+                last = whole[-1]
+                whole.extend([last + end for end in more[1:]] if last else more[1:])
+        return cls(b"".join(part.data for part in parts), ends, size_ends)
+
+    def packed(self, low: int, high: int) -> bytes:
+        """Return the fields of some drafts as `pack_fields` packs them."""
+        return compressed(self._array(low, high))
+
+    def _array(self, low: int, high: int) -> bytes:
+        return array_header(high - low) + self.data[self.ends[low] : self.ends[high]]
+
+    def __len__(self) -> int:
+        """Return how many drafts there are."""
+        return len(self.ends) - 1
+
+    def __iter__(self) -> Iterator[Draft]:
+        """Yield the drafts."""
+        for low in range(0, len(self), _DECODED_AT_ONCE):
+            yield from self[low : low + _DECODED_AT_ONCE]
+
+    @overload
+    def __getitem__(self, index: int) -> Draft: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Draft]: ...
+    def __getitem__(self, index: int | slice) -> Draft | Sequence[Draft]:
+        """Return the draft at a place, or drafts that are neighbours."""
+        if isinstance(index, int):
+            at = range(len(self))[index]
+            return self[at : at + 1][0]
+        low, high, _ = index.indices(len(self))
+        many = _decode_fields(self._array(low, max(low, high)))
+        return list(map(make_draft, zip(repeat(None), many, strict=False)))
 
 
 class Unpacker:
@@ -64,6 +135,13 @@ def pack_entries(entries: Sequence[Entry]) -> bytes:
 def pack_fields(many: Sequence[Fields]) -> bytes:
     """Return the fields of entries whose ids are neighbours as a sealed chunk keeps them."""
     return compressed(encode_entries(many))
+
+
+def array_header(count: int) -> bytes:
+    """Return the beginning of an array of msgpack with so many items (its specification)."""
+    if count in range(len(_SHORT_ARRAYS)):
+        return bytes([_SHORT_ARRAYS[count]])
+    return b"\xdc" + count.to_bytes(2) if count < 2**16 else b"\xdd" + count.to_bytes(4)
 
 
 def compressed(encoded: bytes) -> bytes:

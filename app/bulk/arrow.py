@@ -9,19 +9,24 @@ from __future__ import annotations
 import asyncio
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
-from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from starlette.requests import HTTPConnection
 
 from headgate.app.bulk.arrow_body import ArrowBounds, leaves_of, table_of
 from headgate.app.wire.ids import parse_new_id
 from headgate.app.wire.problems import GatewayError
-from headgate.engine.entry import Draft, Fields, IdRequest, make_draft
+from headgate.engine.entry import Draft, IdRequest, make_draft
+from headgate.engine.limits import ENTRY_FIELDS_MAX, PACKED_COUNT_MIN
+from headgate.engine.packing import EncodedDrafts
+from headgate.engine.requests.idempotency import Digest
 from headgate.engine.threads import Threads
+
+if TYPE_CHECKING:
+    from headgate.app.bulk.framed import FieldColumns
 
 T = TypeVar("T")
 
@@ -34,9 +39,8 @@ asks for huge pages where the system leaves that to programs, and so has 2 MiB m
 touches another part of its arena: up to 14 MiB were seen, for half of one in use at most. Readers
 in bulk are as quick with either (tests/bench/README.md)."""
 
-_ROWS_AT_ONCE = 1024
-_VALUES_AT_ONCE = 4096
-"""Made into objects before another thread can have its turn: a fraction of a millisecond each."""
+_ROWS_AT_ONCE = 8192
+"""Encoded together: some megabytes, unless rows are large."""
 
 
 class ArrowThreads:
@@ -85,81 +89,99 @@ def _pyarrow() -> Any:
 class NewRows(NamedTuple):
     """The drafts of an Arrow body, in order."""
 
-    drafts: list[Draft]
+    drafts: Sequence[Draft]
     streams: list[str | None] | None  # of each draft; None: the body does not say
+    digest: bytes  # empty if none is needed, or if drafts have ids
 
 
-def decode(body: bytes, bounds: ArrowBounds) -> NewRows:
+def decode(body: bytes, bounds: ArrowBounds, *, has_key: bool = False) -> NewRows:
     """Return the rows of an Arrow IPC stream.
 
     Args:
         body: with a column `fields` (a map, or a list of structs of `name` and `value`), and
             perhaps `id` (null is `*`) and `stream`.
         bounds: what it may hold.
+        has_key: a digest is needed; without it, it is empty.
 
     Raises:
         GatewayError: it is no such stream; with the column or the row that is wrong.
     """
     pa = _pyarrow()
     try:
-        return _rows(table_of(pa, body, bounds))
+        return _rows(table_of(pa, body, bounds), has_key=has_key)
     except (pa.ArrowException, OSError, struct.error, ValueError, IndexError) as error:
         text = f"not an Arrow stream: {str(error).splitlines()[0] if str(error) else 'no sense'}"
         raise GatewayError("malformed", text, pointer="/body") from None
 
 
-def _rows(table: Any) -> NewRows:
-    drafts: list[Draft] = []
+def decode_append(body: bytes, bounds: ArrowBounds, *, has_key: bool) -> NewRows:
+    """Return the rows of an append; they are objects if they are few, see `decode`."""
+    rows = decode(body, bounds, has_key=has_key)
+    return rows if len(rows.drafts) >= PACKED_COUNT_MIN else rows._replace(drafts=list(rows.drafts))
+
+
+def _rows(table: Any, *, has_key: bool) -> NewRows:
+    encoded: list[EncodedDrafts] = []
+    ids: list[IdRequest] = []
     streams: list[str | None] = []
+    digest = Digest()
+    first = fields_max = 0
     for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
-        first = len(drafts)
-        fields = _fields(batch.column("fields"), first)
-        ids: list[IdRequest] = [None] * len(fields)
+        if not len(batch):
+            continue
+        columns = _fields(batch.column("fields"), first)
+        encoded.append(columns.encoded())
+        fields_max = max(fields_max, columns.count_max)
+        if has_key:
+            columns.add_to(digest)
         if "id" in batch.schema.names:
             texts = batch.column("id").to_pylist()
-            ids = [
+            ids += [
                 None if text is None else parse_new_id(text, field=f"/body/{row}/id")
                 for row, text in enumerate(texts, first)
             ]
         if "stream" in batch.schema.names:
             streams += batch.column("stream").to_pylist()
-        drafts += map(make_draft, zip(ids, fields, strict=True))
-    return NewRows(drafts, streams if "stream" in table.schema.names else None)
+        first += len(batch)
+    drafts: Sequence[Draft] = EncodedDrafts.joined(encoded)
+    if any(wanted is not None for wanted in ids):
+        fields = (draft.fields for draft in drafts)
+        drafts, has_key = list(map(make_draft, zip(ids, fields, strict=True))), False
+    elif fields_max > ENTRY_FIELDS_MAX:  # the engine says which entry is too long
+        drafts = list(drafts)
+    return NewRows(
+        drafts,
+        streams if "stream" in table.schema.names else None,
+        digest.value() if has_key else b"",
+    )
 
 
-def _fields(column: Any, first: int) -> list[Fields]:
+def _fields(column: Any, first: int) -> FieldColumns:
     """Return the fields of each row; `first` is the number of the first row, for errors."""
+    from headgate.app.bulk.framed import FieldColumns  # noqa: PLC0415 - it needs pyarrow
+
     pa = _pyarrow()
-    if not len(column):  # it may have no offsets then, and what is read is not its own
-        return []
     if column.null_count:
         _refuse(first + column.is_null().index(True).as_py(), "should not be null")
-    ends = column.offsets.to_pylist()
-    begin, count = ends[0], ends[-1] - ends[0]
-    names, values = (leaf.slice(begin, count) for leaf in leaves_of(pa, column))
-    flat: list[bytes] = [b""] * (2 * count)
-    flat[0::2], flat[1::2] = _bytes(names), _bytes(values)
-    places = ((2 * (low - begin), 2 * (high - begin)) for low, high in pairwise(ends))
-    many = [tuple(flat[low:high]) for low, high in places]
-    if not all(many):
-        _refuse(first + many.index(()), "an entry has at least one field")
-    if names.null_count or values.null_count:
-        for row, fields in enumerate(many, first):
-            if None in fields:
-                _refuse(row, "a name or a value is null")
-    return many
+    ends = column.offsets.to_numpy()[: len(column) + 1].astype("int64")
+    names, values = (
+        leaf.slice(int(ends[0]), int(ends[-1] - ends[0])) for leaf in leaves_of(pa, column)
+    )
+    counts = ends[1:] - ends[:-1]
+    if not counts.all():
+        _refuse(first + int(counts.argmin()), "an entry has at least one field")
+    for leaf in (names, values):
+        if leaf.null_count:
+            row = ends.searchsorted(ends[0] + leaf.is_null().index(True).as_py(), "right") - 1
+            _refuse(first + int(row), "a name or a value is null")
+    return FieldColumns(_as_binary(names), _as_binary(values), ends - ends[0])
 
 
-def _bytes(column: Any) -> list[bytes]:
-    """Return the bytes of a column, a few values at a time: nothing else runs meanwhile."""
+def _as_binary(column: Any) -> Any:
     pa = _pyarrow()
-    values: list[bytes] = []
-    for begin in range(0, len(column), _VALUES_AT_ONCE):
-        portion = column.slice(begin, _VALUES_AT_ONCE)
-        if pa.types.is_string_view(portion.type):
-            portion = portion.cast(pa.binary_view())
-        values += portion.cast(pa.large_binary()).to_pylist()
-    return values
+    if pa.types.is_string_view(column.type):
+        column = column.cast(pa.binary_view())
+    return column.cast(pa.binary())
 
 
 def _refuse(row: int, text: str) -> None:

@@ -81,14 +81,14 @@ class Encoder:
         return Encoded(len(arrays[0]), self._written.taken())
 
     def _arrays(self, columns: Columns) -> list[Any]:
-        names, values = _pieces(columns)
-        ms, seq, ends = columns.ms, columns.seq, columns.field_ends
+        ms, seq = columns.ms, columns.seq
+        table = FieldTable(columns)
         if self._selection != EVERYTHING:
-            table = FieldTable(names, values, ends)
             stays = table.select(self._selection)
+            if not stays.any():
+                return self._no_rows
             ms, seq = ms[stays], seq[stays]
-            names, values, ends = table.names, table.values, table.field_ends
-        fields = pa.MapArray.from_arrays(pa.array(ends), names, values, type=_FIELDS)
+        fields = pa.MapArray.from_arrays(pa.array(table.field_ends), *table.left, type=_FIELDS)
         return [*_id_columns(ms, seq), fields]
 
     def finish(self) -> list[bytes]:
@@ -115,21 +115,6 @@ class _Written(io.RawIOBase):
         data = b"".join(self._buffers)
         self._buffers.clear()
         return [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)]
-
-
-def _pieces(columns: Columns) -> tuple[Any, Any]:
-    """Return the names and the values of all fields.
-
-    Each two bounds enclose a name or a value in turns. So Arrow sees an array in which every second
-    piece is what msgpack has between them; it takes the others, which is a copy without Python.
-    """
-    buffers = [None, pa.py_buffer(columns.bounds), pa.py_buffer(columns.data)]
-    count = len(columns.bounds)
-    pieces = pa.Array.from_buffers(pa.binary(), max(count - 1, 0), buffers)
-    names, values = (
-        pc.take(pieces, pa.array(np.arange(first, count, 4)), boundscheck=False) for first in (0, 2)
-    )
-    return names, values
 
 
 def _id_columns(ms: Numbers, seq: Numbers) -> tuple[Any, Any, Any]:

@@ -1,13 +1,21 @@
 """Packed columns: ids, names and values out of packed entries, without an object for any of them.
 
 Packed entries are msgpack (`engine.packing`). Where one of its values ends follows from its first
-bytes, so one run of entries can only be walked step by step. But many runs can be walked together,
-one value of each in a step, and numpy does a step for all of them at once:
+bytes, so one entry can only be walked step by step. But many can be walked together, one value of
+each in a step, and numpy does a step for all of them at once:
 
 1. Join the runs. Behind each stands a byte that begins no value: who reaches it stays there.
-2. Look up, for the two bytes at each place, how long a value would be that begins with them.
-3. Walk from the beginning of each run until all have reached their ends, and mark each place.
-4. The marked places, in order, are the values. Each ends where the next begins.
+2. Guess where the fields of each entry begin: at an array that has a binary behind it.
+3. Walk from there to the ends of their fields.
+4. Prove the guesses: the first entry of a run is where the run begins, each other one where the one
+   before it ends, and the last one ends with the run.
+
+Bytes in a value may look like an array. Then there are more guesses than entries, and those that
+none leads to are dropped. If the guesses cannot be proven, runs are walked instead of entries:
+
+1. Look up, for the two bytes at each place, how long a value would be that begins with them.
+2. Walk from the beginning of each run until all have reached their ends, and mark each place.
+3. The marked places, in order, are the values. Each ends where the next begins.
 
 A run of entries is an array of them. An entry is an array of its fields, or of its id and these.
 Names and values are binary, and nothing else is; an array in front of a binary begins the fields of
@@ -17,7 +25,7 @@ an entry; the numbers are ids, time and sequence in turns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +40,7 @@ _NEVER = 0xC1  # begins no value (msgpack's specification)
 _BIN_8, _BIN_16, _BIN_32 = 0xC4, 0xC5, 0xC6
 _UINTS = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}  # and how many bytes follow
 _FIXED_INT_MAX = 0x7F
+_SHORT_ARRAY, _ARRAY_16 = 0x90, 0xDC
 _HEADER_BYTES = np.zeros(256, np.int64)
 _HEADER_BYTES[: _FIXED_INT_MAX + 1] = 1
 _HEADER_BYTES[0x90:0xA0] = 1  # short arrays
@@ -46,6 +55,12 @@ _STEPS[_BIN_8 << 8 : _BIN_16 << 8] += np.arange(256)
 _STEPS[_BIN_16 << 8 : (_BIN_32 + 1) << 8] = 0
 
 _END = bytes([_NEVER])
+_GUESSES_MAX = 4
+"""For each entry. More would take more memory than a walk through the runs."""
+
+_BYTES_AT_ONCE = 128 * 1024
+"""Looked at while a core's cache has them; all at once take three times as long."""
+
 _STEPS_AT_ONCE = 16
 """Steps before a look for finished places, and for those before a long value."""
 
@@ -57,14 +72,168 @@ class Columns(NamedTuple):
     seq: Numbers
     field_ends: NDArray[np.int32]  # 0, and for each entry how many fields it and those before have
     data: Bytes
-    bounds: NDArray[np.int32]  # where in `data` each name, and each value, begins and ends
+    walked: NDArray[np.int32]  # the bounds; if entries have equally many: part, two bounds, entry
+
+    @property
+    def bounds(self) -> NDArray[np.int32]:
+        """Return the begin and the end of each name, and of each value, in `data`."""
+        return flat_bounds(self.walked) if self.walked.ndim > 1 else self.walked
+
+
+def flat_bounds(by_part: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return bounds entry by entry that are part by part."""
+    return np.ascontiguousarray(by_part.transpose(2, 0, 1)).ravel()
+
+
+_Walked = tuple[NDArray[np.int32], NDArray[np.int32], Numbers]
+"""Ends of fields and bounds as `Columns` has them; the numbers of ids that entries have."""
 
 
 def columns_of(runs: Sequence[PackedEntries], packed: Sequence[bytes]) -> Columns:
     """Return the entries of runs, in order; `packed` has each run's entries, not compressed."""
     data = np.frombuffer(b"".join(part for each in packed for part in (each, _END)), np.uint8)
     lengths = np.fromiter(map(len, packed), np.int64, len(packed))
-    values = _values(data, np.cumsum(lengths + len(_END)) - lengths - len(_END))
+    begins = np.cumsum(lengths + len(_END)) - lengths - len(_END)
+    walked = _walked_by_entry(runs, data, begins, begins + lengths) or _walked_by_run(data, begins)
+    field_ends, bounds, numbers = walked
+    return Columns(*_ids(runs, numbers), field_ends, data, bounds)
+
+
+def _walked_by_entry(
+    runs: Sequence[PackedEntries], data: Bytes, begins: Places, ends: Places
+) -> _Walked | None:
+    """Return the entries of runs; None: the guesses cannot be proven.
+
+    Args:
+        runs: how many entries each has, and whether these have ids.
+        data: of all runs.
+        begins: of the runs.
+        ends: likewise.
+    """
+    counts = np.array([run.entry_count for run in runs])
+    has_ids = np.array([run.first_id is None for run in runs])
+    firsts = begins + _HEADER_BYTES[data[begins]]  # entries, behind the array that is a run
+    heads, count = _guessed(data), int(counts.sum())
+    if not counts.all() or not count <= len(heads) <= _GUESSES_MAX * count:
+        return None
+    if len(heads) > count:
+        entry_ends, _ = _field_bounds(data, heads, _part_counts(data, heads))
+        is_of_ids = has_ids[np.searchsorted(begins, heads, "right") - 1]
+        is_led_to = np.zeros(len(data) + 1, np.bool_)
+        for places in (_heads(data, firsts, has_ids), _heads(data, entry_ends, is_of_ids)):
+            is_led_to[np.minimum(places, len(data))] = True
+        heads = heads[is_led_to[heads]]
+        if len(heads) != count:
+            return None
+    part_counts = _part_counts(data, heads)
+    entry_ends, bounds = _field_bounds(data, heads, part_counts)
+    entries = np.empty(count, np.int64)
+    entries[1:] = entry_ends[:-1]
+    entries[np.cumsum(counts) - counts] = firsts
+    is_of_ids = np.repeat(has_ids, counts)
+    are_heads = np.array_equal(_heads(data, entries, is_of_ids), heads)
+    if not are_heads or not np.array_equal(entry_ends[np.cumsum(counts) - 1], ends):
+        return None
+    field_ends = np.append(0, np.cumsum(part_counts)).astype(np.int32) // 2
+    times = entries[is_of_ids] + 2  # behind the arrays of the entry and of its id
+    numbers = _numbers(data, np.stack([times, times + _HEADER_BYTES[data[times]]], 1).ravel())
+    return field_ends, bounds, numbers
+
+
+def _guessed(data: Bytes) -> Places:
+    """Return the places of arrays with a binary behind them."""
+    arrays_of_parts = []
+    for begin in range(0, len(data), _BYTES_AT_ONCE):
+        part = data[begin : begin + _BYTES_AT_ONCE]
+        is_array = ((part & 0xF1) == _SHORT_ARRAY) | (part == _ARRAY_16)
+        arrays_of_parts.append(np.flatnonzero(is_array) + begin)
+    arrays = np.concatenate(arrays_of_parts)
+    kinds = data.take(arrays + _HEADER_BYTES[data[arrays]], mode="clip")
+    return arrays[(kinds >= _BIN_8) & (kinds <= _BIN_32)]
+
+
+def _heads(data: Bytes, entries: Places, has_ids: NDArray[np.bool_]) -> Places:
+    """Return the places of the fields of entries."""
+    if not has_ids.any():
+        return entries
+    behind = entries + 2
+    for _ in ("ms", "seq"):
+        behind += _HEADER_BYTES[data.take(behind, mode="clip")]
+    return np.where(has_ids, behind, entries)
+
+
+def _part_counts(data: Bytes, heads: Places) -> Places:
+    """Return how many names and values there are behind places."""
+    counts = (data[heads] & 0x0F).astype(np.int64)
+    is_longer = data[heads] == _ARRAY_16
+    if is_longer.any():
+        counts[is_longer] = _big_endian(data, heads[is_longer], 2)
+    return counts
+
+
+def _field_bounds(
+    data: Bytes, heads: Places, part_counts: Places
+) -> tuple[Places, NDArray[np.int32]]:
+    """Return the ends of entries, and the bounds of their names and values; walks them together.
+
+    Where there are none, what is returned is nowhere.
+    """
+    if part_counts.sum() > len(data):  # nobody has packed so many
+        return np.full(len(heads), len(data)), np.empty(0, np.int32)
+    if len(heads) and (part_counts == part_counts[0]).all():
+        at = heads + _HEADER_BYTES[data[heads]]
+        by_part = np.empty((int(part_counts[0]), 2, len(heads)), np.int32)
+        for begins, ends in by_part:
+            lengths = _step_in(data, at)
+            begins[:] = at
+            at += lengths
+            ends[:] = at
+        return at, by_part
+    order = np.argsort(-part_counts, kind="stable")  # those that have ended are the last ones
+    at = (heads + _HEADER_BYTES[data[heads]])[order]
+    places = (2 * (np.cumsum(part_counts) - part_counts))[order]
+    bounds = np.empty(2 * int(part_counts.sum()), np.int32)
+    counts = np.bincount(part_counts)
+    walking = len(heads) - np.cumsum(counts)[:-1]
+    for count in walking.tolist():
+        here, to = at[:count], places[:count]
+        lengths = _step_in(data, here)
+        bounds[to] = here
+        here += lengths
+        bounds[to + 1] = here
+        to += 2
+    ends = np.empty_like(at)
+    ends[order] = at
+    return ends, bounds
+
+
+def _step_in(data: Bytes, at: Places) -> NDArray[np.integer[Any]]:
+    """Go from the headers of binaries to their bytes; returns how many they have."""
+    kinds = data.take(at, mode="clip")
+    lengths = data.take(at + 1, mode="clip")
+    at += 2
+    if (kinds == _BIN_8).all():
+        return lengths
+    longer = lengths.astype(np.int64)
+    _find_long(data, at, kinds, longer)
+    return longer
+
+
+def _find_long(data: Bytes, at: Places, kinds: Bytes, lengths: Places) -> None:
+    """Correct the places and the lengths of long binaries; other things are nowhere."""
+    for kind in (_BIN_16, _BIN_32):
+        is_long = kinds == kind
+        if is_long.any():
+            more_bytes = int(_HEADER_BYTES[kind]) - 1
+            lengths[is_long] = _big_endian(data, at[is_long] - 2, more_bytes)
+            at[is_long] += more_bytes - 1
+    is_none = (kinds < _BIN_8) | (kinds > _BIN_32)
+    at[is_none], lengths[is_none] = len(data), 0
+
+
+def _walked_by_run(data: Bytes, begins: Places) -> _Walked:
+    """Return the entries of runs, that begin at places."""
+    values = _values(data, begins)
     kinds = data[values]
     is_binary = (kinds >= _BIN_8) & (kinds <= _BIN_32)
     parts = np.flatnonzero(is_binary)
@@ -76,8 +245,7 @@ def columns_of(runs: Sequence[PackedEntries], packed: Sequence[bytes]) -> Column
     firsts = part_counts[:-1][begins_fields]  # parts before the fields of each entry
     field_ends = np.append(firsts, len(parts)).astype(np.int32) // 2
     is_number = (kinds <= _FIXED_INT_MAX) | ((kinds >= min(_UINTS)) & (kinds <= max(_UINTS)))
-    ms, seq = _ids(runs, _numbers(data, values[is_number]))
-    return Columns(ms, seq, field_ends, data, bounds)
+    return field_ends, bounds, _numbers(data, values[is_number])
 
 
 def _numbers(data: Bytes, at: Places) -> Numbers:
@@ -116,7 +284,7 @@ def _big_endian(data: Bytes, at: Places, width: int) -> Numbers:
     """Return the numbers, so many bytes long, behind the first bytes of values."""
     numbers = np.zeros(len(at), np.uint64)
     for offset in range(1, width + 1):
-        numbers = numbers << np.uint64(8) | data[at + offset]
+        numbers = numbers << np.uint64(8) | data.take(at + offset, mode="clip")
     return numbers
 
 

@@ -12,7 +12,8 @@ The conditions of a filter are looked at for all entries of a batch at once:
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -20,6 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from headgate.app.bulk.layout import Layout, pieces_of
+from headgate.app.bulk.packed_columns import Columns
 from headgate.app.wire.filters import (
     AllOf,
     AnyOf,
@@ -53,88 +56,157 @@ def needed_bytes(condition: Filter | None) -> tuple[bytes, ...]:
     return ()
 
 
+def names_in(condition: Filter | None) -> frozenset[bytes]:
+    """Return the names of the fields that a condition looks at."""
+    match condition:
+        case None:
+            return frozenset()
+        case AllOf(filters) | AnyOf(filters):
+            return frozenset().union(*map(names_in, filters))
+        case NotThat(negated):
+            return names_in(negated)
+    return frozenset([condition.name])
+
+
 def _packed(text: bytes) -> bytes:
     return msgspec.msgpack.encode(text)
 
 
 class FieldTable:
-    """The names and values of the fields of some entries."""
+    """The names and values of the fields of some entries, copied when they are needed."""
 
-    def __init__(self, names: Any, values: Any, field_ends: NDArray[np.int32]) -> None:
-        """Take the fields of all entries.
+    def __init__(self, columns: Columns) -> None:
+        """Take the fields of all entries."""
+        self.field_ends = columns.field_ends
+        self._columns = columns
+        self._layout: Layout | None = None
+        self._fields: dict[bytes, _Field] = {}
 
-        Args:
-            names: of fields, an Arrow array.
-            values: likewise.
-            field_ends: 0, and for each entry the number of fields that it and those before have.
-        """
-        self.count = len(field_ends) - 1
-        self.names = names
-        self.values = values
-        self._entries = np.repeat(np.arange(self.count), np.diff(field_ends))
+    @cached_property
+    def _pieces(self) -> Any:
+        return pieces_of(self._columns.data, self._columns.bounds)
+
+    @cached_property
+    def _places(self) -> NDArray[np.int64]:
+        """Return the numbers of the fields that are left."""
+        return np.arange(int(self.field_ends[-1]))
+
+    @property
+    def left(self) -> tuple[Any, Any]:
+        """Return the names and values of the fields that are left, as Arrow arrays."""
+        return self._taken(self._places, 0), self._taken(self._places, 2)
 
     def select(self, selection: Selection) -> Mask:
         """Drop the entries and fields that are not wanted; returns which entries stay."""
         condition, columns = selection
-        matches = np.ones(self.count, np.bool_) if condition is None else self._matches(condition)
-        keeps = matches[self._entries]
-        if columns is not None:
-            wanted = pa.array(columns, pa.binary())
-            keeps = keeps & _as_mask(pc.is_in(self.names, value_set=wanted))
-        if not keeps.all():
-            places = pa.array(np.flatnonzero(keeps))
-            self.names, self.values = self.names.take(places), self.values.take(places)
-            self._entries = self._entries[keeps]
-        numbers = np.cumsum(matches) - 1  # of the entries that stay
-        self._entries = numbers[self._entries]
-        self.count = int(matches.sum())
-        return matches
+        self._layout = Layout.of(self._columns, names_in(condition))
+        stays = np.ones(self._count, np.bool_)
+        if condition is not None:
+            stays = self._matches(condition)
+        layout = None if columns is None else Layout.of(self._columns, columns)
+        if layout is not None:
+            self._drop_by_layout(layout, stays)
+        elif not stays.any() or columns == ():
+            self._drop(stays, np.zeros(len(self._places), np.bool_))
+        else:
+            keeps = stays[self._entries]
+            if columns is not None:
+                wanted = pa.array(columns, pa.binary())
+                keeps &= _as_mask(pc.is_in(self._names, value_set=wanted))
+            self._drop(stays, keeps)
+        return stays
+
+    def _drop_by_layout(self, layout: Layout, stays: Mask) -> None:
+        width = sum(map(len, layout.places.values()))
+        self._pieces = pieces_of(self._columns.data, layout.bounds(stays))
+        self.field_ends = np.arange(int(stays.sum()) + 1, dtype=np.int32) * np.int32(width)
+        self._places = np.arange(int(self.field_ends[-1]))
+
+    def _drop(self, stays: Mask, keeps: Mask) -> None:
+        kept = np.append(0, np.cumsum(keeps))[self.field_ends]
+        self.field_ends = np.append(0, kept[1:][stays]).astype(np.int32)
+        self._places = np.flatnonzero(keeps)
 
     @property
-    def field_ends(self) -> NDArray[np.int32]:
-        """Return 0, and for each entry the number of fields that it and those before have."""
-        counts = np.bincount(self._entries, minlength=self.count)
-        return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    def _count(self) -> int:
+        return len(self.field_ends) - 1
+
+    @cached_property
+    def _names(self) -> Any:
+        return self._taken(self._places, 0)
+
+    @cached_property
+    def _entries(self) -> NDArray[np.int64]:
+        """Return the number of the entry of each field."""
+        return np.repeat(np.arange(self._count), np.diff(self.field_ends))
+
+    def _taken(self, places: NDArray[np.int64], part: Literal[0, 2]) -> Any:
+        """Return the names, or the values, of fields."""
+        return pc.take(self._pieces, pa.array(4 * places + part), boundscheck=False)
 
     def _matches(self, condition: Filter) -> Mask:
         match condition:
             case AllOf(filters):
-                matches = np.ones(self.count, np.bool_)
+                matches = np.ones(self._count, np.bool_)
                 for part in filters:
                     matches &= self._matches(part)
                 return matches
             case AnyOf(filters):
-                matches = np.zeros(self.count, np.bool_)
+                matches = np.zeros(self._count, np.bool_)
                 for part in filters:
                     matches |= self._matches(part)
                 return matches
             case NotThat(negated):
                 return ~self._matches(negated)
-        places = np.flatnonzero(_as_mask(pc.equal(self.names, condition.name)))
-        matches = np.zeros(self.count, np.bool_)
-        holds = _holds(condition, self.values.take(pa.array(places)))
-        matches[self._entries[places]] = holds  # of equal entries the last one stays
+        if condition.name not in self._fields:
+            self._fields[condition.name] = self._field(condition.name)
+        field = self._fields[condition.name]
+        matches = np.zeros(self._count, np.bool_)
+        matches[field.entries] = field.meets(condition)  # the last of equal ones
         return matches
 
+    def _field(self, name: bytes) -> _Field:
+        """Return the field of a name."""
+        if self._layout is not None:
+            values = self._layout.values(name)
+            if values is None:
+                return _Field(slice(0), pa.array([], pa.binary()))
+            return _Field(slice(None), values)
+        places = np.flatnonzero(_as_mask(pc.equal(self._names, name)))
+        return _Field(self._entries[places], self._taken(places, 2))
 
-def _holds(condition: TextCondition | Present | NumberRange, values: Any) -> Mask:
-    """Return the values that meet a condition."""
-    match condition:
-        case TextCondition(_, kind, text):
-            return _as_mask(_TEXT_TESTS[kind](values, text))
-        case NumberRange():
-            return _within(condition, values)
-    return np.ones(len(values), np.bool_)
+
+class _Field:
+    """The values of one name."""
+
+    def __init__(self, entries: NDArray[np.int64] | slice, values: Any) -> None:
+        self.entries = entries  # that have the values
+        self._values = values
+
+    def meets(self, condition: TextCondition | Present | NumberRange) -> Mask:
+        """Return a mask of the values that meet a condition."""
+        match condition:
+            case TextCondition(_, kind, text):
+                return _as_mask(_TEXT_TESTS[kind](self._values, text))
+            case NumberRange():
+                is_number, numbers = self._numbers
+                meets = is_number.copy()
+                meets[is_number] = _are_within(condition, numbers)
+                return meets
+        return np.ones(len(self._values), np.bool_)
+
+    @cached_property
+    def _numbers(self) -> tuple[Mask, NDArray[np.float64]]:
+        """Return a mask of the values that are decimal numbers, and these numbers."""
+        is_number = _as_mask(pc.match_substring_regex(self._values, _NUMBER))
+        written = self._values.filter(pa.array(is_number)).cast(pa.string())
+        return is_number, written.cast(pa.float64()).to_numpy(zero_copy_only=False)
 
 
-def _within(bounds: NumberRange, values: Any) -> Mask:
-    is_number = _as_mask(pc.match_substring_regex(values, _NUMBER))
-    written = values.filter(pa.array(is_number)).cast(pa.string())
-    numbers = written.cast(pa.float64()).to_numpy(zero_copy_only=False)
+def _are_within(bounds: NumberRange, numbers: NDArray[np.float64]) -> Mask:
     above = numbers > bounds.low if bounds.is_above else numbers >= bounds.low
     below = numbers < bounds.high if bounds.is_below else numbers <= bounds.high
-    is_number[is_number] = above & below
-    return is_number
+    return above & below
 
 
 def _as_mask(flags: Any) -> Mask:

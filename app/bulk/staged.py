@@ -1,18 +1,22 @@
 """Staged rows: the content of a chunk of a batch, and its format in a file.
 
 A file is a checksum and then blocks, each a length and so many rows as msgpack. Nothing else runs
-while a block is encoded or decoded, so a block is small.
+while a block is encoded or decoded, so a block is small. Behind a length of zero are encoded rows:
+they are copied and not decoded, so they are one block.
 """
 
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Iterator, Sequence
 
 import google_crc32c
 import msgspec
 
 from headgate.engine.entry import Draft, EntryId, IdRequest, PartialId
+from headgate.engine.limits import PACKED_COUNT_MIN
+from headgate.engine.packing import EncodedDrafts
 
 _BLOCK_PARTS_MAX = 8192
 """Names, values and rows of a block, about: a millisecond of work. One row may have more."""
@@ -42,16 +46,22 @@ class Rows(msgspec.Struct, frozen=True, array_like=True):
             fields=[draft.fields for draft in drafts],
         )
 
-    def add_to(self, drafts: dict[bytes, list[Draft]]) -> None:
-        """Append the rows to what there is for each stream.
+    def by_stream(self) -> dict[bytes, list[Draft]]:
+        """Return the rows of each stream as drafts.
 
         Raises:
             ValueError, IndexError: nobody has made such rows.
         """
+        drafts: dict[bytes, list[Draft]] = {}
         for at, fields in enumerate(self.fields):
             name = self.streams[0 if self.stream_of is None else self.stream_of[at]]
             wanted = None if self.ids is None else _id_request(self.ids[at])
             drafts.setdefault(name, []).append(Draft(wanted, fields))
+        return drafts
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return len(self.fields)
 
     def blocks(self) -> Iterator[Rows]:
         """Yield the rows a block at a time; there is one also if there are no rows."""
@@ -76,17 +86,76 @@ class Rows(msgspec.Struct, frozen=True, array_like=True):
         return Rows(streams, [place[index] for index in named], ids, fields)
 
 
-def encode(rows: Rows) -> bytes:
+class EncodedRows(msgspec.Struct, frozen=True, array_like=True):
+    """Rows of one stream, without ids."""
+
+    stream: bytes
+    data: bytes
+    ends: bytes  # arrays of 64-bit numbers, as of `EncodedDrafts`
+    size_ends: bytes
+
+    @classmethod
+    def of(cls, stream: bytes, drafts: EncodedDrafts) -> EncodedRows:
+        """Return drafts as rows."""
+        return cls(stream, drafts.data, drafts.ends.tobytes(), drafts.size_ends.tobytes())
+
+    @property
+    def streams(self) -> list[bytes]:
+        """Return the names of the streams."""
+        return [self.stream]
+
+    def by_stream(self) -> dict[bytes, EncodedDrafts]:
+        """Return the rows of the stream as drafts."""
+        ends, size_ends = array("Q", self.ends), array("Q", self.size_ends)
+        return {self.stream: EncodedDrafts(self.data, ends, size_ends)}
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return len(self.ends) // 8 - 1
+
+
+class StagedDrafts:
+    """The drafts of a batch, stream by stream."""
+
+    def __init__(self) -> None:
+        """Start without drafts."""
+        self._parts: dict[bytes, list[Sequence[Draft]]] = {}
+
+    def add(self, rows: Rows | EncodedRows) -> None:
+        """Add rows behind those that there are.
+
+        Raises:
+            ValueError, IndexError: nobody has made such rows.
+        """
+        for stream, part in rows.by_stream().items():
+            self._parts.setdefault(stream, []).append(part)
+
+    def drafts(self) -> dict[bytes, Sequence[Draft]]:
+        """Return the drafts of each stream; they are objects if they are few."""
+        return {stream: _joined(parts) for stream, parts in self._parts.items()}
+
+
+def _joined(parts: Sequence[Sequence[Draft]]) -> Sequence[Draft]:
+    encoded = [part for part in parts if isinstance(part, EncodedDrafts)]
+    if len(encoded) == len(parts) and sum(map(len, parts)) >= PACKED_COUNT_MIN:
+        return EncodedDrafts.joined(encoded)
+    return [draft for part in parts for draft in part]
+
+
+def encode(rows: Rows | EncodedRows) -> bytes:
     """Return a file of rows."""
     parts = []
-    for block in rows.blocks():
-        data = _encode(block)
-        parts += [_LENGTH.pack(len(data)), data]
+    if isinstance(rows, EncodedRows):
+        parts = [_LENGTH.pack(0), _encode(rows)]
+    else:
+        for block in rows.blocks():
+            data = _encode(block)
+            parts += [_LENGTH.pack(len(data)), data]
     content = b"".join(parts)
     return _CHECKSUM.pack(google_crc32c.value(content)) + content
 
 
-def decode(file: bytes) -> Iterator[Rows]:
+def decode(file: bytes) -> Iterator[Rows | EncodedRows]:
     """Yield the rows of a file, block by block.
 
     Raises:
@@ -98,12 +167,16 @@ def decode(file: bytes) -> Iterator[Rows]:
     at = 0
     while at < len(content):
         begin = at + _LENGTH.size
+        if content[at:begin] == _LENGTH.pack(0):
+            yield _decode_encoded(content[begin:])
+            return
         at = begin + int.from_bytes(content[at:begin])
         yield _decode(content[begin:at])
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Rows).decode
+_decode_encoded = msgspec.msgpack.Decoder(EncodedRows).decode
 
 
 def _parts(wanted: IdRequest) -> tuple[int, ...] | None:

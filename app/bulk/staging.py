@@ -27,7 +27,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from headgate.app.bulk import staged
-from headgate.app.bulk.staged import Rows
+from headgate.app.bulk.staged import EncodedRows, Rows, StagedDrafts
 from headgate.app.runtime import periodic
 from headgate.app.runtime.siblings import Siblings
 from headgate.app.wire.problems import GatewayError
@@ -134,7 +134,7 @@ class Staging:
         self._count = 0
         self._thread = Threads(1, "staging")
 
-    async def put(self, batch: BatchName, chunk: ChunkName, rows: Rows) -> int:
+    async def put(self, batch: BatchName, chunk: ChunkName, rows: Rows | EncodedRows) -> int:
         """Stage a chunk, in place of one of the same name; returns its size in bytes.
 
         Raises:
@@ -144,7 +144,9 @@ class Staging:
         await self._announce(batch.folder, chunk, size_bytes)
         return size_bytes
 
-    async def take(self, batch: BatchName, chunks: Sequence[ChunkName]) -> dict[bytes, list[Draft]]:
+    async def take(
+        self, batch: BatchName, chunks: Sequence[ChunkName]
+    ) -> dict[bytes, Sequence[Draft]]:
         """Return the drafts for each stream, chunk after chunk. The chunks stay.
 
         Raises:
@@ -193,7 +195,7 @@ class Staging:
 
     # In the thread
 
-    def _put(self, folder: Path, chunk: ChunkName, rows: Rows) -> int:
+    def _put(self, folder: Path, chunk: ChunkName, rows: Rows | EncodedRows) -> int:
         held = self._loaded().get(folder)
         data = staged.encode(rows)
         replaced = 0 if held is None else held.sizes.get(chunk, 0)
@@ -247,19 +249,19 @@ class Staging:
             text = f"there may be {CHUNKS_MAX} staged chunks: commit or abort a batch first"
             raise GatewayError("too_large", text, pointer="/body")
 
-    def _take(self, folder: Path, chunks: Sequence[ChunkName]) -> dict[bytes, list[Draft]]:
-        drafts: dict[bytes, list[Draft]] = {}
+    def _take(self, folder: Path, chunks: Sequence[ChunkName]) -> dict[bytes, Sequence[Draft]]:
+        taken = StagedDrafts()
         for chunk in chunks:
             if not self._is_staged(folder, chunk):
                 raise _missing(chunk)
             try:
                 data = (self._root() / folder / chunk.file).read_bytes()
                 for rows in staged.decode(data):
-                    rows.add_to(drafts)
+                    taken.add(rows)
             except (OSError, ValueError, IndexError):
                 # It was not forced to disk: a power cut may take part of it.
                 raise _missing(chunk) from None
-        return drafts
+        return taken.drafts()
 
     def _is_staged(self, folder: Path, chunk: ChunkName) -> bool:
         """Tell whether a chunk is there; what another process has staged may not be known yet."""

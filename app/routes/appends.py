@@ -61,22 +61,31 @@ class WriterKey(NamedTuple):
     producer: bytes
     key: bytes
 
-    async def of(self, drafts: Sequence[Draft], *, is_batch: bool) -> Idempotent:
+    async def of(
+        self, drafts: Sequence[Draft], *, is_batch: bool, digest: bytes = b""
+    ) -> Idempotent:
         """Return the key with a digest of these drafts; many of them in turns.
+
+        Args:
+            drafts: of the request.
+            is_batch: they are an array.
+            digest: of the drafts, if it is known; they have no ids then.
 
         Raises:
             GatewayError: a draft says its id; a repeat could not be answered by counting.
         """
-        turn, digest = Turn(), Digest()
+        if digest:
+            return Idempotent(self.producer, self.key, digest)
+        turn, unfinished = Turn(), Digest()
         for index, draft in enumerate(drafts):
             if draft.id is not None:
                 text = "with an Idempotency-Key the stream chooses the id: leave it out"
                 pointer = f"/body/{index}/id" if is_batch else "/body/id"
                 raise GatewayError("invalid_request", text, pointer=pointer)
-            digest.add(draft.fields)
+            unfinished.add(draft.fields)
             if turn.is_over:
                 await turn.pause()
-        return Idempotent(self.producer, self.key, digest.value())
+        return Idempotent(self.producer, self.key, unfinished.value())
 
 
 def writer_key(
@@ -228,10 +237,12 @@ async def append_entries(
     `name` and `value`), and may have `id` (utf8, null is `*`); its batches are not compressed.
     If any entry is wrong, nothing is appended and the problem points at its place in the batch.
     """
-    body = request.content
+    body, digest = request.content, b""
+    drafts: Sequence[Draft]
     if media_type_of(request) == ARROW:
         bounds = ArrowBounds(limits.batch_entries_max, limits.body_bytes_max)
-        drafts = (await arrow.threads_of(request).run(partial(arrow.decode, body, bounds))).drafts
+        decode = partial(arrow.decode_append, body, bounds, has_key=key is not None)
+        drafts, _, digest = await arrow.threads_of(request).run(decode)
         check_count(len(drafts), limits.batch_entries_max)
     else:
         is_lines = media_type_of(request) == _NDJSON
@@ -240,7 +251,7 @@ async def append_entries(
         Add(
             stream,
             drafts,
-            None if key is None else await key.of(drafts, is_batch=True),
+            None if key is None else await key.of(drafts, is_batch=True, digest=digest),
             create_stream=create_stream,
             expected_last_id=expected,
         )

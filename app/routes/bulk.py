@@ -13,7 +13,7 @@ from headgate.app.auth.principal import Need
 from headgate.app.backends.port import Ability
 from headgate.app.bulk import arrow
 from headgate.app.bulk.arrow_body import ArrowBounds
-from headgate.app.bulk.staged import Rows
+from headgate.app.bulk.staged import EncodedRows, Rows
 from headgate.app.bulk.staging import BatchName, ChunkName, Staging
 from headgate.app.http.dependencies import (
     AccessDep,
@@ -41,6 +41,7 @@ from headgate.app.wire.schemas.batches import (
 from headgate.app.wire.schemas.bulk import BulkPlan, PlanBulkRead, Splits
 from headgate.app.wire.structure import ITEMS_MAX
 from headgate.engine.limits import COUNT_MAX, U64_MAX
+from headgate.engine.packing import EncodedDrafts
 from headgate.engine.replies import Committed as EngineCommitted
 from headgate.engine.requests.bulk import BulkCursor, LastCommit, PlanRead, SplitRange
 from headgate.engine.requests.bulk import CommitBatch as CommitBatchRequest
@@ -200,12 +201,12 @@ async def stage_chunk(
     size_bytes = await staging.put(
         BatchName(writer, batch), ChunkName(partition, chunk, attempt), rows
     )
-    return Staged(entries=len(rows.fields), size_bytes=size_bytes)
+    return Staged(entries=len(rows), size_bytes=size_bytes)
 
 
-def _rows(body: bytes, name: bytes | None, bounds: ArrowBounds) -> Rows:
+def _rows(body: bytes, name: bytes | None, bounds: ArrowBounds) -> Rows | EncodedRows:
     """Return the rows that a body appends, with their streams."""
-    drafts, texts = arrow.decode(body, bounds)
+    drafts, texts, _ = arrow.decode(body, bounds)
     if texts is None:
         texts = [None] * len(drafts)
     names: dict[str | None, bytes] = {} if name is None else {None: name}
@@ -217,7 +218,10 @@ def _rows(body: bytes, name: bytes | None, bounds: ArrowBounds) -> Rows:
             why = "say where it goes: here, or by ?stream= for all"
             raise GatewayError("invalid_request", why, pointer=pointer)
         names[text] = check_name(text, pointer=pointer)
-    return Rows.of([names[text] for text in texts], drafts)
+    streams = [names[text] for text in texts]
+    if isinstance(drafts, EncodedDrafts) and len(set(streams)) == 1:
+        return EncodedRows.of(streams[0], drafts)
+    return Rows.of(streams, drafts)
 
 
 @router.post(
@@ -266,7 +270,8 @@ async def commit_batch(
                 )
             finally:
                 for rows in drafts.values():
-                    await let_go(rows)
+                    if isinstance(rows, list):
+                        await let_go(rows)
     await staging.drop(name)
     return Committed.of(committed)
 

@@ -46,9 +46,18 @@ class Digest:
 
     def add(self, fields: Fields) -> None:
         """Add the fields of the next entry."""
-        self._hash.update(len(fields).to_bytes(8))
+        self._hash.update(self.header(len(fields)))
         for part in fields:
-            self._hash.update(len(part).to_bytes(8) + part)
+            self._hash.update(self.header(len(part)) + part)
+
+    def add_framed(self, entries: bytes) -> None:
+        """Add entries: each a header with how many parts it has, and these behind headers."""
+        self._hash.update(entries)
+
+    @staticmethod
+    def header(count: int) -> bytes:
+        """Return the header of an entry, or of the bytes of a name or a value."""
+        return count.to_bytes(8)
 
     def value(self) -> bytes:
         """Return the digest of all entries so far."""

@@ -78,11 +78,21 @@ class NodeLimits(NamedTuple):
         ends = list(accumulate(sizes, initial=0))
         at = 0 if held is None else self._fitting(held.count, held.size_bytes, ends, 0)
         runs = [Run(entries[:at], ends[at])]
-        while at < len(entries):
-            end = max(self._fitting(0, 0, ends, at), at + 1)  # Redis: a new node takes any entry
+        for end in self.chunk_ends(ends, at):
             runs.append(Run(entries[at:end], ends[end] - ends[at]))
             at = end
         return runs
+
+    def chunk_ends(self, ends: Sequence[int], at: int = 0) -> Iterator[int]:
+        """Yield the end of each chunk that entries make.
+
+        Args:
+            ends: 0, and for each entry the size that it and those before it have in a chunk.
+            at: the first entry.
+        """
+        while at < len(ends) - 1:
+            at = max(self._fitting(0, 0, ends, at), at + 1)  # Redis: a new node takes any entry
+            yield at
 
     def _admit(self, chunk: Chunk, count: int, size_bytes: int) -> bool:
         """Tell whether a chunk takes so much more, all of it."""
@@ -90,7 +100,7 @@ class NodeLimits(NamedTuple):
             return False
         return not 0 < self.size_bytes_max <= chunk.size_bytes + size_bytes
 
-    def _fitting(self, held: int, held_bytes: int, ends: list[int], at: int) -> int:
+    def _fitting(self, held: int, held_bytes: int, ends: Sequence[int], at: int) -> int:
         """Return the end of the entries from `at` on that fit into a chunk with so much in it."""
         end = len(ends) - 1
         if self.entries_max > 0:

@@ -15,12 +15,13 @@ from typing import NamedTuple, overload
 from headgate.engine.entry import Draft, Entry, EntryId, PartialId, check_fields, size_of
 from headgate.engine.errors import IdNotGreater
 from headgate.engine.limits import (
+    CHUNKS_AT_ONCE_MAX,
     PACKED_AT_ONCE_MAX,
     PACKED_BYTES_MIN,
     PACKED_COUNT_MIN,
     PACKED_PARTS_MIN,
 )
-from headgate.engine.packing import pack_entries, pack_fields
+from headgate.engine.packing import EncodedDrafts, pack_entries, pack_fields
 from headgate.engine.state.log import NodeLimits
 
 
@@ -79,6 +80,9 @@ def pack(drafts: Sequence[Draft], limits: NodeLimits) -> Iterator[list[Packed]]:
         IdNotGreater: an explicit id is not above the one before it.
         HasPartialIds: they have.
     """
+    if isinstance(drafts, EncodedDrafts):
+        yield from _cut(drafts, limits)
+        return
     first = 0
     for part in _parts(drafts):
         _check(drafts, first, first + len(part))
@@ -88,6 +92,20 @@ def pack(drafts: Sequence[Draft], limits: NodeLimits) -> Iterator[list[Packed]]:
             for run in limits.runs(None, [*neighbours])[1:]
         ]
         first += len(part)
+
+
+def _cut(drafts: EncodedDrafts, limits: NodeLimits) -> Iterator[list[Packed]]:
+    """Yield the chunks that encoded drafts make, some at a time."""
+    chunks: list[Packed] = []
+    begin = low = 0
+    for end in limits.chunk_ends(drafts.size_ends):
+        chunks.append(Packed(end - low, drafts.packed(low, end), None))
+        low = end
+        size_bytes = drafts.size_ends[end] - drafts.size_ends[begin]
+        if len(chunks) == CHUNKS_AT_ONCE_MAX or size_bytes >= PACKED_BYTES_MIN:
+            yield chunks
+            chunks, begin = [], end
+    yield chunks
 
 
 def _parts(drafts: Sequence[Draft]) -> Iterator[Sequence[Draft]]:

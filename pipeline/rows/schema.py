@@ -307,14 +307,25 @@ class _Lookup:
         offsets = _offsets(fields)
         self._count = len(fields)
         self._begin = int(offsets[0])
-        self._rows = np.repeat(np.arange(self._count), np.diff(offsets))
         self._items = fields.items
-        keys = fields.keys.slice(self._begin, int(offsets[-1]) - self._begin).dictionary_encode()
-        self._names = keys.dictionary
-        self._codes = keys.indices.to_numpy()
+        sizes = np.diff(offsets)
+        keys = fields.keys.slice(self._begin, int(offsets[-1]) - self._begin)
+        self._layout = _layout(keys, sizes)
+        if self._layout is None:
+            self._rows = np.repeat(np.arange(self._count), sizes)
+            encoded = keys.dictionary_encode()
+            self._names = encoded.dictionary
+            self._codes = encoded.indices.to_numpy()
 
     def __call__(self, name: str) -> pa.Array:
         """Return the raw values: binary, null where an entry has no such field."""
+        if self._layout is not None:
+            if name.encode() not in self._layout:
+                return pa.nulls(self._count, pa.binary())
+            width = len(self._layout)
+            place = width - 1 - self._layout[::-1].index(name.encode())
+            first = self._begin + place
+            return self._items.take(pa.array(np.arange(self._count) * width + first))
         code = pc.index(self._names, name.encode()).as_py()
         if code < 0:
             return pa.nulls(self._count, pa.binary())
@@ -322,6 +333,25 @@ class _Lookup:
         at = np.full(self._count, -1, np.int64)
         at[self._rows[places]] = places + self._begin  # of repeated rows the last one stays
         return self._items.take(pa.array(at, mask=at < 0))
+
+
+def _layout(keys: pa.Array, sizes: np.ndarray) -> list[bytes] | None:
+    """Return the names that all entries have, in this order; None: they differ.
+
+    Args:
+        keys: the names of all entries.
+        sizes: how many of them each entry has.
+    """
+    if not len(sizes) or not sizes[0] or (sizes != sizes[0]).any():
+        return None
+    _, ends, data = keys.buffers()
+    ends = np.frombuffer(ends, np.int32)[keys.offset : keys.offset + len(keys) + 1]
+    lengths = np.diff(ends).reshape(len(sizes), -1)
+    if (lengths != lengths[0]).any():
+        return None
+    names = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]].reshape(len(sizes), -1)
+    is_alike = not (names != names[0]).any()
+    return keys[: int(sizes[0])].to_pylist() if is_alike else None
 
 
 def _misfit_error(

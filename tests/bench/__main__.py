@@ -40,6 +40,9 @@ WORKERS = "workers"
 RESP = "resp"
 """Measured only when asked for: it takes two minutes."""
 
+CONNECTOR = "connector"
+"""Measured only when asked for: it takes two minutes with a million entries."""
+
 REMADE = "remade"
 """Measured only when asked for: what is re-made of FastAPI and uvicorn, part by part."""
 
@@ -53,6 +56,7 @@ def main() -> None:
         CLUSTER,
         WORKERS,
         RESP,
+        CONNECTOR,
         REMADE,
         STALLS,
         *([] if flames.PROFILER is None else [PICTURES]),

@@ -1,11 +1,16 @@
 """Appends are whole and ordered, reads see them, and what is refused changes nothing."""
 
+from array import array
+from itertools import accumulate
+
 import pytest
 
 from headgate.app.backends.port import Backend
 from headgate.engine.config import StreamConfig
-from headgate.engine.entry import Draft, Entry, EntryId
+from headgate.engine.entry import Draft, Entry, EntryId, size_in_chunk
 from headgate.engine.errors import IdNotGreater, LastIdMismatch, StreamExists, StreamNotFound
+from headgate.engine.limits import PACKED_COUNT_MIN
+from headgate.engine.packing import EncodedDrafts, encode_entries
 from headgate.engine.replies import Histogram
 from headgate.engine.requests.entries import Add, Delete, Range, RangePacked, Trim, TrimTo
 from headgate.engine.requests.histogram import CountByTime
@@ -48,6 +53,21 @@ async def test_what_is_read_packed_is_what_is_read(backend: Backend) -> None:
     assert entries == await backend.perform(Range(S, end=high))
     with pytest.raises(StreamNotFound):
         await backend.perform(RangePacked(b"none", low, high, 1, 1))
+
+
+async def test_encoded_drafts_are_appended_as_drafts_are(backend: Backend) -> None:
+    many = [(b"n", b"%d" % number) for number in range(PACKED_COUNT_MIN)]
+    data = [encode_entries(fields) for fields in many]
+    ends = array("Q", accumulate(map(len, data), initial=0))
+    size_ends = array("Q", accumulate(map(size_in_chunk, many), initial=0))
+    encoded = EncodedDrafts(b"".join(data), ends, size_ends)
+
+    added = await backend.perform(Add(S, encoded))
+    again = await backend.perform(Add(S, encoded))
+
+    entries = await backend.perform(Range(S))
+    assert [entry.fields for entry in entries] == many * 2
+    assert [entry.id for entry in entries] == [*added.ids, *again.ids]
 
 
 async def test_a_copy_of_a_stream_is_the_same_stream_to_its_readers(backend: Backend) -> None:

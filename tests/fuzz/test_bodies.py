@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from headgate.app.bulk import pieces, staged
 from headgate.app.bulk.batch import drafts_of
-from headgate.app.bulk.staged import Rows
+from headgate.app.bulk.staged import Rows, StagedDrafts
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.entries import EntryInput
 from headgate.engine.entry import Draft, EntryId, PartialId
@@ -99,8 +99,8 @@ def test_staged_rows_are_read_or_missed() -> None:
         # With a checksum that is right: nobody but the gateway makes such a file.
         changed = struct.pack("<I", google_crc32c.value(bytes(content))) + content
         with rounds.ended(), rounds.reporting_seed(seed, changed), suppress(ValueError, IndexError):
-            drafts_of_stream: dict[bytes, list[Draft]] = {}
+            taken = StagedDrafts()
             for rows in staged.decode(changed):
-                rows.add_to(drafts_of_stream)
+                taken.add(rows)
             if changed == file:
-                assert sum(map(len, drafts_of_stream.values())) == len(drafts)
+                assert sum(map(len, taken.drafts().values())) == len(drafts)

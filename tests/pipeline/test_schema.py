@@ -127,6 +127,28 @@ def test_of_a_repeated_name_a_map_has_the_last_value(fields: list[Pairs], begin:
     assert all(len(row) == len(dict(row)) for row in rows["fields"].to_pylist())
 
 
+def test_a_schema_without_fields_asks_for_none() -> None:
+    assert Rows(StructType().add("_id", StringType())).fields == {}
+    assert Rows(entry_schema()).fields is None
+
+
+@pytest.mark.parametrize("names", [("a", "b", "a"), ("a", "bb", "c"), ("", "b", "c")])
+def test_a_column_is_found_by_its_place_in_entries_that_are_alike(names: Sequence[str]) -> None:
+    fields = [
+        [(name.encode(), b"%d" % (10 * row + at)) for at, name in enumerate(names)]
+        for row in range(4)
+    ]
+    schema = StructType().add("a", StringType()).add("c", StringType()).add("b", LongType())
+
+    rows = Rows(schema).of("orders", entries(*fields).slice(1, 2))
+
+    expected = [dict(pairs) for pairs in fields[1:3]]
+    for name in "abc":
+        raw = [each.get(name.encode()) for each in expected]
+        values = [None if text is None else text.decode() for text in raw]
+        assert rows.column(name).cast(pa.string()).to_pylist() == values
+
+
 @given(
     st.lists(st.lists(st.tuples(words, words), min_size=1, max_size=5), max_size=6),
     st.integers(0, 3),

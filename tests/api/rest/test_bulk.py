@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from headgate.engine.entry import Draft, EntryId
+from headgate.engine.limits import ENTRY_FIELDS_MAX, PACKED_COUNT_MIN
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.streams import DeleteStream
 from tests.api.conftest import Live, refusal_of
@@ -328,6 +329,27 @@ async def test_an_arrow_batch_keeps_the_promises_of_any_batch(shared: Live) -> N
     low = await shared.http.post(url, content=body_of("b", "c", ids=[None, "1-1"]), headers=HEADERS)
     assert refusal_of(low) == (409, "id_not_greater", "/body/1/id")
     assert await values(shared, "orders") == ["a"]
+
+
+@pytest.mark.parametrize("count", [2, PACKED_COUNT_MIN])
+async def test_a_key_knows_a_batch_in_arrow_and_in_json(shared: Live, count: int) -> None:
+    url, key = "/v1/streams/orders/entries/batch", {"Idempotency-Key": "k"}
+    texts = [str(number) for number in range(count)]
+    first = await shared.http.post(url, content=body_of(*texts), headers=HEADERS | key)
+    assert first.status_code == 201, first.text
+    entries = [{"fields": {"v": text}} for text in texts]
+    again = await shared.http.post(url, json=entries, headers=key)
+    assert (again.status_code, again.json()) == (200, first.json())
+    assert values_in(await read_arrow(shared, "orders")) == texts
+
+
+async def test_a_long_entry_is_named_among_many(shared: Live) -> None:
+    long = [[("v", b"")] * (ENTRY_FIELDS_MAX + 1 if row == 7 else 1) for row in range(5000)]
+    body = arrow_of({"fields": pa.array(long, FIELDS)})
+    answer = await shared.http.post(
+        "/v1/streams/orders/entries/batch", content=body, headers=HEADERS
+    )
+    assert refusal_of(answer)[2] == "/body/7/fields"
 
 
 def cut(body: bytes, at: int) -> bytes:

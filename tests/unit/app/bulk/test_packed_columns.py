@@ -20,6 +20,9 @@ ids = st.builds(EntryId, st.sampled_from(WIDTHS), st.sampled_from(WIDTHS))
 lengths = st.sampled_from([0, 1, 3, 31, 32, 255, 256])
 parts = st.one_of(st.binary(max_size=3), lengths.map(lambda length: b"\xc1\xc4\xc5"[:length]))
 parts |= lengths.map(lambda length: b"\xc1" * length)
+LIKE_ENTRIES = [encode_entries([(b"n", b"v")] * count) for count in (1, 2, 20)]
+"""Values that look like entries: what they seem to begin is none."""
+parts |= st.sampled_from([*LIKE_ENTRIES, *(like[1:] for like in LIKE_ENTRIES), b"\xdc\xff\xff\xc4"])
 fields = st.lists(st.tuples(parts, parts), min_size=1, max_size=9).map(
     lambda pairs: tuple(itertools.chain.from_iterable(pairs))
 )
@@ -43,6 +46,11 @@ LONG = [
     run_of(EntryId(1, 1), [(b"n", b"v" * 255, b"n" * 256, b""), (b"n", b"v") * 20_000]),
     run_of(EntryId(1, 1), [(b"n", b"")] * 70_000),
 ]
+ALIKE = [
+    make(EntryId(1, 1), [(b"n", like, b"m", like), (b"n", b"v"), (b"n", like)])
+    for like in LIKE_ENTRIES
+    for make in (run_of, with_ids)
+]
 
 
 def grown(runs: list[PackedEntries]) -> list[bytes]:
@@ -52,6 +60,9 @@ def grown(runs: list[PackedEntries]) -> list[bytes]:
 
 @given(runs)
 @example(LONG)
+@example(ALIKE[:1])
+@example(ALIKE[1:2])
+@example(ALIKE)
 def test_columns_have_what_entries_have(packed: list[PackedEntries]) -> None:
     columns = columns_of(packed, grown(packed))
 

@@ -25,7 +25,19 @@ parts = st.sampled_from(VALUES).map(str.encode) | st.just(b"\xff")
 fields = st.lists(st.tuples(names.map(str.encode), parts), min_size=1, max_size=4).map(
     lambda pairs: tuple(itertools.chain.from_iterable(pairs))
 )
-runs = st.lists(st.lists(fields, min_size=1, max_size=5), min_size=1, max_size=4)
+alike = st.lists(names, min_size=1, max_size=4).flatmap(
+    lambda names: st.lists(
+        st.tuples(*(st.tuples(st.just(name.encode()), parts) for name in names)).map(
+            lambda pairs: tuple(itertools.chain.from_iterable(pairs))
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+"""Runs of entries with the same names at the same places."""
+runs = alike.map(lambda run: [run]) | st.lists(
+    st.lists(fields, min_size=1, max_size=5), min_size=1, max_size=4
+)
 
 members = st.dictionaries(names, st.sampled_from(VALUES), min_size=1, max_size=2)
 numbers = st.sampled_from([-3, 0, 1, 2.5, 1000, 2**70])

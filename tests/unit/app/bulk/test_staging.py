@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import time
+from array import array
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,11 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.app.bulk import staged
-from headgate.app.bulk.staged import Rows
+from headgate.app.bulk.staged import EncodedRows, Rows, StagedDrafts
 from headgate.app.bulk.staging import BatchName, ChunkName, Staging
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.clock import Clock
 from headgate.engine.entry import Draft, EntryId, PartialId
+from headgate.engine.limits import PACKED_COUNT_MIN
+from headgate.engine.packing import EncodedDrafts
 from tests.virtual_time import ManualClock
 
 BATCH = BatchName(b"w", 7)
@@ -57,17 +60,40 @@ def test_rows_come_out_of_blocks_as_they_went_in(
         patch.setattr(staged, "_BLOCK_PARTS_MAX", parts_max)
         file = staged.encode(Rows.of(*map(list, zip(*given_rows, strict=True))))
 
-    drafts: dict[bytes, list[Draft]] = {}
+    taken = StagedDrafts()
     for block in staged.decode(file):
-        block.add_to(drafts)
-    assert drafts == expected
+        taken.add(block)
+    assert taken.drafts() == expected
 
 
 def test_a_chunk_is_cut_into_small_blocks() -> None:
     many = Rows.of([b"s"], [Draft(None, (b"v", b"1"))] * 10_000)
-    blocks = [len(block.fields) for block in staged.decode(staged.encode(many))]
+    blocks = [len(block) for block in staged.decode(staged.encode(many))]
     assert sum(blocks) == 10_000
     assert max(blocks) < 3000
+
+
+def test_encoded_rows_come_out_as_they_went_in_between_others() -> None:
+    encoded = EncodedDrafts(b"\x92\xc4\x01v\xc4\x012", array("Q", [0, 7]), array("Q", [0, 2]))
+    taken = StagedDrafts()
+    for rows in (ROWS, EncodedRows.of(b"s", encoded), EncodedRows.of(b"t", encoded)):
+        for block in staged.decode(staged.encode(rows)):
+            taken.add(block)
+    assert taken.drafts() == {
+        b"s": [Draft(None, (b"v", b"1")), Draft(None, (b"v", b"2"))],
+        b"t": [Draft(None, (b"v", b"2"))],
+    }
+
+
+@pytest.mark.parametrize("count", [1, PACKED_COUNT_MIN])
+def test_many_encoded_rows_stay_encoded(count: int) -> None:
+    encoded = EncodedDrafts(b"\x92\xc4\x01v\xc4\x012", array("Q", [0, 7]), array("Q", [0, 2]))
+    taken = StagedDrafts()
+    for _ in range(count):
+        taken.add(EncodedRows.of(b"s", encoded))
+    drafts = taken.drafts()[b"s"]
+    assert isinstance(drafts, EncodedDrafts) == (count == PACKED_COUNT_MIN)
+    assert list(drafts) == [Draft(None, (b"v", b"2"))] * count
 
 
 @given(st.integers(0, 60), st.binary(min_size=1, max_size=3))
@@ -81,7 +107,7 @@ def test_a_file_that_was_changed_is_not_what_was_staged(place: int, other: bytes
 
 def test_no_rows_are_told_from_a_file_that_was_lost() -> None:
     [block] = staged.decode(staged.encode(Rows.of([], [])))
-    assert block.fields == []
+    assert len(block) == 0
     for length in range(60):
         with pytest.raises(ValueError, match="not what was staged"):
             list(staged.decode(bytes(length)))

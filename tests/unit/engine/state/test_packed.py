@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from array import array
 from collections.abc import Sequence
 
 import pytest
@@ -11,12 +13,21 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headgate.engine.config import StreamConfig
-from headgate.engine.entry import MIN_ID, Draft, EntryId, Fields, IdRequest, PartialId
+from headgate.engine.entry import (
+    MIN_ID,
+    Draft,
+    EntryId,
+    Fields,
+    IdRequest,
+    PartialId,
+    size_in_chunk,
+)
 from headgate.engine.errors import IdNotGreater, IdsExhausted, Invalid, LastIdMismatch
 from headgate.engine.journal.blocks import Block
 from headgate.engine.journal.snapshot import load, pieces
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import COMMIT_STREAMS_MAX, COMPRESSED_BYTES_MAX, U64_MAX
+from headgate.engine.packing import EncodedDrafts, encode_entries, pack_fields
 from headgate.engine.replies import Deletion
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
@@ -28,7 +39,7 @@ from headgate.engine.state import packed as packing
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import NodeLimits
-from headgate.engine.state.packed import PackedDrafts, is_worth_packing, pack
+from headgate.engine.state.packed import Packed, PackedDrafts, is_worth_packing, pack
 from tests.journals.records import states_after
 from tests.model.snapshot import snapshot
 from tests.unit.driver import Driver, S, entry_id
@@ -101,6 +112,21 @@ def test_a_packed_batch_is_what_its_entries_one_by_one_would_be(
         assert again(packed.keyspace) == snapshot(packed.keyspace)
 
     asyncio.run(both())
+
+
+@given(st.lists(fields.filter(bool), min_size=3, max_size=40))
+def test_an_encoded_batch_is_what_its_drafts_are(many: list[Fields]) -> None:
+    data = [encode_entries(each) for each in many]
+    ends = array("Q", itertools.accumulate(map(len, data), initial=0))
+    size_ends = array("Q", itertools.accumulate(map(size_in_chunk, many), initial=0))
+    encoded = EncodedDrafts(b"".join(data), ends, size_ends)
+    limits = NodeLimits(4, 8)
+
+    [cut] = pack(encoded, limits)
+
+    drafts = [Draft(None, each) for each in many]
+    runs = [[draft.fields for draft in run.entries] for run in limits.runs(None, drafts)[1:]]
+    assert cut == [Packed(len(run), pack_fields(run), None) for run in runs]
 
 
 def again(keyspace: Keyspace) -> dict[str, object]:
