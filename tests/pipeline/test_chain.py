@@ -28,7 +28,7 @@ from tests.pipeline.jobs import PATIENCE_S
 
 KILLS_S = float(os.environ.get("HEADGATE_TEST_CHAIN_S", "60"))
 STREAMS = ("orders-a", "orders-b", "orders-c")
-LIFE_S_MAX = 12.0
+LIFE_S_MAX = 20.0
 """A chain is killed after so long at most; without Spark it takes half of that."""
 
 GATEWAY_SHARE = 0.2
