@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from pyspark.sql.streaming.datasource import (
 
 from headgate.client import AnswerLost, Cursor, Gap, Plan
 from headgate.client.problems import StreamNotFound
+from headgate.pipeline.ahead import ahead
 from headgate.pipeline.connection import STREAMS_MAX
 from headgate.pipeline.filters import Bounds, bounds_of, condition_of
 from headgate.pipeline.lake import Lake
@@ -90,14 +91,14 @@ class _Reader:
         with self._connection:  # a worker that goes on to another task keeps nothing of this one
             for span in partition.ranges if isinstance(partition, Task) else ():
                 entries = self._from_lake(span) if span.is_cold else self._from_gateway(span)
-                for batch in entries:
+                for batch in ahead(entries):
                     yield self._rows.of(span.stream, batch)
 
     def close(self) -> None:
         """Close the connections."""
         self._connection.close()
 
-    def _from_gateway(self, span: Range) -> Iterator[pa.RecordBatch]:
+    def _from_gateway(self, span: Range) -> Generator[pa.RecordBatch]:
         """Yield the entries of a range; where the connection breaks, go on behind the last one."""
         after = span.after
         deadline = time.monotonic() + self._connection.retry_s
@@ -138,7 +139,7 @@ class _Reader:
         for cold in lost:
             yield from self._from_lake(cold)
 
-    def _from_lake(self, span: Range) -> Iterator[pa.RecordBatch]:
+    def _from_lake(self, span: Range) -> Generator[pa.RecordBatch]:
         assert self._options.cold_tier is not None
         lake = Lake(self._options.cold_tier)
         for batch in lake.arrow(span.stream, after=span.after, to=span.to):

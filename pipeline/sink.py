@@ -9,7 +9,7 @@ once.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 
 from headgate.client import Attempt, HeadgateError
 from headgate.client.problems import TooLarge
+from headgate.pipeline.ahead import ahead
 from headgate.pipeline.options import OptionError, WriteOptions
 from headgate.pipeline.rows.schema import Drafts, chunks_of
 
@@ -73,9 +74,18 @@ class _Writer:
         partition = 0 if context is None else context.partitionId()
         task = _Task(self._options, self._drafts, writer, batch, partition, uuid.uuid4().hex)
         with self._options.connection:
-            for records in rows:
-                task.write(records)
+            for chunk in ahead(self._chunks(rows)):
+                task.send(chunk)
         return task.written()
+
+    def _chunks(self, rows: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+        """Yield rows as drafts, in what one request sends."""
+        for records in rows:
+            yield from chunks_of(
+                self._drafts.of(records),
+                entries_max=CHUNK_ENTRIES_MAX,
+                size_bytes_max=CHUNK_BYTES_MAX,
+            )
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Append the chunks that the tasks staged, all at once."""
@@ -144,7 +154,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 
 class _Task:
-    """One try at a part of a batch: cuts rows into chunks and sends them."""
+    """One try at a part of a batch: sends its chunks."""
 
     def __init__(
         self,
@@ -164,13 +174,6 @@ class _Task:
         self._chunks = 0
         self._entries = 0
 
-    def write(self, rows: pa.RecordBatch) -> None:
-        """Send rows, in chunks."""
-        for chunk in chunks_of(
-            self._drafts.of(rows), entries_max=CHUNK_ENTRIES_MAX, size_bytes_max=CHUNK_BYTES_MAX
-        ):
-            self._send(chunk)
-
     def written(self) -> Written:
         """Return the result so far."""
         chunks = self._chunks if self._options.is_exactly_once else 0
@@ -178,7 +181,7 @@ class _Task:
             self._writer, self._batch, self._partition, self._attempt, chunks, self._entries
         )
 
-    def _send(self, chunk: pa.RecordBatch) -> None:
+    def send(self, chunk: pa.RecordBatch) -> None:
         """Send a chunk; if it is too large for the gateway, in two."""
         try:
             if self._options.is_exactly_once:
@@ -189,8 +192,8 @@ class _Task:
             if len(chunk) == 1:
                 raise
             half = len(chunk) // 2
-            self._send(chunk.slice(0, half))
-            self._send(chunk.slice(half))
+            self.send(chunk.slice(0, half))
+            self.send(chunk.slice(half))
             return
         self._entries += len(chunk)
 
