@@ -8,6 +8,7 @@ its own.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import overload
@@ -41,7 +42,8 @@ _LONG_ARRAYS = {0xDC: 3, 0xDD: 5}
 """Those of others, and where the length ends that follows (array 16, array 32)."""
 
 _DECODED_AT_ONCE = 512
-"""Drafts made into objects at a time."""
+_DECODED_BYTES_AT_ONCE = 64 * 1024
+"""Drafts made into objects at a time: a few milliseconds, whatever they hold."""
 
 
 class EncodedDrafts(Sequence[Draft]):
@@ -84,8 +86,13 @@ class EncodedDrafts(Sequence[Draft]):
 
     def __iter__(self) -> Iterator[Draft]:
         """Yield the drafts."""
-        for low in range(0, len(self), _DECODED_AT_ONCE):
-            yield from self[low : low + _DECODED_AT_ONCE]
+        low = 0
+        while low < len(self):
+            last = min(low + _DECODED_AT_ONCE, len(self))
+            full = self.ends[low] + _DECODED_BYTES_AT_ONCE
+            high = max(bisect_right(self.ends, full, low, last + 1) - 1, low + 1)
+            yield from self[low:high]
+            low = high
 
     @overload
     def __getitem__(self, index: int) -> Draft: ...

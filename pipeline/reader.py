@@ -28,7 +28,6 @@ from pyspark.sql.streaming.datasource import (
 
 from headgate.client import AnswerLost, Cursor, Gap, Plan
 from headgate.client.problems import StreamNotFound
-from headgate.pipeline.ahead import ahead
 from headgate.pipeline.connection import STREAMS_MAX
 from headgate.pipeline.filters import Bounds, bounds_of, condition_of
 from headgate.pipeline.lake import Lake
@@ -52,6 +51,7 @@ from headgate.pipeline.offsets import (
     resolve,
 )
 from headgate.pipeline.options import ReadOptions
+from headgate.pipeline.rows.ahead import ahead
 from headgate.pipeline.rows.schema import Rows, behind, up_to
 
 WAIT_MS = 400  # of a query with nothing to do: two or three requests a second

@@ -25,8 +25,8 @@ from pyspark.sql.types import StructType
 
 from headgate.client import Attempt, HeadgateError
 from headgate.client.problems import TooLarge
-from headgate.pipeline.ahead import ahead
 from headgate.pipeline.options import OptionError, WriteOptions
+from headgate.pipeline.rows.ahead import ahead
 from headgate.pipeline.rows.schema import Drafts, chunks_of
 
 CHUNK_ENTRIES_MAX = 10_000

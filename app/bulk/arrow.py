@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -40,7 +40,8 @@ touches another part of its arena: up to 14 MiB were seen, for half of one in us
 in bulk are as quick with either (tests/bench/README.md)."""
 
 _ROWS_AT_ONCE = 8192
-"""Encoded together: some megabytes, unless rows are large."""
+_FIELDS_AT_ONCE = 16_384
+"""Encoded together: a millisecond of what keeps other threads from their turn."""
 
 
 class ArrowThreads:
@@ -125,13 +126,10 @@ def _rows(table: Any, *, has_key: bool) -> NewRows:
     ids: list[IdRequest] = []
     streams: list[str | None] = []
     digest = Digest()
-    first = fields_max = 0
-    for batch in table.to_batches(max_chunksize=_ROWS_AT_ONCE):
-        if not len(batch):
-            continue
+    first = 0
+    for batch in _portions(table):
         columns = _fields(batch.column("fields"), first)
         encoded.append(columns.encoded())
-        fields_max = max(fields_max, columns.count_max)
         if has_key:
             columns.add_to(digest)
         if "id" in batch.schema.names:
@@ -147,13 +145,23 @@ def _rows(table: Any, *, has_key: bool) -> NewRows:
     if any(wanted is not None for wanted in ids):
         fields = (draft.fields for draft in drafts)
         drafts, has_key = list(map(make_draft, zip(ids, fields, strict=True))), False
-    elif fields_max > ENTRY_FIELDS_MAX:  # the engine says which entry is too long
-        drafts = list(drafts)
     return NewRows(
         drafts,
         streams if "stream" in table.schema.names else None,
         digest.value() if has_key else b"",
     )
+
+
+def _portions(table: Any) -> Iterator[Any]:
+    """Yield batches of neighbouring rows, however the sender has cut them."""
+    for batch in table.combine_chunks().to_batches(max_chunksize=_ROWS_AT_ONCE):
+        ends = batch.column("fields").offsets.to_numpy()[: len(batch) + 1]
+        low = 0
+        while low < len(batch):
+            full = int(ends.searchsorted(ends[low] + _FIELDS_AT_ONCE, "right")) - 1
+            high = min(max(full, low + 1), len(batch))
+            yield batch.slice(low, high - low)
+            low = high
 
 
 def _fields(column: Any, first: int) -> FieldColumns:
@@ -170,6 +178,9 @@ def _fields(column: Any, first: int) -> FieldColumns:
     counts = ends[1:] - ends[:-1]
     if not counts.all():
         _refuse(first + int(counts.argmin()), "an entry has at least one field")
+    longest = int(counts.argmax())
+    if counts[longest] > ENTRY_FIELDS_MAX:
+        _refuse(first + longest, f"an entry has at most {ENTRY_FIELDS_MAX} fields")
     for leaf in (names, values):
         if leaf.null_count:
             row = ends.searchsorted(ends[0] + leaf.is_null().index(True).as_py(), "right") - 1

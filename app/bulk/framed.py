@@ -31,11 +31,6 @@ class FieldColumns(NamedTuple):
     values: Any
     ends: NDArray[np.int64]  # 0, and for each entry how many fields it and those before have
 
-    @property
-    def count_max(self) -> int:
-        """Return how many fields the longest entry has."""
-        return int(np.diff(self.ends).max(initial=0))
-
     def encoded(self) -> EncodedDrafts:
         """Return the entries as drafts, each an array of msgpack."""
         data, ends = self._framed(array_header, _binary_header)

@@ -58,6 +58,10 @@ _END = bytes([_NEVER])
 _GUESSES_MAX = 4
 """For each entry. More would take more memory than a walk through the runs."""
 
+_STEPS_MIN, _STEP_BYTES = 64, 4096
+"""A step takes as long as the walk through the runs takes for so many bytes. There are as many as
+the longest entry has parts, and bytes in a value may look like an entry with 65,535."""
+
 _BYTES_AT_ONCE = 128 * 1024
 """Looked at while a core's cache has them; all at once take three times as long."""
 
@@ -113,11 +117,15 @@ def _walked_by_entry(
     counts = np.array([run.entry_count for run in runs])
     has_ids = np.array([run.first_id is None for run in runs])
     firsts = begins + _HEADER_BYTES[data[begins]]  # entries, behind the array that is a run
-    heads, count = _guessed(data), int(counts.sum())
-    if not counts.all() or not count <= len(heads) <= _GUESSES_MAX * count:
+    count = int(counts.sum())
+    heads = _guessed(data, _GUESSES_MAX * count)
+    if not count or not counts.all() or heads is None or len(heads) < count:
+        return None
+    part_counts = _part_counts(data, heads)
+    if part_counts.max() > _STEPS_MIN + len(data) // _STEP_BYTES:
         return None
     if len(heads) > count:
-        entry_ends, _ = _field_bounds(data, heads, _part_counts(data, heads))
+        entry_ends, _ = _field_bounds(data, heads, part_counts)
         is_of_ids = has_ids[np.searchsorted(begins, heads, "right") - 1]
         is_led_to = np.zeros(len(data) + 1, np.bool_)
         for places in (_heads(data, firsts, has_ids), _heads(data, entry_ends, is_of_ids)):
@@ -125,7 +133,7 @@ def _walked_by_entry(
         heads = heads[is_led_to[heads]]
         if len(heads) != count:
             return None
-    part_counts = _part_counts(data, heads)
+        part_counts = _part_counts(data, heads)
     entry_ends, bounds = _field_bounds(data, heads, part_counts)
     entries = np.empty(count, np.int64)
     entries[1:] = entry_ends[:-1]
@@ -140,16 +148,19 @@ def _walked_by_entry(
     return field_ends, bounds, numbers
 
 
-def _guessed(data: Bytes) -> Places:
-    """Return the places of arrays with a binary behind them."""
-    arrays_of_parts = []
+def _guessed(data: Bytes, count_max: int) -> Places | None:
+    """Return the places of arrays with a binary behind them; None: there are too many."""
+    guesses, count = [], 0
     for begin in range(0, len(data), _BYTES_AT_ONCE):
         part = data[begin : begin + _BYTES_AT_ONCE]
         is_array = ((part & 0xF1) == _SHORT_ARRAY) | (part == _ARRAY_16)
-        arrays_of_parts.append(np.flatnonzero(is_array) + begin)
-    arrays = np.concatenate(arrays_of_parts)
-    kinds = data.take(arrays + _HEADER_BYTES[data[arrays]], mode="clip")
-    return arrays[(kinds >= _BIN_8) & (kinds <= _BIN_32)]
+        arrays = np.flatnonzero(is_array) + begin
+        kinds = data.take(arrays + _HEADER_BYTES[data[arrays]], mode="clip")
+        guesses.append(arrays[(kinds >= _BIN_8) & (kinds <= _BIN_32)])
+        count += len(guesses[-1])
+        if count > count_max:
+            return None
+    return np.concatenate(guesses)
 
 
 def _heads(data: Bytes, entries: Places, has_ids: NDArray[np.bool_]) -> Places:

@@ -63,6 +63,13 @@ class NodeLimits(NamedTuple):
     entries_max: int
     size_bytes_max: int
 
+    def within(self, entries_max: int, size_bytes_max: int) -> NodeLimits:
+        """Return limits that are as these, and not above others."""
+        return NodeLimits(
+            min(self.entries_max or entries_max, entries_max),
+            min(self.size_bytes_max or size_bytes_max, size_bytes_max),
+        )
+
     def runs(self, last: Chunk | None, entries: Sequence[E]) -> list[Run[E]]:
         """Split entries as they will be laid into chunks (Redis: XADD).
 

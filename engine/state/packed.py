@@ -13,9 +13,10 @@ from itertools import chain, groupby
 from typing import NamedTuple, overload
 
 from headgate.engine.entry import Draft, Entry, EntryId, PartialId, check_fields, size_of
-from headgate.engine.errors import IdNotGreater
+from headgate.engine.errors import EntryTooLarge, IdNotGreater
 from headgate.engine.limits import (
     CHUNKS_AT_ONCE_MAX,
+    ENTRY_BYTES_MAX,
     PACKED_AT_ONCE_MAX,
     PACKED_BYTES_MIN,
     PACKED_COUNT_MIN,
@@ -98,7 +99,9 @@ def _cut(drafts: EncodedDrafts, limits: NodeLimits) -> Iterator[list[Packed]]:
     """Yield the chunks that encoded drafts make, some at a time."""
     chunks: list[Packed] = []
     begin = low = 0
-    for end in limits.chunk_ends(drafts.size_ends):
+    for end in limits.within(PACKED_AT_ONCE_MAX, PACKED_BYTES_MIN).chunk_ends(drafts.size_ends):
+        if drafts.size_ends[end] - drafts.size_ends[low] > ENTRY_BYTES_MAX:  # then it is one entry
+            raise EntryTooLarge(ENTRY_BYTES_MAX, location=("drafts", low, "fields"))
         chunks.append(Packed(end - low, drafts.packed(low, end), None))
         low = end
         size_bytes = drafts.size_ends[end] - drafts.size_ends[begin]

@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 import pytest
 
-from headgate.pipeline.ahead import ahead
+from headgate.pipeline.rows.ahead import ahead
 
 
 def test_one_part_is_made_while_another_is_used() -> None:

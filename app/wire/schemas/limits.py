@@ -21,7 +21,7 @@ from headgate.engine.limits import (
 class GatewayLimits(BaseModel):
     """The bounds of the gateway as a whole, and of one request."""
 
-    body_bytes_max: int = Field(16 * 2**20, ge=1024, description="Largest request body.")
+    body_bytes_max: int = Field(16 * 2**20, ge=1024, le=2**30, description="Largest request body.")
     disk_bytes_max: int | None = Field(
         None,
         ge=2**20,

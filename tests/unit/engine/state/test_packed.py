@@ -22,7 +22,13 @@ from headgate.engine.entry import (
     PartialId,
     size_in_chunk,
 )
-from headgate.engine.errors import IdNotGreater, IdsExhausted, Invalid, LastIdMismatch
+from headgate.engine.errors import (
+    EntryTooLarge,
+    IdNotGreater,
+    IdsExhausted,
+    Invalid,
+    LastIdMismatch,
+)
 from headgate.engine.journal.blocks import Block
 from headgate.engine.journal.snapshot import load, pieces
 from headgate.engine.journal.storage import MemoryStorage
@@ -62,6 +68,13 @@ def driver() -> Driver:
 
 def batch(count: int, first: int = 0) -> list[Draft]:
     return [Draft(None, (b"n", b"%d" % number)) for number in range(first, first + count)]
+
+
+def encoded(many: Sequence[Fields]) -> EncodedDrafts:
+    data = [encode_entries(fields) for fields in many]
+    ends = array("Q", itertools.accumulate(map(len, data), initial=0))
+    size_ends = array("Q", itertools.accumulate(map(size_in_chunk, many), initial=0))
+    return EncodedDrafts(b"".join(data), ends, size_ends)
 
 
 def records(engine: Driver) -> list[bytes]:
@@ -116,13 +129,9 @@ def test_a_packed_batch_is_what_its_entries_one_by_one_would_be(
 
 @given(st.lists(fields.filter(bool), min_size=3, max_size=40))
 def test_an_encoded_batch_is_what_its_drafts_are(many: list[Fields]) -> None:
-    data = [encode_entries(each) for each in many]
-    ends = array("Q", itertools.accumulate(map(len, data), initial=0))
-    size_ends = array("Q", itertools.accumulate(map(size_in_chunk, many), initial=0))
-    encoded = EncodedDrafts(b"".join(data), ends, size_ends)
     limits = NodeLimits(4, 8)
 
-    [cut] = pack(encoded, limits)
+    [cut] = pack(encoded(many), limits)
 
     drafts = [Draft(None, each) for each in many]
     runs = [[draft.fields for draft in run.entries] for run in limits.runs(None, drafts)[1:]]
@@ -319,3 +328,23 @@ async def test_a_batch_of_too_many_streams_is_refused() -> None:
         await engine.perform(CommitBatch(b"w", 1, names))
 
     assert await engine.perform(ListStreams()) == []
+
+
+def test_chunks_of_encoded_drafts_are_bounded_where_those_of_a_stream_are_not() -> None:
+    drafts = encoded([PAIR] * 20)
+    chunks = [chunk for part in pack(drafts, NodeLimits(0, 0)) for chunk in part]
+    assert [chunk.entry_count for chunk in chunks] == [6, 6, 6, 2]
+
+
+def test_an_encoded_draft_is_as_small_as_others_have_to_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(packing, "ENTRY_BYTES_MAX", 100)
+    with pytest.raises(EntryTooLarge) as refused:
+        list(pack(encoded([PAIR, PAIR, (b"k", b"v" * 100), PAIR]), NodeLimits(1, 0)))
+    assert refused.value.location == ("drafts", 2, "fields")
+
+
+def test_encoded_drafts_are_made_into_objects_whatever_they_hold() -> None:
+    many = [PAIR, (b"k", b"v" * 200_000), *[(b"", b"") * 3_000] * 30, *[PAIR] * 2_000]
+    assert [draft.fields for draft in encoded(many)] == many
