@@ -1,10 +1,10 @@
 # `make` alone lists the targets. PYTHON= chooses the interpreter, also from the environment. ARGS= goes to the command.
-# Tests use CORES= at once, a file of tests each; those of unit come last, as they are short.
+# Tests run in PROCESSES=, a file of tests each; those of unit come last, as they are short. Three keep two cores busy.
 
 PYTHON ?= python3
 PORT   ?= 8080
 ARGS   ?=
-CORES  ?= 2
+PROCESSES ?= 3
 
 BIN     := .venv/bin
 STAMPS  := .venv/run.stamp .venv/cluster.stamp .venv/dev.stamp
@@ -19,7 +19,7 @@ KEPT_BYTECODE = env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=$(CURDIR)/.ve
 # uvloop does not let a signal end a test that hangs, so its process ends.
 ENDS := --max-worker-restart=1 -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
-PYTEST = $(KEPT_BYTECODE) $(BIN)/pytest --numprocesses=$(CORES) --dist=loadfile --no-loadscope-reorder $(ENDS)
+PYTEST = $(KEPT_BYTECODE) $(BIN)/pytest --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder $(ENDS)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
