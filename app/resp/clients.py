@@ -139,9 +139,10 @@ class Clients:
     async def lines(self, chosen: ClientFilter) -> list[str]:
         """Describe connections, a line each, the oldest first."""
         turn, lines = Turn(), list[tuple[int, str]]()
-        for client in self:
-            if client.id in self._clients and chosen.matches(client.facts()):
-                lines.append((client.id, client.line()))
+        for number, client in list(self._clients.items()):
+            # Who has gone meanwhile knows nothing any more, not even its number.
+            if number in self._clients and chosen.matches(client.facts()):
+                lines.append((number, client.line()))
             await turn.pause()
         for body in await self._gather(_LIST, chosen):
             lines += _decode_lines(body)

@@ -50,6 +50,7 @@ NOT_RUN = {
     "make bench ARGS=cluster": "the same",
     "make bench ARGS=workers": "the same",
     "make bench ARGS=resp": "the same",
+    "make bench ARGS=connector": "the same",
     "make bench ARGS=flames": "the same",
     "make bench ARGS=stalls": "the same",
     "make soak": "ten minutes",
