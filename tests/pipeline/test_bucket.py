@@ -58,7 +58,11 @@ def run(*words: str, code: int = 0) -> str:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "way"), [("s3", []), ("s3a", ["--spark"])], ids=["in memory", "on Spark"]
+    ("scheme", "way"),
+    [
+        pytest.param("s3", [], id="in memory"),
+        pytest.param("s3a", ["--spark"], id="on Spark", marks=pytest.mark.long),
+    ],
 )
 def test_the_chain_of_jobs_works_in_a_bucket(
     gateway: Gateway, bucket: str, name: str, scheme: str, way: list[str]
