@@ -190,7 +190,7 @@ async def test_what_is_no_http_is_told_so_and_fills_no_log(
             status, problem = await wire.asked(sent)
             assert (status, problem["code"]) == (400, "malformed")
             await wire.end()
-    assert [each for each in caplog.records if each.message != "event loop held"] == []
+    assert [each for each in caplog.records if each.getMessage() != "event loop held"] == []
 
 
 async def test_a_handshake_behind_a_request_under_way_ends_both(live: Live) -> None:
