@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from headgate.engine import commands as c
@@ -20,6 +21,7 @@ from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.journal.storage import Storage
 from headgate.engine.limits import APPENDED_AT_ONCE_MAX, IN_ORDER_MS_MAX, WAITERS_MAX
 from headgate.engine.loop.activity import TotalActivity
+from headgate.engine.loop.adoption import Adoption
 from headgate.engine.loop.appends import Appends, is_plain
 from headgate.engine.loop.dumps import Dumps
 from headgate.engine.loop.executor import Executor
@@ -41,6 +43,7 @@ from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
 from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
 from headgate.engine.state.bounds import KeyspaceBounds
+from headgate.engine.state.extents import Missing
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory, MemoryBounds
 from headgate.engine.transactions.transactions import Transactions
@@ -93,7 +96,7 @@ class Engine:
         self._storage = storage
         self._watch = watch
         self._housekeeping = Housekeeping(
-            executor.current, executor.carry_out, executor.now_ms, watch
+            executor.current, executor.until_carried_out, executor.now_ms, watch
         )
         self._closed = asyncio.Event()
         self._reads = Reads(executor)
@@ -185,9 +188,7 @@ class Engine:
             self._appends.decide_gathered()
         try:
             if perform is None:
-                decision = decide(executor.current(), request, executor.now_ms())
-                performing: Coroutine[Any, Any, T] = executor.run(decision)
-                del decision
+                performing: Coroutine[Any, Any, T] = executor.run(partial(self._decide, request))
             else:
                 performing = perform(request)
             del request  # free it while the task waits for the disk
@@ -215,22 +216,30 @@ class Engine:
         """
         executor, kind = self._executor, type(request)
         self._appends.decide_gathered()
-        if kind is Add:
-            decision: Decision[Any] | None = self._appends.decide(cast("Add", request))
-        elif kind in self._performers:
+        try:
+            if kind is Add:
+                decision: Decision[Any] | None = self._appends.decide(cast("Add", request))
+            elif kind in self._performers:
+                return None
+            else:
+                decision = self._decide(request)
+            if decision is None or decision.next_part is not None:
+                return None
+            return Begun(executor.settle(decision), executor.storage.position)
+        except Missing:
             return None
-        else:
-            decision = decide(executor.current(), request, executor.now_ms())
-        if decision is None or decision.next_part is not None:
-            return None
-        return Begun(executor.settle(decision), executor.storage.position)
+
+    def _decide(self, request: Request[T]) -> Decision[T]:
+        executor = self._executor
+        return decide(executor.current(), request, executor.now_ms())
 
     def begin_appends(self, requests: Sequence[Add]) -> list[Added | Exception]:
         """Carry out plain appends (`is_plain`) as `begin` does; many at once take far less time.
 
         Returns:
-            The reply to each of them, or what `begin` raises. Everything recorded until now has to
-            be durable before anybody gets them.
+            The reply to each of them, or what `begin` raises; `Missing` where nothing was done:
+            call `perform`. Everything recorded until now has to be durable before anybody gets
+            them.
         """
         self._appends.decide_gathered()
         return self._appends.add_all(requests)
@@ -254,37 +263,48 @@ class Engine:
             if appends:
                 outcomes += self.begin_appends(appends)
             else:
-                try:
-                    begun = self._begin_in_order(requests[at])
-                except StreamError as error:
-                    outcomes.append(error.with_traceback(None))
-                else:
-                    if begun is None:
-                        break
-                    outcomes.append(begun.reply)
+                begun = self._begin_in_order(requests[at])
+                if begun is None:
+                    break
+                outcomes.append(begun.reply if isinstance(begun, Begun) else begun)
             if executor.clock.monotonic_ms() >= over_s:
                 break
         if not outcomes:
-            try:
-                return [await self.perform(requests[0])]
-            except StreamError as error:
-                return [error.with_traceback(None)]
+            return [await self._outcome_of(requests[0])]
         try:
-            return await executor.durable(outcomes)
+            return await executor.durable(await self._all_read(requests, outcomes))
         except Unavailable as error:
             return [error.with_traceback(None)] * len(outcomes)
 
-    def _begin_in_order(self, request: Request[Any]) -> Begun[Any] | None:
-        """Carry out a request as `begin` does; also a read that does not wait."""
+    async def _all_read(
+        self, requests: Sequence[Request[Any]], outcomes: list[Any]
+    ) -> list[Any | StreamError]:
+        """Carry out the requests that could not begin, as what they need was not in memory."""
+        for at, outcome in enumerate(outcomes):
+            if isinstance(outcome, Missing):
+                outcomes[at] = await self._outcome_of(requests[at])
+        return outcomes
+
+    async def _outcome_of(self, request: Request[Any]) -> Any | StreamError:
+        try:
+            return await self.perform(request)
+        except StreamError as error:
+            return error.with_traceback(None)
+
+    def _begin_in_order(self, request: Request[Any]) -> Begun[Any] | StreamError | None:
+        """Carry out a request as `begin` does, also a read that does not wait; or say why not."""
         self._appends.decide_gathered()
         reads: Any
-        match request:
-            case Read():
-                reads = self._reads.begin(request)
-            case ReadGroup():
-                reads = self._group_reads.begin(request)
-            case _:
-                return self.begin(request)
+        try:
+            match request:
+                case Read():
+                    reads = self._reads.begin(request)
+                case ReadGroup():
+                    reads = self._group_reads.begin(request)
+                case _:
+                    return self.begin(request)
+        except StreamError as error:
+            return error.with_traceback(None)
         return None if reads is None else Begun(reads, self._executor.storage.position)
 
     def _plain_appends(self, requests: Sequence[Request[Any]], begin: int) -> list[Add]:
@@ -370,7 +390,7 @@ class Engine:
                     tasks.create_task(repeat(feed_takeovers, watch("takeovers"))),
                 ]
                 try:
-                    await self._storage.run(self._go_back)
+                    await self._storage.run(self._go_back, Adoption(executor).adopt)
                     await self._closed.wait()
                 except Unavailable as failure:
                     executor.waiters.fail(failure)

@@ -233,6 +233,36 @@ PAGE_ENTRIES = 1_000
 PAGE_BYTES = 256 * 1024
 """The same for bytes of names and values."""
 
+SYNC_BYTES = 4 * 2**20
+"""A large file is forced to disk in portions of this size (Redis: the same)."""
+
+EXTENT_FILE_BYTES_MAX = 256 * 2**20
+"""An extent file is followed by another one at this size."""
+
+HOT_BYTES_MAX = 16 * 2**20
+"""What stays in memory of all streams when a rewrite has frozen the rest, besides open chunks."""
+
+CLEANED_BYTES_MAX = 128 * 2**20
+"""What a rewrite writes anew of files of which much is dead, about."""
+
+EXTENT_BYTES = 64 * 1024
+"""An extent has chunks of so many bytes, or one more chunk: they are read together."""
+
+CACHED_SHARE = 4
+"""A quarter of the bound on memory is for extents that were read, or frozen, last."""
+
+CACHED_BYTES = 256 * 2**20
+"""The same, where memory has no bound."""
+
+COLD_READS_MAX = 16
+"""Requests that read extents at the same time, and extents that are read ahead of them."""
+
+PINNED_BYTES_MAX = 4 * 2**20
+"""A request holds extents of so many bytes while it is decided. One at a time may hold more."""
+
+MISSING_BYTES_MAX = 2**20
+"""A request asks for extents of so many bytes at a time, or for one."""
+
 OPEN_RANGES_MAX = 10_000
 """Ranges that are read page by page at the same time."""
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import IO
 
 from headgate.engine.errors import Corrupt
-from headgate.engine.journal import backup, recovery
+from headgate.engine.journal import backup
 from headgate.engine.journal.backup import FORMAT, MANIFEST, Manifest, TakenBackup
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.moment import Moment, pieces_of
+from headgate.engine.journal.names import is_finished
 from headgate.engine.journal.recovery import Progress
 
 _MANIFEST_BYTES_MAX = 64 * 2**20
@@ -65,7 +66,7 @@ class TarBackup:
                         raise Corrupt(member.name, 0, "it is no file")
                     if member.name == MANIFEST and member.size <= _MANIFEST_BYTES_MAX:
                         self._manifest = backup.decoded(content.read())
-                    elif recovery.is_finished(member.name):
+                    elif is_finished(member.name):
                         yield member.name, _pieces(content, member)
                     else:
                         raise Corrupt(member.name, 0, "it is no file of a backup")

@@ -23,7 +23,9 @@ from headgate.engine.errors import Corrupt, NewerFormat, Unavailable
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.moment import Moment, pieces_of
-from headgate.engine.journal.recovery import SYNC_BYTES, UNFINISHED, Progress, no_progress
+from headgate.engine.journal.names import UNFINISHED, is_finished, is_segment
+from headgate.engine.journal.recovery import Progress, no_progress
+from headgate.engine.limits import SYNC_BYTES
 
 MANIFEST: Final = "backup.json"
 """The name of the manifest."""
@@ -234,7 +236,7 @@ def decoded(data: bytes) -> Manifest:
     if manifest.format > FORMAT:
         raise NewerFormat(MANIFEST, 0, f"its format is {manifest.format}: use a newer Headgate")
     for file in manifest.files:
-        if not recovery.is_finished(file.name):
+        if not is_finished(file.name):
             raise Corrupt(MANIFEST, 0, f"{file.name!r} is no file of a backup")
     return manifest
 
@@ -284,7 +286,7 @@ def _is_same(target: Disk, file: File, moment: Moment) -> bool:
     try:
         with target.open(file.name) as copy:
             has_same_start = copy.read(size_bytes) == moment.part(file.name, 0, size_bytes)
-            if not has_same_start and recovery.is_segment(file.name):
+            if not has_same_start and is_segment(file.name):
                 raise Unavailable("there is a backup of another journal")
             at = file.size_bytes - size_bytes
             copy.seek(at)
@@ -319,4 +321,4 @@ def _remove_unfinished(target: Disk) -> None:
 
 def _is_of_backup(name: str) -> bool:
     finished = name.removesuffix(UNFINISHED)
-    return finished == MANIFEST or recovery.is_finished(finished)
+    return finished == MANIFEST or is_finished(finished)

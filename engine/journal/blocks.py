@@ -25,7 +25,7 @@ import google_crc32c
 from headgate.engine.errors import Broken, Corrupt, NewerFormat
 from headgate.engine.limits import BLOCK_BYTES_MAX
 
-VERSION = 4
+VERSION = 5
 HEADER_BYTES = 32
 
 _MAGIC = b"HEADGATE"
@@ -43,6 +43,7 @@ class Kind(IntEnum):
 
     JOURNAL = 1
     SNAPSHOT = 2
+    EXTENTS = 3
 
 
 class Header(NamedTuple):

@@ -30,6 +30,9 @@ LOCK = "lock"
 RESERVE = "reserve"
 """The file that holds nothing but disk space."""
 
+_READERS = 4
+"""Threads for reads. They take turns on the interpreter, and wait for the disk together."""
+
 _FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW  # a link may lead to a file of somebody else
@@ -71,6 +74,10 @@ class Disk(Protocol):
         """Open a file to read it from its beginning."""
         ...
 
+    def read(self, name: str, offset: int, size_bytes: int) -> bytes:
+        """Return a part of a file; it is shorter if the file ends before."""
+        ...
+
     def append(self, name: str, data: bytes) -> None:
         """Append to a file; it is made if it does not exist."""
         ...
@@ -97,6 +104,10 @@ class Disk(Protocol):
 
     async def in_thread(self, act: Callable[[], T]) -> T:
         """Call a function while the event loop goes on."""
+        ...
+
+    async def read_in_thread(self, act: Callable[[], T]) -> T:
+        """Call a function that reads, while the event loop and what is written go on."""
         ...
 
     async def wait_idle(self) -> None:
@@ -131,6 +142,7 @@ class SystemDisk:
         self._reserved_bytes = self._size_of_reserve()
         # Two: a sync that takes long must not hold up the writes behind it.
         self._threads = Threads(2, "disk")
+        self._readers = Threads(_READERS, "cold reads")
 
     def names(self) -> list[str]:
         """Return the names of all files but the lock and the reserve, in order."""
@@ -174,6 +186,11 @@ class SystemDisk:
         """Open a file to read it from its beginning."""
         return os.fdopen(self._open(name, os.O_RDONLY), "rb")
 
+    def read(self, name: str, offset: int, size_bytes: int) -> bytes:
+        """Return a part of a file; it is shorter if the file ends before."""
+        with self.open(name) as file:
+            return os.pread(file.fileno(), size_bytes, offset)
+
     def append(self, name: str, data: bytes) -> None:
         """Append to a file; it is made if it does not exist."""
         descriptor = self._descriptor(name)
@@ -210,17 +227,25 @@ class SystemDisk:
         """Call a function in a thread."""
         return await self._threads.call(act)
 
+    async def read_in_thread(self, act: Callable[[], T]) -> T:
+        """Call a function in a thread of those that read: writes do not wait for it."""
+        return await self._readers.call(act)
+
     async def wait_idle(self) -> None:
         """Return when no thread works on this disk any more; no call may begin from here on.
 
         A thread does not end with the task that waited for it.
         """
         with suppress(RuntimeError):  # there is no thread to wait in: `close` waits
-            await asyncio.to_thread(self._threads.shutdown)
+            await asyncio.to_thread(self._shutdown)
+
+    def _shutdown(self) -> None:
+        self._readers.shutdown()
+        self._threads.shutdown()
 
     def close(self) -> None:
         """Release the directory, after the threads have ended."""
-        self._threads.shutdown()
+        self._shutdown()
         if self._is_closed:
             return
         self._is_closed = True

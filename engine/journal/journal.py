@@ -17,17 +17,20 @@ from random import Random, SystemRandom
 from headgate.engine import commands
 from headgate.engine.commands import Command
 from headgate.engine.errors import Unavailable
+from headgate.engine.journal import extent_files
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.faults import CLOSED, Faults, OnEvent, words
 from headgate.engine.journal.records import Records
 from headgate.engine.journal.recovery import Torn
 from headgate.engine.journal.rewrites import REDIS_GROWTH, Growth, Rewriter, Rewrites
 from headgate.engine.journal.room import DiskBounds
-from headgate.engine.journal.storage import GoBack
+from headgate.engine.journal.storage import Adopt, GoBack, adopt_nothing
 from headgate.engine.journal.writer import FsyncPolicy, Writer
 from headgate.engine.periodic import Watch, repeat, unwatched
 from headgate.engine.replies import JournalStatus
+from headgate.engine.state.extents import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.memory import Place
 
 LOOK_INTERVAL_S = 1.0
 """Interval between looks for room."""
@@ -176,11 +179,25 @@ class Journal:
             raise Unavailable(self._faults.refusal or CLOSED)
         await self._records.wait(position)
 
-    async def run(self, go_back: GoBack) -> None:
+    async def read_extent(self, place: Place) -> OpenedExtent:
+        """Read an extent, while the event loop goes on.
+
+        Raises:
+            Corrupt: it is damaged.
+            OSError: it cannot be read.
+        """
+        return await self._disk.read_in_thread(lambda: extent_files.read(self._disk, place))
+
+    def read_extent_now(self, place: Place) -> OpenedExtent:
+        """Do the same, while everything waits."""
+        return extent_files.read(self._disk, place)
+
+    async def run(self, go_back: GoBack, adopt: Adopt = adopt_nothing) -> None:
         """Write appended records, until closed.
 
         Args:
             go_back: is called with the durable state when records behind it were given up.
+            adopt: takes over what a rewrite has frozen.
 
         Raises:
             Unavailable: the disk has failed; nothing is taken any more.
@@ -192,6 +209,7 @@ class Journal:
                 self._rewrites.go_back()
             go_back(keyspace)
 
+        self._rewrites.adopt = adopt
         try:
             try:
                 async with asyncio.TaskGroup() as self._tasks:

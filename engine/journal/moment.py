@@ -25,6 +25,7 @@ from headgate.engine.journal.blocks import (
     was_safe,
 )
 from headgate.engine.journal.disk import Disk
+from headgate.engine.journal.names import is_segment, position_of
 
 _PIECE_BYTES = 2**20
 
@@ -101,8 +102,8 @@ class Moment:
 
     def _copy_last(self) -> None:
         name = list(self._files)[-1]
-        self.position = recovery.position_of(name)
-        if not recovery.is_segment(name):
+        self.position = position_of(name)
+        if not is_segment(name):
             return
         file, copy = self._files[name], io.BytesIO()
         file.seek(0)

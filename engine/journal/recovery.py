@@ -8,7 +8,7 @@ recovery does not guess.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from typing import BinaryIO, NamedTuple
 
@@ -28,10 +28,24 @@ from headgate.engine.journal.blocks import (
     was_safe,
 )
 from headgate.engine.journal.disk import Disk
+from headgate.engine.journal.extent_files import ExtentReader
+from headgate.engine.journal.freezing import Freezing
+from headgate.engine.journal.names import (
+    UNFINISHED,
+    extents_number,
+    in_use,
+    is_finished,
+    is_segment,
+    is_unfinished,
+    journal_name,
+    position_of,
+    snapshot_name,
+)
+from headgate.engine.journal.storage import StreamIndex
+from headgate.engine.limits import SYNC_BYTES
+from headgate.engine.state.extents import Extents, Line
 from headgate.engine.state.keyspace import Keyspace
-
-SYNC_BYTES = 4 * 2**20
-"""A snapshot is forced to disk in portions of this size (Redis: the same)."""
+from headgate.engine.state.memory import Memory
 
 Progress = Callable[[int, int], None]
 """Is called with the number of bytes read so far, and of all bytes."""
@@ -39,14 +53,6 @@ Progress = Callable[[int, int], None]
 
 def no_progress(done: int, total: int) -> None:
     """Report nothing."""
-
-
-_JOURNAL = "journal-"
-_SNAPSHOT = "snapshot-"
-UNFINISHED = ".new"
-"""The end of the name of a file that is not complete, so nobody reads it."""
-
-_DIGITS = 20
 
 
 class Torn(NamedTuple):
@@ -83,34 +89,9 @@ class Loaded(NamedTuple):
         )
 
 
-def journal_name(first: int) -> str:
-    """Return the name of the segment that begins with a record."""
-    return f"{_JOURNAL}{first:0{_DIGITS}}"
-
-
-def snapshot_name(position: int) -> str:
-    """Return the name of the snapshot that holds everything up to a record."""
-    return f"{_SNAPSHOT}{position:0{_DIGITS}}"
-
-
-def is_segment(name: str) -> bool:
-    """Tell whether a name is that of a segment, whole or not."""
-    return name.startswith(_JOURNAL)
-
-
-def is_finished(name: str) -> bool:
-    """Tell whether a name is that of a segment or of a finished snapshot."""
-    return any(_number(name, prefix) is not None for prefix in (_JOURNAL, _SNAPSHOT))
-
-
-def position_of(name: str) -> int:
-    """Return the record that a name has: the first of a segment, the last of a snapshot."""
-    return _number(name, _JOURNAL if is_segment(name) else _SNAPSHOT) or 0
-
-
 def names_in_use(disk: Disk) -> list[str]:
-    """Return the files that recovery reads: the newest snapshot, the segments behind it."""
-    return _in_use(disk.names())
+    """Return the files that recovery reads: the newest snapshot, extents, segments behind it."""
+    return in_use(disk.names()).in_order
 
 
 def load(disk: Disk, *, through: int | None = None, progress: Progress = no_progress) -> Loaded:
@@ -132,13 +113,14 @@ def load(disk: Disk, *, through: int | None = None, progress: Progress = no_prog
     Raises:
         Corrupt: a file is damaged, missing, or of a newer version.
     """
-    newest, segments = _files(disk.names())
-    in_use = [*segments] if newest is None else [newest, *segments]
-    sizes = {name: disk.size_bytes(name) for name in in_use}
+    newest, _, segments = in_use(disk.names())
+    read = [*segments] if newest is None else [newest, *segments]
+    sizes = {name: disk.size_bytes(name) for name in read}
     total, done = sum(sizes.values()), 0
     keyspace, position = Keyspace(), 0
+    keyspace.memory.extents = ExtentReader(disk)
     if newest is not None:
-        keyspace, position = _load_snapshot(disk, newest)
+        position = _load_snapshot(disk, newest, keyspace)
         if through is not None and position > through:
             raise Corrupt(newest, 0, f"it holds everything up to {position}")
         done += sizes[newest]
@@ -203,7 +185,7 @@ def mend(disk: Disk, torn: Torn | None) -> dict[str, int]:
     if torn is not None and is_there and disk.size_bytes(torn.name) >= max(torn.offset, 1):
         cut_off(disk, torn.name, torn.offset)
     for name in names:
-        if name.startswith(_JOURNAL) and name.endswith(UNFINISHED):
+        if is_segment(name) and name.endswith(UNFINISHED):
             disk.remove(name)
     return clean(disk)
 
@@ -226,7 +208,7 @@ def repair(disk: Disk) -> list[str]:
         except Corrupt as damage:
             if damage.name == saved:  # it would be so again and again
                 raise
-            if damage.name == _files(disk.names())[0]:
+            if damage.name == in_use(disk.names()).snapshot:
                 saved = damage.name
             kept += _cut_off(disk, damage)
         else:
@@ -235,7 +217,7 @@ def repair(disk: Disk) -> list[str]:
 
 
 def _cut_off(disk: Disk, damage: Corrupt) -> list[str]:
-    newest, segments = _files(disk.names())
+    newest, _, segments = in_use(disk.names())
     if damage.name == newest:
         keyspace, position = _load_undamaged_part(disk, newest)
         kept = [cut_off(disk, name, 0) for name in [newest, *segments]]
@@ -307,31 +289,46 @@ def _free_name(disk: Disk, wanted: str, tail: bytes) -> str:
     return kept
 
 
-def clean(disk: Disk) -> dict[str, int]:
+def clean(disk: Disk, held: Container[int] = ()) -> dict[str, int]:
     """Remove files that no recovery will read: unfinished ones, and those a snapshot has replaced.
 
     Segments may begin meanwhile. So only what a single look at the directory has found is judged.
+
+    Args:
+        disk: where they are.
+        held: the numbers of extent files that are still read.
 
     Returns:
         The sizes in bytes of what was found and stays in use, by name.
     """
     names = disk.names()
-    kept = _in_use(names)
+    found = in_use(names)
+    listed = None if found.snapshot is None else _extents_of(disk, found.snapshot)
+    extents = [
+        name
+        for name in found.extents
+        if listed is None or (number := extents_number(name)) in listed or number in held
+    ]
+    kept = found._replace(extents=extents)
     for name in names:
-        if name not in kept and _is_ours(name):
+        if name not in kept and (is_finished(name) or is_unfinished(name)):
             disk.remove(name)
     disk.sync_names()
-    return {name: disk.size_bytes(name) for name in kept}
+    return {name: disk.size_bytes(name) for name in kept.in_order}
 
 
-def _is_ours(name: str) -> bool:
-    return is_finished(name.removesuffix(UNFINISHED) if name.startswith(_SNAPSHOT) else name)
+def _extents_of(disk: Disk, name: str) -> list[int] | None:
+    """Return the numbers of the extent files of a snapshot; None if it cannot be read."""
+    with suppress(Corrupt), disk.open(name) as file:
+        header = read_header(file, name, Kind.SNAPSHOT)
+        return snapshot.extent_files(next(read_blocks(file, name, header)), name)
+    return None
 
 
 def remove_unfinished(disk: Disk) -> None:
-    """Remove snapshots whose writing did not end, and will not."""
+    """Remove snapshots and extent files whose writing did not end, and will not."""
     for name in disk.names():
-        if name.startswith(_SNAPSHOT) and name.endswith(UNFINISHED):
+        if is_unfinished(name):
             disk.remove(name)
 
 
@@ -358,50 +355,64 @@ def save(disk: Disk, keyspace: Keyspace, position: int) -> None:
     disk.sync_names()
 
 
+def last_extent_file(disk: Disk) -> int:
+    """Return the greatest number of an extent file; 0 if there is none."""
+    return max((extents_number(name) or 0 for name in disk.names()), default=0)
+
+
+def indexes(disk: Disk, position: int, known: int) -> list[StreamIndex]:
+    """Return the lines of a snapshot that may be new to an engine.
+
+    Args:
+        disk: where the snapshot is.
+        position: of its last record.
+        known: the greatest number of an extent file before the snapshot was made.
+
+    Raises:
+        Corrupt: it is damaged.
+        OSError: it cannot be read.
+    """
+    name = snapshot_name(position)
+    with disk.open(name) as file:
+        header = read_header(file, name, Kind.SNAPSHOT)
+        return [
+            StreamIndex(item.stream, item.epoch, lines)
+            for item in snapshot.index(read_blocks(file, name, header), name)
+            if (lines := _lines_behind(item, known))
+        ]
+
+
+def _lines_behind(item: snapshot.ExtentsItem, known: int) -> list[Line]:
+    extents = Extents(Memory())
+    extents.load(item.columns, item.dead)
+    return [extents.line(at) for at in extents.lying_behind(known)]
+
+
 def rewrite(disk: Disk, through: int) -> None:
     """Write the snapshot of what the files stand for, up to a position.
+
+    Entries go to extent files before it, and it says where they lie: so they are safe first.
 
     Raises:
         Corrupt: a file is damaged.
         OSError: the disk fails, or is full.
     """
-    save(disk, load(disk, through=through).keyspace, through)
+    keyspace = load(disk, through=through).keyspace
+    freezing = Freezing(disk, keyspace)
+    freezing.freeze()
+    freezing.clean()
+    freezing.finish()
+    save(disk, keyspace, through)
 
 
-def _in_use(names: list[str]) -> list[str]:
-    newest, segments = _files(names)
-    return ([] if newest is None else [newest]) + segments
-
-
-def _files(names: list[str]) -> tuple[str | None, list[str]]:
-    """Return the newest snapshot, and the segments that hold records behind it."""
-    snapshots = [name for name in names if _number(name, _SNAPSHOT) is not None]
-    segments = [name for name in names if _number(name, _JOURNAL) is not None]
-    newest = snapshots[-1] if snapshots else None
-    position = 0 if newest is None else _number(newest, _SNAPSHOT) or 0
-    # A segment ends where the next one begins.
-    behind = [
-        name
-        for index, name in enumerate(segments)
-        if index + 1 == len(segments)
-        or (_number(segments[index + 1], _JOURNAL) or 0) > position + 1
-    ]
-    return newest, behind
-
-
-def _number(name: str, prefix: str) -> int | None:
-    digits = name.removeprefix(prefix)
-    is_numbered = name.startswith(prefix) and len(digits) == _DIGITS and digits.isdecimal()
-    return int(digits) if is_numbered else None
-
-
-def _load_snapshot(disk: Disk, name: str) -> tuple[Keyspace, int]:
+def _load_snapshot(disk: Disk, name: str, keyspace: Keyspace) -> int:
     with disk.open(name) as file:
         header = read_header(file, name, Kind.SNAPSHOT)
         position = header.position
         if snapshot_name(position) != name:
             raise Corrupt(name, 0, f"it says that it is {snapshot_name(position)}")
-        return snapshot.load(read_blocks(file, name, header), name), position
+        snapshot.load(read_blocks(file, name, header), name, keyspace)
+        return position
 
 
 def _load_undamaged_part(disk: Disk, name: str) -> tuple[Keyspace, int]:
@@ -409,9 +420,11 @@ def _load_undamaged_part(disk: Disk, name: str) -> tuple[Keyspace, int]:
 
     An item that makes no sense may have been taken in part, so those before it are loaded anew.
     """
-    sound = _loaded_until_damage(disk, name, snapshot.Loading()).item_count
-    loading = _loaded_until_damage(disk, name, snapshot.Loading(sound))
-    return loading.keyspace, _number(name, _SNAPSHOT) or 0
+    sound = _loaded_until_damage(disk, name, snapshot.Loading(Keyspace())).item_count
+    keyspace = Keyspace()
+    keyspace.memory.extents = ExtentReader(disk)
+    _loaded_until_damage(disk, name, snapshot.Loading(keyspace, sound))
+    return keyspace, position_of(name)
 
 
 def _loaded_until_damage(disk: Disk, name: str, loading: snapshot.Loading) -> snapshot.Loading:

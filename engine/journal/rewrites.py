@@ -16,6 +16,7 @@ from headgate.engine.errors import Unavailable
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.faults import CLOSED, Faults, OnEvent
+from headgate.engine.journal.storage import Adopt, adopt_nothing
 from headgate.engine.journal.writer import Closed, Writer
 
 REWRITE_PAUSE_S_MIN = 1.0
@@ -66,6 +67,7 @@ class Rewrites:
         self.saved = Closed(0, 0, 0)  # in the last snapshot of this journal
         self._disk, self._rewriter, self._growth = disk, rewriter, growth
         self._writer, self._faults, self._on_event = writer, faults, on_event
+        self.adopt: Adopt = adopt_nothing  # takes over what was frozen
         self._task: asyncio.Task[None] | None = None
         self._pause_s, self._not_before_s = REWRITE_PAUSE_S_MIN, 0.0
 
@@ -150,15 +152,20 @@ class Rewrites:
         1. Ask for a new segment. Everything recorded so far is in closed segments then, which
            do not change any more.
         2. Let a process make the snapshot of them. Records go on into the new segment meanwhile.
-        3. Once the snapshot is there under its name, and safe, remove the segments and the
-           snapshot before it.
-        4. Note the sizes of what is left; the new segment has grown meanwhile.
+        3. Once the snapshot is there under its name, and safe, the engine takes over its index.
+        4. Remove the segments and the snapshot before it, and extent files that nobody uses.
+        5. Note the sizes of what is left; the new segment has grown meanwhile.
 
         At each moment the files stand for all that was acknowledged: the old ones go only when the
         new one is safe.
         """
         closed = await self._writer.rotate()
+        before = await self._disk.in_thread(lambda: recovery.last_extent_file(self._disk))
         await self._rewriter(closed.position)
-        sizes = await self._disk.in_thread(lambda: recovery.clean(self._disk))
+        indexes = await self._disk.in_thread(
+            lambda: recovery.indexes(self._disk, closed.position, before)
+        )
+        held = await self.adopt(indexes)
+        sizes = await self._disk.in_thread(lambda: recovery.clean(self._disk, held))
         self._writer.note_rewrite(sizes, closed.position)
         return closed

@@ -37,6 +37,7 @@ class KeyspaceItem(msgspec.Struct, frozen=True, array_like=True, tag=1):
     defaults: Defaults
     clock_set_ms: int = 0
     latest_ms: int = 0
+    extent_files: list[int] = []  # numbers of those that its extents lie in
 
 
 class StreamItem(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -109,6 +110,15 @@ class EndItem(msgspec.Struct, frozen=True, array_like=True, tag=7):
     item_count: int
 
 
+class ExtentsItem(msgspec.Struct, frozen=True, array_like=True, tag=10):
+    """Lines of the index of a stream that comes later; see `Extents.dump`."""
+
+    stream: bytes
+    epoch: int
+    columns: list[bytes]
+    dead: list[tuple[int, bytes]]
+
+
 class WritersItem(msgspec.Struct, frozen=True, array_like=True, tag=8):
     """Writers and what they have committed last, in order of commit."""
 
@@ -125,6 +135,7 @@ Item = (
     | EndItem
     | WritersItem
     | ErrorsPage
+    | ExtentsItem
 )
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -157,6 +168,8 @@ def _size_bytes(item: Item) -> int:
     match item:
         case ChunkItem(chunk):
             return len(chunk.packed)
+        case ExtentsItem():
+            return sum(map(len, item.columns)) + sum(len(bits) for _, bits in item.dead)
         case ErrorsPage(errors):
             return sum(len(error) for _, error in errors)
         case KeysItem(producer, keys):
@@ -164,17 +177,18 @@ def _size_bytes(item: Item) -> int:
     return 0
 
 
-def load(blocks: Iterable[Block], name: str) -> Keyspace:
-    """Return the state a snapshot stands for.
+def load(blocks: Iterable[Block], name: str, keyspace: Keyspace | None = None) -> Keyspace:
+    """Return the state that a snapshot stands for.
 
     Args:
         blocks: all of the file.
         name: of the file, for errors.
+        keyspace: the empty one that is filled; a new one by default.
 
     Raises:
         Corrupt: it is not whole.
     """
-    loading = Loading()
+    loading = Loading(keyspace or Keyspace())
     offset = 0
     for block in blocks:
         offset = block.offset
@@ -184,13 +198,55 @@ def load(blocks: Iterable[Block], name: str) -> Keyspace:
     return loading.keyspace
 
 
+def extent_files(block: Block, name: str) -> list[int]:
+    """Return the numbers of the extent files of a snapshot.
+
+    Args:
+        block: its first one.
+        name: of the file, for errors.
+
+    Raises:
+        Corrupt: it is not the first block of a snapshot.
+    """
+    match _items_of(block, name):
+        case [KeyspaceItem() as first, *_]:
+            return first.extent_files
+    raise Corrupt(name, block.offset, "the first item is missing")
+
+
+def index(blocks: Iterable[Block], name: str) -> Iterator[ExtentsItem]:
+    """Yield the lines of the index of all streams. It stops reading where they end.
+
+    Args:
+        blocks: of the file, from its first one on.
+        name: of the file, for errors.
+
+    Raises:
+        Corrupt: a block makes no sense.
+    """
+    for block in blocks:
+        for item in _items_of(block, name):
+            if isinstance(item, ExtentsItem):
+                yield item
+            elif not isinstance(item, KeyspaceItem):
+                return
+
+
+def _items_of(block: Block, name: str) -> list[Item]:
+    try:
+        return _decode(block.payload)
+    except msgspec.DecodeError as error:
+        raise Corrupt(name, block.offset, f"an item makes no sense: {error}") from None
+
+
 class Loading:
     """A keyspace as it grows item by item."""
 
-    def __init__(self, items_max: int | None = None) -> None:
-        """Start empty; items behind the first `items_max` are left out."""
+    def __init__(self, keyspace: Keyspace, items_max: int | None = None) -> None:
+        """Fill an empty keyspace; items behind the first `items_max` are left out."""
         self._items_max = items_max
-        self.keyspace = Keyspace()
+        self.keyspace = keyspace
+        self._extents: dict[bytes, list[ExtentsItem]] = {}  # of streams that come later
         self.item_count = 0
         self.is_complete = False
         self._stream: Stream
@@ -203,10 +259,7 @@ class Loading:
         Raises:
             Corrupt: it is not the next one, or makes no sense.
         """
-        try:
-            items = _decode(block.payload)
-        except msgspec.DecodeError as error:
-            raise Corrupt(name, block.offset, f"an item makes no sense: {error}") from None
+        items = _items_of(block, name)
         if block.first != self.item_count or self.is_complete:
             raise Corrupt(name, block.offset, f"items are missing before item {block.first}")
         try:
@@ -224,14 +277,13 @@ class Loading:
         match item:
             case EndItem(item_count):
                 self.is_complete = item_count == self.item_count
-            case KeyspaceItem(epoch, defaults, clock_set_ms, latest_ms):
-                self.keyspace.epoch, self.keyspace.defaults = epoch, defaults
-                self.keyspace.clock_set_ms, self.keyspace.latest_ms = clock_set_ms, latest_ms
-            case WritersItem(writers):
-                self.keyspace.writers.by_name = dict(writers)
+            case KeyspaceItem() | WritersItem() | ExtentsItem():
+                self._add_before_streams(item)
             case StreamItem():
                 self._stream = _stream(item, self.keyspace.memory)
                 self.keyspace.adopt(self._stream)
+                for lines in self._extents.pop(item.name, ()):
+                    self._stream.log.load_extents(lines.columns, lines.dead)
             case ChunkItem(chunk):
                 _check_chunk(chunk)
                 self._stream.log.load(chunk)
@@ -247,9 +299,30 @@ class Loading:
                 _fill(self._group.pel, self._consumers, item)
         self.item_count += 1
 
+    def _add_before_streams(self, item: KeyspaceItem | WritersItem | ExtentsItem) -> None:
+        match item:
+            case KeyspaceItem(epoch, defaults, clock_set_ms, latest_ms, _):
+                self.keyspace.epoch, self.keyspace.defaults = epoch, defaults
+                self.keyspace.clock_set_ms, self.keyspace.latest_ms = clock_set_ms, latest_ms
+            case WritersItem(writers):
+                self.keyspace.writers.by_name = dict(writers)
+            case ExtentsItem(stream):
+                self._extents.setdefault(stream, []).append(item)
+
 
 def _items(keyspace: Keyspace) -> Iterator[Item]:
-    yield KeyspaceItem(keyspace.epoch, keyspace.defaults, keyspace.clock_set_ms, keyspace.latest_ms)
+    yield KeyspaceItem(
+        keyspace.epoch,
+        keyspace.defaults,
+        keyspace.clock_set_ms,
+        keyspace.latest_ms,
+        sorted(keyspace.memory.files),
+    )
+    for stream in keyspace.streams.values():
+        extents = stream.log.extents
+        for low in range(0, len(extents), _LINES):
+            lines = extents.dump(low, min(low + _LINES, len(extents)))
+            yield ExtentsItem(stream.name, stream.epoch, *lines)
     if keyspace.writers.by_name:
         yield WritersItem(list(keyspace.writers.by_name.items()))
     for stream in keyspace.streams.values():
@@ -312,6 +385,9 @@ def _group_items(group: Group) -> Iterator[Item]:
     while failed := list(islice(errors, _ERRORS_PAGE)):
         yield ErrorsPage(failed)
 
+
+_LINES = 4096
+"""Lines of an index in one item."""
 
 _PAGE = 4096
 """Pending entries in one item."""

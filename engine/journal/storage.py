@@ -8,17 +8,37 @@ one that keeps nothing need not.
 
 from __future__ import annotations
 
+import errno
 from collections import deque
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Container, Sequence
+from typing import NamedTuple, Protocol
 
 from headgate.engine.commands import Command, encode, encode_each, encode_parts
 from headgate.engine.errors import Unavailable
+from headgate.engine.state.extents import Line, OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.memory import Place
 
 GoBack = Callable[[Keyspace | None], None]
 """Told that the state is another one: what came behind it was promised to nobody. None: it is about
 to be, once that can be read."""
+
+
+class StreamIndex(NamedTuple):
+    """Lines of the index of a stream that a rewrite has made."""
+
+    stream: bytes
+    epoch: int
+    lines: Sequence[Line]  # those that may be new to the engine, in order
+
+
+Adopt = Callable[[Sequence[StreamIndex]], Awaitable[Container[int]]]
+"""Takes over the index of a rewrite; returns the numbers of the extent files still in use."""
+
+
+async def adopt_nothing(indexes: Sequence[StreamIndex]) -> Container[int]:  # noqa: ARG001
+    """Take over nothing: no engine runs on this storage."""
+    return ()
 
 
 class Storage(Protocol):
@@ -92,11 +112,25 @@ class Storage(Protocol):
         """
         ...
 
-    async def run(self, go_back: GoBack) -> None:
+    async def read_extent(self, place: Place) -> OpenedExtent:
+        """Read an extent, while the event loop goes on.
+
+        Raises:
+            Corrupt: it is damaged.
+            OSError: it cannot be read.
+        """
+        ...
+
+    def read_extent_now(self, place: Place) -> OpenedExtent:
+        """Do the same, while everything waits."""
+        ...
+
+    async def run(self, go_back: GoBack, adopt: Adopt = adopt_nothing) -> None:
         """Make records durable, until `close`.
 
         Args:
             go_back: is called with the durable state when records behind it were given up.
+            adopt: takes over what a rewrite has frozen.
 
         Raises:
             Unavailable: that cannot be done any more.
@@ -172,7 +206,15 @@ class MemoryStorage:
     async def wait_durable(self, position: int) -> None:
         """Return at once."""
 
-    async def run(self, go_back: GoBack) -> None:
+    async def read_extent(self, place: Place) -> OpenedExtent:
+        """Fail: nothing is frozen without a disk."""
+        return self.read_extent_now(place)
+
+    def read_extent_now(self, place: Place) -> OpenedExtent:
+        """Fail: nothing is frozen without a disk."""
+        raise OSError(errno.ENOENT, f"no extent at {place}")
+
+    async def run(self, go_back: GoBack, adopt: Adopt = adopt_nothing) -> None:
         """Return at once: there is nothing to do, and nothing to go back to."""
 
     async def close(self) -> None:

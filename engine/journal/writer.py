@@ -19,8 +19,9 @@ from headgate.engine.buckets import COUNTS, SECONDS, Buckets
 from headgate.engine.journal import blocks, recovery
 from headgate.engine.journal.disk import Disk, SyncError
 from headgate.engine.journal.faults import Faults, OnEvent, words
+from headgate.engine.journal.names import UNFINISHED, journal_name
 from headgate.engine.journal.records import Records
-from headgate.engine.journal.recovery import UNFINISHED, Torn, journal_name
+from headgate.engine.journal.recovery import Torn
 from headgate.engine.journal.storage import GoBack
 from headgate.engine.limits import SEGMENT_BYTES_MAX
 

@@ -10,6 +10,7 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -22,6 +23,7 @@ from headgate.engine.loop.executor import Executor
 from headgate.engine.replies import Added, Committed
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.entries import Add
+from headgate.engine.state.extents import Missing
 from headgate.engine.state.packed import HasPartialIds, Packed, PackedDrafts, is_worth_packing, pack
 
 _NOTHING = Added([], is_repeat=False)
@@ -62,12 +64,15 @@ class Appends:
     async def add(self, request: Add) -> Added:
         """Append entries (XADD). A repeat under the same idempotency key appends nothing."""
         if is_plain(request):
-            return await self._gather(request)
+            try:
+                return await self._gather(request)
+            except Missing:  # the stream trims itself
+                return await self._executor.run(partial(self._decided, request))
         self.decide_gathered()
         executor = self._executor
         if is_worth_packing(request.drafts):
             request = replace(request, drafts=await self._packed(request.drafts))
-        adding = executor.run(self._decided(request))
+        adding = executor.run(partial(self._decided, request))
         del request  # free it while the task waits for the disk
         return await adding
 
@@ -123,7 +128,7 @@ class Appends:
         if stream is None:  # the first one creates it
             return [self._added(requests[0]), *self._added_to_existing(name, requests[1:])]
         if stream.config.retains:
-            return list(map(self._added, requests))
+            return self._added_in_order(requests)
         return self._added_to_existing(name, requests)
 
     def _added_to_existing(self, name: bytes, requests: Sequence[Add]) -> list[Added | Exception]:
@@ -136,6 +141,15 @@ class Appends:
                 return [together] * len(requests)
         # Large entries are no record together, and what cannot be fails alone.
         return list(map(self._added, requests))
+
+    def _added_in_order(self, requests: Sequence[Add]) -> list[Added | Exception]:
+        """Append entries one by one; behind one that has to wait for a read, all wait."""
+        outcomes: list[Added | Exception] = []
+        for request in requests:
+            outcomes.append(self._added(request))
+            if isinstance(outcomes[-1], Missing):
+                break
+        return outcomes + outcomes[-1:] * (len(requests) - len(outcomes))
 
     def _added(self, request: Add) -> Added | Exception:
         try:
@@ -185,9 +199,11 @@ class Appends:
             for name, drafts in request.drafts.items()
         }
         executor, request = self._executor, replace(request, drafts=packed)
-        return await executor.run(
-            writes.commit_batch(executor.current(), request, executor.now_ms())
-        )
+
+        def decide() -> Decision[Committed]:
+            return writes.commit_batch(executor.current(), request, executor.now_ms())
+
+        return await executor.run(decide)
 
     async def _packed(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
         """Return the drafts packed into chunks, or unchanged if they cannot be packed."""

@@ -45,11 +45,12 @@ class Dumps:
         try:
             for _ in restoring.fill(stream, request.image, clock_set_ms):
                 await asyncio.sleep(0)  # let other requests run
-            decision = dumps.restore_stream(executor.current(), request, executor.now_ms())
             is_as_made = executor.keyspace is keyspace and keyspace.clock_set_ms == clock_set_ms
             if is_as_made:  # or else it is made again, in one step
                 keyspace.prepared[request.stream] = stream
-            running = executor.run(decision)
+            running = executor.run(
+                lambda: dumps.restore_stream(executor.current(), request, executor.now_ms())
+            )
         finally:
             if executor.keyspace.streams.get(request.stream) is not stream:
                 self._drop(keyspace, stream)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from headgate.engine import commands as c
@@ -19,15 +20,17 @@ from headgate.engine.decisions.group_reads import claimable_at
 from headgate.engine.errors import Invalid, MemoryFull, StreamError, StreamsChanged, Unavailable
 from headgate.engine.journal.room import holds_more, takes_room
 from headgate.engine.journal.storage import Storage
-from headgate.engine.limits import HELD_BYTES_MAX, MAKING_ROOM_MAX
+from headgate.engine.limits import CACHED_BYTES, CACHED_SHARE, HELD_BYTES_MAX, MAKING_ROOM_MAX
 from headgate.engine.loop import signals
 from headgate.engine.loop.activity import TotalActivity
 from headgate.engine.loop.changes import changes_by
+from headgate.engine.loop.cold_reads import ColdReads
 from headgate.engine.loop.disposal import Disposal
 from headgate.engine.loop.takeovers import Takeovers
 from headgate.engine.loop.wait_queue import QueueKey, Waiter
 from headgate.engine.loop.waiters import Claimable, Waiters
 from headgate.engine.state.bounds import KeyspaceBounds
+from headgate.engine.state.extents import Missing
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import MemoryBounds, WhenFull
 
@@ -67,6 +70,9 @@ class Executor:
         self._broken: BaseException | None = None  # why the state does not match the records
         self._is_broken = asyncio.Event()
         self._staged_at_ms = 0  # the time of the record that is staged
+        self.cold = ColdReads(
+            storage.read_extent, storage.read_extent_now, _cached_bytes_max(memory)
+        )
         self.on_held: Callable[[], None] = _nothing  # open ranges hold too much that has gone
         self.keyspace = keyspace  # for inspection; expired streams may still be in it
         self.adopt(keyspace)
@@ -75,6 +81,7 @@ class Executor:
     def adopt(self, keyspace: Keyspace) -> None:
         """Replace the current state by another one."""
         keyspace.dispose = self.disposal.take
+        keyspace.memory.extents = self.cold
         keyspace.bounds = self._bounds
         self._lives += 1
         life = f"{self._lives}.{self.storage.position}"
@@ -106,7 +113,7 @@ class Executor:
             with suppress(Unavailable):  # they are deleted later
                 self.commit(keyspace_decisions.expire(self.keyspace, self.now_ms()).commands)
         if self._trims_oldest:
-            with suppress(Unavailable):
+            with suppress(Unavailable, Missing):
                 self._make_room()
         return self.keyspace
 
@@ -124,26 +131,52 @@ class Executor:
         self.now_ms()
         return self._watch.steady_ms()
 
-    def run(self, decision: Decision[T]) -> Coroutine[Any, Any, T]:
-        """Carry out a decision, with other requests between its parts; return the durable reply.
+    def run(self, decide: Callable[[], Decision[T]]) -> Coroutine[Any, Any, T]:
+        """Decide and carry out, with other requests between the parts; return the durable reply.
 
-        The first part is carried out before this returns. Most decisions have no other.
+        The first part is carried out before this returns, unless it needs what is not in memory.
+        Most decisions have no other part.
+
+        Args:
+            decide: makes the decision, from the state at that moment; it may be called again.
         """
-        self.carry_out(decision)
+        try:
+            decision = decide()
+            self.carry_out(decision)
+        except Missing:
+            return self._run_cold(decide)
         if decision.next_part is None and decision.look is None:
             return self.durable(decision.reply)
         return self._run_on(decision)
 
-    async def _run_on(self, decision: Decision[T]) -> T:
-        while decision.next_part is not None:
-            await asyncio.sleep(0)  # let other requests run
-            decision = decision.next_part(self.current(), self.now_ms())
+    async def _run_cold(self, decide: Callable[[], Decision[T]]) -> T:
+        decision = await self.until_carried_out(decide)
+        del decide  # it may hold many entries
+        return await self._run_on(decision)
+
+    async def until_carried_out(self, decide: Callable[[], Decision[T]]) -> Decision[T]:
+        """Decide and carry out the first part, once what it needs is in memory."""
+
+        def act() -> Decision[T]:
+            decision = decide()
             self.carry_out(decision)
+            return decision
+
+        return await self.cold.until_read(act)
+
+    async def _run_on(self, decision: Decision[T]) -> T:
+        while (next_part := decision.next_part) is not None:
+            await asyncio.sleep(0)  # let other requests run
+            decide = partial(self._decide_part, next_part)
+            decision = await self.until_carried_out(decide)
         reply = decision.reply
         if decision.look is not None:
             reply = decision.look(self.keyspace, self.now_ms())
         del decision  # free it: it may hold many entries
         return await self.durable(reply)
+
+    def _decide_part(self, part: Step[T]) -> Decision[T]:
+        return part(self.current(), self.now_ms())
 
     async def run_all(self, steps: Sequence[Step[T]]) -> list[T | StreamError]:
         """Carry out steps as one record with nothing in between, and wait until it is durable.
@@ -196,6 +229,7 @@ class Executor:
             self.hide(decision)
             if decision.next_part is not None:
                 raise Invalid(_TOO_MUCH)
+            keyspace.require(decision.commands)
             self._check_room(decision.commands)
             self.storage.stage(decision.commands)
         except StreamsChanged:  # the condition of all
@@ -279,6 +313,7 @@ class Executor:
 
     def _record_and_apply(self, commands: list[c.Command]) -> None:
         if commands:
+            self.keyspace.require(commands)
             self._check_room(commands)
             self.storage.append(commands)
             self._apply(commands)
@@ -362,6 +397,13 @@ class Executor:
             key.stream, group, waiter.claim_idle_ms, own, self.steady_ms()
         )
         return Claimable(at_ms, is_for_all)
+
+
+def _cached_bytes_max(memory: MemoryBounds) -> int:
+    """Return how much of what is cold may stay in memory."""
+    if memory.size_bytes_max is None:
+        return CACHED_BYTES
+    return memory.size_bytes_max // CACHED_SHARE
 
 
 def _nothing() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from headgate.engine.loop.executor import Executor
 from headgate.engine.loop.wait_queue import QueueKey, Waiter
 from headgate.engine.replies import Claimed, GroupRead, GroupState, Outcome
 from headgate.engine.requests.deliveries import Ack, Autoclaim, GiveBack, Nack, ReadGroup
+from headgate.engine.state.extents import Missing
 from headgate.engine.state.keyspace import Keyspace
 
 T = TypeVar("T")
@@ -59,10 +61,9 @@ class GroupReads:
                 self._waiters.check_room()
             for cursor in request.cursors:
                 ack = Ack(cursor.stream, request.group, early, request.consumer)
-                await self._executor.run(
-                    deliveries.ack(self._executor.current(), ack, self._executor.now_ms())
-                )
-        reads = self._read_at_once(request, acked)
+                await self._executor.run(partial(self._decide_ack, ack))
+        read_at_once = partial(self._read_at_once, request, acked)
+        reads = await self._executor.cold.until_read(read_at_once)
         if not _is_served(reads) and request.wait_ms != 0:
             reads = await self._wait_to_read(request, reads)
         try:
@@ -78,7 +79,12 @@ class GroupReads:
         """
         if request.wait_ms != 0 or request.acked or self._waiters.is_serving:
             return None
-        return self._read_at_once(self._under_policy(request), ())
+        with suppress(Missing):
+            return self._read_at_once(self._under_policy(request), ())
+        return None
+
+    def _decide_ack(self, ack: Ack) -> Decision[list[Outcome]]:
+        return deliveries.ack(self._executor.current(), ack, self._executor.now_ms())
 
     def _read_at_once(self, request: ReadGroup, acked: Sequence[EntryId]) -> list[GroupRead]:
         may_wait = request.wait_ms != 0
@@ -122,12 +128,15 @@ class GroupReads:
         except asyncio.CancelledError:
             self._undo(request, _served_reply(waiter) or [])
             raise
+        except Missing:  # the wait is over: there is something to read
+            served = await self._executor.cold.until_read(attempt)
         if served is not None:
             return served
         # The wait time is over. Entries that arrived at the same moment are still delivered, but
         # readers that are still waiting come first.
         await self._wait_turn(request)
-        return attempt() or self._decide(request).reply
+        until_read = self._executor.cold.until_read
+        return await until_read(lambda: attempt() or self._decide(request).reply)
 
     async def _wait_turn(self, request: ReadGroup) -> None:
         if self._waiters.is_serving:
@@ -179,11 +188,16 @@ class GroupReads:
         Entries that were delivered too often for the policy become dead letters first, as in a
         read.
         """
-        if request.by_policy:
-            self._dead_letter(request.stream, request.group, request.min_idle_ms)
         executor = self._executor
-        decision = deliveries.autoclaim(executor.current(), request, executor.now_ms())
-        return await executor.run(decision)
+
+        def dead_letter() -> None:
+            self._dead_letter(request.stream, request.group, request.min_idle_ms)
+
+        if request.by_policy:
+            await executor.cold.until_read(dead_letter)
+        return await executor.run(
+            lambda: deliveries.autoclaim(executor.current(), request, executor.now_ms())
+        )
 
     async def nack(self, request: Nack) -> list[Outcome]:
         """Give deliveries back, some at a time with other requests in between (XNACK).
@@ -211,10 +225,17 @@ class GroupReads:
 
         await self._waiters.wait_turn()
         steps = [give_back, dead_letter] if request.by_policy else [give_back]
+        if request.by_policy:  # within a record nothing can be waited for
+            await self._executor.cold.until_read(lambda: self._require(request))
         outcomes, *_ = await self._executor.run_all(steps)  # one record
         if isinstance(outcomes, StreamError):
             raise outcomes
         return outcomes
+
+    def _require(self, request: Nack) -> None:
+        stream = self._executor.current().find(request.stream)
+        if stream is not None and request.stream in self._executor.keyspace.governed:
+            stream.log.require_all(request.ids)
 
     def _undo(self, request: ReadGroup, reads: list[GroupRead]) -> None:
         """Give back what was delivered to a reader that has gone."""

@@ -14,14 +14,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from headgate.engine.decisions import Decision, keys, policies, streams, trims
 from headgate.engine.errors import GroupNotFound, StreamNotFound, Unavailable
 from headgate.engine.limits import HOUSEKEEPING_MS_MAX, HOUSEKEEPING_PIECES_MAX, TURN_MS_MAX
 from headgate.engine.periodic import Watch, repeat
 from headgate.engine.state.keyspace import Keyspace
+
+T = TypeVar("T")
 
 HOUSEKEEPING_INTERVAL_S = 1.0
 """Pause between two rounds of housekeeping, in seconds."""
@@ -30,13 +33,21 @@ _FAILED_LATER_MS = 1_000
 """When a stream is looked at again whose old entries could not be removed."""
 
 
+class CarryOut(Protocol):
+    """Decides, records and applies."""
+
+    async def __call__(self, decide: Callable[[], Decision[T]], /) -> Decision[T]:
+        """Return the decision that was carried out; `decide` may be called again."""
+        ...
+
+
 class Housekeeping:
     """Removes expired entries, consumers and streams as time passes."""
 
     def __init__(
         self,
         keyspace: Callable[[], Keyspace],
-        carry_out: Callable[[Decision[Any]], None],
+        carry_out: CarryOut,
         now_ms: Callable[[], int],
         watch: Watch,
     ) -> None:
@@ -44,7 +55,7 @@ class Housekeeping:
 
         Args:
             keyspace: returns the current state, without expired streams.
-            carry_out: records and applies a decision.
+            carry_out: decides, records and applies, once what that needs is in memory.
             now_ms: returns unix time.
             watch: returns what is told of the failures of some work.
         """
@@ -129,10 +140,11 @@ class Housekeeping:
     async def _let_go(self, stream: bytes, pace: _Pace) -> None:
         keyspace = self._keyspace()
         if stream in keyspace.aging:
-            self._carry_out(trims.retain(keyspace, stream, self._now_ms()))
+            await self._carry_out(lambda: trims.retain(self._keyspace(), stream, self._now_ms()))
         while stream in keyspace.keyed:
-            decision = keys.forget_keys(keyspace, stream, self._now_ms())
-            self._carry_out(decision)
+            decision = await self._carry_out(
+                lambda: keys.forget_keys(self._keyspace(), stream, self._now_ms())
+            )
             if not decision.commands:
                 return
             await pace.go_on()
@@ -171,20 +183,23 @@ class Housekeeping:
     async def _dead_letter(self, stream: bytes, group: bytes, pace: _Pace) -> None:
         is_over = False
         while not is_over:
-            decision = policies.dead_letter(self._keyspace(), stream, group, None, self._now_ms())
-            self._carry_out(decision)
+            decision = await self._carry_out(
+                lambda: policies.dead_letter(self._keyspace(), stream, group, None, self._now_ms())
+            )
             is_over = not decision.reply and not decision.unclaimable
             await pace.go_on()
 
     async def _forget_consumers(self, stream: bytes, group: bytes, pace: _Pace) -> None:
         after: bytes | None = b""
         while after is not None:
-            decision = policies.forget_consumers(
-                self._keyspace(), stream, group, self._now_ms(), after=after
-            )
-            self._carry_out(decision)
-            after = decision.reply
+            decide = partial(self._forgotten, stream, group, after)
+            after = (await self._carry_out(decide)).reply
             await pace.go_on()
+
+    def _forgotten(self, stream: bytes, group: bytes, after: bytes) -> Decision[bytes | None]:
+        return policies.forget_consumers(
+            self._keyspace(), stream, group, self._now_ms(), after=after
+        )
 
 
 class _Pace:

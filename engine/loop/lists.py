@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
@@ -11,15 +12,17 @@ from headgate.engine.decisions import Decision, entries, streams
 from headgate.engine.decisions.details import group_details, observed
 from headgate.engine.decisions.name_ranges import parts_of
 from headgate.engine.decisions.table import decide
+from headgate.engine.entry import Entry, EntryId
 from headgate.engine.limits import LISTED_AT_ONCE_MAX, SPLITS_AT_ONCE_MAX, TURN_MS_MAX
 from headgate.engine.loop.executor import Executor
 from headgate.engine.replies import Histogram, Observation, Split, StreamDetail, StreamInfo
+from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import SplitRange
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.groups import ListConsumers, ListGroups
 from headgate.engine.requests.histogram import CountByTime, TimeBuckets
 from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
-from headgate.engine.state.log import Cut
+from headgate.engine.state.log import Cut, Log
 
 
 class _Named(Protocol):
@@ -56,26 +59,39 @@ class Lists:
 
     async def _pages(self, request: ListStreams | ListGroups | ListConsumers) -> list[Named]:
         """Return the listed items; each page shows the state at its own moment."""
-        executor, infos = self._executor, list[Named]()
+        infos = list[Named]()
         after, limit = request.after, request.limit
         while True:
             left = LISTED_AT_ONCE_MAX if limit is None else limit - len(infos)
             page_limit = min(left, LISTED_AT_ONCE_MAX)
             page_request = replace(request, after=after, limit=page_limit)
-            decision: Decision[Any] = decide(executor.current(), page_request, executor.now_ms())
-            page: list[Named] = decision.reply
+            page: list[Named] = await self._decided(page_request)
             infos += page
             if len(page) < LISTED_AT_ONCE_MAX:
                 return infos
             after = page[-1].name
             await asyncio.sleep(0)
 
+    async def _decided(self, request: Request[Any]) -> Any:
+        """Decide about a request that changes nothing."""
+        executor = self._executor
+
+        def act() -> Decision[Any]:
+            return decide(executor.current(), request, executor.now_ms())
+
+        return (await executor.cold.until_read(act)).reply
+
     async def detail_stream(self, request: DetailStream) -> StreamDetail:
         """Describe a stream with its entries, groups and all below them (XINFO STREAM FULL)."""
         executor, stream = self._executor, request.stream
-        info = streams.stream_info(executor.current(), stream)
         wanted = Range(stream, limit=request.count, size_bytes_max=request.size_bytes_max)
-        listed = entries.range_(executor.current(), wanted, 0).reply
+
+        def look() -> tuple[StreamInfo, list[Entry]]:
+            keyspace = executor.current()
+            info = streams.stream_info(keyspace, stream)
+            return info, entries.range_(keyspace, wanted, 0).reply
+
+        info, listed = await executor.cold.until_read(look)
         await asyncio.sleep(0)
         details = group_details(executor.current(), request, executor.now_ms())
         return await executor.durable(StreamDetail(info, listed, details))
@@ -103,19 +119,29 @@ class Lists:
         meanwhile, the last parts are smaller or missing.
         """
         stream, after, through = request.stream, request.after, request.through
-        total = self._executor.current().stream(stream).log.count(after, through)
+        until_read = self._executor.cold.until_read
+        total = await until_read(lambda: self._log(stream).count(after, through))
         count_min, larger_count = divmod(total, request.parts)
         splits: list[Split] = []
         for at in range(min(request.parts, total)):
             if at % SPLITS_AT_ONCE_MAX == SPLITS_AT_ONCE_MAX - 1:
                 await asyncio.sleep(0)  # let other requests run
-            log = self._executor.current().stream(stream).log
-            cut = log.portion(after, through, count_min + (at < larger_count))
+            count = count_min + (at < larger_count)
+            cut = await until_read(partial(self._portion, stream, after, through, count))
             if cut is None:
                 break
             splits.append(Split(after, cut.through, cut.length))
             after = cut.through
         return await self._executor.durable(splits)
+
+    def _log(self, stream: bytes) -> Log:
+        return self._executor.current().stream(stream).log
+
+    def _portion(self, stream: bytes, after: EntryId, through: EntryId, count: int) -> Cut | None:
+        return self._log(stream).portion(after, through, count)
+
+    def _count_part(self, stream: bytes, after: EntryId, through: EntryId) -> Cut:
+        return self._log(stream).count_part(after, through)
 
     async def count_by_time(self, request: CountByTime) -> Histogram:
         """Count the entries of a range by time, from the counts of chunks.
@@ -134,6 +160,7 @@ class Lists:
                 if executor.clock.monotonic_ms() >= over_ms:
                     await asyncio.sleep(0)  # let other requests run
                     over_ms = executor.clock.monotonic_ms() + TURN_MS_MAX
-                part = executor.current().stream(stream).log.count_part(part.through, through)
+                look = partial(self._count_part, stream, part.through, through)
+                part = await executor.cold.until_read(look)
                 counts[-1] += part.length
         return await executor.durable(buckets.counted(counts))

@@ -20,6 +20,7 @@ from headgate.engine.limits import (
 from headgate.engine.loop.executor import Executor
 from headgate.engine.replies import OpenedRange
 from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn, Span
+from headgate.engine.state.extents import Missing
 from headgate.engine.state.log import LogView
 
 
@@ -48,7 +49,7 @@ class Ranges:
 
     async def open(self, request: OpenRanges) -> list[OpenedRange]:
         """Keep ranges as they are now, and return the first page of each."""
-        opened = self.begin(request)
+        opened = await self._executor.cold.until_read(lambda: self.begin(request))
         try:
             return await self._executor.durable(opened)
         except BaseException:
@@ -78,6 +79,9 @@ class Ranges:
 
     async def read_on(self, request: ReadOn) -> list[Entry]:
         """Return the next page of an open range."""
+        return await self._executor.cold.until_read(lambda: self._page(request))
+
+    def _page(self, request: ReadOn) -> list[Entry]:
         opened = self._open.pop(request.number, None)
         if opened is None or opened.stream != request.stream:
             if opened is not None:
@@ -85,6 +89,9 @@ class Ranges:
             raise RangeClosed
         try:
             page = opened.view.page()
+        except Missing:
+            self._open[request.number] = opened
+            raise
         except BaseException:
             self._let_go(opened)
             raise

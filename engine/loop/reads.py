@@ -15,6 +15,7 @@ from headgate.engine.recent import Recent
 from headgate.engine.replies import Portion, StreamRead
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.entries import Read
+from headgate.engine.state.extents import Missing
 
 
 class Reads:
@@ -44,11 +45,15 @@ class Reads:
             reads = read_once()
             return reads if any(read.entries for read in reads) else None
 
-        reads = read_once()
+        cold = self._executor.cold
+        reads = await cold.until_read(read_once)
         if wait_ms != 0 and not any(read.entries for read in reads):
             queues = [QueueKey(cursor.stream, None) for cursor in cursors]
-            served = await self._executor.block(Waiter(queues, attempt), wait_ms)
-            reads = read_once() if served is None else _with_later(served, read_once)
+            try:
+                served = await self._executor.block(Waiter(queues, attempt), wait_ms)
+                reads = read_once() if served is None else _with_later(served, read_once)
+            except Missing:  # the wait is over: there is something to read
+                reads = await cold.until_read(read_once)
         return await self._executor.durable(reads)
 
     def begin(self, request: Read) -> list[StreamRead] | None:
@@ -56,7 +61,9 @@ class Reads:
         if request.wait_ms != 0:
             return None
         cursors = entries.freeze(self._executor.current(), request.cursors)
-        return self._read_once(replace(request, cursors=cursors))
+        with suppress(Missing):
+            return self._read_once(replace(request, cursors=cursors))
+        return None
 
     async def plan(self, request: PlanRead) -> list[Portion]:
         """Plan the next read of each stream, and block if no stream has any entries."""
@@ -70,11 +77,15 @@ class Reads:
             portions = look()
             return portions if any(portion.backlog for portion in portions) else None
 
-        portions = attempt()
+        until_read = executor.cold.until_read
+        portions = await until_read(attempt)
         if portions is None and wait_ms != 0:
             queues = [QueueKey(cursor.stream, None) for cursor in request.cursors]
-            portions = await executor.block(Waiter(queues, attempt), wait_ms)
-        return await executor.durable(portions or look())
+            with suppress(Missing):
+                portions = await executor.block(Waiter(queues, attempt), wait_ms)
+        if portions is None:
+            portions = await until_read(look)
+        return await executor.durable(portions)
 
     def _read_once(self, request: Read) -> list[StreamRead]:
         """Read; repeat the last result for an equal request if nothing has changed since.

@@ -179,6 +179,32 @@ class Chunk:
                 setattr(clone, name, getattr(self, name))
         return clone
 
+    def live_ids(self) -> list[EntryId]:
+        """Return the ids of the live entries, in order."""
+        return self.ids_between(self.first_id, self.last_id)
+
+    def unmarked(self) -> Chunk:
+        """Return a chunk with the same entries, none of them dead."""
+        return self.marked(0) if self.tombstones else self
+
+    def marked(self, tombstones: int) -> Chunk:
+        """Return a chunk with the same entries and other tombstones."""
+        clone = self.clone()
+        clone.tombstones = tombstones
+        return clone
+
+    @property
+    def packed_bytes(self) -> int:
+        """Return the size of a sealed chunk's entries as they are packed."""
+        return len(self._packed)
+
+    def repacked(self) -> Chunk:
+        """Return a chunk with the live entries alone; its bounds stay."""
+        alive = self.between(self.first_id, self.last_id)
+        return Chunk.sealed(
+            self.first_id, self.last_id, len(alive), pack_entries(alive), is_run=False
+        )
+
     @property
     def unpacked_bytes(self) -> int:
         """Return the size of a sealed chunk's entries once unpacked."""

@@ -138,6 +138,21 @@ class Keyspace:
         """Return the wall time of a steady time."""
         return steady_ms + self.clock_set_ms
 
+    def require(self, commands: Sequence[c.Command]) -> None:
+        """Check that what `apply` looks into is in memory.
+
+        Raises:
+            Missing: some of it is not.
+        """
+        if not self.memory.cold_bytes:
+            return
+        for command in commands:
+            match command:
+                case c.StreamTrimmed(name, through) if name in self.streams:
+                    self.streams[name].log.require_end(through)
+                case c.EntriesDeleted(name, ids) | c.EntriesEvicted(name, ids):
+                    self.streams[name].log.require_all(ids)
+
     def apply(self, command: c.Command) -> None:
         """Carry out a decided command on the state."""
         self._apply[type(command)](command)
@@ -218,7 +233,7 @@ class Keyspace:
         self.dispose(stream.dismantle())
 
     def _flush(self, _: c.AllDeleted) -> None:
-        self.memory = Memory()
+        self.memory = Memory(extents=self.memory.extents, files=self.memory.files)
         self.revisions.note_all_gone(self.streams.keys())
         self.dispose(_dismantle(self.streams))
         self.streams = SortedDict()

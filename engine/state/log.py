@@ -1,5 +1,10 @@
 """Log: the entries of one stream as an ordered index of chunks. The role of Redis's radix tree.
 
+A log is its *extents*, whose entries are on disk alone, and then its *hot* chunks, in order of
+their ids. Together they are its *nodes*: a method goes node by node, and looks into an extent only
+where a line of the index does not say enough. Then it raises `Missing` if the extent is not in
+memory.
+
 A chunk is found by bisecting first ids. Only the last chunk is open. A chunk without live entries
 is dropped at once, so the first and the last chunk always hold the first and the last live entry.
 
@@ -13,7 +18,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, chain, islice
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, size_in_chunk, sizes_of
@@ -32,11 +37,13 @@ from headgate.engine.replies import PackedEntries
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.chunk import Chunk, ChunkState
 from headgate.engine.state.dismantling import Pieces
+from headgate.engine.state.extents import Covered, Extents, Line, Missing
 from headgate.engine.state.memory import PART_BYTES, Memory
 
 E = TypeVar("E", Entry, Draft)
 
 _fields_of = itemgetter(1)
+_first_id_of = attrgetter("first_id")
 
 ENTRY_COST = 3
 """Microseconds that it takes to return an entry, about."""
@@ -128,6 +135,7 @@ class Log:
         "_held_bytes",
         "_memory",
         "_view_count",
+        "extents",
         "length",
         "memory_bytes",
     )
@@ -135,10 +143,12 @@ class Log:
     def __init__(self, memory: Memory | None = None) -> None:
         """Start empty; `memory` is told what it takes."""
         self._memory = memory or Memory()
-        self.memory_bytes = 0  # what the entries take, about
+        self.memory_bytes = 0  # what the hot entries take, about
+        self.extents = Extents(self._memory)
         self._chunks: list[Chunk] = []
         self._firsts: list[EntryId] = []  # first id of each chunk, dead or alive
-        self._first_id: EntryId | None = None  # of the first live entry; None: to be looked up
+        # Of the first live entry that is hot; None: to be looked up.
+        self._first_id: EntryId | None = None
         self.length = 0  # live entries
         self._view_count = 0
         self._held_bytes = 0  # of chunks that only views hold
@@ -146,11 +156,13 @@ class Log:
     @property
     def chunk_count(self) -> int:
         """Return how many chunks there are (Redis: radix-tree-keys)."""
-        return len(self._chunks)
+        return len(self._chunks) + self.extents.chunk_count
 
     @property
     def first_id(self) -> EntryId:
         """Return the id of the first live entry, `0-0` if there is none."""
+        if self.extents:
+            return self.extents.first_id(0)
         if not self._chunks:
             return MIN_ID
         if self._first_id is None:
@@ -161,21 +173,35 @@ class Log:
     def last_id(self) -> EntryId:
         """Return the id of the last live entry, `0-0` if there is none."""
         if not self._chunks:
-            return MIN_ID
+            return self.extents.last_id(len(self.extents) - 1) if self.extents else MIN_ID
         chunk = self._chunks[-1]
         # The bounds of a sealed chunk may be those of dead entries that a repack has dropped.
         is_last_live = chunk.is_open and not chunk.tombstones
         return chunk.last_id if is_last_live else chunk.last_live_id()
 
     def dismantle(self) -> Pieces:
-        """Free the chunks."""
+        """Free the chunks, and let go of the files."""
+        self.extents.release()
         while self._chunks:
             del self._chunks[-FREED_AT_ONCE_MAX:], self._firsts[-FREED_AT_ONCE_MAX:]
             yield
 
     def dump(self) -> Iterator[ChunkState]:
-        """Yield the states of the chunks; `load` makes an equal log of them."""
+        """Yield the states of the hot chunks; `load` makes equal chunks of them."""
         return (chunk.dump() for chunk in self._chunks)
+
+    def load_extents(self, columns: Sequence[bytes], dead: Sequence[tuple[int, bytes]]) -> None:
+        """Take over dumped extents, before all hot chunks."""
+        before = len(self.extents)
+        self.extents.load(columns, dead)
+        self.length += self.extents.live_in(before, len(self.extents))
+
+    def copy_from(self, source: Log) -> None:
+        """Take over what another log has; this one is empty."""
+        self.extents.extend(source.extents.lines())
+        self.length += self.extents.live_in(0, len(self.extents))
+        for state in source.dump():
+            self.load(state)
 
     def load(self, state: ChunkState) -> None:
         """Take over a dumped chunk behind all others."""
@@ -203,8 +229,10 @@ class Log:
             newest = chunks.pop().between(start, end)
         count = self.count(start.previous() if start > MIN_ID else MIN_ID, end)
         count = count if limit is None else min(count, limit)
+        cold = self.extents.part(self.extents.ending_below(start), self.extents.below(end))
         self._view_count += 1
-        return LogView(chunks, newest, (start, end), count, self._forget_view, reverse=reverse)
+        held = cold, chunks, newest
+        return LogView(held, (start, end), count, self._forget_view, reverse=reverse)
 
     def _forget_view(self) -> None:
         self._view_count -= 1
@@ -222,6 +250,7 @@ class Log:
         """Take account of all entries going."""
         self._hold(self.memory_bytes)
         self._memory.entries_bytes -= self.memory_bytes
+        self.extents.leave()
 
     def _to_change(self, index: int) -> Chunk:
         """Return a chunk that may be changed: views keep it as it is."""
@@ -262,6 +291,50 @@ class Log:
         if self._chunks and self._chunks[-1].last_id > last_id:
             self._grow(self._chunks[-1].close())
 
+    @property
+    def sealed(self) -> Sequence[Chunk]:
+        """Return the hot chunks that do not grow any more. Not to be changed."""
+        is_growing = bool(self._chunks) and self._chunks[-1].is_open
+        return self._chunks[:-1] if is_growing else self._chunks
+
+    def covered(self, line: Line) -> Covered | None:
+        """Return what a line is to stand for; None if there are hot chunks before that."""
+        low, high = self.extents.ending_below(line.first_id), self.extents.below(line.last_id)
+        hot = self._chunks[: bisect_right(self._firsts, line.last_id)]
+        if hot and (hot[0].last_id < line.first_id or hot[-1].is_open):
+            return None
+        return Covered(low, [self.extents.line(at) for at in range(low, high)], hot)
+
+    def chunks_of(self, covered: Covered) -> list[Chunk]:
+        """Return the chunks of what a line is to stand for.
+
+        Raises:
+            Missing: some of its extents are not in memory.
+        """
+        places = range(covered.low, covered.low + len(covered.lines))
+        return [*(chunk for at in places for chunk in self.extents.chunks(at)), *covered.hot]
+
+    def adopt(self, covered: Covered, line: Line) -> None:
+        """Let a line stand for what it covers; the same entries are alive."""
+        if covered.lines:
+            self.extents.replace(covered.low, covered.low + len(covered.lines), line)
+        else:
+            self.extents.append(line)
+        self._thin_out(len(covered.hot))
+
+    def freeze(self, chunk_count: int, line: Line) -> None:
+        """Let an extent stand for the oldest hot chunks, which lie in its file by now."""
+        self.extents.append(line)
+        self._thin_out(chunk_count)
+
+    def _thin_out(self, chunk_count: int) -> None:
+        """Drop the oldest hot chunks: a line stands for them."""
+        dropped_bytes = sum(chunk.memory_bytes for chunk in self._chunks[:chunk_count])
+        self._hold(dropped_bytes)
+        self._grow(-dropped_bytes)
+        del self._chunks[:chunk_count], self._firsts[:chunk_count]
+        self._first_id = None
+
     def get(self, entry_id: EntryId) -> Entry | None:
         """Return the live entry of that id, or None."""
         chunk = self._chunk_of(entry_id)
@@ -276,17 +349,28 @@ class Log:
     def _chunk_of(self, entry_id: EntryId) -> Chunk | None:
         """Return the chunk in whose bounds an id is."""
         index = bisect_right(self._firsts, entry_id) - 1
-        if index < 0 or entry_id > self._chunks[index].last_id:
+        if index >= 0:
+            chunk = self._chunks[index]
+            return None if entry_id > chunk.last_id else chunk
+        extents = self.extents
+        index = extents.below(entry_id) - 1 if extents else -1
+        if index < 0 or entry_id > extents.last_id(index):
             return None
-        return self._chunks[index]
+        chunks = extents.chunks(index)
+        at = bisect_right(chunks, entry_id, key=_first_id_of) - 1
+        return chunks[at] if at >= 0 and entry_id <= chunks[at].last_id else None
 
     def first(self) -> Entry | None:
         """Return the first live entry, or None."""
+        if self.extents:
+            return self.extents.chunks(0)[0].first_live()
         return self._chunks[0].first_live() if self._chunks else None
 
     def last(self) -> Entry | None:
         """Return the last live entry, or None."""
-        return self._chunks[-1].last_live() if self._chunks else None
+        if self._chunks:
+            return self._chunks[-1].last_live()
+        return self.extents.chunks(len(self.extents) - 1)[-1].last_live() if self.extents else None
 
     def range(
         self,
@@ -305,6 +389,7 @@ class Log:
                 without bound.
         """
         batch = _Batch(limit, room or ReadRoom(None))
+        self._require(start, end, limit, room)
         for chunk in self._chunks_from(start):
             if chunk.first_id > end or not batch.take(chunk.between(start, end)):
                 break
@@ -313,6 +398,7 @@ class Log:
     def ids(self, start: EntryId, end: EntryId) -> list[EntryId]:
         """Return the ids of the entries from `start` to `end`, both inclusive, lowest first."""
         ids: list[EntryId] = []
+        self._require(start, end, None, None)
         for chunk in self._chunks_from(start):
             if chunk.first_id > end:
                 break
@@ -334,6 +420,7 @@ class Log:
             size_bytes_max: what they take unpacked; the first chunk comes whatever its size.
         """
         runs: list[PackedEntries] = []
+        self._require(start, end, limit, ReadRoom(size_bytes_max))
         through, repacked_left = start, RANGE_REPACKED_MAX
         for chunk in islice(self._chunks_from(start), RANGE_CHUNKS_MAX):
             if not limit or not repacked_left or size_bytes_max < 0:
@@ -355,8 +442,7 @@ class Log:
             runs.append(run)
             limit -= run.entry_count
             size_bytes_max -= unpacked_bytes(run.packed)
-        is_end = not self._chunks or through >= self._chunks[-1].last_id
-        return runs, end if is_end else through
+        return runs, end if through >= self.last_id else through
 
     def reverse_range(
         self,
@@ -367,6 +453,7 @@ class Log:
     ) -> list[Entry]:
         """Return entries from `end` down to `start`, both inclusive; bounds as for `range`."""
         batch = _Batch(limit, room or ReadRoom(None))
+        self._require(start, end, limit, room, reverse=True)
         for chunk in self._chunks_down_from(end):
             if chunk.last_id < start or not batch.take(chunk.between(start, end)[::-1]):
                 break
@@ -382,41 +469,91 @@ class Log:
             reverse: the highest ids come first.
         """
         cost = 0
-        for chunk in self._chunks_down_from(end) if reverse else self._chunks_from(start):
-            is_behind = chunk.last_id < start if reverse else chunk.first_id > end
-            if is_behind or limit <= 0 or cost > TRANSACTION_COST_MAX:
+        low, high = max(self._node_at(start), 0), self._node_at(end)
+        for index in range(high, low - 1, -1) if reverse else range(low, high + 1):
+            if limit <= 0 or cost > TRANSACTION_COST_MAX:
                 break
-            cost += chunk.cost + ENTRY_COST * min(limit, chunk.live_count)
-            limit -= chunk.live_count
+            node = self._node(index)
+            if node.last_id < start:
+                continue
+            taken = min(limit, node.live_count)
+            share = taken / node.live_count if isinstance(node, Line) else 1
+            cost += int(node.cost * share) + ENTRY_COST * taken
+            limit -= node.live_count
         return cost
 
     def cost_of_ids(self, ids: Iterable[EntryId]) -> int:
         """Return the cost of looking up entries by id, in microseconds, about."""
-        chunks = map(self._chunk_of, ids)
-        return sum(chunk.cost for chunk in chunks if chunk is not None and not chunk.has_one_id)
+        return sum(map(self._cost_of_id, ids))
+
+    def _cost_of_id(self, entry_id: EntryId) -> int:
+        index = self._node_at(entry_id)
+        if index < 0:
+            return 0
+        node = self._node(index)
+        if isinstance(node, Line):
+            return node.cost // node.chunk_count if entry_id <= node.last_id else 0
+        return node.cost if entry_id <= node.last_id and not node.has_one_id else 0
 
     def chunks_below(self, entry_id: EntryId) -> int:
-        """Return how many chunks have an id below this one, dead or alive."""
-        return bisect_left(self._firsts, entry_id)
+        """Return how many nodes have an id below this one, dead or alive."""
+        return bisect_left(self._firsts, entry_id) + self.extents.below(entry_id)
+
+    @property
+    def _node_count(self) -> int:
+        return len(self.extents) + len(self._chunks)
+
+    def _node_at(self, entry_id: EntryId) -> int:
+        """Return the place of the last node that begins below or at an id; -1 if there is none."""
+        at = bisect_right(self._firsts, entry_id) - 1
+        return len(self.extents) + at if at >= 0 else self.extents.below(entry_id) - 1
+
+    def _node(self, index: int) -> Line | Chunk:
+        """Return an extent or a hot chunk."""
+        cold_count = len(self.extents)
+        return self.extents.line(index) if index < cold_count else self._chunks[index - cold_count]
+
+    def _first_of(self, index: int) -> EntryId:
+        """Return where a node begins."""
+        cold_count = len(self.extents)
+        return (
+            self.extents.first_id(index) if index < cold_count else self._firsts[index - cold_count]
+        )
+
+    def _chunks_in(self, index: int) -> Sequence[Chunk]:
+        """Return the chunks of a node."""
+        cold_count = len(self.extents)
+        if index < cold_count:
+            return self.extents.chunks(index)
+        return self._chunks[index - cold_count : index - cold_count + 1]
 
     def count(self, after: EntryId, through: EntryId) -> int:
         """Return how many live entries lie above `after`, up to and including `through`."""
-        low = max(bisect_right(self._firsts, after) - 1, 0)
-        high = bisect_right(self._firsts, through) - 1
+        low = max(self._node_at(after), 0)
+        high = self._node_at(through)
         if through <= after or high < low:
             return 0
-        ends = {low, high}  # the chunks between them lie in the range as a whole
-        partly = sum(_live_between(self._chunks[at], after, through) for at in ends)
+        ends = {low, high}  # the nodes between them lie in the range as a whole
+        partly = sum(self._live_between(at, after, through) for at in ends)
         return partly + self._live_in(low + 1, high)
+
+    def _live_between(self, index: int, after: EntryId, through: EntryId) -> int:
+        """Return how many live entries of a node lie in a range."""
+        node = self._node(index)
+        if node.last_id <= after:
+            return 0
+        if after < node.first_id and node.last_id <= through:
+            return node.live_count
+        return sum(_live_between(chunk, after, through) for chunk in self._chunks_in(index))
 
     def count_part(self, after: EntryId, through: EntryId) -> Cut:
         """Return the count of `count`, or its first part: no more chunks than a cut looks at.
 
         Counting goes on above `through` of the reply, which need not be the id of an entry.
         """
-        low = max(bisect_right(self._firsts, after) - 1, 0)
-        if low + CUT_CHUNKS_MAX < bisect_right(self._firsts, through) - 1:
-            part_through = self._firsts[low + CUT_CHUNKS_MAX]
+        low = max(self._node_at(after), 0)
+        if low + CUT_CHUNKS_MAX < self._node_at(through):
+            part_through = self._first_of(low + CUT_CHUNKS_MAX)
             return Cut(part_through, self.count(after, part_through), is_whole=False)
         return Cut(through, self.count(after, through))
 
@@ -429,26 +566,34 @@ class Log:
             count: so many, or all there are if they are fewer.
         """
         left = count
-        end: Chunk | EntryId | None = None
-        for chunk in self._chunks_from(after.next()) if after < through and count > 0 else ():
-            if chunk.first_id > through or not left:
+        end: Line | Chunk | EntryId | None = None
+        first = max(self._node_at(after.next()), 0)
+        for index in range(first, self._node_count) if after < through and count > 0 else ():
+            if self._first_of(index) > through or not left:
                 break
-            is_whole = after < chunk.first_id and chunk.last_id <= through
-            if is_whole and chunk.live_count <= left:
-                left -= chunk.live_count
-                end = chunk  # which entry is its last is looked up once, when this is over
-            elif ids := chunk.ids_between(after.next(), through)[:left]:
-                left -= len(ids)
-                end = ids[-1]
+            whole = self._node(index)
+            if after < whole.first_id and whole.last_id <= through and whole.live_count <= left:
+                left -= whole.live_count
+                end = whole  # which entry is its last is looked up once, when this is over
+                continue
+            for chunk in self._chunks_in(index) if whole.last_id > after else ():
+                if ids := chunk.ids_between(after.next(), through)[:left]:
+                    left -= len(ids)
+                    end = ids[-1]
         if isinstance(end, Chunk):
             end = end.last_live_id()
+        elif isinstance(end, Line):
+            end = end.last_id
         return None if end is None else Cut(end, count - left)
 
     def delete(self, entry_id: EntryId) -> bool:
         """Remove one entry; tells whether it was there."""
         index = bisect_right(self._firsts, entry_id) - 1
         if index < 0:
-            return False
+            cold = self.extents.below(entry_id) - 1 if self.extents else -1
+            is_killed = cold >= 0 and self.extents.kill(cold, entry_id)
+            self.length -= is_killed
+            return is_killed
         position = self._chunks[index].position(entry_id)
         if position is None:
             return False
@@ -471,30 +616,40 @@ class Log:
         excess = self.length + len(appended) - length_max
         if excess <= 0:
             return None
-        if excess > self.length and len(self._chunks) <= CUT_CHUNKS_MAX:
+        if excess > self.length and self._node_count <= CUT_CHUNKS_MAX:
             return Cut(appended[excess - self.length - 1].id, excess)
         skipped = 0
-        for chunk in islice(self._chunks, CUT_CHUNKS_MAX):
-            if skipped + chunk.live_count >= excess:
-                alive = chunk.ids_between(chunk.first_id, chunk.last_id)
-                return Cut(alive[excess - skipped - 1], excess)
-            skipped += chunk.live_count
+        for index in range(min(self._node_count, CUT_CHUNKS_MAX)):
+            live_count = self._node(index).live_count
+            if skipped + live_count >= excess:
+                return Cut(self._id_at(index, excess - skipped - 1), excess)
+            skipped += live_count
         return self._first_part(skipped)
+
+    def _id_at(self, index: int, place: int) -> EntryId:
+        """Return the id of the live entry at a place of a node."""
+        for chunk in self._chunks_in(index):
+            if place < chunk.live_count:
+                return chunk.ids_between(chunk.first_id, chunk.last_id)[place]
+            place -= chunk.live_count
+        raise IndexError(place)
 
     def cut_below(self, min_id: EntryId, appended: Sequence[Entry] = ()) -> Cut | None:
         """Return the prefix of all entries below `min_id` (XTRIM MINID =); `appended` as above."""
         if min_id == MIN_ID:
             return None
         through, count = None, 0
-        for index, chunk in enumerate(self._chunks):
-            below = chunk.last_id < min_id
-            if index == CUT_CHUNKS_MAX and below:
-                return self._first_part(count)
-            alive = [] if below else chunk.ids_between(MIN_ID, min_id.previous())
-            through = chunk.last_id if below else alive[-1] if alive else through
-            count += chunk.live_count if below else len(alive)
-            if not below:
-                break
+        for index in range(self._node_count):
+            whole = self._node(index)
+            if _through(whole) < min_id:
+                if index == CUT_CHUNKS_MAX:
+                    return self._first_part(count)
+                through, count = _through(whole), count + whole.live_count
+                continue
+            for chunk in self._chunks_in(index) if whole.first_id < min_id else ():
+                alive = chunk.ids_between(MIN_ID, min_id.previous())
+                through, count = alive[-1] if alive else through, count + len(alive)
+            break
         alive = [entry.id for entry in appended if entry.id < min_id]
         if alive:
             through = alive[-1]
@@ -518,23 +673,36 @@ class Log:
             appended: entries that will have been added by the time the cut is made.
             node_limits: how these will be laid into chunks.
         """
-        cut, total = None, self.length + len(appended)
-        for index, span in enumerate(self._spans(appended, node_limits)):
+        cut: Cut | None = None
+        total = self.length + len(appended)
+
+        def stays(span: Cut) -> bool:
             count = span.length + (cut.length if cut else 0)
             if length_max is not None and total - count < length_max:
-                break
+                return True
             if min_id is not None and span.through >= min_id:
-                break
-            if limit is not None and count > limit:
+                return True
+            return limit is not None and count > limit
+
+        cold = (Cut(line.through, line.live_count) for line in self.extents.lines())
+        for index, span in enumerate(chain(cold, self._spans(appended, node_limits))):
+            if stays(span):
+                for chunk in self.extents.chunks(index) if index < len(self.extents) else ():
+                    part = Cut(chunk.last_id, chunk.live_count)
+                    if stays(part):
+                        break
+                    cut = Cut(part.through, part.length + (cut.length if cut else 0))
                 break
             if cut is not None and index == CUT_CHUNKS_MAX:
                 return cut._replace(is_whole=False)
-            cut = Cut(span.through, count)
+            cut = Cut(span.through, span.length + (cut.length if cut else 0))
         return cut
 
     def trim_through(self, entry_id: EntryId) -> int:
         """Remove every entry up to and including `entry_id`; returns how many."""
         before = self.length
+        if self.extents:
+            self.length -= self.extents.kill_through(entry_id)
         whole = bisect_right(self._firsts, entry_id)
         if whole and self._chunks[whole - 1].last_id > entry_id:
             whole -= 1
@@ -547,7 +715,57 @@ class Log:
         self._first_id = None
         return before - self.length
 
+    def require_end(self, through: EntryId) -> None:
+        """Check that a trim through an id can be made; `Missing` if not."""
+        at = self.extents.below(through) - 1
+        if at >= 0 and through < self.extents.last_id(at):
+            self.extents.chunks(at)
+
+    def require_all(self, ids: Iterable[EntryId]) -> None:
+        """Check that entries can be deleted; `Missing` if not."""
+        if self.extents:
+            for entry_id in ids:
+                self._chunk_of(entry_id)
+
+    def _require(
+        self,
+        start: EntryId,
+        end: EntryId,
+        limit: int | None,
+        room: ReadRoom | None,
+        *,
+        reverse: bool = False,
+    ) -> None:
+        """Check that the extents of a range are in memory; `range` describes the arguments.
+
+        Raises:
+            Missing: some are not: all that are needed are named at once.
+        """
+        extents = self.extents
+        if not extents:
+            return
+        low, high = extents.ending_below(start), extents.below(end)
+        bytes_left = None if room is None else room.bytes_left
+        wanted = range(high - 1, low - 1, -1) if reverse else range(low, high)
+        count = 0
+        for index in wanted:
+            count += 1
+            line = extents.line(index)
+            if limit is not None:
+                limit -= line.live_count
+            if bytes_left is not None:
+                bytes_left -= line.size_bytes
+            # The first one may have few entries within the range.
+            is_enough = (limit is not None and limit <= 0) or (bytes_left or 0) < 0
+            if (is_enough and count > 1) or count > _ASKED_MAX:
+                break
+        extents.require(wanted[:count])
+
     def _chunks_from(self, start: EntryId) -> Iterator[Chunk]:
+        for cold in range(
+            self.extents.ending_below(start) if self.extents else 0, len(self.extents)
+        ):
+            yield from (chunk for chunk in self.extents.chunks(cold) if chunk.last_id >= start)
         index = max(bisect_right(self._firsts, start) - 1, 0)
         if index < len(self._chunks) and self._chunks[index].last_id < start:
             index += 1  # a page ended with it: not worth unpacking
@@ -557,6 +775,8 @@ class Log:
     def _chunks_down_from(self, end: EntryId) -> Iterator[Chunk]:
         for at in range(bisect_right(self._firsts, end) - 1, -1, -1):
             yield self._chunks[at]
+        for cold in range(self.extents.below(end) - 1 if self.extents else -1, -1, -1):
+            yield from (c for c in reversed(self.extents.chunks(cold)) if c.first_id <= end)
 
     def nodes(
         self, after: EntryId, appended: Sequence[Entry], limits: NodeLimits
@@ -568,6 +788,10 @@ class Log:
             appended: entries that will have been added by then.
             limits: how these will be laid into chunks.
         """
+        for index in range(self.extents.ending_below(after.next()), len(self.extents)):
+            for chunk in self.extents.chunks(index):
+                if chunk.last_id > after:
+                    yield chunk.ids_between(chunk.first_id, chunk.last_id)
         tail: list[EntryId] | None = None
         first = max(bisect_right(self._firsts, after) - 1, 0)
         if first < len(self._chunks) and self._chunks[first].last_id <= after:
@@ -585,13 +809,13 @@ class Log:
             del tail[: span.length]
 
     def _first_part(self, length: int) -> Cut:
-        """Return the cut behind the chunks that may be looked at, which have so many entries."""
-        return Cut(self._chunks[CUT_CHUNKS_MAX - 1].last_id, length, is_whole=False)
+        """Return the cut behind the nodes that may be looked at, which have so many entries."""
+        return Cut(_through(self._node(CUT_CHUNKS_MAX - 1)), length, is_whole=False)
 
     def _spans(
         self, appended: Sequence[Entry], limits: NodeLimits, start: int = 0
     ) -> Iterator[Cut]:
-        """Yield last id and live count of each chunk, as they will be once `appended` are added."""
+        """Yield last id and live count of each hot chunk, as it is once `appended` are added."""
         for index in range(start, len(self._chunks) - 1):
             yield Cut(self._chunks[index].last_id, self._chunks[index].live_count)
         last = self._chunks[-1] if self._chunks else None
@@ -614,11 +838,13 @@ class Log:
         return chunk
 
     def _live_in(self, low: int, high: int) -> int:
-        """Return the live entries of the chunks from `low` to before `high`."""
-        if high - low <= len(self._chunks) // 2:
-            return sum(chunk.live_count for chunk in self._chunks[low:high])
-        outside = self._chunks[:low] + self._chunks[high:]  # fewer, and the sum of all is known
-        return self.length - sum(chunk.live_count for chunk in outside)
+        """Return the live entries of the nodes from `low` to before `high`."""
+        cold_count, low = len(self.extents), min(low, high)
+        if high - low > self._node_count // 2:  # the others are fewer, and the sum of all is known
+            return self.length - self._live_in(0, low) - self._live_in(high, self._node_count)
+        hot = self._chunks[max(low - cold_count, 0) : max(high - cold_count, 0)]
+        cold = self.extents.live_in(min(low, cold_count), min(high, cold_count))
+        return cold + sum(chunk.live_count for chunk in hot)
 
     def _drop(self, low: int, high: int) -> None:
         dropped_bytes = sum(chunk.memory_bytes for chunk in self._chunks[low:high])
@@ -626,6 +852,11 @@ class Log:
         self._grow(-dropped_bytes)
         del self._chunks[low:high]
         del self._firsts[low:high]
+
+
+def _through(node: Line | Chunk) -> EntryId:
+    """Return the greatest id of a node, dead or alive."""
+    return node.through if isinstance(node, Line) else node.last_id
 
 
 def _live_between(chunk: Chunk, after: EntryId, through: EntryId) -> int:
@@ -645,17 +876,24 @@ def _sizes_in_chunk(entries: Sequence[E]) -> list[int]:
     return sizes_of(many)
 
 
+_ASKED_MAX = 1_000
+"""Lines that are looked at to ask for what a range needs."""
+
+_VIEWED_AHEAD = 16
+"""Extents that a view asks for together."""
+
+
 class LogView:
     """Entries from one id to another as they are at one moment, read page by page.
 
-    It shares the chunks. While there is a view, the log replaces a sealed chunk before it changes
-    it, and what it drops stays here. Of an open chunk, which grows, a view has a copy.
+    It shares extents and chunks. While there is a view, the log replaces a sealed chunk before it
+    changes it, and what it drops stays here; the files of the extents stay. Of an open chunk, which
+    grows, a view has a copy.
     """
 
     def __init__(
         self,
-        chunks: Sequence[Chunk],
-        newest: Sequence[Entry],
+        held: tuple[Extents, Sequence[Chunk], Sequence[Entry]],
         bounds: tuple[EntryId, EntryId],
         count: int,
         on_close: Callable[[], None],
@@ -665,21 +903,22 @@ class LogView:
         """Begin at the first page.
 
         Args:
-            chunks: sealed ones, in order of their ids.
-            newest: entries behind them.
+            held: extents, sealed chunks behind them, and entries behind those.
             bounds: the lowest and the highest id.
             count: how many entries there are between them, or as many as are wanted.
             on_close: is called once, when nobody reads any more.
             reverse: the highest ids come first.
         """
         self.count = count
-        self.chunk_count = len(chunks)
-        self._chunks = chunks
-        self._newest = newest
+        self._cold, self._hot, self._newest = held
+        self.chunk_count = len(self._cold) + len(self._hot)
         self._bounds = bounds
         self._on_close: Callable[[], None] | None = on_close
         self._reverse = reverse
-        self._at = 0  # the next chunk; the newest entries count as one
+        self._at = 0  # the next extent or chunk; the newest entries count as one
+        self._last_at = 0  # the last extent
+        self._taken = 0  # chunks of the last extent
+        self._opened: Iterator[Chunk] = iter(())  # those that are left of it, during a page
         self._left = count
 
     @property
@@ -688,31 +927,69 @@ class LogView:
         return self._left == 0
 
     def page(self) -> list[Entry]:
-        """Return the next page: some chunks as a whole."""
+        """Return the next page: some chunks as a whole.
+
+        Raises:
+            Missing: it begins with an extent that is not in memory.
+        """
         page: list[Entry] = []
         size_bytes = 0
-        while self._left > len(page) and len(page) < PAGE_ENTRIES and size_bytes < PAGE_BYTES:
-            size_bytes += self._take(page)
+        try:
+            if self._taken:
+                self._open(self._last_at, self._taken)
+            while self._left > len(page) and len(page) < PAGE_ENTRIES and size_bytes < PAGE_BYTES:
+                size_bytes += self._take(page)
+        except Missing:
+            if not page:
+                raise
+        finally:
+            self._opened = iter(())  # whoever is slow holds no extent
         del page[self._left :]
         self._left -= len(page)
         return page
 
     def close(self) -> None:
-        """Let go of the chunks."""
+        """Let go of the extents and the chunks."""
         if self._on_close is not None:
+            self._cold.release()
             self._on_close()
-        self._on_close, self._chunks, self._newest, self._left = None, (), (), 0
+        self._on_close, self._hot, self._newest, self._left = None, (), (), 0
 
     def _take(self, page: list[Entry]) -> int:
         """Add the entries of the next chunk; returns what they take unpacked, about."""
-        count, at = len(self._chunks), self._at
-        self._at += 1
-        place = count - at if self._reverse else at  # the newest are the last
-        if place == count:
-            entries, size_bytes = list(self._newest), PAGE_BYTES // 8
-        else:
-            chunk = self._chunks[place]
-            entries, size_bytes = chunk.between(*self._bounds), chunk.unpacked_bytes
+        chunk = next(self._opened, None)
+        if chunk is not None:
+            self._taken += 1
+            return self._add(page, chunk.between(*self._bounds), chunk.unpacked_bytes)
+        place = (
+            self.chunk_count - self._at if self._reverse else self._at
+        )  # the newest are the last
+        if place < len(self._cold):
+            self._open(place, 0)
+            self._at, self._last_at, self._taken = self._at + 1, place, 0
+            return 0
+        self._at, self._taken = self._at + 1, 0
+        if place == self.chunk_count:
+            return self._add(page, list(self._newest), PAGE_BYTES // 8)
+        chunk = self._hot[place - len(self._cold)]
+        return self._add(page, chunk.between(*self._bounds), chunk.unpacked_bytes)
+
+    def _open(self, place: int, taken: int) -> None:
+        """Go on with the chunks of an extent behind those that were taken.
+
+        Raises:
+            Missing: it is not in memory.
+        """
+        if self._cold.is_missing(place):
+            ahead = range(place, min(place + _VIEWED_AHEAD, len(self._cold)))
+            behind = range(place, max(place - _VIEWED_AHEAD, -1), -1)
+            self._cold.require(behind if self._reverse else ahead)
+        start, end = self._bounds
+        chunks = self._cold.chunks(place)
+        inside = [each for each in chunks if each.last_id >= start and each.first_id <= end]
+        self._opened = islice(reversed(inside) if self._reverse else inside, taken, None)
+
+    def _add(self, page: list[Entry], entries: list[Entry], size_bytes: int) -> int:
         page += reversed(entries) if self._reverse else entries
         return max(size_bytes, PART_BYTES * sum(map(len, map(_fields_of, entries))))
 

@@ -11,8 +11,9 @@ bound: pending entries, consumers, the errors of nacks.
 
 from __future__ import annotations
 
+from collections import Counter
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -27,6 +28,7 @@ ENTRY_BYTES = 150  # in an open chunk, besides its parts
 PART_BYTES = 41  # a name or a value, besides its length
 KEY_BYTES = 300  # an idempotency key, besides its length
 PRODUCER_BYTES = 400
+LINE_BYTES = 96  # of the index of extents
 
 
 SLACK = 8
@@ -56,6 +58,27 @@ class MemoryBounds(NamedTuple):
         return limit_bytes is not None and size_bytes > limit_bytes + limit_bytes // SLACK
 
 
+class Place(NamedTuple):
+    """The place of an extent: its file, where it begins there, and its size."""
+
+    file: int
+    offset: int
+    size_bytes: int
+
+
+class OpenedExtents(Protocol):
+    """The extents that are in memory."""
+
+    def find(self, place: Place) -> object | None:
+        """Return an extent (`OpenedExtent`), or None if it is not in memory."""
+        ...
+
+
+class _NoExtents:
+    def find(self, place: Place) -> object | None:  # noqa: ARG002
+        return None
+
+
 class Memory(msgspec.Struct):
     """The memory of a keyspace, by kind."""
 
@@ -64,7 +87,11 @@ class Memory(msgspec.Struct):
     groups_bytes: int = 0  # with their consumers
     pending_bytes: int = 0
     keys_bytes: int = 0
+    index_bytes: int = 0  # of what is cold
     held_bytes: int = 0  # of chunks that have gone and are still read: no part of the state
+    cold_bytes: int = 0  # of live entries on disk alone, about: no memory
+    extents: OpenedExtents = _NoExtents()
+    files: Counter[int] = msgspec.field(default_factory=Counter)  # lines and readers of each file
 
     @property
     def size_bytes(self) -> int:
@@ -75,4 +102,5 @@ class Memory(msgspec.Struct):
             + self.groups_bytes
             + self.pending_bytes
             + self.keys_bytes
+            + self.index_bytes
         )

@@ -85,8 +85,7 @@ def _steady(wall_ms: int, clock_set_ms: int) -> int:
 def copied(source: Stream, name: bytes, epoch: int, memory: Memory) -> Stream:
     """Return a copy of a stream under another name, with everything that it has."""
     stream = Stream(name, epoch, source.config, memory)
-    for state in source.log.dump():
-        stream.log.load(state)
+    stream.log.copy_from(source.log)
     stream.last_id, stream.max_deleted_id = source.last_id, source.max_deleted_id
     stream.trimmed_through, stream.entries_added = source.trimmed_through, source.entries_added
     stream.expires_at_ms = source.expires_at_ms

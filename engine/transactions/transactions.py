@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -77,12 +78,36 @@ class Transactions:
                 cost.add(step.request)
             if any(isinstance(step.request, _GROWING) for step in steps):
                 executor.require_room()
-            with executor.one_record():
-                outcomes = [self._carried_out(step) for step in steps]
+            outcomes = await executor.cold.until_read(lambda: self._in_one_record(steps))
         except (StreamsChanged, Invalid, Unavailable):
             await executor.durable(None)
             raise
         return await _spread(await executor.durable(outcomes), steps, len(requests))
+
+    def _in_one_record(self, steps: Sequence[_Step]) -> list[list[Outcome]]:
+        """Carry out steps as parts of one record.
+
+        Raises:
+            Missing: a step needs what is not in memory. Nothing is done: within a record nothing
+                can be waited for, so each step is decided by itself before. What a step needs
+                because of those before it is read while all others wait.
+        """
+        executor = self._executor
+        if executor.keyspace.memory.cold_bytes:
+            for step in steps:
+                self._require(step.request)
+        with executor.one_record(), executor.cold.at_once():
+            return [self._carried_out(step) for step in steps]
+
+    def _require(self, request: Request[Any]) -> None:
+        keyspace = self._executor.current()
+        stream = keyspace.find(getattr(request, "stream", b""))
+        if stream is None or not stream.log.extents:
+            return
+        if isinstance(request, Add) and request.trim is None and not stream.config.retains:
+            return
+        with suppress(StreamError):
+            keyspace.require(_decide(request, keyspace, self._executor.now_ms()).commands)
 
     def _carried_out(self, step: _Step) -> list[Outcome]:
         """Return the outcome of each request of a step."""

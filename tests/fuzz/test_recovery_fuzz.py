@@ -24,7 +24,7 @@ from headgate.engine.journal.blocks import (
     read_blocks,
 )
 from headgate.engine.journal.blocks import read_header as read
-from headgate.engine.journal.recovery import snapshot_name
+from headgate.engine.journal.names import snapshot_name
 from headgate.engine.state.keyspace import Keyspace
 from tests.fuzz.rounds import ended, reporting_seed, seeds
 from tests.journals.memory_disk import MemoryDisk

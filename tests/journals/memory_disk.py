@@ -114,6 +114,13 @@ class MemoryDisk:
         del self.files[name]
         self._safe_bytes.pop(name, None)
 
+    def read(self, name: str, offset: int, size_bytes: int) -> bytes:
+        self._check("read")
+        return bytes(self._file(name)[offset : offset + size_bytes])
+
+    async def read_in_thread(self, act: Callable[[], T]) -> T:
+        return act()
+
     async def in_thread(self, act: Callable[[], T]) -> T:
         sync_count = len(self.synced)
         try:

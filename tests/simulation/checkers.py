@@ -52,9 +52,10 @@ from typing import Any
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.errors import Corrupt, Draining, StreamError, Unavailable
-from headgate.engine.journal import recovery, snapshot
+from headgate.engine.journal import extent_files, recovery, snapshot
 from headgate.engine.journal.blocks import Kind, read_blocks, read_header
 from headgate.engine.journal.journal import Journal
+from headgate.engine.journal.names import extents_number
 from headgate.engine.journal.recovery import Loaded
 from headgate.engine.limits import CLOCK_STEP_MS_MIN
 from headgate.engine.replies import Added, GroupRead, StreamRead
@@ -82,12 +83,13 @@ def recovered(history: History, loaded: Loaded, floor: int) -> None:
     last = history.position
     ensure(position <= last, f"recovered {position} records, and there were only {last}")
     expected = history.recover(position)
+    same_state(loaded.keyspace, expected, "recovered")
+    if loaded.keyspace.memory.files:
+        return  # what is cold is described in another way
     actual, wanted = (
         b"".join(snapshot.pieces(keyspace, position)) for keyspace in (loaded.keyspace, expected)
     )
-    if actual != wanted or indexes(loaded.keyspace) != indexes(expected):
-        same_state(loaded.keyspace, expected, "recovered")
-        raise ViolationError("the recovered state is not what the records lead to")
+    ensure(actual == wanted, "the recovered state is not what the records lead to")
 
 
 def indexes(keyspace: Keyspace) -> tuple[Any, ...]:
@@ -237,8 +239,15 @@ def damaged(platter: Platter, random: Random) -> None:
         return
     data[at] ^= random.randint(1, 255)
     try:
-        recovery.load(disk)
+        loaded = recovery.load(disk)
     except Corrupt:
+        return
+    places = list(extent_files.places(loaded.keyspace))
+    number = extents_number(name)
+    is_read = any(p.file == number and p.offset <= at < p.offset + p.size_bytes for p in places)
+    if number is not None and not is_read:
+        return
+    if any(True for _ in extent_files.damage(disk, places)):
         return
     raise ViolationError(f"{name}: byte {at} was changed, and nobody noticed")
 

@@ -118,6 +118,11 @@ class SimulatedDisk:
         self._call("open")
         return io.BufferedReader(_Raw(self, self._inode(name)), 512)
 
+    def read(self, name: str, offset: int, size_bytes: int) -> bytes:
+        with self.open(name) as file:
+            file.seek(offset)
+            return file.read(size_bytes)
+
     def append(self, name: str, data: bytes) -> None:
         self._pause()
         self._point("append", name)
@@ -217,6 +222,9 @@ class SimulatedDisk:
         self._waiting.append((Strand(act), future))
         self._begin()
         return await future
+
+    async def read_in_thread(self, act: Callable[[], T]) -> T:
+        return await self.in_thread(act)
 
     async def rewrite(self, through: int) -> None:
         """Write a snapshot as a process of its own does: it can be killed."""

@@ -10,9 +10,11 @@ from headgate.engine import commands as c
 from headgate.engine.commands import Command
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.journal.journal import Journal
-from headgate.engine.journal.storage import GoBack
+from headgate.engine.journal.storage import Adopt, GoBack, adopt_nothing
 from headgate.engine.state.keyspace import Keyspace
 from tests.model.snapshot import snapshot
+from tests.simulation.platter import Platter
+from tests.simulation.sight import seen
 
 Reader = tuple[bytes, bytes]  # group, consumer
 
@@ -143,20 +145,22 @@ class RecordedJournal(Journal):
     """A journal whose records are also noted in a history."""
 
     history: History
+    platter: Platter
     gone_back_count = 0  # how often the engine was given another state
     _parts: tuple[Command, ...] = ()  # of the record that comes next
 
-    async def run(self, go_back: GoBack) -> None:
+    async def run(self, go_back: GoBack, adopt: Adopt = adopt_nothing) -> None:
         def noting(keyspace: Keyspace | None) -> None:
             self.gone_back_count += 1
             if keyspace is not None and not self.history.is_over:
                 if self.failure is None:  # or else a restart may find it all the same
                     self.history.give_up(self.position)
                 expected = self.history.state_at(self.position)
-                assert snapshot(keyspace) == snapshot(expected), "not what is durable"
+                with seen(keyspace, self.platter):
+                    assert snapshot(keyspace) == snapshot(expected), "not what is durable"
             go_back(keyspace)
 
-        await super().run(noting)
+        await super().run(noting, adopt)
 
     def append(self, record: list[Command]) -> int:
         position = super().append(record)

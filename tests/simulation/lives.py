@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from headgate.engine.engine import Engine
 from headgate.engine.errors import Corrupt, StreamError, Unavailable
-from headgate.engine.journal import records, recovery, writer
+from headgate.engine.journal import freezing, records, recovery, writer
 from headgate.engine.journal import snapshot as snapshots
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.recovery import Loaded
@@ -20,6 +20,7 @@ from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.limits import CLOCK_STEP_MS_MIN
+from headgate.engine.loop import executor
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.streams import ListStreams
 from tests.simulation import checkers
@@ -27,6 +28,7 @@ from tests.simulation.checkers import ViolationError, ensure
 from tests.simulation.disk import CrashError, Faults, Outage, SimulatedDisk
 from tests.simulation.history import History, RecordedJournal, Request, asking
 from tests.simulation.platter import Platter
+from tests.simulation.sight import seen
 from tests.simulation.workload import StepError, Workload, name_of
 from tests.virtual_time import VirtualClock, VirtualLoop
 
@@ -166,7 +168,8 @@ class Simulation:
         except Corrupt as error:
             raise ViolationError(f"recovery was refused: {error}") from error
         self._say(f"recovered {loaded.position} records, torn: {loaded.torn}")
-        checkers.recovered(self._history, loaded, self._floor)
+        with seen(loaded.keyspace, self._platter):
+            checkers.recovered(self._history, loaded, self._floor)
         self._floor = self._floor_without_power = loaded.position
         return loaded
 
@@ -207,11 +210,13 @@ class _Life:
             chance=self._random,
             on_event=self._note_event,
         )
-        self._journal.history = self._history
+        self._journal.history, self._journal.platter = self._history, simulation._platter
         self._engine = Engine(
             self._journal, keyspace=loaded.keyspace, clock=self._clock, waiters_max=1_000
         )
-        self._workload = Workload(self._engine, self._random, simulation._serial)
+        self._workload = Workload(
+            self._engine, self._random, simulation._serial, simulation._platter
+        )
         self._workload.poison_chance = plan.poison_chance
         self._steady_from_ms: int | None = None
         self._adjusted_ms = 0  # by how much the clock was set, little by little
@@ -344,7 +349,8 @@ class _Life:
             self._history.answer(position, self._loop.time())
             self._history.safe = position
             expected = self._history.state_at(position)
-            checkers.same_state(self._engine.keyspace, expected, "at the end")
+            with seen(self._engine.keyspace, self._simulation._platter) as actual:
+                checkers.same_state(actual, expected, "at the end")
 
     def _see_end(self, error: ExceptionGroup[Exception]) -> None:
         """See that the engine has ended for a reason."""
@@ -367,7 +373,8 @@ class _Life:
         durable = journal.durable_position
         ensure(journal.position == durable, "what is not durable was not given up")
         expected = self._history.state_at(durable)
-        checkers.same_state(self._engine.keyspace, expected, "after the failure")
+        with seen(self._engine.keyspace, self._simulation._platter) as actual:
+            checkers.same_state(actual, expected, "after the failure")
         await self._engine.perform(ListStreams())
 
     async def _ask(self) -> None:
@@ -507,6 +514,12 @@ def _small_limits(random: Random) -> Iterator[None]:
         (records, "BLOCK_BYTES_MAX"): random.choice([1, 200, 2**22]),
         (snapshots, "SNAPSHOT_ITEMS_MAX"): random.choice([1, 3, 4_096]),
         (snapshots, "_PAGE"): random.choice([1, 3, 4_096]),
+        (snapshots, "_LINES"): random.choice([1, 3, 4_096]),
+        (freezing, "EXTENT_BYTES"): random.choice([1, 200, 1_000, 2**16]),
+        (freezing, "HOT_BYTES_MAX"): random.choice([0, 1_000, 2**24]),
+        (freezing, "EXTENT_FILE_BYTES_MAX"): random.choice([500, 3_000, 2**28]),
+        (freezing, "CLEANED_BYTES_MAX"): random.choice([500, 2**28]),
+        (executor, "CACHED_BYTES"): random.choice([0, 500, 2**28]),
     }
     before = {key: getattr(*key) for key in limits}
     for (module, name), value in limits.items():

@@ -79,6 +79,8 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
 from tests.changes import acting_by, configured, moved
 from tests.simulation.history import Reader
+from tests.simulation.platter import Platter
+from tests.simulation.sight import seen
 
 STREAMS = [b"a", b"a", b"a", b"b", b"c"]
 GROUPS = [b"g", b"g", b"h"]
@@ -100,9 +102,9 @@ class Workload:
     poison_chance = 0.0
     """Share of transactions with commands that cannot be applied."""
 
-    def __init__(self, engine: Engine, random: Random, serial: int) -> None:
+    def __init__(self, engine: Engine, random: Random, serial: int, platter: Platter) -> None:
         self.serial = serial  # of the next entry: all entries differ
-        self._engine = engine
+        self._engine, self._platter = engine, platter
         self._random = random
         self.reader: Reader | None = None  # of the last request, if it reads as one
         self._requests: list[Callable[[], Ask]] = []
@@ -169,11 +171,8 @@ class Workload:
 
     def _id(self, stream: bytes) -> EntryId:
         known_stream = self._find(stream)
-        live = (
-            []
-            if known_stream is None
-            else [entry.id for entry in known_stream.log.range(MIN_ID, MAX_ID)]
-        )
+        with seen(self._engine.keyspace, self._platter):
+            live = [] if known_stream is None else known_stream.log.ids(MIN_ID, MAX_ID)
         if not live or self._random.random() < 0.1:
             return EntryId(self._random.randint(0, 2_000), self._random.randint(0, 2))
         return self._random.choice(live)

@@ -10,11 +10,12 @@ import pytest
 
 from headgate.app.cli.backup_tar import TarBackup, write_tar
 from headgate.engine.errors import Corrupt, NewerFormat, Unavailable
-from headgate.engine.journal import recovery
+from headgate.engine.journal import names, recovery
 from headgate.engine.journal.backup import MANIFEST, Directory, TakenBackup, restore, take, verify
 from headgate.engine.journal.blocks import HEADER_BYTES
 from headgate.engine.journal.disk import Disk
-from headgate.engine.journal.recovery import journal_name, no_progress, snapshot_name
+from headgate.engine.journal.names import journal_name, snapshot_name
+from headgate.engine.journal.recovery import no_progress
 from tests.journals.memory_disk import MemoryDisk
 from tests.journals.records import History, recorded, written
 from tests.model.snapshot import snapshot
@@ -100,7 +101,7 @@ async def test_a_backup_has_the_state_of_its_moment(seed: int) -> None:
 async def test_a_write_under_way_is_left_out() -> None:
     history, *_ = await grown(1)
     last = recovery.names_in_use(history.disk)[-1]
-    first = recovery.position_of(last)
+    first = names.position_of(last)
     positions = []
     for size_bytes in range(32, history.disk.size_bytes(last)):
         disk = history.disk.copy()

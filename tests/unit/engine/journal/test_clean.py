@@ -6,7 +6,7 @@ import pytest
 
 from headgate.engine.journal import recovery
 from headgate.engine.journal.blocks import Header, Kind, pack_header
-from headgate.engine.journal.recovery import journal_name, snapshot_name
+from headgate.engine.journal.names import journal_name, snapshot_name
 from tests.journals.memory_disk import MemoryDisk
 from tests.journals.records import recorded, written
 

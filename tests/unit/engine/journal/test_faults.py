@@ -16,7 +16,7 @@ from headgate.engine.commands import (
 )
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.errors import Unavailable
-from headgate.engine.journal import recovery
+from headgate.engine.journal import names, recovery
 from headgate.engine.journal.blocks import Header, Kind, pack_header
 from headgate.engine.journal.faults import PATIENCE_S, PAUSE_S_MAX
 from headgate.engine.journal.journal import LOOK_INTERVAL_S
@@ -244,9 +244,7 @@ async def test_a_fault_refuses_what_takes_no_room_as_well() -> None:
 def test_a_journal_that_cannot_begin_does_so_as_soon_as_it_can(call: str) -> None:
     @in_virtual_time
     async def test() -> None:
-        disk = MemoryDisk(
-            {recovery.journal_name(1): begun(), "journal-00000000000000000001.new": b""}
-        )
+        disk = MemoryDisk({names.journal_name(1): begun(), "journal-00000000000000000001.new": b""})
         journal = Running(disk)
         disk.faults[call] = errno.ENOSPC
         run = asyncio.create_task(journal.journal.run(journal.go_back))

@@ -6,7 +6,7 @@ import errno
 import pytest
 
 from headgate.engine.engine import Engine
-from headgate.engine.journal import recovery
+from headgate.engine.journal import names, recovery
 from headgate.engine.journal.faults import PATIENCE_S, PAUSE_S_MAX
 from headgate.engine.journal.writer import FsyncPolicy
 from tests.journals.memory_disk import MemoryDisk
@@ -45,7 +45,7 @@ async def test_a_journal_goes_on_where_it_ended() -> None:
             await run.put(adding(number) if number else CREATE)
         async with running(disk):
             pass  # a start that records nothing leaves no segment behind
-    assert disk.names() == [recovery.journal_name(number) for number in range(1, 7)]
+    assert disk.names() == [names.journal_name(number) for number in range(1, 7)]
     assert length(recovery.load(disk).keyspace) == 4
 
 

@@ -10,7 +10,7 @@ import pytest
 from headgate.engine.commands import Command, EntriesAcked, GroupCreated
 from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import Unavailable
-from headgate.engine.journal import recovery
+from headgate.engine.journal import names, recovery
 from headgate.engine.journal.faults import PAUSE_S_MAX
 from headgate.engine.journal.rewrites import (
     LOADED_BYTES,
@@ -40,7 +40,7 @@ async def test_a_rewrite_leaves_a_snapshot_and_the_segment_behind_it() -> None:
         await rewritten(run)
         await run.put(adding(6))
         status = run.journal.status
-    assert disk.names() == [recovery.journal_name(6), recovery.snapshot_name(5)]
+    assert disk.names() == [names.journal_name(6), names.snapshot_name(5)]
     assert (status.rewrite_count, status.rewrite_failure) == (1, None)
     assert status.size_bytes == sum(map(disk.size_bytes, disk.names()))
     assert [event for event, _ in run.events] == ["rewrite begins", "rewrite done"]
@@ -84,7 +84,7 @@ async def test_a_segment_that_becomes_full_during_a_rewrite_is_not_saved() -> No
         may_end.set()
         await rewritten(run)
         assert run.journal.unsaved_count == 5
-    assert disk.names()[-1] == recovery.snapshot_name(1)
+    assert disk.names()[-1] == names.snapshot_name(1)
 
 
 @in_virtual_time
@@ -95,7 +95,7 @@ async def test_a_rewrite_of_nothing_new_changes_nothing() -> None:
         for _ in range(3):
             run.journal.start_rewrite()
             await rewritten(run)
-        assert disk.names() == [recovery.journal_name(2), recovery.snapshot_name(1)]
+        assert disk.names() == [names.journal_name(2), names.snapshot_name(1)]
         await run.put(adding(1))
     assert recovery.load(disk).position == 2
 
@@ -237,7 +237,7 @@ class LargeDisk(MemoryDisk):
     """A disk whose first segment is said to have a gigabyte."""
 
     def size_bytes(self, name: str) -> int:
-        return 10**9 if name == recovery.journal_name(1) else super().size_bytes(name)
+        return 10**9 if name == names.journal_name(1) else super().size_bytes(name)
 
 
 @in_virtual_time

@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from headgate.engine.errors import Unavailable
-from headgate.engine.journal import recovery
+from headgate.engine.journal import names, recovery
 from headgate.engine.journal.faults import PAUSE_S_MAX
 from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.writer import SYNC_INTERVAL_S, SYNC_PATIENCE_S, FsyncPolicy
@@ -85,7 +85,7 @@ async def test_a_segment_that_is_full_is_followed_by_another() -> None:
         first, second = disk.names()
         # The full one is safe before the next begins.
         assert disk.synced == [f"{first}.new", first, f"{second}.new"]
-    assert (first, second) == (recovery.journal_name(1), recovery.journal_name(6))
+    assert (first, second) == (names.journal_name(1), names.journal_name(6))
     assert length(recovery.load(disk).keyspace) == 6
 
 
@@ -104,7 +104,7 @@ async def test_a_segment_that_cannot_begin_is_none_and_the_old_one_goes_on() -> 
         run.journal.start_rewrite()
         await rewritten(run)
         await run.put(adding(2))
-    assert disk.names() == [recovery.journal_name(3), recovery.snapshot_name(2)]
+    assert disk.names() == [names.journal_name(3), names.snapshot_name(2)]
     assert length(recovery.load(disk).keyspace) == 2
 
 
@@ -122,7 +122,7 @@ async def test_a_segment_that_cannot_follow_a_full_one_lets_that_grow_on() -> No
                 await asyncio.sleep(0)
             assert putting.done()
         assert [event for event, _ in run.events] == ["segment not begun"]
-    assert disk.names() == [recovery.journal_name(1)]
+    assert disk.names() == [names.journal_name(1)]
 
 
 @in_virtual_time
@@ -135,7 +135,7 @@ async def test_a_file_that_may_not_be_larger_is_followed_by_another() -> None:
         await settle()
         disk.faults.clear()
         await putting
-    assert disk.names() == [recovery.journal_name(1), recovery.journal_name(2)]
+    assert disk.names() == [names.journal_name(1), names.journal_name(2)]
     assert length(recovery.load(disk).keyspace) == 1
 
 

@@ -86,7 +86,7 @@ async def test_who_waits_is_served_what_was_added_before_a_step_raised() -> None
 async def test_a_record_that_cannot_be_written_down_changes_nothing() -> None:
     engine = Driver()
     with pytest.raises(OverflowError):
-        await engine._executor.run(Decision(None, [UNWRITABLE]))
+        await engine._executor.run(lambda: Decision(None, [UNWRITABLE]))
     assert engine.storage.position == 0
     assert await engine.perform(LastCommit(b"w")) is None
 
@@ -133,7 +133,7 @@ async def test_a_blocked_read_that_raises_is_alone_with_that() -> None:
 
 
 async def by_itself(engine: Engine) -> None:
-    await engine._executor.run(poisonous(engine.keyspace, 1_000))
+    await engine._executor.run(lambda: poisonous(engine.keyspace, 1_000))
 
 
 async def in_a_transaction(engine: Engine) -> None:

@@ -1,8 +1,10 @@
 """The log against a plain list, for every small history."""
 
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import groupby
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
 from headgate.engine.state import log as log_module
+from headgate.engine.state.chunk import Chunk
+from headgate.engine.state.extents import Line, Missing, OpenedExtent, line_of
 from headgate.engine.state.log import Cut, Log, NodeLimits
+from headgate.engine.state.memory import LINE_BYTES, Memory, Place
 from tests.packed_runs import entries_in
 
 LIMITS = NodeLimits(entries_max=3, size_bytes_max=40)
@@ -27,12 +32,66 @@ def entries_from(start: EntryId, value_sizes: Sequence[int]) -> list[Entry]:
     return [Entry(i, (b"f", b"x" * size)) for i, size in zip(ids, value_sizes, strict=True)]
 
 
+class Shelf:
+    """Extents, of which some are in memory."""
+
+    def __init__(self) -> None:
+        self.written: dict[Place, Sequence[Chunk]] = {}
+        self.opened: dict[Place, OpenedExtent] = {}
+
+    def put(self, chunks: Sequence[Chunk]) -> Line:
+        place = Place(1, 1 + len(self.written), 1_000)
+        self.written[place] = [chunk.marked(0) for chunk in chunks]
+        return line_of(chunks, place)
+
+    def find(self, place: Place) -> OpenedExtent | None:
+        return self.opened.get(place)
+
+    def read(self, place: Place) -> None:
+        self.opened[place] = OpenedExtent(place, self.written[place])
+
+
+class Thawing:
+    """A log, or a view of it, that is asked again once what was missing is in memory."""
+
+    def __init__(self, log: Any, shelf: Shelf) -> None:
+        self.log, self.shelf = log, shelf
+
+    def __getattr__(self, name: str) -> Any:
+        found = self.asked(lambda: getattr(self.log, name))
+        return partial(self.called, name) if callable(found) else found
+
+    def called(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return self.asked(lambda: getattr(self.log, name)(*args, **kwargs))
+
+    def asked(self, ask: Callable[[], Any]) -> Any:
+        while True:
+            before, missing = self.state(), Missing(())
+            try:
+                return ask()
+            except Missing as error:
+                missing = error
+            assert self.state() == before
+            assert missing.needed
+            for place in (*missing.needed, *missing.ahead):
+                assert place not in self.shelf.opened
+                self.shelf.read(place)
+
+    def state(self) -> object:
+        if not isinstance(self.log, Log):
+            return None
+        return list(self.log.extents.lines()), list(self.log.dump()), self.log.length
+
+
 class LogMachine(RuleBasedStateMachine):
-    """Every change and every question, on the log and on a list."""
+    """Every change and every question, on the log and on a list; some of the log is cold."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.log = Log()
+        self.shelf = Shelf()
+        self.memory = Memory(extents=self.shelf)
+        self.log: Any = Thawing(Log(self.memory), self.shelf)
+        self.views: list[tuple[Thawing, list[Entry]]] = []
         self.naive: list[Entry] = []
         self.last_id = MIN_ID
 
@@ -44,6 +103,35 @@ class LogMachine(RuleBasedStateMachine):
     @rule(value_sizes=st.lists(sizes, min_size=1, max_size=5))
     def append(self, value_sizes: list[int]) -> None:
         self._append(entries_from(self.last_id, value_sizes))
+
+    @rule(chunk_count=st.integers(1, 3))
+    def freeze(self, chunk_count: int) -> None:
+        log = self.log.log
+        if chunks := log.sealed[:chunk_count]:
+            log.freeze(len(chunks), self.shelf.put(chunks))
+
+    @rule()
+    def forget(self) -> None:
+        self.shelf.opened.clear()
+
+    @rule(start=bounds, end=bounds, reverse=st.booleans())
+    def view(self, start: EntryId, end: EntryId, reverse: bool) -> None:
+        between = [entry for entry in self.naive if start <= entry.id <= end]
+        view = self.log.view(start, end, reverse=reverse)
+        assert view.count == len(between)
+        self.views.append((Thawing(view, self.shelf), between[::-1] if reverse else between))
+
+    @rule()
+    def read_view(self) -> None:
+        """A view shows what was there when it began, whatever has changed."""
+        if self.views:
+            view, expected = self.views.pop(0)
+            pages = list[Entry]()
+            while not view.is_over:
+                pages += view.page()
+                self.shelf.opened.clear()
+            view.close()
+            assert pages == expected
 
     @rule(entry_id=near_ids)
     def delete(self, entry_id: EntryId) -> None:
@@ -108,7 +196,7 @@ class LogMachine(RuleBasedStateMachine):
         announced = self._cut_chunks(*asked, appended)
         self._append(appended)
         assert announced == self._cut_chunks(*asked, [])
-        assert announced == whole_chunks(self.log, *asked)
+        assert announced == self.log.asked(lambda: whole_chunks(self.log.log, *asked))
 
     def _cut_chunks(
         self,
@@ -117,13 +205,14 @@ class LogMachine(RuleBasedStateMachine):
         limit: int | None,
         appended: list[Entry],
     ) -> Cut | None:
-        return self.log.cut_chunks(
+        cut: Cut | None = self.log.cut_chunks(
             length_max=length_max,
             min_id=min_id,
             limit=limit,
             appended=appended,
             node_limits=LIMITS,
         )
+        return cut
 
     @rule(start=bounds, end=bounds, limit=counts)
     def read(self, start: EntryId, end: EntryId, limit: int | None) -> None:
@@ -167,7 +256,21 @@ class LogMachine(RuleBasedStateMachine):
         assert all(chunk.live_count for chunk in self.log._chunks)
         assert all(chunk.count <= LIMITS.entries_max for chunk in self.log._chunks)
         assert not any(chunk.is_open for chunk in self.log._chunks[:-1])
-        assert self.log.chunk_count == len(self.log._firsts) == len(self.log._chunks)
+        cold_count = sum(line.chunk_count for line in self.log.extents.lines())
+        assert self.log.chunk_count - cold_count == len(self.log._firsts) == len(self.log._chunks)
+
+    @invariant()
+    def what_is_counted_is_what_is_there(self) -> None:
+        lines = list(self.log.extents.lines())
+        assert self.memory.cold_bytes == sum(line.size_bytes for line in lines)
+        assert self.memory.index_bytes == LINE_BYTES * len(lines)
+        held = sum(len(view.log._cold) for view, _ in self.views if not view.is_over)
+        ended = sum(len(view.log._cold) for view, _ in self.views if view.is_over)
+        assert self.memory.files[1] == len(lines) + held + ended
+        assert all(line.live_count == len(self.alive(line)) for line in lines)
+
+    def alive(self, line: Line) -> list[Entry]:
+        return [entry for entry in self.naive if line.first_id <= entry.id <= line.last_id]
 
 
 LogMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
@@ -179,7 +282,8 @@ def whole_chunks(
 ) -> Cut | None:
     """Walk the chunks as Redis does: from the oldest, stop at the first that must stay."""
     removed, through = 0, None
-    for chunk in log._chunks:
+    extents = range(len(log.extents))
+    for chunk in (*(each for at in extents for each in log.extents.chunks(at)), *log._chunks):
         count = removed + chunk.live_count
         stays = log.length - count < length_max if length_max is not None else False
         stays = stays or (min_id is not None and chunk.last_id >= min_id)

@@ -1,0 +1,219 @@
+r"""Extent files: sealed chunks on disk, written once and never changed.
+
+An extent file is a header as all files have it, and then extents. An extent is a block whose
+payload is a table, and behind it the packed entries that the table lists:
+
+    row = [first_id, last_id, entry_count, is_run, size_bytes, crc32c]
+
+The checksum of the block covers the table, that of a row its packed entries: so damage takes no
+more than the chunk in which it is. The salt is the number of the file, so that an extent of another
+file is noticed. Which extents are in use says the index, and where each of them lies.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import google_crc32c
+import msgspec
+
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import Broken, Corrupt
+from headgate.engine.journal.blocks import (
+    HEADER_BYTES,
+    Header,
+    Kind,
+    pack_block,
+    pack_header,
+    read_blocks,
+)
+from headgate.engine.journal.disk import Disk
+from headgate.engine.journal.names import UNFINISHED, extents_name
+from headgate.engine.limits import SYNC_BYTES
+from headgate.engine.state.chunk import Chunk
+from headgate.engine.state.extents import OpenedExtent
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.memory import Place
+
+_REMEMBERED = 16
+
+
+class _Row(NamedTuple):
+    first_id: EntryId
+    last_id: EntryId
+    entry_count: int
+    is_run: bool
+    size_bytes: int
+    crc32c: int
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[_Row]).decode
+
+
+class Damaged(Corrupt):
+    """Some of an extent is not what was written."""
+
+    def __init__(self, place: Place, why: str, lost: Sequence[tuple[EntryId, EntryId]]) -> None:
+        """Describe the damage.
+
+        Args:
+            place: of the extent.
+            why: what is wrong.
+            lost: the first and last ids of the chunks that are damaged; none: all of the extent.
+        """
+        super().__init__(extents_name(place.file), place.offset, why)
+        self.place = place
+        self.lost = lost
+
+
+def packed(header: Header, chunks: Iterable[Chunk]) -> bytes:
+    """Return sealed chunks as an extent of the file with that header."""
+    states = [chunk.dump() for chunk in chunks]
+    rows = [
+        (
+            state.first_id,
+            state.last_id,
+            state.entry_count,
+            state.is_run,
+            len(state.packed),
+            google_crc32c.value(state.packed),
+        )
+        for state in states
+    ]
+    table = pack_block(header, 0, 0, _encode(rows))
+    return b"".join([table, *(state.packed for state in states)])
+
+
+def read(disk: Disk, place: Place) -> OpenedExtent:
+    """Read an extent. Any thread may call it.
+
+    Raises:
+        Damaged: it is not what was written.
+        OSError: it cannot be read.
+    """
+    return opened(place, disk.read(extents_name(place.file), place.offset, place.size_bytes))
+
+
+def opened(place: Place, data: bytes) -> OpenedExtent:
+    """Return the chunks of an extent that was read.
+
+    Raises:
+        Damaged: it is not what was written.
+    """
+    rows, at = _table(place, data)
+    chunks, lost = [], []
+    for first_id, last_id, count, is_run, size_bytes, crc32c in rows:
+        packed_entries = data[at : at + size_bytes]
+        if google_crc32c.value(packed_entries) != crc32c:
+            lost.append((first_id, last_id))
+        chunks.append(Chunk.sealed(first_id, last_id, count, packed_entries, is_run=is_run))
+        at += size_bytes
+    if lost:
+        raise Damaged(place, f"the checksum of {len(lost)} of {len(rows)} chunks is wrong", lost)
+    return OpenedExtent(place, chunks)
+
+
+def _table(place: Place, data: bytes) -> tuple[list[_Row], int]:
+    """Return the rows of an extent, and where their packed entries begin."""
+    name, header = extents_name(place.file), header_of(place.file)
+    try:
+        block = next(read_blocks(io.BytesIO(data), name, header), None)
+        rows = [] if block is None else _decode(block.payload)
+    except (Broken, msgspec.DecodeError) as error:
+        why = error.why if isinstance(error, Corrupt) else str(error)
+        raise Damaged(place, why, ()) from None
+    begin = 0 if block is None else block.end
+    if begin + sum(row.size_bytes for row in rows) != place.size_bytes:
+        raise Damaged(place, "it has another size than the index says", ())
+    return rows, begin
+
+
+def header_of(number: int) -> Header:
+    """Return the header of an extent file."""
+    return Header(Kind.EXTENTS, number, number)
+
+
+def places(keyspace: Keyspace) -> Iterator[Place]:
+    """Yield the places of all extents of a keyspace."""
+    for stream in keyspace.streams.values():
+        for line in stream.log.extents.lines():
+            yield line.place
+
+
+def damage(disk: Disk, places: Iterable[Place]) -> Iterator[Damaged]:
+    """Read extents, and yield what is wrong with those that are not what was written.
+
+    Raises:
+        OSError: the disk fails.
+    """
+    for place in places:
+        try:
+            read(disk, place)
+        except FileNotFoundError:
+            yield Damaged(place, "the file is missing", ())
+        except Damaged as error:
+            yield error
+
+
+class ExtentFile:
+    """An extent file while it is written. It gets its name in the end, when it is safe."""
+
+    def __init__(self, disk: Disk, number: int) -> None:
+        """Begin it."""
+        self.number = number
+        self.size_bytes = HEADER_BYTES
+        self._disk, self._name = disk, extents_name(number)
+        self._unfinished = self._name + UNFINISHED
+        self._header = header_of(number)
+        self._unsynced_bytes = 0
+        if self._unfinished in disk.names():
+            disk.remove(self._unfinished)
+        disk.append(self._unfinished, pack_header(self._header))
+
+    def append(self, chunks: Iterable[Chunk]) -> Place:
+        """Write chunks as an extent; returns its place."""
+        data = packed(self._header, chunks)
+        self._disk.append(self._unfinished, data)
+        place = Place(self.number, self.size_bytes, len(data))
+        self.size_bytes += len(data)
+        self._unsynced_bytes += len(data)
+        if self._unsynced_bytes >= SYNC_BYTES:  # one great sync in the end would hold up others
+            self._disk.sync(self._unfinished)
+            self._unsynced_bytes = 0
+        return place
+
+    def finish(self) -> None:
+        """Make it safe, under its name; the name is safe once `sync_names` was called."""
+        self._disk.sync(self._unfinished)
+        self._disk.rename(self._unfinished, self._name)
+
+
+class ExtentReader:
+    """Extents that are read when they are asked for. It is an `OpenedExtents`.
+
+    Nobody else may wait meanwhile: it is for recovery, which does one thing after the other.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        """Read from a disk."""
+        self._disk = disk
+        self._recent: OrderedDict[Place, OpenedExtent] = OrderedDict()
+
+    def find(self, place: Place) -> OpenedExtent:
+        """Return an extent.
+
+        Raises:
+            Damaged: it is not what was written.
+            OSError: it cannot be read.
+        """
+        found = self._recent.get(place)
+        if found is None:
+            found = self._recent[place] = read(self._disk, place)
+            if len(self._recent) > _REMEMBERED:
+                self._recent.popitem(last=False)
+        self._recent.move_to_end(place)
+        return found

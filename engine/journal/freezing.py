@@ -1,0 +1,145 @@
+"""Freezing: sealed chunks go to extent files, and a line of the index stands for them.
+
+A rewrite does this before it writes its snapshot, from files that do not change any more. So the
+process that serves requests writes no entry twice, and takes over the index (`loop/adoption.py`).
+
+A rewrite also *cleans*: where much of the files is dead, it writes anew what is alive in the
+deadest of them. That has a bound, so that no rewrite takes long; the next one goes on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from headgate.engine.journal.disk import Disk
+from headgate.engine.journal.extent_files import Damaged, ExtentFile
+from headgate.engine.journal.names import extents_name, extents_number
+from headgate.engine.limits import (
+    CLEANED_BYTES_MAX,
+    EXTENT_BYTES,
+    EXTENT_FILE_BYTES_MAX,
+    HOT_BYTES_MAX,
+)
+from headgate.engine.state.chunk import Chunk
+from headgate.engine.state.extents import line_of
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.log import Log
+from headgate.engine.state.memory import Place
+
+DEAD_SHARE = 4
+"""Files are cleaned while more than a quarter of them is dead; those of which a quarter is."""
+
+_REPACKED_SHARE = 8
+"""A chunk is packed anew without its dead entries if an eighth of it is dead."""
+
+
+class Freezing:
+    """Writes extent files."""
+
+    def __init__(self, disk: Disk, keyspace: Keyspace) -> None:
+        """Go on behind the files that there are; `keyspace` is changed by nobody else."""
+        self._disk, self._keyspace = disk, keyspace
+        numbers = [number for name in disk.names() if (number := extents_number(name)) is not None]
+        self._first_number = self._next_number = max(numbers, default=0) + 1
+        self._file: ExtentFile | None = None
+
+    def freeze(self) -> None:
+        """Write full extents of sealed chunks, and smaller ones while too much is hot."""
+        logs = [stream.log for stream in self._keyspace.streams.values()]
+        for log in logs:
+            while chunks := _first_extent(log):
+                self._freeze(log, chunks)
+        if self._keyspace.memory.entries_bytes <= HOT_BYTES_MAX:
+            return
+        logs.sort(key=lambda log: log.memory_bytes, reverse=True)
+        for log in logs:
+            if self._keyspace.memory.entries_bytes <= HOT_BYTES_MAX:
+                return
+            if log.sealed:
+                self._freeze(log, list(log.sealed))
+
+    def clean(self) -> None:
+        """Write anew what is alive in the deadest files, if much is dead."""
+        sizes = {
+            number: self._disk.size_bytes(extents_name(number))
+            for number in self._keyspace.memory.files
+            if number < self._first_number
+        }
+        alive = Counter[int]()
+        for stream in self._keyspace.streams.values():
+            stream.log.extents.count_by_file(alive)
+        doomed: set[int] = set()
+        dead_bytes = sum(sizes.values()) - alive.total()
+        written_bytes = 0
+        for number in sorted(sizes, key=lambda number: alive[number] / max(sizes[number], 1)):
+            dead = sizes[number] - alive[number]
+            is_enough = dead_bytes * DEAD_SHARE <= sum(sizes.values())
+            if is_enough or dead * DEAD_SHARE < sizes[number] or written_bytes >= CLEANED_BYTES_MAX:
+                break
+            doomed.add(number)
+            dead_bytes -= dead
+            written_bytes += alive[number]
+        if doomed:
+            for stream in self._keyspace.streams.values():
+                self._move(stream.log, doomed)
+
+    def finish(self) -> None:
+        """Make what was written safe; the snapshot that says where it lies comes after this."""
+        if self._file is not None:
+            self._file.finish()
+            self._disk.sync_names()
+            self._file = None
+
+    def _freeze(self, log: Log, chunks: Sequence[Chunk]) -> None:
+        log.freeze(len(chunks), line_of(chunks, self._written(chunks)))
+
+    def _written(self, chunks: Sequence[Chunk]) -> Place:
+        if self._file is not None and self._file.size_bytes >= EXTENT_FILE_BYTES_MAX:
+            self.finish()
+        if self._file is None:
+            self._file = ExtentFile(self._disk, self._next_number)
+            self._next_number += 1
+        return self._file.append(chunks)
+
+    def _move(self, log: Log, doomed: set[int]) -> None:
+        """Write anew the extents of a log that lie in some files; neighbours become one."""
+        for low, high in reversed(list(_neighbours(log, doomed))):
+            chunks: list[Chunk] = []
+            try:
+                for index in range(low, high):
+                    chunks += log.extents.chunks(index)
+            except Damaged:  # who reads it is told; its file stays
+                continue
+            repacked = [_without_dead(chunk) for chunk in chunks]
+            log.extents.replace(low, high, line_of(repacked, self._written(repacked)))
+
+
+def _first_extent(log: Log) -> Sequence[Chunk]:
+    """Return the oldest sealed chunks of a log if they fill an extent."""
+    size_bytes = 0
+    for count, chunk in enumerate(log.sealed, 1):
+        size_bytes += chunk.packed_bytes
+        if size_bytes >= EXTENT_BYTES:
+            return log.sealed[:count]
+    return ()
+
+
+def _neighbours(log: Log, doomed: set[int]) -> Iterator[tuple[int, int]]:
+    """Yield the extents that lie in some files, as many together as become one."""
+    low, size_bytes = None, 0
+    for index, line in enumerate(log.extents.lines()):
+        if low is not None and (line.place.file not in doomed or size_bytes >= EXTENT_BYTES):
+            yield low, index
+            low = None
+        if line.place.file in doomed:
+            if low is None:
+                low, size_bytes = index, 0
+            size_bytes += line.size_bytes
+    if low is not None:
+        yield low, len(log.extents)
+
+
+def _without_dead(chunk: Chunk) -> Chunk:
+    dead_count = chunk.count - chunk.live_count
+    return chunk.repacked() if dead_count * _REPACKED_SHARE >= chunk.count else chunk

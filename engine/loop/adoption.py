@@ -1,0 +1,99 @@
+"""Adoption: what a rewrite has frozen leaves memory, and lines of its index stand for it.
+
+A rewrite reads the journal up to a position, and writes what it finds as extents. It comes to the
+same chunks as the engine did. So where as many entries lie in an extent as in the chunks that it
+stands for, they lie at the same positions, and what was deleted since then is known by position.
+Where the engine has meanwhile packed a chunk anew or dropped one, the extent is read, and compared
+by ids.
+
+Nothing is recorded: the entries stay what they are. A stream that was renamed meanwhile stays as it
+is; the next rewrite knows its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Container, Sequence
+
+from headgate.engine.errors import Unavailable
+from headgate.engine.journal.storage import StreamIndex
+from headgate.engine.limits import TURN_MS_MAX
+from headgate.engine.loop.executor import Executor
+from headgate.engine.state.chunk import Chunk
+from headgate.engine.state.extents import Line, OpenedExtent, line_of
+from headgate.engine.state.log import Log
+
+
+class Adoption:
+    """Takes over the index of a rewrite."""
+
+    def __init__(self, executor: Executor) -> None:
+        """Change the state of this executor, which stays the same state."""
+        self._executor = executor
+
+    async def adopt(self, indexes: Sequence[StreamIndex]) -> Container[int]:
+        """Take over the index of a rewrite, with other requests in between.
+
+        Args:
+            indexes: of each stream.
+
+        Returns:
+            The numbers of the extent files that are still in use here.
+        """
+        over_ms = self._now_ms() + TURN_MS_MAX
+        for index in indexes:
+            for line in index.lines:
+                if self._now_ms() >= over_ms:
+                    await asyncio.sleep(0)  # let other requests run
+                    over_ms = self._now_ms() + TURN_MS_MAX
+                log = self._log_of(index)
+                if log is None or not await self._adopt_line(index, log, line):
+                    break
+        return set(self._executor.keyspace.memory.files)
+
+    def _now_ms(self) -> int:
+        return self._executor.clock.monotonic_ms()
+
+    def _log_of(self, index: StreamIndex) -> Log | None:
+        stream = self._executor.keyspace.find(index.stream)
+        return stream.log if stream is not None and stream.epoch == index.epoch else None
+
+    async def _adopt_line(self, index: StreamIndex, log: Log, line: Line) -> bool:
+        """Let a line stand for its entries; tells whether those behind it can follow."""
+        covered = log.covered(line)
+        if covered is None:
+            return False
+        if not covered.entry_count or covered.is_at(line.place):
+            return True
+        if covered.entry_count == line.entry_count:
+            self._keep(line, covered.hot)
+            log.adopt(covered, covered.line(line.place))
+            return True
+        cold = self._executor.cold
+        try:
+            return await cold.until_read(
+                lambda: self._adopt_compared(index, line, cold.opened(line.place))
+            )
+        except Unavailable:  # the old place is as good
+            return False
+
+    def _adopt_compared(self, index: StreamIndex, line: Line, opened: OpenedExtent) -> bool:
+        """Let a line stand for those of its entries that are alive here."""
+        log = self._log_of(index)
+        covered = None if log is None else log.covered(line)
+        if log is None or covered is None:
+            return False
+        alive = {entry_id for chunk in log.chunks_of(covered) for entry_id in chunk.live_ids()}
+        dead = opened.dead_but(alive)
+        chunks = opened.chunks(dead)
+        if chunks:
+            found = line_of(chunks, line.place)
+            log.adopt(covered, found._replace(entry_count=line.entry_count, dead=dead))
+        return True
+
+    def _keep(self, line: Line, chunks: Sequence[Chunk]) -> None:
+        """Keep chunks that leave the log where they can be found: they may be read soon."""
+        if chunks and sum(chunk.count for chunk in chunks) == line.entry_count:
+            self._executor.cold.keep(
+                OpenedExtent(line.place, [chunk.unmarked() for chunk in chunks])
+            )

@@ -1,0 +1,169 @@
+"""Cold reads: extents are read beside the event loop, and those used last stay in memory.
+
+A decision that needs an extent raises `Missing`, and has changed nothing. `until_read` reads what
+is missing and decides again, until all is there. What was read for a decision stays for it, even if
+there is no room for it among those that stay for all.
+
+Nobody waits who reads nothing cold: reads have threads of their own, and at most so many requests
+have reads under way; the others wait for their turn, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from time import perf_counter
+from typing import TypeVar
+
+from headgate.engine.buckets import SECONDS, Buckets
+from headgate.engine.errors import Unavailable
+from headgate.engine.limits import COLD_READS_MAX, PINNED_BYTES_MAX
+from headgate.engine.state.extents import Missing, OpenedExtent
+from headgate.engine.state.memory import Place
+
+T = TypeVar("T")
+
+ReadExtent = Callable[[Place], Awaitable[OpenedExtent]]
+"""Reads an extent beside the event loop."""
+
+
+class ColdReads:
+    """The extents in memory, and the way to others. It is an `OpenedExtents`."""
+
+    def __init__(
+        self, read: ReadExtent, read_now: Callable[[Place], OpenedExtent], cached_bytes_max: int
+    ) -> None:
+        """Begin without any.
+
+        Args:
+            read: reads an extent.
+            read_now: reads one while all others wait.
+            cached_bytes_max: what stays in memory, as it lies on disk.
+        """
+        self.hit_count = self.read_count = 0  # extents found in memory, and read
+        self.times = Buckets(SECONDS)  # of reads
+        self.cached_bytes = 0
+        self._read, self._read_now, self._cached_bytes_max = read, read_now, cached_bytes_max
+        self._is_at_once = False
+        self._cached: OrderedDict[Place, OpenedExtent] = OrderedDict()  # the last used comes last
+        self._pinned: dict[Place, OpenedExtent] = {}  # by the request that is decided right now
+        self._reading: dict[Place, asyncio.Future[OpenedExtent]] = {}
+        self._turns = asyncio.Semaphore(COLD_READS_MAX)
+        self._large_turn = asyncio.Lock()  # one request at a time may pin much
+
+    def find(self, place: Place) -> OpenedExtent | None:
+        """Return an extent that is in memory, or None."""
+        found = self._cached.get(place)
+        if found is None:
+            found = self._pinned.get(place)
+            return self._read_now(place) if found is None and self._is_at_once else found
+        self._cached.move_to_end(place)
+        self.hit_count += 1
+        return found
+
+    def opened(self, place: Place) -> OpenedExtent:
+        """Return an extent.
+
+        Raises:
+            Missing: it is not in memory.
+        """
+        found = self.find(place)
+        if found is None:
+            raise Missing([place])
+        return found
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Let what is not in memory be read while all others wait, where nothing else is left."""
+        self._is_at_once = True
+        try:
+            yield
+        finally:
+            self._is_at_once = False
+
+    def keep(self, opened: OpenedExtent) -> None:
+        """Keep an extent for those who come; those not used for the longest go."""
+        place = opened.place
+        if place in self._cached or place.size_bytes > self._cached_bytes_max:
+            return
+        self._cached[place] = opened
+        self.cached_bytes += place.size_bytes
+        while self.cached_bytes > self._cached_bytes_max:
+            self.cached_bytes -= self._cached.popitem(last=False)[0].size_bytes
+
+    async def until_read(self, act: Callable[[], T]) -> T:
+        """Call a function again and again until it has all extents that it needs.
+
+        Args:
+            act: is called between two steps of the event loop. As long as it raises `Missing` it
+                has changed nothing.
+
+        Raises:
+            Unavailable: an extent cannot be read.
+        """
+        try:
+            return act()
+        except Missing as missing:
+            first = missing
+        async with self._turns:
+            pinned: dict[Place, OpenedExtent] = {}
+            try:
+                return await self._read_and_act(act, first, pinned)
+            finally:
+                if self._is_large(pinned):
+                    self._large_turn.release()
+
+    async def _read_and_act(
+        self, act: Callable[[], T], missing: Missing, pinned: dict[Place, OpenedExtent]
+    ) -> T:
+        while True:
+            was_large = self._is_large(pinned)
+            for opened in await self._fetched(missing):
+                pinned[opened.place] = opened
+            if self._is_large(pinned) and not was_large:
+                await self._large_turn.acquire()
+            before, self._pinned = self._pinned, pinned
+            try:
+                return act()
+            except Missing as again:
+                missing = again
+            finally:
+                self._pinned = before
+
+    def _is_large(self, pinned: dict[Place, OpenedExtent]) -> bool:
+        return sum(place.size_bytes for place in pinned) > PINNED_BYTES_MAX
+
+    async def _fetched(self, missing: Missing) -> list[OpenedExtent]:
+        reading = [self._begun(place) for place in missing.needed]
+        for place in missing.ahead:
+            if len(self._reading) < COLD_READS_MAX and self.find(place) is None:
+                self._begun(place)
+        try:
+            return [await asyncio.shield(each) for each in reading]
+        except FileNotFoundError:  # what was needed has gone meanwhile, and so has its file
+            await asyncio.sleep(0)
+        except OSError as error:
+            raise Unavailable(f"entries cannot be read: {error.strerror or error}") from None
+        return []
+
+    def _begun(self, place: Place) -> asyncio.Future[OpenedExtent]:
+        """Return the read of an extent, which is under way by then."""
+        found = self._reading.get(place)
+        if found is None:
+            found = self._reading[place] = asyncio.ensure_future(self._read_one(place))
+            found.add_done_callback(lambda done: self._end(place, done))
+        return found
+
+    async def _read_one(self, place: Place) -> OpenedExtent:
+        began_s = perf_counter()
+        opened = await self._read(place)
+        self.read_count += 1
+        self.times.note(perf_counter() - began_s)
+        return opened
+
+    def _end(self, place: Place, done: asyncio.Future[OpenedExtent]) -> None:
+        del self._reading[place]
+        with suppress(asyncio.CancelledError, Exception):
+            self.keep(done.result())
