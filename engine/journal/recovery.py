@@ -502,7 +502,7 @@ class _Replay:
             try:
                 for command in record:
                     apply(command)
-            except MemoryError:  # the machine's, and not the record's
+            except (MemoryError, OSError):  # the machine's, and not the record's
                 raise
             except Exception as error:
                 text = f"cannot be applied: {error!r}"

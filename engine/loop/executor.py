@@ -179,13 +179,16 @@ class Executor:
         return part(self.current(), self.now_ms())
 
     async def run_all(self, steps: Sequence[Step[T]]) -> list[T | StreamError]:
-        """Carry out steps as one record with nothing in between, and wait until it is durable.
+        """Carry out steps as one record, as `record_all` does, and wait until it is durable."""
+        return await self.durable(self.record_all(steps))
+
+    def record_all(self, steps: Sequence[Step[T]]) -> list[T | StreamError]:
+        """Carry out steps as one record with nothing in between.
 
         A step that fails changes nothing, and its error takes the place of its reply.
         """
         with self.one_record():
-            replies: list[T | StreamError] = [*map(self.stage, steps)]
-        return await self.durable(replies)
+            return [*map(self.stage, steps)]
 
     @contextmanager
     def one_record(self) -> Iterator[None]:
@@ -197,7 +200,8 @@ class Executor:
         self.current()
         self._staged_at_ms = self.now_ms()
         try:
-            yield
+            with self.cold.at_once():
+                yield
         finally:
             if self._broken is None:
                 self._append_staged()

@@ -18,7 +18,7 @@ from headgate.engine.limits import LOOKUPS_AT_ONCE_MAX, SETTLED_AT_ONCE_MAX
 from headgate.engine.loop.executor import Executor
 from headgate.engine.loop.wait_queue import QueueKey, Waiter
 from headgate.engine.replies import Claimed, GroupRead, GroupState, Outcome
-from headgate.engine.requests.deliveries import Ack, Autoclaim, GiveBack, Nack, ReadGroup
+from headgate.engine.requests.deliveries import Ack, Autoclaim, GiveBack, Nack, NackMode, ReadGroup
 from headgate.engine.state.extents import Missing
 from headgate.engine.state.keyspace import Keyspace
 
@@ -225,17 +225,30 @@ class GroupReads:
 
         await self._waiters.wait_turn()
         steps = [give_back, dead_letter] if request.by_policy else [give_back]
-        if request.by_policy:  # within a record nothing can be waited for
-            await self._executor.cold.until_read(lambda: self._require(request))
-        outcomes, *_ = await self._executor.run_all(steps)  # one record
+
+        def act() -> list[list[Outcome] | StreamError]:
+            self._require_spent(request)  # within a record nothing can be waited for
+            return self._executor.record_all(steps)
+
+        outcomes, *_ = await self._executor.durable(await self._executor.cold.until_read(act))
         if isinstance(outcomes, StreamError):
             raise outcomes
         return outcomes
 
-    def _require(self, request: Nack) -> None:
-        stream = self._executor.current().find(request.stream)
-        if stream is not None and request.stream in self._executor.keyspace.governed:
-            stream.log.require_all(request.ids)
+    def _require_spent(self, request: Nack) -> None:
+        """Check that the entries are in memory that become dead letters; `Missing` if not."""
+        keyspace = self._executor.current()
+        if not request.by_policy or not keyspace.memory.cold_bytes:
+            return
+        with suppress(StreamError):
+            group = keyspace.group(request.stream, request.group)
+            is_fatal = request.mode is NackMode.FATAL or request.retry_count is not None
+            keyspace.stream(request.stream).log.require_all(
+                entry_id
+                for entry_id in request.ids
+                if (pending := group.pel.by_id.get(entry_id)) is not None
+                and (is_fatal or group.policy.is_spent(pending.delivery_count))
+            )
 
     def _undo(self, request: ReadGroup, reads: list[GroupRead]) -> None:
         """Give back what was delivered to a reader that has gone."""

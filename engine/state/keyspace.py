@@ -148,9 +148,12 @@ class Keyspace:
             return
         for command in commands:
             match command:
+                # The same commands may make the stream: then nothing of it is cold.
                 case c.StreamTrimmed(name, through) if name in self.streams:
                     self.streams[name].log.require_end(through)
-                case c.EntriesDeleted(name, ids) | c.EntriesEvicted(name, ids):
+                case c.EntriesDeleted(name, ids) if name in self.streams:
+                    self.streams[name].log.require_all(ids)
+                case c.EntriesEvicted(name, ids) if name in self.streams:
                     self.streams[name].log.require_all(ids)
 
     def apply(self, command: c.Command) -> None:

@@ -96,7 +96,7 @@ class Transactions:
         if executor.keyspace.memory.cold_bytes:
             for step in steps:
                 self._require(step.request)
-        with executor.one_record(), executor.cold.at_once():
+        with executor.one_record():
             return [self._carried_out(step) for step in steps]
 
     def _require(self, request: Request[Any]) -> None:

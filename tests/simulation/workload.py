@@ -114,7 +114,8 @@ class Workload:
     def next(self) -> tuple[str, Ask]:
         """Return a request and its name."""
         self.reader = None
-        request = self._random.choice(self._requests)
+        is_first = not self.serial and self._random.random() < 0.7  # small chunks: many are sealed
+        request = self.set_defaults if is_first else self._random.choice(self._requests)
         return request.__name__, request()
 
     def _weights(self) -> dict[Callable[[], Ask], int]:
@@ -152,7 +153,7 @@ class Workload:
             self.read_group_plainly: 2,
             self.range: 4,
             self.look: 5,
-            self.start_rewrite: 3,
+            self.start_rewrite: self._random.choice([3, 10]),
         }
 
     # What requests are made of
@@ -331,7 +332,7 @@ class Workload:
 
     def set_defaults(self) -> Ask:
         request = ChangeDefaults(
-            node_entries_max=self._random.choice([1, 3, 100]),
+            node_entries_max=self._random.choice([1, 3, 5, 8, 100]),
             node_bytes_max=self._random.choice([0, 60, 4096]),
             idempotency_window_ms=self._random.choice([300, 100_000]),
             idempotency_max=self._random.choice([2, 100]),
