@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +91,30 @@ def cpu_s(process_id: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def children_cpu_s(process_id: int) -> float:
+    """Return the seconds of CPU of all below a process, those that have ended included."""
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    total = (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+    for member in family(process_id)[1:]:
+        with suppress(OSError):  # it has ended
+            total += cpu_s(member)
+    return total
+
+
 def resident_bytes(process_id: int) -> int:
     """Return the memory a process has."""
     pages = int(Path(f"/proc/{process_id}/statm").read_text().split()[1])
     return pages * resource.getpagesize()
+
+
+def family(process_id: int) -> list[int]:
+    """Return a process and all below it."""
+    members = [process_id]
+    for member in members:  # which grows meanwhile
+        for task in Path(f"/proc/{member}/task").glob("*/children"):
+            with suppress(OSError):  # it has ended
+                members += map(int, task.read_text().split())
+    return members
 
 
 def free_port() -> int:
