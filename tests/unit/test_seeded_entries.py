@@ -1,8 +1,10 @@
 """The entries of a benchmark follow from their numbers."""
 
+import pyarrow as pa
 import pytest
 
 from tests.bench.seeded import KINDS, LARGE, SHORT, VALUE_BYTES, Kind
+from tests.bench.volume import differing_count
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -24,3 +26,12 @@ def test_values_have_the_size_that_is_said() -> None:
     assert {len(value) for [value] in LARGE.rows(0, 20)} == {VALUE_BYTES}
     sizes = [sum(map(len, row)) for row in SHORT.rows(0, 5_000)]
     assert sum(sizes) / len(sizes) == pytest.approx(SHORT.entry_bytes, rel=0.02)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_entries_that_differ_are_counted(kind: Kind) -> None:
+    batch = kind.record_batch(40, 6)
+    assert differing_count(kind, 40, batch) == 0
+    assert differing_count(kind, 41, batch) == 6
+    torn = pa.Table.from_batches([batch.slice(0, 5), kind.record_batch(50, 1)]).combine_chunks()
+    assert differing_count(kind, 40, torn.to_batches()[0]) == 1
