@@ -8,7 +8,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -29,7 +28,7 @@ from pyspark.sql.types import StructType
 from headgate.client.blocking import Client
 from headgate.client.tables import entries_of
 from headgate.pipeline.session import session
-from tests.bench.servers import cpu_s, serving_process
+from tests.bench.servers import children_cpu_s, serving_process
 from tests.bench.table import Figure
 
 ENTRIES = int(os.environ.get("ENTRIES", "1000000"))
@@ -124,14 +123,7 @@ def _costs(works: dict[str, Callable[[], None]]) -> dict[str, list[_Cost]]:
 
 def _cpu_s() -> float:
     """Return the CPU of all processes below this one: the gateway, Java, and Python in Spark."""
-    total, below = 0.0, [os.getpid()]
-    while below:
-        for task in Path(f"/proc/{below.pop()}/task").glob("*/children"):
-            with suppress(OSError):  # it has ended
-                children = [int(child) for child in task.read_text().split()]
-                total += sum(map(cpu_s, children))
-                below += children
-    return total
+    return children_cpu_s(os.getpid())
 
 
 def _works(spark: SparkSession, url: str, folder: str) -> dict[str, Callable[[], None]]:

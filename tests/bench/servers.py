@@ -2,13 +2,14 @@
 
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,74 @@ def running(
         process.wait(20)
 
 
+class RestartedServer:
+    """A server that is stopped, killed and started again on the same data."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        is_ready: Callable[[], bool],
+        variables: Mapping[str, str] | None = None,
+        log: Path | None = None,
+        *,
+        is_pinned: bool = True,
+    ) -> None:
+        """Describe a server; `start` runs it.
+
+        Args:
+            command: its program and arguments.
+            is_ready: tells whether it serves requests.
+            variables: of its environment, besides those of this process.
+            log: file of its log; None: nobody reads it.
+            is_pinned: it has the second core, and not all of them.
+        """
+        self._command, self._is_ready, self._is_pinned = command, is_ready, is_pinned
+        self._variables = {**os.environ, **(variables or {})}
+        self._log = Path(log or os.devnull)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def process_id(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self, seconds_max: float = 600) -> float:
+        """Return the seconds from the start of its process until it was ready.
+
+        Raises:
+            TimeoutError: it was not ready in time.
+            ChildProcessError: it has ended.
+        """
+        began_s = time.perf_counter()
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command, env=self._variables, stdout=subprocess.DEVNULL, stderr=output
+            )
+        cores = set(range(os.cpu_count() or 1))
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(self.process_id, cores)
+        if self._is_pinned:
+            pin_to_server_core(self.process_id)
+        while not self._is_ready():
+            if self._process.poll() is not None:
+                raise ChildProcessError(f"{self._command[0]} ended: {self._process.returncode}")
+            if time.perf_counter() > began_s + seconds_max:
+                raise TimeoutError(f"it was not ready in {seconds_max:.0f} s")
+            time.sleep(0.005)
+        return time.perf_counter() - began_s
+
+    def stop(self, how: signal.Signals = signal.SIGTERM, seconds_max: float = 120) -> float:
+        """Return the seconds that its end took, if it runs; it is killed if it takes too long."""
+        began_s = time.perf_counter()
+        if self._process is not None:
+            self._process.send_signal(how)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds_max)
+            self._process.kill()
+            self._process.wait()
+        return time.perf_counter() - began_s
+
+
 def pin_to_server_core(pid: int) -> None:
     """Keep a process off the core that makes the load, where there are two."""
     if hasattr(os, "sched_setaffinity"):
@@ -91,10 +160,44 @@ def cpu_s(process_id: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def children_cpu_s(process_id: int) -> float:
+    """Return the seconds of CPU of all below a process, those that have ended included."""
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    total = (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
+    for member in family(process_id)[1:]:
+        with suppress(OSError):  # it has ended
+            total += cpu_s(member)
+    return total
+
+
 def resident_bytes(process_id: int) -> int:
     """Return the memory a process has."""
     pages = int(Path(f"/proc/{process_id}/statm").read_text().split()[1])
     return pages * resource.getpagesize()
+
+
+def family(process_id: int) -> list[int]:
+    """Return a process and all below it."""
+    members = [process_id]
+    for member in members:  # which grows meanwhile
+        for task in Path(f"/proc/{member}/task").glob("*/children"):
+            with suppress(OSError):  # it has ended
+                members += map(int, task.read_text().split())
+    return members
+
+
+def family_resident_bytes(process_id: int) -> int:
+    """Return the memory of a process and of all below it."""
+    program, total = _program(process_id), resident_bytes(process_id)
+    for member in family(process_id)[1:]:
+        with suppress(OSError):
+            # One that has not begun its program yet still shows its parent's memory.
+            total += resident_bytes(member) if _program(member) != program else 0
+    return total
+
+
+def _program(process_id: int) -> bytes:
+    return Path(f"/proc/{process_id}/cmdline").read_bytes()
 
 
 def free_port() -> int:

@@ -18,7 +18,7 @@ from tests.bench.crowd import NAME, Crowd
 from tests.bench.plot import plot_soak
 from tests.bench.report import FOLDER, keep
 from tests.bench.servers import LOAD_CORE, resident_bytes, serving_process
-from tests.bench.table import markdown, short
+from tests.bench.table import markdown, p50_p99, short
 from tests.crash.wire import Wire
 
 EVERY_S = 10.0
@@ -122,15 +122,15 @@ def _sample(crowd: Crowd, at_s: float, process_id: int, metrics: str) -> Sample:
     """Take the measurements since the last sample."""
     append, crowd.append_ms = crowd.append_ms, []
     delivery, crowd.delivery_ms = crowd.delivery_ms, []
-    append_p50, append_p99 = _p50_p99(append)
-    delivery_p50, delivery_p99 = _p50_p99(delivery)
+    append_p50, append_p99 = p50_p99(append)
+    delivery_p50, delivery_p99 = p50_p99(delivery)
     return Sample(
         round(at_s, 1),
         round(resident_bytes(process_id) / 2**20, 1),
-        append_p50,
-        append_p99,
-        delivery_p50,
-        delivery_p99,
+        round(append_p50, 3),
+        round(append_p99, 3),
+        round(delivery_p50, 3),
+        round(delivery_p99, 3),
         len(delivery),
         len(list(Path(f"/proc/{process_id}/fd").iterdir())),
         _counted(metrics, "headgate_connections"),
@@ -139,11 +139,6 @@ def _sample(crowd: Crowd, at_s: float, process_id: int, metrics: str) -> Sample:
         _counted(metrics, "headgate_journal_rewrites_total"),
         round(_counted(metrics, "headgate_journal_bytes") / 2**20, 1),
     )
-
-
-def _p50_p99(took_ms: Sequence[float]) -> tuple[float, float]:
-    parts = statistics.quantiles(took_ms, n=100)
-    return round(parts[49], 3), round(parts[98], 3)
 
 
 def _counted(metrics: str, name: str) -> float:

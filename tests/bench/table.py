@@ -1,5 +1,6 @@
 """Figures as a table: here, at a peer, their ratio, what was aimed at, whether it was reached."""
 
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -90,6 +91,22 @@ class Figure:
             ", ".join(targets),
             {True: "yes", False: "no", None: ""}[self.reached],
         ]
+
+
+def p50_p99(values: Sequence[float]) -> tuple[float, float]:
+    """Return the median and the 99th percentile of two values or more."""
+    parts = statistics.quantiles(values, n=100, method="inclusive")
+    return parts[49], parts[98]
+
+
+def size_of(text: str) -> int:
+    """Return the bytes of a size such as `512MiB`, `20GB` or `20_000_000_000`."""
+    match = re.fullmatch(r"([\d_]+(?:\.\d+)?) *([kMGT]?)(i?)B?", text.strip())
+    if match is None:
+        raise ValueError(f"{text} is no size such as 512MiB or 20GB")
+    number, prefix, is_binary = match.groups()
+    unit: int = (1024 if is_binary else 1000) ** " kMGT".index(prefix or " ")
+    return round(float(number) * unit)
 
 
 def _from_to(spread: Spread | None) -> str:
