@@ -38,7 +38,7 @@ from headgate.engine.requests.bulk import CommitBatch, PlanRead, SplitRange
 from headgate.engine.requests.deliveries import Autoclaim, Nack, ReadGroup
 from headgate.engine.requests.dumps import DumpStream, RestoreStream
 from headgate.engine.requests.entries import Add, Read
-from headgate.engine.requests.groups import ListConsumers, ListGroups
+from headgate.engine.requests.groups import CreateGroup, ListConsumers, ListGroups
 from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
 from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
@@ -51,6 +51,9 @@ from headgate.engine.transactions.transactions import Transactions
 T = TypeVar("T")
 
 _ENDED = "the gateway has failed"
+
+_GROWING = {Add, CommitBatch, RestoreStream, CreateGroup}
+"""Requests that take memory for good: they wait until a rewrite has made room."""
 
 
 class Begun(NamedTuple, Generic[T]):
@@ -183,6 +186,8 @@ class Engine:
             Unavailable: the storage does not accept the changes.
         """
         executor, kind = self._executor, type(request)
+        if executor.must_freeze and kind in _GROWING:
+            await self._storage.until_frozen()
         perform = self._performers.get(kind)
         if kind is not Add:
             self._appends.decide_gathered()
@@ -216,6 +221,8 @@ class Engine:
         """
         executor, kind = self._executor, type(request)
         self._appends.decide_gathered()
+        if executor.must_freeze and kind in _GROWING:
+            return None
         try:
             if kind is Add:
                 decision: Decision[Any] | None = self._appends.decide(cast("Add", request))
@@ -242,6 +249,8 @@ class Engine:
             them.
         """
         self._appends.decide_gathered()
+        if self._executor.must_freeze:
+            return [Missing(())] * len(requests)
         return self._appends.add_all(requests)
 
     async def perform_in_order(self, requests: Sequence[Request[Any]]) -> list[Any | StreamError]:
@@ -390,7 +399,7 @@ class Engine:
                     tasks.create_task(repeat(feed_takeovers, watch("takeovers"))),
                 ]
                 try:
-                    await self._storage.run(self._go_back, Adoption(executor).adopt)
+                    await self._storage.run(self._go_back, Adoption(executor))
                     await self._closed.wait()
                 except Unavailable as failure:
                     executor.waiters.fail(failure)

@@ -24,6 +24,7 @@ from headgate.engine.clock import SystemClock
 from headgate.engine.engine import Engine
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
+from headgate.engine.journal.extent_files import ExtentReader
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.recovery import Progress
 from headgate.engine.journal.rewrite import in_process_of_its_own
@@ -206,7 +207,9 @@ def open_embedded(
         storage = Journal(
             disk,
             options.fsync,
-            in_process_of_its_own(options.data_dir, disk.spare),
+            in_process_of_its_own(
+                options.data_dir, disk.spare, hot_bytes_max=options.growth.hot_bytes_max // 4
+            ),
             position=loaded.position,
             replay_us=loaded.keyspace.replay_us,
             torn=loaded.torn,
@@ -249,7 +252,8 @@ def open_snapshot(
     except BaseException:
         disk.close()
         raise
-    return _snapshot(disk, EmbeddedBackend(Engine(MemoryStorage(0), keyspace=loaded.keyspace)))
+    storage = MemoryStorage(0, ExtentReader(disk).find)
+    return _snapshot(disk, EmbeddedBackend(Engine(storage, keyspace=loaded.keyspace)))
 
 
 @contextmanager

@@ -15,6 +15,9 @@ from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.state.memory import MemoryBounds
 
+_HOT_SHARE = 8
+"""A rewrite begins when new entries take an eighth of the memory that the streams may use."""
+
 _MEMORY_PERCENTAGE = 70
 """Share of the machine's memory for the streams: a rewrite and connections take some, too."""
 
@@ -66,11 +69,21 @@ def _engine_options(settings: Settings) -> EmbeddedOptions:
     return EmbeddedOptions(
         data_dir=None if settings.data_dir == MEMORY else settings.data_dir,
         fsync=settings.fsync,
-        growth=Growth(settings.rewrite_percentage, settings.rewrite_bytes_min),
+        growth=growth_of(settings),
         disk=DiskBounds(settings.disk_bytes_max, settings.disk_free_bytes_min),
         memory=memory_bounds(settings),
         keyspace=settings.keyspace_bounds,
         waiters_max=settings.waiters_max,
+    )
+
+
+def growth_of(settings: Settings) -> Growth:
+    """Return when a rewrite begins: memory has room for several times what it is to freeze."""
+    hot_bytes_max = memory_bounds(settings).size_bytes_max or 0
+    return Growth(
+        settings.rewrite_percentage,
+        settings.rewrite_bytes_min,
+        min(max(hot_bytes_max // _HOT_SHARE, 1), Growth().hot_bytes_max),
     )
 
 

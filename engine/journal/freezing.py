@@ -19,7 +19,6 @@ from headgate.engine.limits import (
     CLEANED_BYTES_MAX,
     EXTENT_BYTES,
     EXTENT_FILE_BYTES_MAX,
-    HOT_BYTES_MAX,
 )
 from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.extents import line_of
@@ -44,17 +43,21 @@ class Freezing:
         self._first_number = self._next_number = max(numbers, default=0) + 1
         self._file: ExtentFile | None = None
 
-    def freeze(self) -> None:
-        """Write full extents of sealed chunks, and smaller ones while too much is hot."""
+    def freeze(self, hot_bytes_max: int) -> None:
+        """Write full extents of sealed chunks, and smaller ones while too much is hot.
+
+        Args:
+            hot_bytes_max: what may stay hot of all streams together, besides open chunks.
+        """
         logs = [stream.log for stream in self._keyspace.streams.values()]
         for log in logs:
             while chunks := _first_extent(log):
                 self._freeze(log, chunks)
-        if self._keyspace.memory.entries_bytes <= HOT_BYTES_MAX:
+        if self._keyspace.memory.entries_bytes <= hot_bytes_max:
             return
         logs.sort(key=lambda log: log.memory_bytes, reverse=True)
         for log in logs:
-            if self._keyspace.memory.entries_bytes <= HOT_BYTES_MAX:
+            if self._keyspace.memory.entries_bytes <= hot_bytes_max:
                 return
             if log.sealed:
                 self._freeze(log, list(log.sealed))

@@ -11,6 +11,7 @@ It is put together of parts, each of which owns its state:
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from random import Random, SystemRandom
 
@@ -24,13 +25,19 @@ from headgate.engine.journal.records import Records
 from headgate.engine.journal.recovery import Torn
 from headgate.engine.journal.rewrites import REDIS_GROWTH, Growth, Rewriter, Rewrites
 from headgate.engine.journal.room import DiskBounds
-from headgate.engine.journal.storage import Adopt, GoBack, adopt_nothing
+from headgate.engine.journal.storage import GoBack, Holder, Nobody
 from headgate.engine.journal.writer import FsyncPolicy, Writer
 from headgate.engine.periodic import Watch, repeat, unwatched
 from headgate.engine.replies import JournalStatus
 from headgate.engine.state.extents import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Place
+
+DATA_PERCENTAGE = 60
+"""Share of `disk_bytes_max` for entries: the rest is for the journal and for what is dead."""
+
+FREEZING_S_MAX = 10.0
+"""A request that needs memory waits so long for a rewrite to freeze what is hot."""
 
 LOOK_INTERVAL_S = 1.0
 """Interval between looks for room."""
@@ -70,7 +77,7 @@ class Journal:
             watch: returns what is told of the failures of periodic work.
         """
         self.change_count, self.replay_us = 0, replay_us
-        self._disk, self._watch = disk, watch
+        self._disk, self._watch, self._bounds = disk, watch, bounds
         self._records = records = Records(position)
         self._faults = faults = Faults(
             disk, bounds, records, lambda: self._writer.size_bytes, on_event
@@ -192,12 +199,29 @@ class Journal:
         """Do the same, while everything waits."""
         return extent_files.read(self._disk, place)
 
-    async def run(self, go_back: GoBack, adopt: Adopt = adopt_nothing) -> None:
+    @property
+    def data_bytes_max(self) -> int | None:
+        """Return how many bytes of entries there is room for besides journal and dead bytes."""
+        limit_bytes = self._bounds.size_bytes_max
+        return None if limit_bytes is None else limit_bytes * DATA_PERCENTAGE // 100
+
+    @property
+    def can_freeze(self) -> bool:
+        """Tell whether much of what is in memory can leave it."""
+        return self._tasks is not None and self._rewrites.can_freeze
+
+    async def until_frozen(self) -> None:
+        """Return when a rewrite has frozen what is hot, or has taken long, or has failed."""
+        with suppress(Unavailable):
+            self.start_rewrite()
+        await self._rewrites.until_done(FREEZING_S_MAX)
+
+    async def run(self, go_back: GoBack, holder: Holder | None = None) -> None:
         """Write appended records, until closed.
 
         Args:
             go_back: is called with the durable state when records behind it were given up.
-            adopt: takes over what a rewrite has frozen.
+            holder: takes over what a rewrite has frozen.
 
         Raises:
             Unavailable: the disk has failed; nothing is taken any more.
@@ -209,7 +233,7 @@ class Journal:
                 self._rewrites.go_back()
             go_back(keyspace)
 
-        self._rewrites.adopt = adopt
+        self._rewrites.holder = holder or Nobody()
         try:
             try:
                 async with asyncio.TaskGroup() as self._tasks:

@@ -49,6 +49,11 @@ def position_of(name: str) -> int:
     return _number(name, _JOURNAL if is_segment(name) else _SNAPSHOT) or 0
 
 
+def is_extents(name: str) -> bool:
+    """Tell whether a name is that of a finished extent file."""
+    return extents_number(name) is not None
+
+
 def extents_number(name: str) -> int | None:
     """Return the number of a finished extent file; None if it is another file."""
     return _number(name, _EXTENTS)

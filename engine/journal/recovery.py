@@ -42,7 +42,7 @@ from headgate.engine.journal.names import (
     snapshot_name,
 )
 from headgate.engine.journal.storage import StreamIndex
-from headgate.engine.limits import SYNC_BYTES
+from headgate.engine.limits import HOT_BYTES_MAX, SYNC_BYTES
 from headgate.engine.state.extents import Extents, Line
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory
@@ -388,10 +388,15 @@ def _lines_behind(item: snapshot.ExtentsItem, known: int) -> list[Line]:
     return [extents.line(at) for at in extents.lying_behind(known)]
 
 
-def rewrite(disk: Disk, through: int) -> None:
+def rewrite(disk: Disk, through: int, hot_bytes_max: int = HOT_BYTES_MAX) -> None:
     """Write the snapshot of what the files stand for, up to a position.
 
     Entries go to extent files before it, and it says where they lie: so they are safe first.
+
+    Args:
+        disk: where they are.
+        through: the position.
+        hot_bytes_max: what stays in the snapshot of all streams together, besides open chunks.
 
     Raises:
         Corrupt: a file is damaged.
@@ -399,7 +404,7 @@ def rewrite(disk: Disk, through: int) -> None:
     """
     keyspace = load(disk, through=through).keyspace
     freezing = Freezing(disk, keyspace)
-    freezing.freeze()
+    freezing.freeze(hot_bytes_max)
     freezing.clean()
     freezing.finish()
     save(disk, keyspace, through)

@@ -1,8 +1,8 @@
 """Rewrite: makes a snapshot from files that do not change any more, in a process of its own.
 
-`python -m MODULE DIRECTORY POSITION` recovers the state that the directory stood for at a position
-and writes it as a snapshot. The process that serves requests is not involved: it goes on in
-segments behind that position. It holds the other end of this process's standard input. When that
+`python -m MODULE DIRECTORY POSITION HOT_BYTES` recovers the state that the directory stood for at a
+position and writes it as a snapshot. The process that serves requests is not involved: it goes on
+in segments behind that position. It holds the other end of this process's standard input. When that
 end closes, this process ends as well; otherwise it could work beside the next process that uses the
 directory.
 """
@@ -23,17 +23,24 @@ from headgate.engine.journal import recovery
 from headgate.engine.journal.descriptors import SpareDescriptors
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.rewrites import Rewriter
+from headgate.engine.limits import HOT_BYTES_MAX
 
 _NICENESS = 10
 """Requests come first."""
 
 
-def in_process_of_its_own(directory: Path, spare: SpareDescriptors | None = None) -> Rewriter:
+def in_process_of_its_own(
+    directory: Path,
+    spare: SpareDescriptors | None = None,
+    *,
+    hot_bytes_max: int = HOT_BYTES_MAX,
+) -> Rewriter:
     """Return a function that writes snapshots of a directory.
 
     Args:
         directory: where the files are.
         spare: descriptors to begin with when no other is left.
+        hot_bytes_max: what stays in memory of all streams together, besides open chunks.
     """
     spares = spare or SpareDescriptors(0)
     command = [sys.executable, "-m", __name__, str(directory.absolute())]
@@ -41,7 +48,7 @@ def in_process_of_its_own(directory: Path, spare: SpareDescriptors | None = None
 
     def begin(through: int) -> Popen[bytes]:
         # Not uvloop's way: it copies the page tables first, 50 ms for half a gigabyte.
-        program = [*command, str(through)]
+        program = [*command, str(through), str(hot_bytes_max)]
         return spares.use(
             lambda: Popen(  # noqa: S603  our own program
                 program, cwd=importable, stdin=PIPE, stdout=DEVNULL, stderr=PIPE
@@ -78,14 +85,14 @@ def _wait(process: Popen[bytes]) -> tuple[int, bytes]:
         return process.wait(), output  # before the context ends: it ends the standard input first
 
 
-def main(directory: str, through: str) -> None:
+def main(directory: str, through: str, hot_bytes_max: str) -> None:
     """Write the snapshot, or print in one line why not."""
     threading.Thread(target=_end_with_gateway, daemon=True).start()
     os.nice(_NICENESS)
     gc.disable()  # nothing is garbage in here
     disk = SystemDisk(Path(directory), is_shared=True)
     try:
-        recovery.rewrite(disk, int(through))
+        recovery.rewrite(disk, int(through), int(hot_bytes_max))
     except (OSError, Corrupt) as error:
         sys.exit(str(error))
 

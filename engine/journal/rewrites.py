@@ -16,7 +16,7 @@ from headgate.engine.errors import Unavailable
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.faults import CLOSED, Faults, OnEvent
-from headgate.engine.journal.storage import Adopt, adopt_nothing
+from headgate.engine.journal.storage import Holder, Nobody
 from headgate.engine.journal.writer import Closed, Writer
 
 REWRITE_PAUSE_S_MIN = 1.0
@@ -30,6 +30,9 @@ REPLAY_US_MAX = 5_000_000
 """A rewrite begins when a start would take so long to apply the records, or as long as it takes to
 load the snapshot, if that is longer."""
 
+DEAD_SHARE = 3
+"""A rewrite begins when more than a third of the extent files is dead."""
+
 LOADED_BYTES = 30
 """Bytes of a snapshot that are loaded in a microsecond, about."""
 
@@ -37,8 +40,9 @@ LOADED_BYTES = 30
 class Growth(NamedTuple):
     """When a rewrite starts by itself (Redis: auto-aof-rewrite-percentage, -min-size)."""
 
-    percentage: int = 100  # by how much the files have grown since the last one; 0: never
-    size_bytes_min: int = 64 * 2**20  # smaller files are left alone
+    percentage: int = 100  # by how much the journal has grown since the last one; 0: never
+    size_bytes_min: int = 64 * 2**20  # a smaller one is left alone
+    hot_bytes_max: int = 64 * 2**20  # what memory takes for new entries since the last one
 
 
 REDIS_GROWTH = Growth()
@@ -67,7 +71,9 @@ class Rewrites:
         self.saved = Closed(0, 0, 0)  # in the last snapshot of this journal
         self._disk, self._rewriter, self._growth = disk, rewriter, growth
         self._writer, self._faults, self._on_event = writer, faults, on_event
-        self.adopt: Adopt = adopt_nothing  # takes over what was frozen
+        self.holder: Holder = Nobody()  # takes over what was frozen
+        self._hot_bytes = 0  # what the last one has left in memory
+        self._is_done = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._pause_s, self._not_before_s = REWRITE_PAUSE_S_MIN, 0.0
 
@@ -103,14 +109,40 @@ class Rewrites:
             return False
         # When room is short, a snapshot may be smaller than the files.
         is_short = self._faults.shortage is not None and position > self.saved.position
-        return is_short or self._has_grown(replay_us)
+        return is_short or self._is_hot or self._is_dead or self._has_grown(replay_us)
+
+    @property
+    def can_freeze(self) -> bool:
+        """Tell whether much of what is in memory is new since the last rewrite."""
+        return self.holder.memory.entries_bytes - self._hot_bytes > self._growth.hot_bytes_max // 4
+
+    @property
+    def _is_hot(self) -> bool:
+        grown_bytes = self.holder.memory.entries_bytes - self._hot_bytes
+        return grown_bytes > self._growth.hot_bytes_max
+
+    @property
+    def _is_dead(self) -> bool:
+        """Tell whether much of the extent files is dead."""
+        size_bytes = self._writer.extents_bytes
+        dead_bytes = size_bytes - self.holder.memory.cold_bytes
+        is_much = dead_bytes > max(self._growth.size_bytes_min, size_bytes // DEAD_SHARE)
+        return is_much and bool(self._growth.percentage)
+
+    async def until_done(self, seconds_max: float) -> None:
+        """Return when no rewrite is under way, or after so many seconds."""
+        if self.is_running:
+            self._is_done.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds_max):
+                    await self._is_done.wait()
 
     def _has_grown(self, replay_us: int) -> bool:
         """Tell whether the files, or the time to replay them, have grown enough.
 
         Short records may take long: 60 bytes copy a stream with thousands of groups.
         """
-        growth, size_bytes = self._growth, self._writer.size_bytes
+        growth, size_bytes = self._growth, self._writer.journal_bytes
         base_bytes = max(self._writer.base_bytes, 1)
         if not growth.percentage:
             return False
@@ -140,11 +172,13 @@ class Rewrites:
             self._pause_s = min(2 * pause_s, REWRITE_PAUSE_S_MAX)
         else:
             self.count, self.done_s = self.count + 1, clock()
+            self._hot_bytes = self.holder.memory.entries_bytes
             facts = {"size_bytes": self._writer.size_bytes, "position": self.saved.position}
             self._on_event("rewrite done", facts)
             self._pause_s = REWRITE_PAUSE_S_MIN
             pause_s = 0.0 if self._faults.shortage is None else REWRITE_SHARE * (clock() - began_s)
         self._not_before_s = clock() + pause_s
+        self._is_done.set()
 
     async def _replace_history(self) -> Closed:
         """Write a snapshot of all records so far, and remove the files that it replaces.
@@ -165,7 +199,7 @@ class Rewrites:
         indexes = await self._disk.in_thread(
             lambda: recovery.indexes(self._disk, closed.position, before)
         )
-        held = await self.adopt(indexes)
+        held = await self.holder.adopt(indexes)
         sizes = await self._disk.in_thread(lambda: recovery.clean(self._disk, held))
         self._writer.note_rewrite(sizes, closed.position)
         return closed

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import NamedTuple, Protocol
 
 from headgate.engine.commands import Command, encode, encode_each, encode_parts
 from headgate.engine.errors import Unavailable
 from headgate.engine.state.extents import Line, OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.memory import Place
+from headgate.engine.state.memory import Memory, Place
 
 GoBack = Callable[[Keyspace | None], None]
 """Told that the state is another one: what came behind it was promised to nobody. None: it is about
@@ -32,13 +32,36 @@ class StreamIndex(NamedTuple):
     lines: Sequence[Line]  # those that may be new to the engine, in order
 
 
-Adopt = Callable[[Sequence[StreamIndex]], Awaitable[Container[int]]]
-"""Takes over the index of a rewrite; returns the numbers of the extent files still in use."""
+class Holder(Protocol):
+    """The holder of the state: it takes over what a rewrite has frozen."""
+
+    @property
+    def memory(self) -> Memory:
+        """Return what the state takes."""
+        ...
+
+    async def adopt(self, indexes: Sequence[StreamIndex]) -> Container[int]:
+        """Take over the index of a rewrite, with other requests in between.
+
+        Args:
+            indexes: of each stream.
+
+        Returns:
+            The numbers of the extent files that are still in use here.
+        """
+        ...
 
 
-async def adopt_nothing(indexes: Sequence[StreamIndex]) -> Container[int]:  # noqa: ARG001
-    """Take over nothing: no engine runs on this storage."""
-    return ()
+class Nobody:
+    """No engine runs on the storage. It is a `Holder`."""
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+        self.memory = Memory()
+
+    async def adopt(self, indexes: Sequence[StreamIndex]) -> Container[int]:  # noqa: ARG002
+        """Take over nothing."""
+        return ()
 
 
 class Storage(Protocol):
@@ -125,12 +148,26 @@ class Storage(Protocol):
         """Do the same, while everything waits."""
         ...
 
-    async def run(self, go_back: GoBack, adopt: Adopt = adopt_nothing) -> None:
+    @property
+    def data_bytes_max(self) -> int | None:
+        """Return how many bytes of entries there is room for; None: as many as there are."""
+        ...
+
+    @property
+    def can_freeze(self) -> bool:
+        """Tell whether much of what is in memory can leave it."""
+        ...
+
+    async def until_frozen(self) -> None:
+        """Return when what can leave memory has left it, or that has taken long."""
+        ...
+
+    async def run(self, go_back: GoBack, holder: Holder | None = None) -> None:
         """Make records durable, until `close`.
 
         Args:
             go_back: is called with the durable state when records behind it were given up.
-            adopt: takes over what a rewrite has frozen.
+            holder: takes over what a rewrite has frozen.
 
         Raises:
             Unavailable: that cannot be done any more.
@@ -145,11 +182,19 @@ class Storage(Protocol):
 class MemoryStorage:
     """Calls records durable, and keeps the newest for tests: nothing survives the process."""
 
-    def __init__(self, records_max: int | None = None) -> None:
-        """Start empty, keeping up to `records_max` records (None: all of them).
+    def __init__(
+        self,
+        records_max: int | None = None,
+        read_extent: Callable[[Place], OpenedExtent] | None = None,
+    ) -> None:
+        """Start empty.
 
-        No bound counts what they take, so a gateway keeps none.
+        Args:
+            records_max: so many records are kept (None: all of them). No bound counts what they
+                take, so a gateway keeps none.
+            read_extent: reads what is cold in a state that was loaded.
         """
+        self._read_extent = read_extent
         self.records: deque[bytes] = deque(maxlen=records_max)
         self.position = 0
         self.failure: str | None = None
@@ -207,14 +252,29 @@ class MemoryStorage:
         """Return at once."""
 
     async def read_extent(self, place: Place) -> OpenedExtent:
-        """Fail: nothing is frozen without a disk."""
+        """Read an extent, while everything waits."""
         return self.read_extent_now(place)
 
     def read_extent_now(self, place: Place) -> OpenedExtent:
-        """Fail: nothing is frozen without a disk."""
-        raise OSError(errno.ENOENT, f"no extent at {place}")
+        """Read an extent, while everything waits."""
+        if self._read_extent is None:
+            raise OSError(errno.ENOENT, f"no extent at {place}")
+        return self._read_extent(place)
 
-    async def run(self, go_back: GoBack, adopt: Adopt = adopt_nothing) -> None:
+    @property
+    def data_bytes_max(self) -> int | None:
+        """Return None: there is no disk."""
+        return None
+
+    @property
+    def can_freeze(self) -> bool:
+        """Return false: there is no disk."""
+        return False
+
+    async def until_frozen(self) -> None:
+        """Return at once."""
+
+    async def run(self, go_back: GoBack, holder: Holder | None = None) -> None:
         """Return at once: there is nothing to do, and nothing to go back to."""
 
     async def close(self) -> None:

@@ -19,7 +19,7 @@ from headgate.engine.buckets import COUNTS, SECONDS, Buckets
 from headgate.engine.journal import blocks, recovery
 from headgate.engine.journal.disk import Disk, SyncError
 from headgate.engine.journal.faults import Faults, OnEvent, words
-from headgate.engine.journal.names import UNFINISHED, journal_name
+from headgate.engine.journal.names import UNFINISHED, is_extents, journal_name
 from headgate.engine.journal.records import Records
 from headgate.engine.journal.recovery import Torn
 from headgate.engine.journal.storage import GoBack
@@ -65,7 +65,8 @@ class Writer:
         on_written: Callable[[], None],  # behind each block
     ) -> None:
         """Begin without a segment. `Journal` describes the other arguments."""
-        self.size_bytes = self.base_bytes = 0  # in use now, and after the last rewrite
+        self.size_bytes = self.extents_bytes = 0  # of all files in use, and of extent files
+        self.base_bytes = 0  # of the others, after the last rewrite
         self.synced_position = records.position  # nothing takes this away, whatever the policy
         self.syncs, self.commits = Buckets(SECONDS), Buckets(COUNTS)  # their times; their records
         self._disk, self._policy, self._records, self._faults = disk, policy, records, faults
@@ -116,7 +117,17 @@ class Writer:
         # Since it looked, segments may have grown, and others begun.
         first = journal_name(through + 1)
         self._own_bytes = {name: size for name, size in self._own_bytes.items() if name >= first}
-        self.size_bytes = self.base_bytes = sum({**sizes, **self._own_bytes}.values())
+        self._note_sizes({**sizes, **self._own_bytes})
+
+    def _note_sizes(self, sizes: Mapping[str, int]) -> None:
+        self.size_bytes = sum(sizes.values())
+        self.extents_bytes = sum(size for name, size in sizes.items() if is_extents(name))
+        self.base_bytes = self.journal_bytes
+
+    @property
+    def journal_bytes(self) -> int:
+        """Return the size of the snapshot and the segments behind it."""
+        return self.size_bytes - self.extents_bytes
 
     async def _do_next(self) -> bool:
         """Do one step of writing, or wait until there is one; tells whether it was the last.
@@ -153,7 +164,7 @@ class Writer:
     async def _begin(self) -> None:
         sizes = await self._disk.in_thread(lambda: recovery.mend(self._disk, self._torn))
         self._torn = None
-        self.size_bytes = self.base_bytes = sum(sizes.values())
+        self._note_sizes(sizes)
         await self._faults.look_for_room()
         await self._open_segment()
         self._faults.end_fault()

@@ -22,14 +22,20 @@ from headgate.engine.loop.executor import Executor
 from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.extents import Line, OpenedExtent, line_of
 from headgate.engine.state.log import Log
+from headgate.engine.state.memory import Memory
 
 
 class Adoption:
-    """Takes over the index of a rewrite."""
+    """Takes over the index of a rewrite. It is a `Holder`."""
 
     def __init__(self, executor: Executor) -> None:
         """Change the state of this executor, which stays the same state."""
         self._executor = executor
+
+    @property
+    def memory(self) -> Memory:
+        """Return what the state takes."""
+        return self._executor.keyspace.memory
 
     async def adopt(self, indexes: Sequence[StreamIndex]) -> Container[int]:
         """Take over the index of a rewrite, with other requests in between.
@@ -49,7 +55,7 @@ class Adoption:
                 log = self._log_of(index)
                 if log is None or not await self._adopt_line(index, log, line):
                     break
-        return set(self._executor.keyspace.memory.files)
+        return set(self.memory.files)
 
     def _now_ms(self) -> int:
         return self._executor.clock.monotonic_ms()

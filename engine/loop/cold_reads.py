@@ -58,7 +58,7 @@ class ColdReads:
         found = self._cached.get(place)
         if found is None:
             found = self._pinned.get(place)
-            return self._read_now(place) if found is None and self._is_at_once else found
+            return self._read_at_once(place) if found is None and self._is_at_once else found
         self._cached.move_to_end(place)
         self.hit_count += 1
         return found
@@ -77,11 +77,18 @@ class ColdReads:
     @contextmanager
     def at_once(self) -> Iterator[None]:
         """Let what is not in memory be read while all others wait, where nothing else is left."""
-        self._is_at_once = True
+        before, self._pinned, self._is_at_once = self._pinned, dict(self._pinned), True
         try:
             yield
         finally:
-            self._is_at_once = False
+            self._pinned, self._is_at_once = before, False
+
+    def _read_at_once(self, place: Place) -> OpenedExtent:
+        try:
+            opened = self._pinned[place] = self._read_now(place)
+        except OSError as error:
+            raise _unreadable(error) from None
+        return opened
 
     def keep(self, opened: OpenedExtent) -> None:
         """Keep an extent for those who come; those not used for the longest go."""
@@ -145,7 +152,7 @@ class ColdReads:
         except FileNotFoundError:  # what was needed has gone meanwhile, and so has its file
             await asyncio.sleep(0)
         except OSError as error:
-            raise Unavailable(f"entries cannot be read: {error.strerror or error}") from None
+            raise _unreadable(error) from None
         return []
 
     def _begun(self, place: Place) -> asyncio.Future[OpenedExtent]:
@@ -167,3 +174,7 @@ class ColdReads:
         del self._reading[place]
         with suppress(asyncio.CancelledError, Exception):
             self.keep(done.result())
+
+
+def _unreadable(error: OSError) -> Unavailable:
+    return Unavailable(f"entries cannot be read: {error.strerror or error}")

@@ -64,6 +64,7 @@ class Executor:
         self._bounds = bounds
         self._lives = 0  # how many states were adopted
         self._memory_bounds = memory
+        self.is_full = False  # memory was, at the last change
         self._trims_oldest = memory.when_full is WhenFull.TRIM_OLDEST
         self._trimmed_name: bytes | None = None  # the last stream that `trim_oldest` looked at
         self._watch = StepWatch(clock)
@@ -322,6 +323,11 @@ class Executor:
             self.storage.append(commands)
             self._apply(commands)
 
+    @property
+    def must_freeze(self) -> bool:
+        """Tell whether memory is full, and a rewrite makes room in it."""
+        return self.is_full and self.storage.can_freeze
+
     def require_room(self) -> None:
         """Refuse additions to the streams if there is no room for any.
 
@@ -347,6 +353,7 @@ class Executor:
         """
         bounds, size_bytes = self._memory_bounds, self.keyspace.memory.size_bytes
         is_full, is_scarce = bounds.is_full(size_bytes), self.storage.is_scarce
+        self.is_full = is_full
         if not is_full and not is_scarce:
             return
         if is_full and takes_room(commands):
@@ -356,13 +363,20 @@ class Executor:
             raise MemoryFull if is_beyond else Unavailable(self.storage.refusal or "")
 
     def _make_room(self) -> None:
-        """Trim the oldest entries while memory is full, at most `MAKING_ROOM_MAX` times."""
+        """Trim the oldest entries while there is too much, at most `MAKING_ROOM_MAX` times."""
         for _ in range(MAKING_ROOM_MAX):
-            if not self._memory_bounds.is_full(self.keyspace.memory.size_bytes):
+            if not self._has_too_much():
                 return
             trimming = trims.trim_oldest(self.keyspace, self._trimmed_name)
             self._trimmed_name = trimming.reply
             self._record_and_apply(trimming.commands)
+
+    def _has_too_much(self) -> bool:
+        """Tell whether memory is full, or the disk: what is trimmed leaves that with a rewrite."""
+        memory, data_bytes_max = self.keyspace.memory, self.storage.data_bytes_max
+        if data_bytes_max is not None and memory.data_bytes > data_bytes_max:
+            return True
+        return self._memory_bounds.is_full(memory.size_bytes) and not self.storage.can_freeze
 
     def _apply(self, commands: list[c.Command]) -> None:
         keyspace, waiters = self.keyspace, self.waiters

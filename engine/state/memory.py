@@ -94,6 +94,11 @@ class Memory(msgspec.Struct):
     files: Counter[int] = msgspec.field(default_factory=Counter)  # lines and readers of each file
 
     @property
+    def data_bytes(self) -> int:
+        """Return the bytes of all entries, in memory and on disk, about."""
+        return self.entries_bytes + self.cold_bytes
+
+    @property
     def size_bytes(self) -> int:
         """Return the sum of all kinds that are part of the state."""
         return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from headgate.engine.errors import Unavailable
-from headgate.engine.journal.storage import Adopt, GoBack, MemoryStorage, adopt_nothing
+from headgate.engine.journal.storage import GoBack, Holder, MemoryStorage
 
 
 class SlowStorage(MemoryStorage):
@@ -43,7 +43,7 @@ class SlowStorage(MemoryStorage):
         finally:
             self.waiting_count -= 1
 
-    async def run(self, go_back: GoBack, adopt: Adopt = adopt_nothing) -> None:
+    async def run(self, go_back: GoBack, holder: Holder | None = None) -> None:
         await self._closed.wait()
 
     async def close(self) -> None:

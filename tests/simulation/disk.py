@@ -226,12 +226,12 @@ class SimulatedDisk:
     async def read_in_thread(self, act: Callable[[], T]) -> T:
         return await self.in_thread(act)
 
-    async def rewrite(self, through: int) -> None:
+    async def rewrite(self, through: int, hot_bytes_max: int) -> None:
         """Write a snapshot as a process of its own does: it can be killed."""
 
         def act() -> None:
             try:
-                recovery.rewrite(self, through)
+                recovery.rewrite(self, through, hot_bytes_max)
             except Corrupt as error:  # all that comes back from a process is a line of text
                 raise OSError(str(error)) from None
 

@@ -10,7 +10,7 @@ from headgate.engine import commands as c
 from headgate.engine.commands import Command
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.journal.journal import Journal
-from headgate.engine.journal.storage import Adopt, GoBack, adopt_nothing
+from headgate.engine.journal.storage import GoBack, Holder
 from headgate.engine.state.keyspace import Keyspace
 from tests.model.snapshot import snapshot
 from tests.simulation.platter import Platter
@@ -153,7 +153,7 @@ class RecordedJournal(Journal):
     gone_back_count = 0  # how often the engine was given another state
     _parts: tuple[Command, ...] = ()  # of the record that comes next
 
-    async def run(self, go_back: GoBack, adopt: Adopt = adopt_nothing) -> None:
+    async def run(self, go_back: GoBack, holder: Holder | None = None) -> None:
         def noting(keyspace: Keyspace | None) -> None:
             self.gone_back_count += 1
             if keyspace is not None and not self.history.is_over:
@@ -165,7 +165,7 @@ class RecordedJournal(Journal):
                     assert snapshot(keyspace) == snapshot(expected), "not what is durable"
             go_back(keyspace)
 
-        await super().run(noting, adopt)
+        await super().run(noting, holder)
 
     def append(self, record: list[Command]) -> int:
         position = super().append(record)

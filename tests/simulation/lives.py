@@ -6,6 +6,7 @@ import asyncio
 import errno
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 from random import Random
 from typing import Any, NamedTuple
@@ -202,7 +203,7 @@ class _Life:
         self._journal = RecordedJournal(
             disk,
             plan.policy,
-            disk.rewrite,
+            partial(disk.rewrite, hot_bytes_max=self._random.choice([0, 1_000, 2**24])),
             position=loaded.position,
             torn=loaded.torn,
             growth=plan.growth,
@@ -516,7 +517,6 @@ def _small_limits(random: Random) -> Iterator[None]:
         (snapshots, "_PAGE"): random.choice([1, 3, 4_096]),
         (snapshots, "_LINES"): random.choice([1, 3, 4_096]),
         (freezing, "EXTENT_BYTES"): random.choice([1, 200, 1_000, 2**16]),
-        (freezing, "HOT_BYTES_MAX"): random.choice([0, 1_000, 2**24]),
         (freezing, "EXTENT_FILE_BYTES_MAX"): random.choice([500, 3_000, 2**28]),
         (freezing, "CLEANED_BYTES_MAX"): random.choice([500, 2**28]),
         (executor, "CACHED_BYTES"): random.choice([0, 500, 2**28]),

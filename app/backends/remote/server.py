@@ -61,6 +61,7 @@ from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.requests.entries import Add, Read
+from headgate.engine.state.extents import Missing
 
 log = logging.getLogger("headgate")
 
@@ -301,6 +302,8 @@ class WorkerSession(FrameProtocol):
         for call, outcome in zip(calls, outcomes, strict=True):
             if isinstance(outcome, Added):
                 answers.append(Answer(call.number, outcome))
+            elif isinstance(outcome, Missing):
+                self._begin(call.number, engine.perform(call.request), waits=False)
             else:
                 self._fail(call.number, position, outcome)
         self._send_later(position, answers)
