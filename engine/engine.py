@@ -23,6 +23,7 @@ from headgate.engine.limits import APPENDED_AT_ONCE_MAX, IN_ORDER_MS_MAX, WAITER
 from headgate.engine.loop.activity import TotalActivity
 from headgate.engine.loop.adoption import Adoption
 from headgate.engine.loop.appends import Appends, is_plain
+from headgate.engine.loop.cold_reads import ColdReads
 from headgate.engine.loop.dumps import Dumps
 from headgate.engine.loop.executor import Executor
 from headgate.engine.loop.group_reads import GroupReads
@@ -140,6 +141,11 @@ class Engine:
     def memory(self) -> Memory:
         """Return how much memory the streams use, by kind."""
         return self.keyspace.memory
+
+    @property
+    def cold(self) -> ColdReads:
+        """Return the extents in memory, and how often and how fast others are read."""
+        return self._executor.cold
 
     @property
     def keyspace(self) -> Keyspace:

@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from headgate.app.backends.port import (
     Ability,
     BackendActivity,
@@ -114,8 +112,17 @@ class EmbeddedBackend:
 
     def memory_bytes(self) -> Mapping[str, int]:
         """Return how many bytes of memory the streams use, by kind."""
-        kinds = msgspec.structs.asdict(self.engine.memory)
-        return {name.removesuffix("_bytes"): size for name, size in kinds.items()}
+        memory = self.engine.memory
+        return {
+            "streams": memory.streams_bytes,
+            "entries": memory.entries_bytes,
+            "groups": memory.groups_bytes,
+            "pending": memory.pending_bytes,
+            "keys": memory.keys_bytes,
+            "index": memory.index_bytes,
+            "cache": self.engine.cold.cached_bytes,
+            "held": memory.held_bytes,
+        }
 
     @property
     def waiter_count(self) -> int:
