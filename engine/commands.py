@@ -306,6 +306,14 @@ class ErrorNoted(msgspec.Struct, frozen=True, array_like=True, tag=34):
     error: bytes
 
 
+class EntriesLost(msgspec.Struct, frozen=True, array_like=True, tag=35):
+    """The extents or chunks of a stream that lie between two ids, both inclusive, are damaged."""
+
+    stream: bytes
+    first_id: EntryId
+    last_id: EntryId
+
+
 class ClockSet(msgspec.Struct, frozen=True, array_like=True, tag=31):
     """The wall clock was set, by so much; what waits goes on waiting as if it had not been."""
 
@@ -347,6 +355,7 @@ Command = (
     | StreamRestored
     | StreamCopied
     | ErrorNoted
+    | EntriesLost
 )
 
 _encoder = msgspec.msgpack.Encoder()

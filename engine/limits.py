@@ -236,6 +236,9 @@ PAGE_BYTES = 256 * 1024
 SYNC_BYTES = 4 * 2**20
 """A large file is forced to disk in portions of this size (Redis: the same)."""
 
+LOST_MAX = 1_000
+"""Ranges of damaged entries that a stream remembers; more become one."""
+
 EXTENT_FILE_BYTES_MAX = 256 * 2**20
 """An extent file is followed by another one at this size."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
-from headgate.engine.replies import Commit, Portion, gap_after
+from headgate.engine.replies import Commit, Portion
 from headgate.engine.requests.bulk import BulkCursor, LastCommit, PlanRead
 from headgate.engine.requests.entries import From
 from headgate.engine.room import shares
@@ -84,7 +84,7 @@ def _portion(
         backlog=backlog,
         last_id=stream_state.last_id,
         first_id=stream_state.log.first_id if stream_state.log.length else None,
-        gap=gap_after(after, stream_state.trimmed_through),
+        gap=stream_state.gap_after(after, end),
     )
 
 

@@ -66,23 +66,36 @@ class Dump:
             raise StreamTooLarge(f"{_THINGS} in one dump", DUMPED_MAX)
         self._size_bytes_max = request.size_bytes_max
         self._clock_set_ms = keyspace.clock_set_ms
+        self.extents = stream.log.extents.part(0, len(stream.log.extents))
+        self._size_bytes = 0
         self._chunks = list(stream.log.dump())
         counters = CountersImage(stream.last_id, stream.max_deleted_id, stream.entries_added)
         self._groups = [_Noted(group) for group in stream.groups.values()]
         self.image = StreamImage([], counters, [], _keys_image(keyspace, stream))
 
+    def add_extent(self, index: int) -> None:
+        """Add the entries of an extent to the image: of one after the other, before all steps.
+
+        Raises:
+            Missing: it is not in memory.
+            StreamTooLarge: the entries have too many bytes.
+        """
+        for chunk in self.extents.chunks(index):
+            self._add(chunk.dump())
+
+    def _add(self, state: ChunkState) -> None:
+        self._grow(unpacked_bytes(state.packed))
+        self.image.chunks.append(_chunk_image(state))
+
     def steps(self) -> Iterator[None]:
-        """Make the image, some of it at each step.
+        """Make the image of what is in memory, some of it at each step.
 
         Raises:
             StreamTooLarge: the entries have too many bytes.
         """
-        size_bytes = 0 if self.image.keys is None else _size_bytes(self.image.keys)
-        self._check_size(size_bytes)
+        self._grow(0 if self.image.keys is None else _size_bytes(self.image.keys))
         for at, state in enumerate(self._chunks):
-            size_bytes += unpacked_bytes(state.packed)
-            self._check_size(size_bytes)
-            self.image.chunks.append(_chunk_image(state))
+            self._add(state)
             if not at % (RESTORED_AT_ONCE_MAX // 10):
                 yield
         for noted in self._groups:
@@ -95,8 +108,13 @@ class Dump:
                 group.pending.extend(rows)
                 yield
 
-    def _check_size(self, size_bytes: int) -> None:
-        if size_bytes > self._size_bytes_max:
+    def close(self) -> None:
+        """Let go of the extents."""
+        self.extents.release()
+
+    def _grow(self, size_bytes: int) -> None:
+        self._size_bytes += size_bytes
+        if self._size_bytes > self._size_bytes_max:
             raise StreamTooLarge("bytes in one dump", self._size_bytes_max)
 
 
@@ -202,8 +220,13 @@ def dump_stream(keyspace: Keyspace, request: DumpStream, now_ms: int) -> Decisio
     """Return a stream as one value, in a transaction (DUMP)."""
     del now_ms
     dump = Dump(keyspace, request)
-    for _ in dump.steps():
-        pass
+    try:
+        for index in range(len(dump.extents)):
+            dump.add_extent(index)
+        for _ in dump.steps():
+            pass
+    finally:
+        dump.close()
     return Decision(dump.image, [])
 
 

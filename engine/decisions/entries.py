@@ -49,7 +49,7 @@ from headgate.engine.limits import (
     LOOKUPS_AT_ONCE_MAX,
     U64_MAX,
 )
-from headgate.engine.replies import Added, Deletion, PackedPage, StreamRead, Written, gap_after
+from headgate.engine.replies import Added, Deletion, PackedPage, StreamRead, Written
 from headgate.engine.requests.entries import (
     Add,
     Budget,
@@ -356,7 +356,7 @@ def _read_stream(
         entries = stream.log.reverse_range(MAX_ID, MIN_ID, 1, room)
     elif stream.log.last_id > after and limit != 0:
         entries = stream.log.range(after.next(), MAX_ID, limit, room)
-    gap = gap_after(after, stream.trimmed_through)
+    gap = stream.gap_after(after, entries[-1].id if entries else MAX_ID)
     behind = after if gap is None else gap.through
     next_after = entries[-1].id if entries else behind
     return StreamRead(cursor.stream, entries, next_after, stream.last_id, gap, after)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import io
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import google_crc32c
@@ -34,7 +34,7 @@ from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.names import UNFINISHED, extents_name
 from headgate.engine.limits import SYNC_BYTES
 from headgate.engine.state.chunk import Chunk
-from headgate.engine.state.extents import OpenedExtent
+from headgate.engine.state.extents import Damaged, OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Place
 
@@ -52,22 +52,6 @@ class _Row(NamedTuple):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[_Row]).decode
-
-
-class Damaged(Corrupt):
-    """Some of an extent is not what was written."""
-
-    def __init__(self, place: Place, why: str, lost: Sequence[tuple[EntryId, EntryId]]) -> None:
-        """Describe the damage.
-
-        Args:
-            place: of the extent.
-            why: what is wrong.
-            lost: the first and last ids of the chunks that are damaged; none: all of the extent.
-        """
-        super().__init__(extents_name(place.file), place.offset, why)
-        self.place = place
-        self.lost = lost
 
 
 def packed(header: Header, chunks: Iterable[Chunk]) -> bytes:
@@ -92,29 +76,27 @@ def read(disk: Disk, place: Place) -> OpenedExtent:
     """Read an extent. Any thread may call it.
 
     Raises:
-        Damaged: it is not what was written.
         OSError: it cannot be read.
     """
     return opened(place, disk.read(extents_name(place.file), place.offset, place.size_bytes))
 
 
 def opened(place: Place, data: bytes) -> OpenedExtent:
-    """Return the chunks of an extent that was read.
-
-    Raises:
-        Damaged: it is not what was written.
-    """
-    rows, at = _table(place, data)
-    chunks, lost = [], []
+    """Return the chunks of an extent that was read, and which of them are damaged."""
+    try:
+        rows, at = _table(place, data)
+    except Corrupt as error:
+        return OpenedExtent(place, (), why=error.why)
+    chunks: list[Chunk] = []
+    damaged: set[int] = set()
     for first_id, last_id, count, is_run, size_bytes, crc32c in rows:
         packed_entries = data[at : at + size_bytes]
         if google_crc32c.value(packed_entries) != crc32c:
-            lost.append((first_id, last_id))
+            damaged.add(len(chunks))
         chunks.append(Chunk.sealed(first_id, last_id, count, packed_entries, is_run=is_run))
         at += size_bytes
-    if lost:
-        raise Damaged(place, f"the checksum of {len(lost)} of {len(rows)} chunks is wrong", lost)
-    return OpenedExtent(place, chunks)
+    why = f"the checksum of {len(damaged)} of {len(rows)} chunks is wrong" if damaged else ""
+    return OpenedExtent(place, chunks, frozenset(damaged), why)
 
 
 def _table(place: Place, data: bytes) -> tuple[list[_Row], int]:
@@ -125,10 +107,10 @@ def _table(place: Place, data: bytes) -> tuple[list[_Row], int]:
         rows = [] if block is None else _decode(block.payload)
     except (Broken, msgspec.DecodeError) as error:
         why = error.why if isinstance(error, Corrupt) else str(error)
-        raise Damaged(place, why, ()) from None
+        raise Corrupt(name, place.offset, why) from None
     begin = 0 if block is None else block.end
     if begin + sum(row.size_bytes for row in rows) != place.size_bytes:
-        raise Damaged(place, "it has another size than the index says", ())
+        raise Corrupt(name, place.offset, "an extent has another size than the index says")
     return rows, begin
 
 
@@ -137,26 +119,16 @@ def header_of(number: int) -> Header:
     return Header(Kind.EXTENTS, number, number)
 
 
-def places(keyspace: Keyspace) -> Iterator[Place]:
-    """Yield the places of all extents of a keyspace."""
-    for stream in keyspace.streams.values():
+def damage(disk: Disk, keyspace: Keyspace) -> Iterator[Damaged]:
+    """Read all extents of a keyspace, and yield what of them is not what was written."""
+    for name, stream in keyspace.streams.items():
         for line in stream.log.extents.lines():
-            yield line.place
-
-
-def damage(disk: Disk, places: Iterable[Place]) -> Iterator[Damaged]:
-    """Read extents, and yield what is wrong with those that are not what was written.
-
-    Raises:
-        OSError: the disk fails.
-    """
-    for place in places:
-        try:
-            read(disk, place)
-        except FileNotFoundError:
-            yield Damaged(place, "the file is missing", ())
-        except Damaged as error:
-            yield error
+            try:
+                found = read(disk, line.place)
+            except OSError as error:
+                found = OpenedExtent(line.place, (), why=error.strerror or str(error))
+            if lost := found.lost(line):
+                yield Damaged(name, line.place, found.why, lost)
 
 
 class ExtentFile:
@@ -207,7 +179,7 @@ class ExtentReader:
         """Return an extent.
 
         Raises:
-            Damaged: it is not what was written.
+            Corrupt: it is not what was written.
             OSError: it cannot be read.
         """
         found = self._recent.get(place)

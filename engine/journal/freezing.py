@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from headgate.engine.errors import Corrupt
 from headgate.engine.journal.disk import Disk
-from headgate.engine.journal.extent_files import Damaged, ExtentFile
+from headgate.engine.journal.extent_files import ExtentFile
 from headgate.engine.journal.names import extents_name, extents_number
 from headgate.engine.limits import (
     CLEANED_BYTES_MAX,
@@ -21,7 +22,7 @@ from headgate.engine.limits import (
     EXTENT_FILE_BYTES_MAX,
 )
 from headgate.engine.state.chunk import Chunk
-from headgate.engine.state.extents import line_of
+from headgate.engine.state.extents import Damaged, line_of
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import Log
 from headgate.engine.state.memory import Place
@@ -112,7 +113,7 @@ class Freezing:
             try:
                 for index in range(low, high):
                     chunks += log.extents.chunks(index)
-            except Damaged:  # who reads it is told; its file stays
+            except (Corrupt, Damaged):  # who reads it is told; its file stays
                 continue
             repacked = [_without_dead(chunk) for chunk in chunks]
             log.extents.replace(low, high, line_of(repacked, self._written(repacked)))

@@ -21,6 +21,7 @@ from headgate.engine.errors import Unavailable
 from headgate.engine.journal import extent_files
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.faults import CLOSED, Faults, OnEvent, words
+from headgate.engine.journal.names import extents_name
 from headgate.engine.journal.records import Records
 from headgate.engine.journal.recovery import Torn
 from headgate.engine.journal.rewrites import REDIS_GROWTH, Growth, Rewriter, Rewrites
@@ -29,7 +30,7 @@ from headgate.engine.journal.storage import GoBack, Holder, Nobody
 from headgate.engine.journal.writer import FsyncPolicy, Writer
 from headgate.engine.periodic import Watch, repeat, unwatched
 from headgate.engine.replies import JournalStatus
-from headgate.engine.state.extents import OpenedExtent
+from headgate.engine.state.extents import Damaged, OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Place
 
@@ -77,6 +78,8 @@ class Journal:
             watch: returns what is told of the failures of periodic work.
         """
         self.change_count, self.replay_us = 0, replay_us
+        self.damage_count = 0  # chunks or extents that were found damaged
+        self._on_event = on_event
         self._disk, self._watch, self._bounds = disk, watch, bounds
         self._records = records = Records(position)
         self._faults = faults = Faults(
@@ -198,6 +201,18 @@ class Journal:
     def read_extent_now(self, place: Place) -> OpenedExtent:
         """Do the same, while everything waits."""
         return extent_files.read(self._disk, place)
+
+    def note_damage(self, damaged: Damaged) -> None:
+        """Note what is damaged, for the log and for those who ask how the journal is."""
+        self.damage_count += len(damaged.lost)
+        facts = {
+            "stream": damaged.stream.decode(errors="replace"),
+            "file": extents_name(damaged.place.file),
+            "byte": damaged.place.offset,
+            "reason": damaged.why,
+            "lost": [f"{first_id} to {last_id}" for first_id, last_id in damaged.lost],
+        }
+        self._on_event("entries lost", facts)
 
     @property
     def data_bytes_max(self) -> int | None:

@@ -43,7 +43,7 @@ from headgate.engine.journal.names import (
 )
 from headgate.engine.journal.storage import StreamIndex
 from headgate.engine.limits import HOT_BYTES_MAX, SYNC_BYTES
-from headgate.engine.state.extents import Extents, Line
+from headgate.engine.state.extents import Damaged, Extents, Line
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory
 
@@ -498,7 +498,6 @@ class _Replay:
         if not block.first <= self.position + 1 <= block.first + len(records):
             text = f"record {self.position + 1} is missing: the block begins with {block.first}"
             raise Corrupt(self._name, block.offset, text)
-        apply = self._keyspace.apply
         for number, record in enumerate(records, block.first):
             if number <= self.position:
                 continue  # the snapshot holds it
@@ -506,13 +505,24 @@ class _Replay:
                 return
             try:
                 for command in record:
-                    apply(command)
+                    self._apply_command(command)
             except (MemoryError, OSError):  # the machine's, and not the record's
                 raise
             except Exception as error:
                 text = f"cannot be applied: {error!r}"
                 raise Corrupt(self._name, block.offset, text, record=number) from error
             self.position = number
+
+    def _apply_command(self, command: commands.Command) -> None:
+        """Apply a command; what it needs and is damaged is lost, and the engine will find out."""
+        while True:
+            try:
+                self._keyspace.apply(command)
+            except Damaged as damage:
+                for first_id, last_id in damage.lost:
+                    self._keyspace.apply(commands.EntriesLost(damage.stream, first_id, last_id))
+            else:
+                return
 
     def _is_through(self) -> bool:
         return self._through is not None and self.position >= self._through

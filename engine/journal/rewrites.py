@@ -194,10 +194,11 @@ class Rewrites:
         new one is safe.
         """
         closed = await self._writer.rotate()
-        before = await self._disk.in_thread(lambda: recovery.last_extent_file(self._disk))
+        last_file = await self._disk.in_thread(lambda: recovery.last_extent_file(self._disk))
+        known = self.holder.begin(last_file)
         await self._rewriter(closed.position)
         indexes = await self._disk.in_thread(
-            lambda: recovery.indexes(self._disk, closed.position, before)
+            lambda: recovery.indexes(self._disk, closed.position, known)
         )
         held = await self.holder.adopt(indexes)
         sizes = await self._disk.in_thread(lambda: recovery.clean(self._disk, held))

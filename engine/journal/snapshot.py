@@ -53,6 +53,7 @@ class StreamItem(msgspec.Struct, frozen=True, array_like=True, tag=2):
     expires_at_ms: int | None
     keys_added: int
     key_duplicates: int
+    lost: list[tuple[EntryId, EntryId]] = []
 
 
 class ChunkItem(msgspec.Struct, frozen=True, array_like=True, tag=3):
@@ -337,6 +338,7 @@ def _items(keyspace: Keyspace) -> Iterator[Item]:
             stream.expires_at_ms,
             stream.keys.added,
             stream.keys.duplicates,
+            stream.lost,
         )
         yield from map(ChunkItem, stream.log.dump())
         for producer, keys in stream.keys.by_producer.items():
@@ -421,6 +423,7 @@ def _stream(item: StreamItem, memory: Memory) -> Stream:
     stream.expires_at_ms = item.expires_at_ms
     stream.keys.added = item.keys_added
     stream.keys.duplicates = item.key_duplicates
+    stream.lost = item.lost
     return stream
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from headgate.engine.commands import Command, encode, encode_each, encode_parts
 from headgate.engine.errors import Unavailable
-from headgate.engine.state.extents import Line, OpenedExtent
+from headgate.engine.state.extents import Damaged, Line, OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory, Place
 
@@ -40,11 +40,19 @@ class Holder(Protocol):
         """Return what the state takes."""
         ...
 
+    def begin(self, last_file: int) -> int:
+        """Note that a rewrite begins; returns up to which extent file all is known here.
+
+        Args:
+            last_file: the greatest number of an extent file.
+        """
+        ...
+
     async def adopt(self, indexes: Sequence[StreamIndex]) -> Container[int]:
         """Take over the index of a rewrite, with other requests in between.
 
         Args:
-            indexes: of each stream.
+            indexes: of each stream, those of its lines that may be new here.
 
         Returns:
             The numbers of the extent files that are still in use here.
@@ -58,6 +66,10 @@ class Nobody:
     def __init__(self) -> None:
         """Hold nothing."""
         self.memory = Memory()
+
+    def begin(self, last_file: int) -> int:
+        """Return that all is known."""
+        return last_file
 
     async def adopt(self, indexes: Sequence[StreamIndex]) -> Container[int]:  # noqa: ARG002
         """Take over nothing."""
@@ -146,6 +158,10 @@ class Storage(Protocol):
 
     def read_extent_now(self, place: Place) -> OpenedExtent:
         """Do the same, while everything waits."""
+        ...
+
+    def note_damage(self, damaged: Damaged) -> None:
+        """Note what is damaged, for the log and for those who ask how the storage is."""
         ...
 
     @property
@@ -260,6 +276,9 @@ class MemoryStorage:
         if self._read_extent is None:
             raise OSError(errno.ENOENT, f"no extent at {place}")
         return self._read_extent(place)
+
+    def note_damage(self, damaged: Damaged) -> None:
+        """Do nothing: nobody asks."""
 
     @property
     def data_bytes_max(self) -> int | None:

@@ -31,6 +31,22 @@ class Adoption:
     def __init__(self, executor: Executor) -> None:
         """Change the state of this executor, which stays the same state."""
         self._executor = executor
+        self._known_file = 0  # up to which all was known when the rewrite began
+        self._is_behind = False  # the last adoption has left something out
+        self._copied_count = 0  # streams that were copied before the rewrite
+
+    def begin(self, last_file: int) -> int:
+        """Note that a rewrite begins; returns up to which extent file all is known here.
+
+        A stream that was copied has hot chunks here, and may have extents in old files there.
+        """
+        copied_count = self._executor.keyspace.copied_count
+        if copied_count != self._copied_count:
+            self._known_file = 0
+        elif not self._is_behind:
+            self._known_file = last_file
+        self._copied_count, self._is_behind = copied_count, False
+        return self._known_file
 
     @property
     def memory(self) -> Memory:
@@ -41,7 +57,7 @@ class Adoption:
         """Take over the index of a rewrite, with other requests in between.
 
         Args:
-            indexes: of each stream.
+            indexes: of each stream, those of its lines that may be new here.
 
         Returns:
             The numbers of the extent files that are still in use here.
@@ -54,6 +70,7 @@ class Adoption:
                     over_ms = self._now_ms() + TURN_MS_MAX
                 log = self._log_of(index)
                 if log is None or not await self._adopt_line(index, log, line):
+                    self._is_behind = True
                     break
         return set(self.memory.files)
 

@@ -20,7 +20,7 @@ from typing import TypeVar
 from headgate.engine.buckets import SECONDS, Buckets
 from headgate.engine.errors import Unavailable
 from headgate.engine.limits import COLD_READS_MAX, PINNED_BYTES_MAX
-from headgate.engine.state.extents import Missing, OpenedExtent
+from headgate.engine.state.extents import Damaged, Missing, OpenedExtent
 from headgate.engine.state.memory import Place
 
 T = TypeVar("T")
@@ -31,6 +31,9 @@ ReadExtent = Callable[[Place], Awaitable[OpenedExtent]]
 
 class ColdReads:
     """The extents in memory, and the way to others. It is an `OpenedExtents`."""
+
+    on_damaged: Callable[[Damaged], None]
+    """Is called with what is damaged, and lets the state lose it."""
 
     def __init__(
         self, read: ReadExtent, read_now: Callable[[Place], OpenedExtent], cached_bytes_max: int
@@ -133,6 +136,8 @@ class ColdReads:
                 await self._large_turn.acquire()
             before, self._pinned = self._pinned, pinned
             try:
+                if isinstance(missing, Damaged):
+                    self.on_damaged(missing)
                 return act()
             except Missing as again:
                 missing = again

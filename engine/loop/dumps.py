@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import dumps
@@ -26,8 +27,14 @@ class Dumps:
         executor = self._executor
         dump = dumps.Dump(executor.current(), request)
         position = executor.storage.position
-        for _ in dump.steps():
-            await asyncio.sleep(0)  # let other requests run
+        try:
+            for index in range(len(dump.extents)):
+                await executor.cold.until_read(partial(dump.add_extent, index))
+                await asyncio.sleep(0)  # let other requests run
+            for _ in dump.steps():
+                await asyncio.sleep(0)
+        finally:
+            dump.close()
         await executor.until_durable(position)
         return dump.image
 

@@ -30,7 +30,7 @@ from headgate.engine.loop.takeovers import Takeovers
 from headgate.engine.loop.wait_queue import QueueKey, Waiter
 from headgate.engine.loop.waiters import Claimable, Waiters
 from headgate.engine.state.bounds import KeyspaceBounds
-from headgate.engine.state.extents import Missing
+from headgate.engine.state.extents import Damaged, Missing
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import MemoryBounds, WhenFull
 
@@ -74,6 +74,7 @@ class Executor:
         self.cold = ColdReads(
             storage.read_extent, storage.read_extent_now, _cached_bytes_max(memory)
         )
+        self.cold.on_damaged = self._lose
         self.on_held: Callable[[], None] = _nothing  # open ranges hold too much that has gone
         self.keyspace = keyspace  # for inspection; expired streams may still be in it
         self.adopt(keyspace)
@@ -88,6 +89,13 @@ class Executor:
         life = f"{self._lives}.{self.storage.position}"
         keyspace.revisions.begin(lambda: f"{self.clock.monotonic_ms()}.{life}")
         self.keyspace = keyspace
+
+    def _lose(self, damaged: Damaged) -> None:
+        """Record that entries are lost, as what was written of them is not there any more."""
+        self.storage.note_damage(damaged)
+        if self.keyspace.find(damaged.stream) is not None:
+            lost = [c.EntriesLost(damaged.stream, *ids) for ids in damaged.lost]
+            self.commit([*lost])
 
     async def until_broken(self) -> None:
         """Wait until the state no longer matches the records.

@@ -109,7 +109,11 @@ class Ranges:
             self._close(request.number)
 
     def _opened(self, span: Span, view: LogView) -> OpenedRange:
-        page = view.page()
+        try:
+            page = view.page()
+        except BaseException:
+            view.close()
+            raise
         if view.is_over:
             view.close()
             return OpenedRange(view.count, page, None)

@@ -40,6 +40,24 @@ class Missing(Exception):
         self.ahead = ahead
 
 
+class Damaged(Missing):
+    """Chunks of an extent are not what was written. Nothing was changed."""
+
+    def __init__(
+        self, stream: bytes, place: Place, why: str, lost: Sequence[tuple[EntryId, EntryId]]
+    ) -> None:
+        """Describe the damage.
+
+        Args:
+            stream: the name of the stream.
+            place: of the extent.
+            why: what is wrong.
+            lost: the first and last ids of the chunks.
+        """
+        super().__init__(())
+        self.stream, self.place, self.why, self.lost = stream, place, why, lost
+
+
 class Line(NamedTuple):
     """A line of the index: what is known of an extent without reading it."""
 
@@ -112,11 +130,24 @@ class Covered(NamedTuple):
 class OpenedExtent:
     """The chunks of an extent that was read. They do not change."""
 
-    __slots__ = ("_chunks", "_dead", "_live", "place", "starts")
+    __slots__ = ("_chunks", "_dead", "_live", "damaged", "place", "starts", "why")
 
-    def __init__(self, place: Place, chunks: Sequence[Chunk]) -> None:
-        """Take the chunks as they lie in the file, without tombstones."""
-        self.place = place
+    def __init__(
+        self,
+        place: Place,
+        chunks: Sequence[Chunk],
+        damaged: frozenset[int] = frozenset(),
+        why: str = "",
+    ) -> None:
+        """Take the chunks as they lie in the file, without tombstones.
+
+        Args:
+            place: of the extent.
+            chunks: by place; none, if nothing of them can be read.
+            damaged: the places of the chunks that are not what was written.
+            why: what is wrong with them.
+        """
+        self.place, self.damaged, self.why = place, damaged, why
         self.starts = [0]  # positions of the chunks' first entries, and the number of all
         for chunk in chunks:
             self.starts.append(self.starts[-1] + chunk.count)
@@ -131,13 +162,36 @@ class OpenedExtent:
             dead: bit i is set when the entry at position i of the extent is dead.
         """
         if dead != self._dead:
-            marked = [
-                chunk.marked(dead >> start & (1 << chunk.count) - 1)
-                for chunk, start in zip(self._chunks, self.starts, strict=False)
-            ]
-            self._live = [chunk for chunk in marked if chunk.live_count]
-            self._dead = dead
+            self._mark(dead)
         return self._live
+
+    def lost(self, line: Line) -> list[tuple[EntryId, EntryId]]:
+        """Return the first and last ids of chunks that are damaged and have live entries."""
+        if not self.why:
+            return []
+        if not self._chunks:  # the table is damaged
+            return [(line.first_id, line.through)]
+        return [
+            (chunk.first_id, chunk.last_id)
+            for at, (chunk, start) in enumerate(zip(self._chunks, self.starts, strict=False))
+            if at in self.damaged and ~line.dead >> start & (1 << chunk.count) - 1
+        ]
+
+    def between(self, first_id: EntryId, last_id: EntryId) -> int:
+        """Return the entries of the chunks that lie between two ids: bit i for position i."""
+        bits = 0
+        for chunk, start in zip(self._chunks, self.starts, strict=False):
+            if first_id <= chunk.first_id and chunk.last_id <= last_id:
+                bits |= ((1 << chunk.count) - 1) << start
+        return bits
+
+    def _mark(self, dead: int) -> None:
+        marked = [
+            chunk.marked(dead >> start & (1 << chunk.count) - 1)
+            for chunk, start in zip(self._chunks, self.starts, strict=False)
+        ]
+        self._live = [chunk for chunk in marked if chunk.live_count]
+        self._dead = dead
 
     def dead_but(self, alive: Container[EntryId]) -> int:
         """Return which entries are dead if these are alive: bit i for position i."""
@@ -187,12 +241,18 @@ class Extents:
         "_through_ms",
         "_through_seq",
         "chunk_count",
+        "name",
         "size_bytes",
     )
 
-    def __init__(self, memory: Memory) -> None:
-        """Start without extents; `memory` is told what they take, and reads them."""
-        self._memory = memory
+    def __init__(self, memory: Memory, name: bytes = b"") -> None:
+        """Start without extents.
+
+        Args:
+            memory: is told what they take, and finds them.
+            name: of the stream, to say where something is damaged.
+        """
+        self._memory, self.name = memory, name
         self._head = 0  # lines before it have gone: removing them one by one moves all others
         self._first_ms, self._first_seq = array("Q"), array("Q")
         self._last_ms, self._last_seq = array("Q"), array("Q")
@@ -258,10 +318,9 @@ class Extents:
         return self._opened(index, line).chunks(line.dead)
 
     def _opened(self, index: int, line: Line) -> OpenedExtent:
-        opened = self._memory.extents.find(line.place)
-        if opened is None:
-            self.require(range(index, index + 1))
-        assert isinstance(opened, OpenedExtent)
+        opened = self._find(index)
+        if lost := opened.lost(line):
+            raise Damaged(self.name, line.place, opened.why, lost)
         return opened
 
     def is_missing(self, index: int) -> bool:
@@ -378,9 +437,53 @@ class Extents:
             self._mark(0, line, dead)
         return killed
 
+    def require_lost(self, first_id: EntryId, last_id: EntryId) -> None:
+        """Check that `lose` can be called; `Missing` if not."""
+        for index in self._cut_by(first_id, last_id):
+            self._find(index)
+
+    def lose(self, first_id: EntryId, last_id: EntryId) -> int:
+        """Remove what is damaged and lies between two ids; returns how many were alive.
+
+        Raises:
+            Missing: an extent of which only some lies between them is not in memory.
+        """
+        lost_count = 0
+        for index in reversed(self._cut_by(first_id, last_id)):
+            line, opened = self.line(index), self._find(index)
+            dead = line.dead | opened.between(first_id, last_id)
+            lost_count += dead.bit_count() - line.dead.bit_count()
+            self._mark(index, line, dead)
+        low, high = self.ending_below(first_id), self.below(last_id)
+        if low < high and self.first_id(low) < first_id:
+            low += 1
+        if low < high and self.line(high - 1).through > last_id:
+            high -= 1
+        if low < high:
+            lost_count += self.live_in(low, high)
+            self.drop(low, high)
+        return lost_count
+
+    def _cut_by(self, first_id: EntryId, last_id: EntryId) -> list[int]:
+        """Return the extents of which only some lies between two ids."""
+        places = range(self.ending_below(first_id), self.below(last_id))
+        return [
+            at
+            for at in dict.fromkeys((*places[:1], *places[-1:]))
+            if self.first_id(at) < first_id or self.line(at).through > last_id
+        ]
+
+    def _find(self, index: int) -> OpenedExtent:
+        """Return an extent, damaged or not."""
+        opened = self._memory.extents.find(self.line(index).place)
+        if opened is None:
+            self.require(range(index, index + 1))
+        assert isinstance(opened, OpenedExtent)
+        return opened
+
     def _mark(self, index: int, line: Line, dead: int) -> None:
         """Set which entries of an extent are dead; it is in memory."""
-        chunks = self._opened(index, line).chunks(dead)
+        chunks = self._find(index).chunks(dead)
         if not chunks:
             self.drop(index, index + 1)
             return
@@ -410,7 +513,8 @@ class Extents:
 
         Its files stay until `release`.
         """
-        part = Extents(self._memory)
+        memory = Memory(extents=self._memory.extents, files=self._memory.files)
+        part = Extents(memory, self.name)
         at, end = self._head + low, self._head + high
         for column, own in zip(part._columns(), self._columns(), strict=True):
             column.extend(own[at:end])

@@ -56,6 +56,7 @@ class Keyspace:
         self.clock_set_ms = 0  # by how much the wall clock was set, all in all
         self.latest_ms = 0  # the latest steady time that was ever recorded as now
         self.memory = Memory()  # what the streams take
+        self.copied_count = 0  # streams that were copied
         self.replay_us = 0  # to apply all commands again, besides reading them, about
         self.dispose: Callable[[Pieces], None] = free  # of what is no longer part of it
         # Streams that were made of what is about to be restored, by name.
@@ -97,6 +98,7 @@ class Keyspace:
             c.StreamRestored: self._restore,
             c.StreamCopied: self._copy,
             c.ErrorNoted: self._note_error,
+            c.EntriesLost: self._lose,
         }
 
     def find(self, stream: bytes) -> Stream | None:
@@ -153,6 +155,8 @@ class Keyspace:
                     self.streams[name].log.require_end(through)
                 case c.EntriesDeleted(name, ids) if name in self.streams:
                     self.streams[name].log.require_all(ids)
+                case c.EntriesLost(name, first_id, last_id) if name in self.streams:
+                    self.streams[name].log.extents.require_lost(first_id, last_id)
                 case c.EntriesEvicted(name, ids) if name in self.streams:
                     self.streams[name].log.require_all(ids)
 
@@ -213,6 +217,7 @@ class Keyspace:
 
     def _copy(self, command: c.StreamCopied) -> None:
         assert command.to not in self.streams
+        self.copied_count += 1
         source = self.streams[command.stream]
         self.replay_us += _THING_US * source.thing_count
         self._add_stream(restoring.copied(source, command.to, command.epoch, self.memory))
@@ -447,6 +452,10 @@ class Keyspace:
         pel = self.group(command.stream, command.group).pel
         for entry_id in command.ids:
             pel.note_error(entry_id, command.error)
+
+    def _lose(self, command: c.EntriesLost) -> None:
+        self.streams[command.stream].lose(command.first_id, command.last_id)
+        self._note_change(command.stream)
 
     def _commit_batch(self, command: c.BatchCommitted) -> None:
         at_ms = self._reached(command.at_ms)

@@ -37,7 +37,7 @@ from headgate.engine.replies import PackedEntries
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.chunk import Chunk, ChunkState
 from headgate.engine.state.dismantling import Pieces
-from headgate.engine.state.extents import Covered, Extents, Line, Missing
+from headgate.engine.state.extents import Covered, Damaged, Extents, Line, Missing
 from headgate.engine.state.memory import PART_BYTES, Memory
 
 E = TypeVar("E", Entry, Draft)
@@ -140,11 +140,11 @@ class Log:
         "memory_bytes",
     )
 
-    def __init__(self, memory: Memory | None = None) -> None:
-        """Start empty; `memory` is told what it takes."""
+    def __init__(self, memory: Memory | None = None, name: bytes = b"") -> None:
+        """Start empty; `memory` is told what it takes, `name` is that of the stream."""
         self._memory = memory or Memory()
         self.memory_bytes = 0  # what the hot entries take, about
-        self.extents = Extents(self._memory)
+        self.extents = Extents(self._memory, name)
         self._chunks: list[Chunk] = []
         self._firsts: list[EntryId] = []  # first id of each chunk, dead or alive
         # Of the first live entry that is hot; None: to be looked up.
@@ -178,6 +178,19 @@ class Log:
         # The bounds of a sealed chunk may be those of dead entries that a repack has dropped.
         is_last_live = chunk.is_open and not chunk.tombstones
         return chunk.last_id if is_last_live else chunk.last_live_id()
+
+    def last_id_through(self, through: EntryId) -> EntryId:
+        """Return the id of the last live entry up to an id, `0-0` if there is none."""
+        for index in range(self._node_at(through), -1, -1):
+            node = self._node(index)
+            if isinstance(node, Line) and node.last_id <= through:
+                return node.last_id
+            for chunk in reversed(self._chunks_in(index)):
+                if chunk.last_id <= through:
+                    return chunk.last_live_id()
+                if ids := chunk.ids_between(MIN_ID, through):
+                    return ids[-1]
+        return MIN_ID
 
     def dismantle(self) -> Pieces:
         """Free the chunks, and let go of the files."""
@@ -606,6 +619,12 @@ class Log:
             self._first_id = None
         return True
 
+    def lose(self, first_id: EntryId, last_id: EntryId) -> int:
+        """Remove what is damaged and lies between two ids; returns how many were alive."""
+        lost_count = self.extents.lose(first_id, last_id)
+        self.length -= lost_count
+        return lost_count
+
     def cut_to_length(self, length_max: int, appended: Sequence[Entry] = ()) -> Cut | None:
         """Return the prefix whose removal leaves exactly `length_max` entries (XTRIM MAXLEN =).
 
@@ -939,6 +958,11 @@ class LogView:
                 self._open(self._last_at, self._taken)
             while self._left > len(page) and len(page) < PAGE_ENTRIES and size_bytes < PAGE_BYTES:
                 size_bytes += self._take(page)
+        except Damaged as damaged:
+            for lost in damaged.lost:  # here as well: the log loses it
+                self._cold.lose(*lost)
+            if not page:
+                raise
         except Missing:
             if not page:
                 raise
@@ -964,6 +988,9 @@ class LogView:
         place = (
             self.chunk_count - self._at if self._reverse else self._at
         )  # the newest are the last
+        if not 0 <= place <= self.chunk_count:  # something was damaged, so there are fewer
+            self._left = len(page)
+            return 0
         if place < len(self._cold):
             self._open(place, 0)
             self._at, self._last_at, self._taken = self._at + 1, place, 0

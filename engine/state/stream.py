@@ -12,7 +12,8 @@ from sortedcontainers import SortedDict
 
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId
-from headgate.engine.limits import COUNT_MAX
+from headgate.engine.limits import COUNT_MAX, LOST_MAX
+from headgate.engine.replies import Gap, gap_after
 from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.group import Group
@@ -37,6 +38,7 @@ class Stream:
         "keys",
         "last_id",
         "log",
+        "lost",
         "max_deleted_id",
         "name",
         "revision",
@@ -53,7 +55,8 @@ class Stream:
         self.revision = 0  # of the last change that `Revisions` has numbered
         self.epoch = epoch  # identity of this life of the name: greater in every later life
         self.config = config
-        self.log = Log(self._memory)
+        self.log = Log(self._memory, name)
+        self.lost: list[tuple[EntryId, EntryId]] = []  # first and last ids of what was damaged
         self.last_id = MIN_ID  # last generated id
         self.max_deleted_id = MIN_ID  # greatest id removed by a delete
         self.trimmed_through = MIN_ID  # greatest id removed by a trim: what a late reader missed
@@ -100,7 +103,7 @@ class Stream:
     def rename(self, name: bytes) -> None:
         """Take another name."""
         self._memory.streams_bytes += len(name) - len(self.name)
-        self.name = name
+        self.name = self.log.extents.name = name
 
     def dismantle(self) -> Pieces:
         """Free the entries, the groups and the keys."""
@@ -160,10 +163,31 @@ class Stream:
         self.log.delete(entry_id)
         self.trimmed_through = max(self.trimmed_through, entry_id)
 
+    def lose(self, first_id: EntryId, last_id: EntryId) -> None:
+        """Remove what is damaged. How many entries lie behind it is not known any more."""
+        if self.log.lose(first_id, last_id):
+            self.max_deleted_id = max(self.max_deleted_id, min(last_id, self.last_id))
+            self.lost = sorted([*self.lost, (first_id, last_id)])
+            if len(self.lost) > LOST_MAX:
+                self.lost[:2] = [(self.lost[0][0], self.lost[1][1])]
+
+    def gap_after(self, after: EntryId, through: EntryId) -> Gap | None:
+        """Return what a reader has missed that has seen everything up to an id.
+
+        Args:
+            after: the id; `0-0` asks for whatever there is.
+            through: what it reads now ends there.
+        """
+        gap = gap_after(after, self.trimmed_through)
+        for first_id, last_id in self.lost if gap is None else ():
+            if after < last_id and first_id <= through:
+                return Gap(max(after, first_id.previous()), last_id)
+        return gap
+
     def trim(self, through: EntryId) -> None:
         """Remove every entry up to and including `through`."""
-        for last in self.log.reverse_range(through, MIN_ID, 1):  # what was deleted is not missed
-            self.trimmed_through = max(self.trimmed_through, last.id)
+        last_id = self.log.last_id_through(through)  # what was deleted is not missed
+        self.trimmed_through = max(self.trimmed_through, last_id)
         self.log.trim_through(through)
 
     def lag(self, last_id: EntryId, entries_read: int | None) -> int | None:

@@ -21,7 +21,6 @@ from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.blocks import Kind, read_blocks, read_header
 from headgate.engine.journal.snapshot import load, pieces
-from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import U64_MAX
 from headgate.engine.replies import Created
 from headgate.engine.requests import Request
@@ -32,6 +31,7 @@ from headgate.engine.requests.streams import DetailStream, ListStreams
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import NodeLimits
+from tests.model.freezer import Freezer
 from tests.model.reference import Reference
 from tests.model.reference_stream import RefStream
 from tests.model.snapshot import held_by, snapshot
@@ -86,7 +86,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.loop = VirtualLoop()
         self.clock = ManualClock(START_MS)
-        self.storage = MemoryStorage()
+        self.storage = Freezer()
         self.engine = Engine(self.storage, clock=self.clock)
         self.engine.keyspace.defaults = DEFAULTS
         self.reference = Reference(DEFAULTS)
@@ -210,7 +210,9 @@ class Machine(RuleBasedStateMachine):
     def every_entry_is_found_by_its_id(self) -> None:
         for name, stream in self.reference.streams.items():
             log = self.engine.keyspace.stream(name).log
-            assert [log.get(slot.id) for slot in stream.slots if slot.alive] == stream.entries
+            with self.engine.cold.at_once():
+                found = [log.get(slot.id) for slot in stream.slots if slot.alive]
+            assert found == stream.entries
             assert (log.first_id, log.length) == (stream.first_id, len(stream.entries))
             assert log.last_id == max(stream.ids, default=MIN_ID)
             trimmed_through = self.engine.keyspace.stream(name).trimmed_through
@@ -219,7 +221,8 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def ids_ascend_and_none_is_above_the_last_one(self) -> None:
         for stream in self.engine.keyspace.streams.values():
-            ids = [entry.id for entry in stream.log.range(MIN_ID, MAX_ID)]
+            with self.engine.cold.at_once():
+                ids = [entry.id for entry in stream.log.range(MIN_ID, MAX_ID)]
             assert ids == sorted(set(ids))
             assert not ids or ids[-1] <= stream.last_id
 
@@ -258,6 +261,7 @@ class Machine(RuleBasedStateMachine):
         for record in self.storage.records:
             for command in commands.decode(record):
                 replayed.apply(command)
+        self.engine.keyspace.memory.extents = self.storage
         assert snapshot(replayed) == snapshot(self.engine.keyspace)
         assert snapshot(written_and_loaded(replayed)) == snapshot(replayed)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from headgate.engine.decisions.details import group_details
 from headgate.engine.decisions.streams import stream_info
 from headgate.engine.entry import MAX_ID, MIN_ID

@@ -64,6 +64,14 @@ class EngineMachine(StreamRules, GroupRules):
             self.read_group([(b"s", None)], ReadGroup(b"g", b"a", [], limit=read), [], 0)
         self.clock.now_ms += later
 
+    @rule(chunks_max=st.integers(1, 3), cached_bytes_max=st.sampled_from([0, 0, 10**6]))
+    def freeze(self, chunks_max: int, cached_bytes_max: int) -> None:
+        """Sealed chunks leave memory, and no answer shows it."""
+        self.storage.freeze(self.engine.keyspace, chunks_max)
+        cold = self.engine.cold
+        cold._cached_bytes_max = cached_bytes_max
+        cold._cached.clear()
+
     @rule(stream=streams, count=st.integers(1, 3))
     def let_ids_come_again(self, stream: bytes, count: int) -> None:
         """XSETID can lower the last id to the last live entry: what was above it is free again."""

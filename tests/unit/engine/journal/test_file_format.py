@@ -59,7 +59,7 @@ def crc32c(data: bytes) -> int:
 def blocks(data: bytes, kind: int) -> Iterator[tuple[int, int, typing.Any]]:
     """Yield first number, synced and payload of each block."""
     magic, version, found_kind, _, salt, checksum = struct.unpack_from("<8sHHQQI", data)
-    assert (magic, version, found_kind, checksum) == (b"HEADGATE", 4, kind, crc32c(data[:28]))
+    assert (magic, version, found_kind, checksum) == (b"HEADGATE", 5, kind, crc32c(data[:28]))
     assert (salt == 0) == (kind == 2)
     at = 32
     while at < len(data):
@@ -161,7 +161,7 @@ def test_a_clock_that_was_set_can_be_read_with_nothing_but_its_description(tmp_p
 
     [path] = tmp_path.glob("snapshot-*")
     [(_, _, [keyspace, _, _, group, pending, _])] = blocks(path.read_bytes(), kind=2)
-    assert keyspace[3:] == [-DAY_MS, SET_AT_MS + 5]
+    assert keyspace[3:] == [-DAY_MS, SET_AT_MS + 5, []]
     assert group[5] == [[b"c", SET_AT_MS + 5, SET_AT_MS]]
     assert pending == [6, [[[1, 0], 0, SET_AT_MS, 1, 0, False]]]
 
@@ -186,3 +186,41 @@ def test_a_snapshot_can_be_read_with_nothing_but_its_description(tmp_path: Path)
     assert entries == [[[1, 0], [b"a", b"1"]], [[1, 1], [b"a", b"2"]]]
     no_policy: list[object] = [None, None, None, [], None, False, None]
     assert group == [5, b"g", [0, 0], None, no_policy, []]
+
+
+def test_an_extent_can_be_read_with_nothing_but_its_description(tmp_path: Path) -> None:
+    drafts = [Draft(None, (b"n", b"%d" % number)) for number in range(PACKED_COUNT_MIN)]
+    asyncio.run(keep_batch(tmp_path, drafts))
+    disk = SystemDisk(tmp_path)
+    recovery.rewrite(disk, through=1, hot_bytes_max=0)
+    disk.close()
+
+    [path] = tmp_path.glob("snapshot-*")
+    [(_, _, [keyspace, [kind, stream, _, columns, dead], *_])] = blocks(path.read_bytes(), kind=2)
+    assert (keyspace[5], kind, stream, dead) == ([1], 10, b"s", [])
+    first_ms, _, last_ms, _, _, _, live, count, chunks, file, offset, size = (
+        int.from_bytes(column, "little") for column in columns
+    )
+    assert (live, count, file, offset) == (PACKED_COUNT_MIN, PACKED_COUNT_MIN, 1, 32)
+    assert first_ms == last_ms
+
+    data = (tmp_path / "extents-00000000000000000001").read_bytes()
+    assert struct.unpack_from("<8sHHQQI", data)[2:5] == (3, 1, 1)
+    assert len(data) == offset + size
+    magic, checksum, length, first, synced, body = struct.unpack_from("<4sIIQQI", data, offset)
+    assert (magic, first, synced) == (b"\xb1ock", 0, 0)
+    assert checksum == crc32c((1).to_bytes(8, "little") + data[offset + 8 : offset + 32])
+    table = data[offset + 32 : offset + 32 + length]
+    assert body == crc32c(table)
+    rows = msgspec.msgpack.decode(table)
+    assert len(rows) == chunks
+    at, values = offset + 32 + length, []
+    for _, _, entry_count, is_run, size_bytes, packed_crc in rows:
+        packed = data[at : at + size_bytes]
+        assert crc32c(packed) == packed_crc
+        many = msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(packed))
+        assert is_run
+        assert len(many) == entry_count
+        values += [fields[1] for fields in many]
+        at += size_bytes
+    assert values == [draft.fields[1] for draft in drafts]

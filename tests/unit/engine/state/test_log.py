@@ -237,6 +237,11 @@ class LogMachine(RuleBasedStateMachine):
             start = through.next()
         assert not between
 
+    @rule(through=bounds)
+    def last_id_through(self, through: EntryId) -> None:
+        up_to = [entry.id for entry in self.naive if entry.id <= through]
+        assert self.log.last_id_through(through) == (up_to[-1] if up_to else MIN_ID)
+
     @rule(entry_id=near_ids)
     def get(self, entry_id: EntryId) -> None:
         matching = [entry for entry in self.naive if entry.id == entry_id]

@@ -1,0 +1,28 @@
+"""Freezer: a storage in memory that sealed chunks go to, as a rewrite would have it."""
+
+from __future__ import annotations
+
+from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.state.chunk import Chunk
+from headgate.engine.state.extents import OpenedExtent, line_of
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.memory import Place
+
+
+class Freezer(MemoryStorage):
+    """Keeps records, and chunks that were frozen."""
+
+    def __init__(self) -> None:
+        super().__init__(read_extent=self.find)
+        self._written: dict[Place, list[Chunk]] = {}
+
+    def find(self, place: Place) -> OpenedExtent:
+        return OpenedExtent(place, self._written[place])
+
+    def freeze(self, keyspace: Keyspace, chunks_max: int) -> None:
+        """Freeze so many sealed chunks of each stream."""
+        for stream in keyspace.streams.values():
+            if chunks := stream.log.sealed[:chunks_max]:
+                place = Place(1, len(self._written), sum(chunk.packed_bytes for chunk in chunks))
+                self._written[place] = [chunk.unmarked() for chunk in chunks]
+                stream.log.freeze(len(chunks), line_of(chunks, place))

@@ -1,0 +1,253 @@
+"""Entries that are on disk alone: damage, rewrites while something changes, memory that is full."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
+from headgate.engine.errors import Unavailable
+from headgate.engine.journal import recovery
+from headgate.engine.journal.journal import Journal
+from headgate.engine.journal.rewrites import Growth
+from headgate.engine.journal.writer import FsyncPolicy
+from headgate.engine.replies import Gap
+from headgate.engine.requests.deliveries import Claim, GroupCursor, Nack, NackMode, ReadGroup
+from headgate.engine.requests.dumps import DumpStream
+from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor, Trim, TrimTo
+from headgate.engine.requests.groups import CreateGroup, GroupStart
+from headgate.engine.requests.keyspace import ChangeDefaults, RenameStream
+from headgate.engine.requests.ranges import OpenRanges, ReadOn, Span
+from headgate.engine.requests.streams import DescribeStream
+from headgate.engine.state.memory import MemoryBounds
+from tests.journals.memory_disk import MemoryDisk
+
+CHUNK = 10
+FILE = "extents-00000000000000000001"
+
+
+class Life:
+    """An engine on a disk, until its end."""
+
+    def __init__(self, disk: MemoryDisk, memory: MemoryBounds, growth: Growth) -> None:
+        loaded = recovery.recover(disk)
+        self.disk = disk
+        self.events: list[tuple[str, Mapping[str, object]]] = []
+        self.may_end = asyncio.Event()  # the rewrite
+        self.may_end.set()
+        self.journal = Journal(
+            disk,
+            FsyncPolicy.ALWAYS,
+            self._rewrite,
+            position=loaded.position,
+            growth=growth,
+            on_event=lambda event, facts: self.events.append((event, facts)),
+        )
+        self.engine = Engine(self.journal, keyspace=loaded.keyspace, memory=memory)
+        self.engine.cold._cached_bytes_max = 0
+
+    async def _rewrite(self, through: int) -> None:
+        recovery.rewrite(self.disk, through, hot_bytes_max=0)
+        await self.may_end.wait()
+
+    async def perform(self, request: Any) -> Any:
+        return await self.engine.perform(request)
+
+    async def fill(self, count: int, stream: bytes = b"s") -> None:
+        await self.perform(ChangeDefaults(node_entries_max=CHUNK))
+        for number in range(1, count + 1):
+            draft = Draft(EntryId(number, 0), (b"n", b"%d" % number))
+            await self.perform(Add(stream, [draft]))
+
+    async def freeze(self) -> None:
+        """Rewrite, until all that is sealed is cold."""
+        self.journal.start_rewrite()
+        await self.journal._rewrites.until_done(10)
+        assert self.journal.status.rewrite_failure is None
+
+    async def numbers(self, stream: bytes = b"s") -> list[int]:
+        return [entry.id.ms for entry in await self.perform(Range(stream))]
+
+    def lines(self, stream: bytes = b"s") -> int:
+        return len(self.engine.keyspace.stream(stream).log.extents)
+
+
+@asynccontextmanager
+async def living(
+    disk: MemoryDisk,
+    memory: MemoryBounds = MemoryBounds(),  # noqa: B008  a value
+    growth: Growth = Growth(0),  # noqa: B008
+) -> AsyncIterator[Life]:
+    life = Life(disk, memory, growth)
+    running = asyncio.create_task(life.engine.run())
+    await asyncio.sleep(0)
+    yield life
+    await life.engine.close()
+    await running
+
+
+async def test_what_is_sealed_leaves_memory_and_is_there_after_a_start() -> None:
+    disk = MemoryDisk()
+    async with living(disk) as life:
+        await life.fill(45)
+        before = life.engine.memory.entries_bytes
+        await life.freeze()
+        assert life.engine.memory.entries_bytes < before
+        assert await life.numbers() == list(range(1, 46))
+        assert (await life.perform(DescribeStream(b"s"))).chunk_count == 5
+
+    async with living(disk) as life:
+        assert life.engine.memory.cold_bytes
+        assert await life.numbers() == list(range(1, 46))
+
+
+async def test_what_changes_while_a_rewrite_is_under_way_stays_changed() -> None:
+    disk = MemoryDisk()
+    async with living(disk) as life:
+        await life.fill(65)
+        life.may_end.clear()
+        life.journal.start_rewrite()
+        while recovery.last_extent_file(disk) == 0:
+            await asyncio.sleep(0)
+        single, most, all_of_it = [3], [*range(11, 17)], [*range(21, 31)]
+        for numbers in (single, most, all_of_it):  # the second chunk is packed anew, the third goes
+            await life.perform(Delete(b"s", [EntryId(number, 0) for number in numbers]))
+        await life.perform(Add(b"s", [Draft(EntryId(66, 0), (b"n", b"66"))]))
+        life.may_end.set()
+        await life.journal._rewrites.until_done(10)
+
+        left = sorted({*range(1, 67)} - {*single, *most, *all_of_it})
+        assert life.lines() > 0
+        assert await life.numbers() == left
+        assert (await life.perform(DescribeStream(b"s"))).length == len(left)
+
+    async with living(disk) as life:
+        assert await life.numbers() == left
+
+
+async def test_a_stream_that_was_renamed_meanwhile_is_frozen_by_the_next_rewrite() -> None:
+    async with living(MemoryDisk()) as life:
+        await life.fill(35)
+        life.may_end.clear()
+        life.journal.start_rewrite()
+        while recovery.last_extent_file(life.disk) == 0:
+            await asyncio.sleep(0)
+        await life.perform(RenameStream(b"s", b"t"))
+        life.may_end.set()
+        await life.journal._rewrites.until_done(10)
+        assert life.lines(b"t") == 0
+        assert await life.numbers(b"t") == list(range(1, 36))
+
+        await life.freeze()
+        assert life.lines(b"t") > 0
+        assert await life.numbers(b"t") == list(range(1, 36))
+
+
+async def test_files_that_are_dead_go_and_an_open_range_keeps_what_it_reads() -> None:
+    async with living(MemoryDisk()) as life:
+        await life.fill(2_000)
+        await life.freeze()
+        [opened] = await life.perform(OpenRanges([Span(b"s", MIN_ID, MAX_ID)]))
+        numbers = [entry.id.ms for entry in opened.entries]
+
+        await life.perform(Trim(b"s", TrimTo(min_id=EntryId(1_995, 0))))
+        await life.freeze()
+        assert FILE in life.disk.names()
+
+        while len(numbers) < 2_000:
+            page: list[Entry] = await life.perform(ReadOn(b"s", opened.number))
+            numbers += [entry.id.ms for entry in page]
+        assert numbers == list(range(1, 2_001))
+        await life.perform(Add(b"s", [Draft(None, (b"n", b"v"))]))
+        await life.freeze()
+        assert FILE not in life.disk.names()
+
+
+async def test_a_damaged_chunk_is_a_gap_and_everything_else_goes_on() -> None:
+    disk = MemoryDisk()
+    async with living(disk) as life:
+        await life.fill(45)
+        await life.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID)))
+        await life.freeze()
+        line = life.engine.keyspace.stream(b"s").log.extents.line(0)
+        disk.files[FILE][line.place.offset + line.place.size_bytes - 1] ^= 1  # of the last chunk
+
+        left = [*range(1, 31), *range(41, 46)]
+        assert await life.numbers() == left
+        [facts] = [facts for event, facts in life.events if event == "entries lost"]
+        assert facts["lost"] == ["31-0 to 40-0"]
+        assert facts["file"] == FILE
+
+        [read] = await life.perform(Read([StreamCursor(b"s", EntryId(25, 0))]))
+        assert read.gap == Gap(EntryId(30, 2**64 - 1), EntryId(40, 0))
+        assert [entry.id.ms for entry in read.entries] == left[25:]
+        [read] = await life.perform(Read([StreamCursor(b"s", EntryId(41, 0))]))
+        assert read.gap is None
+
+        [delivered] = await life.perform(
+            ReadGroup(b"g", b"c", [GroupCursor(b"s", None)], limit=100)
+        )
+        assert [delivery.id.ms for delivery in delivered.deliveries] == left
+        assert (await life.perform(DescribeStream(b"s"))).length == len(left)
+
+    async with living(disk) as life:  # the loss is recorded
+        assert await life.numbers() == left
+        assert not [event for event, _ in life.events if event == "entries lost"]
+
+
+async def test_a_start_goes_on_though_what_was_deleted_behind_it_is_damaged() -> None:
+    disk = MemoryDisk()
+    async with living(disk) as life:
+        await life.fill(45)
+        await life.freeze()
+        line = life.engine.keyspace.stream(b"s").log.extents.line(0)
+        await life.perform(Delete(b"s", [EntryId(33, 0)]))
+    disk.files[FILE][line.place.offset + 40] ^= 1  # of the table: nothing of it can be read
+
+    async with living(disk) as life:
+        assert await life.numbers() == [*range(41, 46)]
+
+
+async def test_what_cannot_be_read_now_is_refused_and_read_later() -> None:
+    async with living(MemoryDisk()) as life:
+        await life.fill(25)
+        await life.freeze()
+        life.disk.faults["read"] = 5  # EIO
+        with pytest.raises(Unavailable, match="Input/output error"):
+            await life.numbers()
+        await life.perform(Add(b"s", [Draft(EntryId(26, 0), (b"n", b"26"))]))
+        del life.disk.faults["read"]
+        assert await life.numbers() == list(range(1, 27))
+
+
+async def test_a_request_waits_until_a_rewrite_has_made_room_in_memory() -> None:
+    memory, growth = MemoryBounds(100_000), Growth(0, 64 * 2**20, 10_000)
+    async with living(MemoryDisk(), memory, growth) as life:
+        value = bytes(range(256)) * 4
+        for number in range(1, 1_001):
+            await life.perform(Add(b"s", [Draft(EntryId(number, 0), (b"%d" % number, value))]))
+        assert life.engine.memory.size_bytes < 100_000
+        assert len(await life.numbers()) == 1_000
+
+
+async def test_a_stream_of_which_most_is_cold_is_dumped_as_a_whole() -> None:
+    async with living(MemoryDisk()) as life:
+        await life.fill(45)
+        before = await life.perform(DumpStream(b"s", 10**6))
+        await life.freeze()
+        assert await life.perform(DumpStream(b"s", 10**6)) == before
+
+
+async def test_entries_that_are_cold_become_dead_letters_and_are_claimed() -> None:
+    async with living(MemoryDisk()) as life:
+        await life.fill(45)
+        await life.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID)))
+        await life.perform(ReadGroup(b"g", b"c", [GroupCursor(b"s", None)], limit=3))
+        await life.freeze()
+        ids = [EntryId(1, 0), EntryId(2, 0)]
+        await life.perform(Nack(b"s", b"g", ids[:1], NackMode.FAIL))
+        claimed = await life.perform(Claim(b"s", b"g", b"d", ids, 0))
+        assert [entry.id for entry in claimed.deliveries] == ids
