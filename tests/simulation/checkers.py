@@ -242,7 +242,8 @@ def damaged(platter: Platter, random: Random) -> None:
         loaded = recovery.load(disk)
     except Corrupt:
         return
-    if any(True for _ in extent_files.damage(disk, loaded.keyspace)):
+    is_lost = any(stream.lost for stream in loaded.keyspace.streams.values())
+    if is_lost or any(True for _ in extent_files.damage(disk, loaded.keyspace)):
         return
     undamaged = recovery.load(SimulatedDisk(platter, random, Faults())).keyspace
     if is_extents(name) and model.snapshot(loaded.keyspace) == model.snapshot(undamaged):
