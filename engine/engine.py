@@ -21,11 +21,11 @@ from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.journal.storage import Storage
 from headgate.engine.limits import APPENDED_AT_ONCE_MAX, IN_ORDER_MS_MAX, WAITERS_MAX
 from headgate.engine.loop.activity import TotalActivity
-from headgate.engine.loop.adoption import Adoption
 from headgate.engine.loop.appends import Appends, is_plain
-from headgate.engine.loop.cold_reads import ColdReads
 from headgate.engine.loop.dumps import Dumps
 from headgate.engine.loop.executor import Executor
+from headgate.engine.loop.extents.adoption import Adoption
+from headgate.engine.loop.extents.reads import ColdReads
 from headgate.engine.loop.group_reads import GroupReads
 from headgate.engine.loop.housekeeping import Housekeeping
 from headgate.engine.loop.lists import Lists
@@ -44,7 +44,7 @@ from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
 from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
 from headgate.engine.state.bounds import KeyspaceBounds
-from headgate.engine.state.extents import Missing
+from headgate.engine.state.extents.missing import Missing
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory, MemoryBounds
 from headgate.engine.transactions.transactions import Transactions
@@ -144,7 +144,7 @@ class Engine:
 
     @property
     def cold(self) -> ColdReads:
-        """Return the extents in memory, and how often and how fast others are read."""
+        """Return the extents in memory, with the counts and times of reads."""
         return self._executor.cold
 
     @property

@@ -243,10 +243,10 @@ EXTENT_FILE_BYTES_MAX = 256 * 2**20
 """An extent file is followed by another one at this size."""
 
 HOT_BYTES_MAX = 16 * 2**20
-"""What stays in memory of all streams when a rewrite has frozen the rest, besides open chunks."""
+"""Memory of all streams together after a rewrite, besides open chunks: it freezes the rest."""
 
 CLEANED_BYTES_MAX = 128 * 2**20
-"""What a rewrite writes anew of files of which much is dead, about."""
+"""Bytes of mostly dead files that a rewrite writes anew, about."""
 
 EXTENT_BYTES = 64 * 1024
 """An extent has chunks of so many bytes, or one more chunk: they are read together."""

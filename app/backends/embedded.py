@@ -22,7 +22,7 @@ from headgate.engine.clock import SystemClock
 from headgate.engine.engine import Engine
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
-from headgate.engine.journal.extent_files import ExtentReader
+from headgate.engine.journal.extents.files import ExtentReader
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.recovery import Progress
 from headgate.engine.journal.rewrite import in_process_of_its_own

@@ -67,7 +67,7 @@ class Dump:
         self._size_bytes_max = request.size_bytes_max
         self._clock_set_ms = keyspace.clock_set_ms
         self.extents = stream.log.extents.part(0, len(stream.log.extents))
-        self._size_bytes = 0
+        self._memory, self._size_bytes = keyspace.memory, 0
         self._chunks = list(stream.log.dump())
         counters = CountersImage(stream.last_id, stream.max_deleted_id, stream.entries_added)
         self._groups = [_Noted(group) for group in stream.groups.values()]
@@ -110,7 +110,7 @@ class Dump:
 
     def close(self) -> None:
         """Let go of the extents."""
-        self.extents.release()
+        self.extents.close(self._memory)
 
     def _grow(self, size_bytes: int) -> None:
         self._size_bytes += size_bytes

@@ -18,8 +18,8 @@ from random import Random, SystemRandom
 from headgate.engine import commands
 from headgate.engine.commands import Command
 from headgate.engine.errors import Unavailable
-from headgate.engine.journal import extent_files
 from headgate.engine.journal.disk import Disk
+from headgate.engine.journal.extents import files as extent_files
 from headgate.engine.journal.faults import CLOSED, Faults, OnEvent, words
 from headgate.engine.journal.names import extents_name
 from headgate.engine.journal.records import Records
@@ -30,9 +30,10 @@ from headgate.engine.journal.storage import GoBack, Holder, Nobody
 from headgate.engine.journal.writer import FsyncPolicy, Writer
 from headgate.engine.periodic import Watch, repeat, unwatched
 from headgate.engine.replies import JournalStatus
-from headgate.engine.state.extents import Damaged, OpenedExtent
+from headgate.engine.state.extents.missing import Damaged
+from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.memory import Place
+from headgate.engine.state.memory import ExtentPlace
 
 DATA_PERCENTAGE = 60
 """Share of `disk_bytes_max` for entries: the rest is for the journal and for what is dead."""
@@ -189,7 +190,7 @@ class Journal:
             raise Unavailable(self._faults.refusal or CLOSED)
         await self._records.wait(position)
 
-    async def read_extent(self, place: Place) -> OpenedExtent:
+    async def read_extent(self, place: ExtentPlace) -> OpenedExtent:
         """Read an extent, while the event loop goes on.
 
         Raises:
@@ -198,12 +199,12 @@ class Journal:
         """
         return await self._disk.read_in_thread(lambda: extent_files.read(self._disk, place))
 
-    def read_extent_now(self, place: Place) -> OpenedExtent:
+    def read_extent_now(self, place: ExtentPlace) -> OpenedExtent:
         """Do the same, while everything waits."""
         return extent_files.read(self._disk, place)
 
     def note_damage(self, damaged: Damaged) -> None:
-        """Note what is damaged, for the log and for those who ask how the journal is."""
+        """Note damage, for the log and the state of the journal."""
         self.damage_count += len(damaged.lost)
         facts = {
             "stream": damaged.stream.decode(errors="replace"),
@@ -216,7 +217,7 @@ class Journal:
 
     @property
     def data_bytes_max(self) -> int | None:
-        """Return how many bytes of entries there is room for besides journal and dead bytes."""
+        """Return the room for entries, in bytes; None: no bound."""
         limit_bytes = self._bounds.size_bytes_max
         return None if limit_bytes is None else limit_bytes * DATA_PERCENTAGE // 100
 

@@ -35,7 +35,7 @@ def is_segment(name: str) -> bool:
 
 
 def is_finished(name: str) -> bool:
-    """Tell whether a name is that of a segment, of a finished snapshot or extent file."""
+    """Tell whether a name is that of a segment or of another finished file."""
     return any(_number(name, prefix) is not None for prefix in (_JOURNAL, _SNAPSHOT, _EXTENTS))
 
 
@@ -59,7 +59,7 @@ def extents_number(name: str) -> int | None:
     return _number(name, _EXTENTS)
 
 
-class InUse(NamedTuple):
+class FilesInUse(NamedTuple):
     """The files that recovery reads."""
 
     snapshot: str | None  # the newest
@@ -76,8 +76,8 @@ class InUse(NamedTuple):
         return [*([] if self.snapshot is None else [self.snapshot]), *self.extents, *self.segments]
 
 
-def in_use(names: Sequence[str]) -> InUse:
-    """Return which of the files of a directory recovery reads, or may read."""
+def in_use(names: Sequence[str]) -> FilesInUse:
+    """Return the files of a directory that recovery reads, or may read."""
     snapshots = [name for name in names if _number(name, _SNAPSHOT) is not None]
     segments = [name for name in names if _number(name, _JOURNAL) is not None]
     newest = snapshots[-1] if snapshots else None
@@ -89,7 +89,7 @@ def in_use(names: Sequence[str]) -> InUse:
         if index + 1 == len(segments) or position_of(segments[index + 1]) > position + 1
     ]
     extents = [name for name in names if extents_number(name) is not None]
-    return InUse(newest, extents if snapshots else [], behind)
+    return FilesInUse(newest, extents if snapshots else [], behind)
 
 
 def _number(name: str, prefix: str) -> int | None:

@@ -28,8 +28,8 @@ from headgate.engine.journal.blocks import (
     was_safe,
 )
 from headgate.engine.journal.disk import Disk
-from headgate.engine.journal.extent_files import ExtentReader
-from headgate.engine.journal.freezing import Freezing
+from headgate.engine.journal.extents.files import ExtentReader
+from headgate.engine.journal.extents.freezing import Freezing
 from headgate.engine.journal.names import (
     UNFINISHED,
     extents_number,
@@ -43,7 +43,9 @@ from headgate.engine.journal.names import (
 )
 from headgate.engine.journal.storage import StreamIndex
 from headgate.engine.limits import HOT_BYTES_MAX, SYNC_BYTES
-from headgate.engine.state.extents import Damaged, Extents, Line
+from headgate.engine.state.extents.index import Extents
+from headgate.engine.state.extents.line import Line
+from headgate.engine.state.extents.missing import Damaged
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory
 
@@ -302,14 +304,14 @@ def clean(disk: Disk, held: Container[int] = ()) -> dict[str, int]:
         The sizes in bytes of what was found and stays in use, by name.
     """
     names = disk.names()
-    found = in_use(names)
-    listed = None if found.snapshot is None else _extents_of(disk, found.snapshot)
+    in_directory = in_use(names)
+    listed = None if in_directory.snapshot is None else _extents_of(disk, in_directory.snapshot)
     extents = [
         name
-        for name in found.extents
+        for name in in_directory.extents
         if listed is None or (number := extents_number(name)) in listed or number in held
     ]
-    kept = found._replace(extents=extents)
+    kept = in_directory._replace(extents=extents)
     for name in names:
         if name not in kept and (is_finished(name) or is_unfinished(name)):
             disk.remove(name)

@@ -38,6 +38,7 @@ class KeyspaceItem(msgspec.Struct, frozen=True, array_like=True, tag=1):
     clock_set_ms: int = 0
     latest_ms: int = 0
     extent_files: list[int] = []  # numbers of those that its extents lie in
+    last_extent_file: int = 0  # the greatest number ever given to one
 
 
 class StreamItem(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -302,7 +303,8 @@ class Loading:
 
     def _add_before_streams(self, item: KeyspaceItem | WritersItem | ExtentsItem) -> None:
         match item:
-            case KeyspaceItem(epoch, defaults, clock_set_ms, latest_ms, _):
+            case KeyspaceItem(epoch, defaults, clock_set_ms, latest_ms, _, last_extent_file):
+                self.keyspace.last_extent_file = last_extent_file
                 self.keyspace.epoch, self.keyspace.defaults = epoch, defaults
                 self.keyspace.clock_set_ms, self.keyspace.latest_ms = clock_set_ms, latest_ms
             case WritersItem(writers):
@@ -318,6 +320,7 @@ def _items(keyspace: Keyspace) -> Iterator[Item]:
         keyspace.clock_set_ms,
         keyspace.latest_ms,
         sorted(keyspace.memory.files),
+        keyspace.last_extent_file,
     )
     for stream in keyspace.streams.values():
         extents = stream.log.extents

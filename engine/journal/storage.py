@@ -15,9 +15,11 @@ from typing import NamedTuple, Protocol
 
 from headgate.engine.commands import Command, encode, encode_each, encode_parts
 from headgate.engine.errors import Unavailable
-from headgate.engine.state.extents import Damaged, Line, OpenedExtent
+from headgate.engine.state.extents.line import Line
+from headgate.engine.state.extents.missing import Damaged
+from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.memory import Memory, Place
+from headgate.engine.state.memory import ExtentPlace, Memory
 
 GoBack = Callable[[Keyspace | None], None]
 """Told that the state is another one: what came behind it was promised to nobody. None: it is about
@@ -37,7 +39,7 @@ class Holder(Protocol):
 
     @property
     def memory(self) -> Memory:
-        """Return what the state takes."""
+        """Return the memory of the state."""
         ...
 
     def begin(self, last_file: int) -> int:
@@ -147,7 +149,7 @@ class Storage(Protocol):
         """
         ...
 
-    async def read_extent(self, place: Place) -> OpenedExtent:
+    async def read_extent(self, place: ExtentPlace) -> OpenedExtent:
         """Read an extent, while the event loop goes on.
 
         Raises:
@@ -156,17 +158,17 @@ class Storage(Protocol):
         """
         ...
 
-    def read_extent_now(self, place: Place) -> OpenedExtent:
+    def read_extent_now(self, place: ExtentPlace) -> OpenedExtent:
         """Do the same, while everything waits."""
         ...
 
     def note_damage(self, damaged: Damaged) -> None:
-        """Note what is damaged, for the log and for those who ask how the storage is."""
+        """Note damage, for the log and the state of the storage."""
         ...
 
     @property
     def data_bytes_max(self) -> int | None:
-        """Return how many bytes of entries there is room for; None: as many as there are."""
+        """Return the room for entries, in bytes; None: no bound."""
         ...
 
     @property
@@ -201,7 +203,7 @@ class MemoryStorage:
     def __init__(
         self,
         records_max: int | None = None,
-        read_extent: Callable[[Place], OpenedExtent] | None = None,
+        read_extent: Callable[[ExtentPlace], OpenedExtent] | None = None,
     ) -> None:
         """Start empty.
 
@@ -267,11 +269,11 @@ class MemoryStorage:
     async def wait_durable(self, position: int) -> None:
         """Return at once."""
 
-    async def read_extent(self, place: Place) -> OpenedExtent:
+    async def read_extent(self, place: ExtentPlace) -> OpenedExtent:
         """Read an extent, while everything waits."""
         return self.read_extent_now(place)
 
-    def read_extent_now(self, place: Place) -> OpenedExtent:
+    def read_extent_now(self, place: ExtentPlace) -> OpenedExtent:
         """Read an extent, while everything waits."""
         if self._read_extent is None:
             raise OSError(errno.ENOENT, f"no extent at {place}")

@@ -23,7 +23,7 @@ from headgate.engine.loop.executor import Executor
 from headgate.engine.replies import Added, Committed
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.entries import Add
-from headgate.engine.state.extents import Missing
+from headgate.engine.state.extents.missing import Missing
 from headgate.engine.state.packed import HasPartialIds, Packed, PackedDrafts, is_worth_packing, pack
 
 _NOTHING = Added([], is_repeat=False)

@@ -24,13 +24,13 @@ from headgate.engine.limits import CACHED_BYTES, CACHED_SHARE, HELD_BYTES_MAX, M
 from headgate.engine.loop import signals
 from headgate.engine.loop.activity import TotalActivity
 from headgate.engine.loop.changes import changes_by
-from headgate.engine.loop.cold_reads import ColdReads
 from headgate.engine.loop.disposal import Disposal
+from headgate.engine.loop.extents.reads import ColdReads
 from headgate.engine.loop.takeovers import Takeovers
 from headgate.engine.loop.wait_queue import QueueKey, Waiter
 from headgate.engine.loop.waiters import Claimable, Waiters
 from headgate.engine.state.bounds import KeyspaceBounds
-from headgate.engine.state.extents import Damaged, Missing
+from headgate.engine.state.extents.missing import Damaged, Missing
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import MemoryBounds, WhenFull
 
@@ -67,6 +67,7 @@ class Executor:
         self.is_full = False  # memory was, at the last change
         self._trims_oldest = memory.when_full is WhenFull.TRIM_OLDEST
         self._trimmed_name: bytes | None = None  # the last stream that `trim_oldest` looked at
+        self._trimming: asyncio.Future[None] | None = None  # of what is cold
         self._watch = StepWatch(clock)
         self._broken: BaseException | None = None  # why the state does not match the records
         self._is_broken = asyncio.Event()
@@ -122,7 +123,7 @@ class Executor:
             with suppress(Unavailable):  # they are deleted later
                 self.commit(keyspace_decisions.expire(self.keyspace, self.now_ms()).commands)
         if self._trims_oldest:
-            with suppress(Unavailable, Missing):
+            with suppress(Unavailable):
                 self._make_room()
         return self.keyspace
 
@@ -375,9 +376,22 @@ class Executor:
         for _ in range(MAKING_ROOM_MAX):
             if not self._has_too_much():
                 return
-            trimming = trims.trim_oldest(self.keyspace, self._trimmed_name)
-            self._trimmed_name = trimming.reply
-            self._record_and_apply(trimming.commands)
+            try:
+                self._trim_oldest()
+            except Missing:
+                if self._trimming is None or self._trimming.done():
+                    self._trimming = asyncio.ensure_future(self._trim_cold())
+                return
+
+    def _trim_oldest(self) -> None:
+        trimming = trims.trim_oldest(self.keyspace, self._trimmed_name)
+        self._trimmed_name = trimming.reply
+        self._record_and_apply(trimming.commands)
+
+    async def _trim_cold(self) -> None:
+        """Trim the oldest entries once the extent is in memory in which the trim ends."""
+        with suppress(Unavailable):
+            await self.cold.until_read(self._trim_oldest)
 
     def _has_too_much(self) -> bool:
         """Tell whether memory is full, or the disk: what is trimmed leaves that with a rewrite."""
@@ -426,7 +440,7 @@ class Executor:
 
 
 def _cached_bytes_max(memory: MemoryBounds) -> int:
-    """Return how much of what is cold may stay in memory."""
+    """Return the size of the cache of extents, in bytes."""
     if memory.size_bytes_max is None:
         return CACHED_BYTES
     return memory.size_bytes_max // CACHED_SHARE

@@ -15,7 +15,7 @@ from headgate.engine.recent import Recent
 from headgate.engine.replies import Portion, StreamRead
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.entries import Read
-from headgate.engine.state.extents import Missing
+from headgate.engine.state.extents.missing import Missing
 
 
 class Reads:

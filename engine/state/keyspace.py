@@ -57,13 +57,18 @@ class Keyspace:
         self.latest_ms = 0  # the latest steady time that was ever recorded as now
         self.memory = Memory()  # what the streams take
         self.copied_count = 0  # streams that were copied
+        self.last_extent_file = 0  # the greatest number ever given to one
         self.replay_us = 0  # to apply all commands again, besides reading them, about
         self.dispose: Callable[[Pieces], None] = free  # of what is no longer part of it
         # Streams that were made of what is about to be restored, by name.
         self.prepared: dict[bytes, Stream] = {}
         # Asked when something new is decided, not when it is applied.
         self.bounds = KeyspaceBounds()
-        self._apply: dict[type, Callable[[Any], None]] = {
+        self._apply = self._appliers()
+
+    def _appliers(self) -> dict[type, Callable[[Any], None]]:
+        """Return the method that applies each kind of command."""
+        return {
             c.StreamCreated: self._create_stream,
             c.StreamConfigured: self._configure_stream,
             c.StreamDeleted: self._delete_stream,

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate, chain, islice
 from operator import attrgetter, itemgetter
 from typing import Generic, NamedTuple, TypeVar
@@ -37,7 +38,9 @@ from headgate.engine.replies import PackedEntries
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.chunk import Chunk, ChunkState
 from headgate.engine.state.dismantling import Pieces
-from headgate.engine.state.extents import Covered, Damaged, Extents, Line, Missing
+from headgate.engine.state.extents.index import Extents
+from headgate.engine.state.extents.line import Covered, Line
+from headgate.engine.state.extents.missing import Damaged, Missing
 from headgate.engine.state.memory import PART_BYTES, Memory
 
 E = TypeVar("E", Entry, Draft)
@@ -242,12 +245,15 @@ class Log:
             newest = chunks.pop().between(start, end)
         count = self.count(start.previous() if start > MIN_ID else MIN_ID, end)
         count = count if limit is None else min(count, limit)
-        cold = self.extents.part(self.extents.ending_below(start), self.extents.below(end))
+        first = self.extents.ending_below(start)
+        cold = self.extents.part(first, max(self.extents.below(end), first))
         self._view_count += 1
         held = cold, chunks, newest
-        return LogView(held, (start, end), count, self._forget_view, reverse=reverse)
+        on_close = partial(self._forget_view, cold)
+        return LogView(held, (start, end), count, on_close, reverse=reverse)
 
-    def _forget_view(self) -> None:
+    def _forget_view(self, cold: Extents) -> None:
+        cold.close(self._memory)
         self._view_count -= 1
         if not self._view_count:
             self._memory.held_bytes -= self._held_bytes
@@ -311,7 +317,7 @@ class Log:
         return self._chunks[:-1] if is_growing else self._chunks
 
     def covered(self, line: Line) -> Covered | None:
-        """Return what a line is to stand for; None if there are hot chunks before that."""
+        """Return the nodes for which a line is to stand; None if a hot chunk lies before."""
         low, high = self.extents.ending_below(line.first_id), self.extents.below(line.last_id)
         hot = self._chunks[: bisect_right(self._firsts, line.last_id)]
         if hot and (hot[0].last_id < line.first_id or hot[-1].is_open):
@@ -527,7 +533,7 @@ class Log:
         return self.extents.line(index) if index < cold_count else self._chunks[index - cold_count]
 
     def _first_of(self, index: int) -> EntryId:
-        """Return where a node begins."""
+        """Return the first id of a node."""
         cold_count = len(self.extents)
         return (
             self.extents.first_id(index) if index < cold_count else self._firsts[index - cold_count]
@@ -620,7 +626,7 @@ class Log:
         return True
 
     def lose(self, first_id: EntryId, last_id: EntryId) -> int:
-        """Remove what is damaged and lies between two ids; returns how many were alive."""
+        """Remove damaged entries between two ids; returns how many were alive."""
         lost_count = self.extents.lose(first_id, last_id)
         self.length -= lost_count
         return lost_count
@@ -637,8 +643,8 @@ class Log:
             return None
         if excess > self.length and self._node_count <= CUT_CHUNKS_MAX:
             return Cut(appended[excess - self.length - 1].id, excess)
-        skipped = 0
-        for index in range(min(self._node_count, CUT_CHUNKS_MAX)):
+        whole, skipped = self.extents.holding(excess - 1, CUT_CHUNKS_MAX)
+        for index in range(whole, min(self._node_count, CUT_CHUNKS_MAX)):
             live_count = self._node(index).live_count
             if skipped + live_count >= excess:
                 return Cut(self._id_at(index, excess - skipped - 1), excess)
@@ -657,8 +663,13 @@ class Log:
         """Return the prefix of all entries below `min_id` (XTRIM MINID =); `appended` as above."""
         if min_id == MIN_ID:
             return None
-        through, count = None, 0
-        for index in range(self._node_count):
+        lying_below = self.extents.lying_below(min_id)
+        if lying_below >= CUT_CHUNKS_MAX < self._node_count:
+            return self._first_part(self.extents.live_in(0, CUT_CHUNKS_MAX))
+        through, count = None, self.extents.live_in(0, lying_below)
+        if lying_below:
+            through = self.extents.through(lying_below - 1)
+        for index in range(lying_below, self._node_count):
             whole = self._node(index)
             if _through(whole) < min_id:
                 if index == CUT_CHUNKS_MAX:
@@ -975,7 +986,6 @@ class LogView:
     def close(self) -> None:
         """Let go of the extents and the chunks."""
         if self._on_close is not None:
-            self._cold.release()
             self._on_close()
         self._on_close, self._hot, self._newest, self._left = None, (), (), 0
 

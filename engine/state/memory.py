@@ -58,7 +58,7 @@ class MemoryBounds(NamedTuple):
         return limit_bytes is not None and size_bytes > limit_bytes + limit_bytes // SLACK
 
 
-class Place(NamedTuple):
+class ExtentPlace(NamedTuple):
     """The place of an extent: its file, where it begins there, and its size."""
 
     file: int
@@ -69,13 +69,13 @@ class Place(NamedTuple):
 class OpenedExtents(Protocol):
     """The extents that are in memory."""
 
-    def find(self, place: Place) -> object | None:
+    def find(self, place: ExtentPlace) -> object | None:
         """Return an extent (`OpenedExtent`), or None if it is not in memory."""
         ...
 
 
 class _NoExtents:
-    def find(self, place: Place) -> object | None:  # noqa: ARG002
+    def find(self, place: ExtentPlace) -> object | None:  # noqa: ARG002
         return None
 
 

@@ -164,7 +164,7 @@ class Stream:
         self.trimmed_through = max(self.trimmed_through, entry_id)
 
     def lose(self, first_id: EntryId, last_id: EntryId) -> None:
-        """Remove what is damaged. How many entries lie behind it is not known any more."""
+        """Remove damaged entries. The number of entries behind them is not known any more."""
         if self.log.lose(first_id, last_id):
             self.max_deleted_id = max(self.max_deleted_id, min(last_id, self.last_id))
             self.lost = sorted([*self.lost, (first_id, last_id)])
@@ -172,7 +172,7 @@ class Stream:
                 self.lost[:2] = [(self.lost[0][0], self.lost[1][1])]
 
     def gap_after(self, after: EntryId, through: EntryId) -> Gap | None:
-        """Return what a reader has missed that has seen everything up to an id.
+        """Return the gap of a reader that has seen everything up to an id.
 
         Args:
             after: the id; `0-0` asks for whatever there is.

@@ -73,7 +73,7 @@ async def test_a_gateway_whose_engine_is_dead_says_so(path: str) -> None:
     ):
         assert (await http.get(path)).status_code == 200
         with pytest.raises(KeyError):
-            await backend.engine._executor.run(Decision(None, [StreamDeleted(b"missing")]))
+            await backend.engine._executor.run(lambda: Decision(None, [StreamDeleted(b"missing")]))
         async with asyncio.timeout(10):
             await gateway.died.wait()
         answer = await http.get(path)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.state.chunk import Chunk
-from headgate.engine.state.extents import OpenedExtent, line_of
+from headgate.engine.state.extents.line import line_of
+from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.memory import Place
+from headgate.engine.state.memory import ExtentPlace
 
 
 class Freezer(MemoryStorage):
@@ -14,15 +15,17 @@ class Freezer(MemoryStorage):
 
     def __init__(self) -> None:
         super().__init__(read_extent=self.find)
-        self._written: dict[Place, list[Chunk]] = {}
+        self._written: dict[ExtentPlace, list[Chunk]] = {}
 
-    def find(self, place: Place) -> OpenedExtent:
+    def find(self, place: ExtentPlace) -> OpenedExtent:
         return OpenedExtent(place, self._written[place])
 
     def freeze(self, keyspace: Keyspace, chunks_max: int) -> None:
         """Freeze so many sealed chunks of each stream."""
         for stream in keyspace.streams.values():
             if chunks := stream.log.sealed[:chunks_max]:
-                place = Place(1, len(self._written), sum(chunk.packed_bytes for chunk in chunks))
+                place = ExtentPlace(
+                    1, len(self._written), sum(chunk.packed_bytes for chunk in chunks)
+                )
                 self._written[place] = [chunk.unmarked() for chunk in chunks]
                 stream.log.freeze(len(chunks), line_of(chunks, place))

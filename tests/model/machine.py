@@ -211,8 +211,8 @@ class Machine(RuleBasedStateMachine):
         for name, stream in self.reference.streams.items():
             log = self.engine.keyspace.stream(name).log
             with self.engine.cold.at_once():
-                found = [log.get(slot.id) for slot in stream.slots if slot.alive]
-            assert found == stream.entries
+                entries = [log.get(slot.id) for slot in stream.slots if slot.alive]
+            assert entries == stream.entries
             assert (log.first_id, log.length) == (stream.first_id, len(stream.entries))
             assert log.last_id == max(stream.ids, default=MIN_ID)
             trimmed_through = self.engine.keyspace.stream(name).trimmed_through

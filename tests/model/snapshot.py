@@ -34,7 +34,7 @@ def snapshot(keyspace: Keyspace) -> dict[str, Any]:
 
 
 def _memory(memory: Memory) -> tuple[int, ...]:
-    """Return what does not depend on what is cold."""
+    """Return the kinds of memory that are the same whatever is cold."""
     return memory.streams_bytes, memory.groups_bytes, memory.pending_bytes, memory.keys_bytes
 
 

@@ -52,8 +52,9 @@ from typing import Any
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.errors import Corrupt, Draining, StreamError, Unavailable
-from headgate.engine.journal import extent_files, recovery, snapshot
+from headgate.engine.journal import recovery, snapshot
 from headgate.engine.journal.blocks import Kind, read_blocks, read_header
+from headgate.engine.journal.extents import files as extent_files
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.names import is_extents
 from headgate.engine.journal.recovery import Loaded

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from headgate.engine.journal import extent_files
+from headgate.engine.journal.extents import files as extent_files
 from headgate.engine.journal.names import extents_name
-from headgate.engine.state.extents import OpenedExtent
+from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.memory import Place
+from headgate.engine.state.memory import ExtentPlace
 from tests.simulation.platter import Platter
 
 
@@ -19,7 +19,7 @@ class PlatterReader:
     def __init__(self, platter: Platter) -> None:
         self._platter = platter
 
-    def find(self, place: Place) -> OpenedExtent:
+    def find(self, place: ExtentPlace) -> OpenedExtent:
         data = self._platter.names[extents_name(place.file)].data
         return extent_files.opened(place, bytes(data[place.offset :][: place.size_bytes]))
 

@@ -61,7 +61,7 @@ from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.requests.entries import Add, Read
-from headgate.engine.state.extents import Missing
+from headgate.engine.state.extents.missing import Missing
 
 log = logging.getLogger("headgate")
 

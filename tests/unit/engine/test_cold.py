@@ -112,14 +112,14 @@ async def test_what_changes_while_a_rewrite_is_under_way_stays_changed() -> None
         life.journal.start_rewrite()
         while recovery.last_extent_file(disk) == 0:
             await asyncio.sleep(0)
-        single, most, all_of_it = [3], [*range(11, 17)], [*range(21, 31)]
-        for numbers in (single, most, all_of_it):  # the second chunk is packed anew, the third goes
+        single, mostly, whole = [3], [*range(11, 17)], [*range(21, 31)]
+        for numbers in (single, mostly, whole):  # the second chunk is packed anew, the third goes
             await life.perform(Delete(b"s", [EntryId(number, 0) for number in numbers]))
         await life.perform(Add(b"s", [Draft(EntryId(66, 0), (b"n", b"66"))]))
         life.may_end.set()
         await life.journal._rewrites.until_done(10)
 
-        left = sorted({*range(1, 67)} - {*single, *most, *all_of_it})
+        left = sorted({*range(1, 67)} - {*single, *mostly, *whole})
         assert life.lines() > 0
         assert await life.numbers() == left
         assert (await life.perform(DescribeStream(b"s"))).length == len(left)

@@ -161,7 +161,7 @@ def test_a_clock_that_was_set_can_be_read_with_nothing_but_its_description(tmp_p
 
     [path] = tmp_path.glob("snapshot-*")
     [(_, _, [keyspace, _, _, group, pending, _])] = blocks(path.read_bytes(), kind=2)
-    assert keyspace[3:] == [-DAY_MS, SET_AT_MS + 5, []]
+    assert keyspace[3:] == [-DAY_MS, SET_AT_MS + 5, [], 0]
     assert group[5] == [[b"c", SET_AT_MS + 5, SET_AT_MS]]
     assert pending == [6, [[[1, 0], 0, SET_AT_MS, 1, 0, False]]]
 

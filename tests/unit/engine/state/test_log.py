@@ -14,9 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
 from headgate.engine.state import log as log_module
 from headgate.engine.state.chunk import Chunk
-from headgate.engine.state.extents import Line, Missing, OpenedExtent, line_of
+from headgate.engine.state.extents.line import Line, line_of
+from headgate.engine.state.extents.missing import Missing
+from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.log import Cut, Log, NodeLimits
-from headgate.engine.state.memory import LINE_BYTES, Memory, Place
+from headgate.engine.state.memory import LINE_BYTES, ExtentPlace, Memory
 from tests.packed_runs import entries_in
 
 LIMITS = NodeLimits(entries_max=3, size_bytes_max=40)
@@ -36,18 +38,18 @@ class Shelf:
     """Extents, of which some are in memory."""
 
     def __init__(self) -> None:
-        self.written: dict[Place, Sequence[Chunk]] = {}
-        self.opened: dict[Place, OpenedExtent] = {}
+        self.written: dict[ExtentPlace, Sequence[Chunk]] = {}
+        self.opened: dict[ExtentPlace, OpenedExtent] = {}
 
     def put(self, chunks: Sequence[Chunk]) -> Line:
-        place = Place(1, 1 + len(self.written), 1_000)
+        place = ExtentPlace(1, 1 + len(self.written), 1_000)
         self.written[place] = [chunk.marked(0) for chunk in chunks]
         return line_of(chunks, place)
 
-    def find(self, place: Place) -> OpenedExtent | None:
+    def find(self, place: ExtentPlace) -> OpenedExtent | None:
         return self.opened.get(place)
 
-    def read(self, place: Place) -> None:
+    def read(self, place: ExtentPlace) -> None:
         self.opened[place] = OpenedExtent(place, self.written[place])
 
 
@@ -58,8 +60,8 @@ class Thawing:
         self.log, self.shelf = log, shelf
 
     def __getattr__(self, name: str) -> Any:
-        found = self.asked(lambda: getattr(self.log, name))
-        return partial(self.called, name) if callable(found) else found
+        answer = self.asked(lambda: getattr(self.log, name))
+        return partial(self.called, name) if callable(answer) else answer
 
     def called(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return self.asked(lambda: getattr(self.log, name)(*args, **kwargs))

@@ -20,12 +20,13 @@ from typing import TypeVar
 from headgate.engine.buckets import SECONDS, Buckets
 from headgate.engine.errors import Unavailable
 from headgate.engine.limits import COLD_READS_MAX, PINNED_BYTES_MAX
-from headgate.engine.state.extents import Damaged, Missing, OpenedExtent
-from headgate.engine.state.memory import Place
+from headgate.engine.state.extents.missing import Damaged, Missing
+from headgate.engine.state.extents.opened import OpenedExtent
+from headgate.engine.state.memory import ExtentPlace
 
 T = TypeVar("T")
 
-ReadExtent = Callable[[Place], Awaitable[OpenedExtent]]
+ReadExtent = Callable[[ExtentPlace], Awaitable[OpenedExtent]]
 """Reads an extent beside the event loop."""
 
 
@@ -36,7 +37,10 @@ class ColdReads:
     """Is called with what is damaged, and lets the state lose it."""
 
     def __init__(
-        self, read: ReadExtent, read_now: Callable[[Place], OpenedExtent], cached_bytes_max: int
+        self,
+        read: ReadExtent,
+        read_now: Callable[[ExtentPlace], OpenedExtent],
+        cached_bytes_max: int,
     ) -> None:
         """Begin without any.
 
@@ -50,43 +54,47 @@ class ColdReads:
         self.cached_bytes = 0
         self._read, self._read_now, self._cached_bytes_max = read, read_now, cached_bytes_max
         self._is_at_once = False
-        self._cached: OrderedDict[Place, OpenedExtent] = OrderedDict()  # the last used comes last
-        self._pinned: dict[Place, OpenedExtent] = {}  # by the request that is decided right now
-        self._reading: dict[Place, asyncio.Future[OpenedExtent]] = {}
+        self._cached: OrderedDict[ExtentPlace, OpenedExtent] = (
+            OrderedDict()
+        )  # the last used comes last
+        self._pinned: dict[
+            ExtentPlace, OpenedExtent
+        ] = {}  # by the request that is decided right now
+        self._reading: dict[ExtentPlace, asyncio.Future[OpenedExtent]] = {}
         self._turns = asyncio.Semaphore(COLD_READS_MAX)
         self._large_turn = asyncio.Lock()  # one request at a time may pin much
 
-    def find(self, place: Place) -> OpenedExtent | None:
+    def find(self, place: ExtentPlace) -> OpenedExtent | None:
         """Return an extent that is in memory, or None."""
-        found = self._cached.get(place)
-        if found is None:
-            found = self._pinned.get(place)
-            return self._read_at_once(place) if found is None and self._is_at_once else found
+        opened = self._cached.get(place)
+        if opened is None:
+            opened = self._pinned.get(place)
+            return self._read_at_once(place) if opened is None and self._is_at_once else opened
         self._cached.move_to_end(place)
         self.hit_count += 1
-        return found
+        return opened
 
-    def opened(self, place: Place) -> OpenedExtent:
+    def opened(self, place: ExtentPlace) -> OpenedExtent:
         """Return an extent.
 
         Raises:
             Missing: it is not in memory.
         """
-        found = self.find(place)
-        if found is None:
+        opened = self.find(place)
+        if opened is None:
             raise Missing([place])
-        return found
+        return opened
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Let what is not in memory be read while all others wait, where nothing else is left."""
+        """Let extents be read while all others wait, as nothing else is left."""
         before, self._pinned, self._is_at_once = self._pinned, dict(self._pinned), True
         try:
             yield
         finally:
             self._pinned, self._is_at_once = before, False
 
-    def _read_at_once(self, place: Place) -> OpenedExtent:
+    def _read_at_once(self, place: ExtentPlace) -> OpenedExtent:
         try:
             opened = self._pinned[place] = self._read_now(place)
         except OSError as error:
@@ -118,7 +126,7 @@ class ColdReads:
         except Missing as missing:
             first = missing
         async with self._turns:
-            pinned: dict[Place, OpenedExtent] = {}
+            pinned: dict[ExtentPlace, OpenedExtent] = {}
             try:
                 return await self._read_and_act(act, first, pinned)
             finally:
@@ -126,7 +134,7 @@ class ColdReads:
                     self._large_turn.release()
 
     async def _read_and_act(
-        self, act: Callable[[], T], missing: Missing, pinned: dict[Place, OpenedExtent]
+        self, act: Callable[[], T], missing: Missing, pinned: dict[ExtentPlace, OpenedExtent]
     ) -> T:
         while True:
             was_large = self._is_large(pinned)
@@ -144,7 +152,7 @@ class ColdReads:
             finally:
                 self._pinned = before
 
-    def _is_large(self, pinned: dict[Place, OpenedExtent]) -> bool:
+    def _is_large(self, pinned: dict[ExtentPlace, OpenedExtent]) -> bool:
         return sum(place.size_bytes for place in pinned) > PINNED_BYTES_MAX
 
     async def _fetched(self, missing: Missing) -> list[OpenedExtent]:
@@ -160,22 +168,22 @@ class ColdReads:
             raise _unreadable(error) from None
         return []
 
-    def _begun(self, place: Place) -> asyncio.Future[OpenedExtent]:
+    def _begun(self, place: ExtentPlace) -> asyncio.Future[OpenedExtent]:
         """Return the read of an extent, which is under way by then."""
-        found = self._reading.get(place)
-        if found is None:
-            found = self._reading[place] = asyncio.ensure_future(self._read_one(place))
-            found.add_done_callback(lambda done: self._end(place, done))
-        return found
+        reading = self._reading.get(place)
+        if reading is None:
+            reading = self._reading[place] = asyncio.ensure_future(self._read_one(place))
+            reading.add_done_callback(lambda done: self._end(place, done))
+        return reading
 
-    async def _read_one(self, place: Place) -> OpenedExtent:
+    async def _read_one(self, place: ExtentPlace) -> OpenedExtent:
         began_s = perf_counter()
         opened = await self._read(place)
         self.read_count += 1
         self.times.note(perf_counter() - began_s)
         return opened
 
-    def _end(self, place: Place, done: asyncio.Future[OpenedExtent]) -> None:
+    def _end(self, place: ExtentPlace, done: asyncio.Future[OpenedExtent]) -> None:
         del self._reading[place]
         with suppress(asyncio.CancelledError, Exception):
             self.keep(done.result())

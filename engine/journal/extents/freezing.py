@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal.disk import Disk
-from headgate.engine.journal.extent_files import ExtentFile
+from headgate.engine.journal.extents.files import ExtentFile
 from headgate.engine.journal.names import extents_name, extents_number
 from headgate.engine.limits import (
     CLEANED_BYTES_MAX,
@@ -22,10 +22,11 @@ from headgate.engine.limits import (
     EXTENT_FILE_BYTES_MAX,
 )
 from headgate.engine.state.chunk import Chunk
-from headgate.engine.state.extents import Damaged, line_of
+from headgate.engine.state.extents.line import line_of
+from headgate.engine.state.extents.missing import Damaged
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import Log
-from headgate.engine.state.memory import Place
+from headgate.engine.state.memory import ExtentPlace
 
 DEAD_SHARE = 4
 """Files are cleaned while more than a quarter of them is dead; those of which a quarter is."""
@@ -40,8 +41,10 @@ class Freezing:
     def __init__(self, disk: Disk, keyspace: Keyspace) -> None:
         """Go on behind the files that there are; `keyspace` is changed by nobody else."""
         self._disk, self._keyspace = disk, keyspace
-        numbers = [number for name in disk.names() if (number := extents_number(name)) is not None]
-        self._first_number = self._next_number = max(numbers, default=0) + 1
+        numbers = [extents_number(name) or 0 for name in disk.names()]
+        # A number is never given again: an extent that somebody remembers has the place it had.
+        keyspace.last_extent_file = max([keyspace.last_extent_file, *numbers])
+        self._first_number = keyspace.last_extent_file + 1
         self._file: ExtentFile | None = None
 
     def freeze(self, hot_bytes_max: int) -> None:
@@ -89,7 +92,7 @@ class Freezing:
                 self._move(stream.log, doomed)
 
     def finish(self) -> None:
-        """Make what was written safe; the snapshot that says where it lies comes after this."""
+        """Make the file safe. The snapshot with the places of its extents comes after this."""
         if self._file is not None:
             self._file.finish()
             self._disk.sync_names()
@@ -98,12 +101,12 @@ class Freezing:
     def _freeze(self, log: Log, chunks: Sequence[Chunk]) -> None:
         log.freeze(len(chunks), line_of(chunks, self._written(chunks)))
 
-    def _written(self, chunks: Sequence[Chunk]) -> Place:
+    def _written(self, chunks: Sequence[Chunk]) -> ExtentPlace:
         if self._file is not None and self._file.size_bytes >= EXTENT_FILE_BYTES_MAX:
             self.finish()
         if self._file is None:
-            self._file = ExtentFile(self._disk, self._next_number)
-            self._next_number += 1
+            self._keyspace.last_extent_file += 1
+            self._file = ExtentFile(self._disk, self._keyspace.last_extent_file)
         return self._file.append(chunks)
 
     def _move(self, log: Log, doomed: set[int]) -> None:

@@ -34,9 +34,10 @@ from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.names import UNFINISHED, extents_name
 from headgate.engine.limits import SYNC_BYTES
 from headgate.engine.state.chunk import Chunk
-from headgate.engine.state.extents import Damaged, OpenedExtent
+from headgate.engine.state.extents.missing import Damaged
+from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.memory import Place
+from headgate.engine.state.memory import ExtentPlace
 
 _REMEMBERED = 16
 
@@ -72,7 +73,7 @@ def packed(header: Header, chunks: Iterable[Chunk]) -> bytes:
     return b"".join([table, *(state.packed for state in states)])
 
 
-def read(disk: Disk, place: Place) -> OpenedExtent:
+def read(disk: Disk, place: ExtentPlace) -> OpenedExtent:
     """Read an extent. Any thread may call it.
 
     Raises:
@@ -81,7 +82,7 @@ def read(disk: Disk, place: Place) -> OpenedExtent:
     return opened(place, disk.read(extents_name(place.file), place.offset, place.size_bytes))
 
 
-def opened(place: Place, data: bytes) -> OpenedExtent:
+def opened(place: ExtentPlace, data: bytes) -> OpenedExtent:
     """Return the chunks of an extent that was read, and which of them are damaged."""
     try:
         rows, at = _table(place, data)
@@ -99,7 +100,7 @@ def opened(place: Place, data: bytes) -> OpenedExtent:
     return OpenedExtent(place, chunks, frozenset(damaged), why)
 
 
-def _table(place: Place, data: bytes) -> tuple[list[_Row], int]:
+def _table(place: ExtentPlace, data: bytes) -> tuple[list[_Row], int]:
     """Return the rows of an extent, and where their packed entries begin."""
     name, header = extents_name(place.file), header_of(place.file)
     try:
@@ -120,15 +121,15 @@ def header_of(number: int) -> Header:
 
 
 def damage(disk: Disk, keyspace: Keyspace) -> Iterator[Damaged]:
-    """Read all extents of a keyspace, and yield what of them is not what was written."""
+    """Read all extents of a keyspace; yields the damage."""
     for name, stream in keyspace.streams.items():
         for line in stream.log.extents.lines():
             try:
-                found = read(disk, line.place)
+                extent = read(disk, line.place)
             except OSError as error:
-                found = OpenedExtent(line.place, (), why=error.strerror or str(error))
-            if lost := found.lost(line):
-                yield Damaged(name, line.place, found.why, lost)
+                extent = OpenedExtent(line.place, (), why=error.strerror or str(error))
+            if lost := extent.lost(line):
+                yield Damaged(name, line.place, extent.why, lost)
 
 
 class ExtentFile:
@@ -146,11 +147,11 @@ class ExtentFile:
             disk.remove(self._unfinished)
         disk.append(self._unfinished, pack_header(self._header))
 
-    def append(self, chunks: Iterable[Chunk]) -> Place:
+    def append(self, chunks: Iterable[Chunk]) -> ExtentPlace:
         """Write chunks as an extent; returns its place."""
         data = packed(self._header, chunks)
         self._disk.append(self._unfinished, data)
-        place = Place(self.number, self.size_bytes, len(data))
+        place = ExtentPlace(self.number, self.size_bytes, len(data))
         self.size_bytes += len(data)
         self._unsynced_bytes += len(data)
         if self._unsynced_bytes >= SYNC_BYTES:  # one great sync in the end would hold up others
@@ -173,19 +174,19 @@ class ExtentReader:
     def __init__(self, disk: Disk) -> None:
         """Read from a disk."""
         self._disk = disk
-        self._recent: OrderedDict[Place, OpenedExtent] = OrderedDict()
+        self._recent: OrderedDict[ExtentPlace, OpenedExtent] = OrderedDict()
 
-    def find(self, place: Place) -> OpenedExtent:
+    def find(self, place: ExtentPlace) -> OpenedExtent:
         """Return an extent.
 
         Raises:
             Corrupt: it is not what was written.
             OSError: it cannot be read.
         """
-        found = self._recent.get(place)
-        if found is None:
-            found = self._recent[place] = read(self._disk, place)
+        extent = self._recent.get(place)
+        if extent is None:
+            extent = self._recent[place] = read(self._disk, place)
             if len(self._recent) > _REMEMBERED:
                 self._recent.popitem(last=False)
         self._recent.move_to_end(place)
-        return found
+        return extent

@@ -20,7 +20,8 @@ from headgate.engine.journal.storage import StreamIndex
 from headgate.engine.limits import TURN_MS_MAX
 from headgate.engine.loop.executor import Executor
 from headgate.engine.state.chunk import Chunk
-from headgate.engine.state.extents import Line, OpenedExtent, line_of
+from headgate.engine.state.extents.line import Line, line_of
+from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.log import Log
 from headgate.engine.state.memory import Memory
 
@@ -50,7 +51,7 @@ class Adoption:
 
     @property
     def memory(self) -> Memory:
-        """Return what the state takes."""
+        """Return the memory of the state."""
         return self._executor.keyspace.memory
 
     async def adopt(self, indexes: Sequence[StreamIndex]) -> Container[int]:
@@ -110,12 +111,12 @@ class Adoption:
         dead = opened.dead_but(alive)
         chunks = opened.chunks(dead)
         if chunks:
-            found = line_of(chunks, line.place)
-            log.adopt(covered, found._replace(entry_count=line.entry_count, dead=dead))
+            adopted = line_of(chunks, line.place)
+            log.adopt(covered, adopted._replace(entry_count=line.entry_count, dead=dead))
         return True
 
     def _keep(self, line: Line, chunks: Sequence[Chunk]) -> None:
-        """Keep chunks that leave the log where they can be found: they may be read soon."""
+        """Keep chunks that leave the log where they can be adopted: they may be read soon."""
         if chunks and sum(chunk.count for chunk in chunks) == line.entry_count:
             self._executor.cold.keep(
                 OpenedExtent(line.place, [chunk.unmarked() for chunk in chunks])

@@ -1,0 +1,1 @@
+"""Extents: the cold entries of a stream, of which memory keeps an index."""

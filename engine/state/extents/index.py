@@ -1,0 +1,500 @@
+"""Extents: the cold entries of a stream, of which memory keeps an index in columns.
+
+An *extent* is neighbouring sealed chunks as they lie together in a file. One line of the index
+covers it: the ids of its first and last live entries, how many there are, and where it lies. What a
+line cannot say is read: an extent that is asked for and not in memory raises `Missing`. Whoever
+asked reads it, beside the event loop, and asks again.
+
+Deleting sets a bit in the index. The file stays as it is, until a rewrite leaves out what is dead.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Final
+
+from headgate.engine.entry import EntryId
+from headgate.engine.limits import MISSING_BYTES_MAX
+from headgate.engine.state.chunk import Chunk
+from headgate.engine.state.extents.line import Line
+from headgate.engine.state.extents.missing import Damaged, Missing
+from headgate.engine.state.extents.opened import OpenedExtent
+from headgate.engine.state.memory import LINE_BYTES, ExtentPlace, Memory
+
+_AHEAD = 4
+"""Extents behind those that are needed that are read as well."""
+
+
+class _Columns:
+    """Lines, column by column: a line is twelve numbers of 64 bits."""
+
+    __slots__ = (
+        "all",
+        "chunk_counts",
+        "counts",
+        "files",
+        "held_bytes",
+        "lives",
+        "offsets",
+        "reader_count",
+        "sizes",
+    )
+
+    def __init__(self, columns: Sequence[array[int]] | None = None) -> None:
+        """Begin with columns in the order of `_values_of`; empty ones by default."""
+        self.all = tuple(columns or (array("Q") for _ in range(COLUMN_COUNT)))
+        self.lives, self.counts, self.chunk_counts = self.all[6:9]
+        self.files, self.offsets, self.sizes = self.all[9:]
+        self.reader_count = 0  # parts with these columns: they may grow, but not change
+        self.held_bytes = 0  # what only parts hold
+
+    def part(self, low: int, high: int) -> _Columns:
+        """Return a copy of some lines."""
+        return _Columns([column[low:high] for column in self.all])
+
+    def id(self, column: int, at: int) -> EntryId:
+        """Return the id of a line that two columns have."""
+        return EntryId(self.all[column][at], self.all[column + 1][at])
+
+
+COLUMN_COUNT: Final = 12
+"""Columns of the index."""
+
+_FIRST, _LAST, _THROUGH = 0, 2, 4
+"""Columns of ids."""
+
+_NO_COLUMNS = _Columns()
+_NO_BITS: dict[ExtentPlace, int] = {}
+"""Of every stream without extents: of a million streams most have none."""
+
+
+def _values_of(line: Line) -> tuple[int, ...]:
+    return (
+        *line.first_id,
+        *line.last_id,
+        *line.through,
+        line.live_count,
+        line.entry_count,
+        line.chunk_count,
+        *line.place,
+    )
+
+
+class Extents:
+    """The extents of a log, in order of their ids: those that are older than all hot chunks."""
+
+    __slots__ = (
+        "_columns",
+        "_count",
+        "_dead",
+        "_head",
+        "_memory",
+        "_origin",
+        "chunk_count",
+        "name",
+        "size_bytes",
+    )
+
+    def __init__(self, memory: Memory, name: bytes = b"") -> None:
+        """Start without extents.
+
+        Args:
+            memory: is told what they take, and finds them.
+            name: of the stream, to say where something is damaged.
+        """
+        self._memory, self.name = memory, name
+        self._columns = _NO_COLUMNS
+        self._head = 0  # lines before it have gone: removing them one by one moves all others
+        self._count = 0
+        self._dead = _NO_BITS  # where an entry is dead
+        self._origin: _Columns | None = None  # of a part: the columns that it was given
+        self.chunk_count = 0
+        self.size_bytes = 0  # of live entries in files, about
+
+    def __len__(self) -> int:
+        """Return how many lines there are."""
+        return self._count
+
+    # Lines
+
+    def line(self, index: int) -> Line:
+        """Return a line."""
+        at, columns = self._head + index, self._columns
+        place = ExtentPlace(columns.files[at], columns.offsets[at], columns.sizes[at])
+        return Line(
+            columns.id(_FIRST, at),
+            columns.id(_LAST, at),
+            columns.id(_THROUGH, at),
+            columns.lives[at],
+            columns.counts[at],
+            columns.chunk_counts[at],
+            place,
+            self._dead.get(place, 0) if self._dead else 0,
+        )
+
+    def lines(self) -> Iterator[Line]:
+        """Yield the lines in order."""
+        return map(self.line, range(self._count))
+
+    def first_id(self, index: int) -> EntryId:
+        """Return the id of the first live entry of an extent."""
+        return self._columns.id(_FIRST, self._head + index)
+
+    def last_id(self, index: int) -> EntryId:
+        """Return the id of the last live entry of an extent."""
+        return self._columns.id(_LAST, self._head + index)
+
+    def through(self, index: int) -> EntryId:
+        """Return the id of the last entry of an extent's last chunk, dead or alive."""
+        return self._columns.id(_THROUGH, self._head + index)
+
+    def below(self, entry_id: EntryId) -> int:
+        """Return how many extents begin below or at an id."""
+        return bisect_right(range(self._count), entry_id, key=self.first_id)
+
+    def ending_below(self, entry_id: EntryId) -> int:
+        """Return how many extents end below an id."""
+        return bisect_left(range(self._count), entry_id, key=self.last_id)
+
+    def lying_below(self, entry_id: EntryId) -> int:
+        """Return how many extents end below an id, dead entries included."""
+        return bisect_left(range(self._count), entry_id, key=self.through)
+
+    def live_in(self, low: int, high: int) -> int:
+        """Return how many live entries the extents from `low` to before `high` have."""
+        return sum(self._columns.lives[self._head + low : self._head + high])
+
+    def holding(self, count: int, extents_max: int) -> tuple[int, int]:
+        """Return the number of the first extents that hold no more than this, and of their entries.
+
+        Args:
+            count: live entries.
+            extents_max: extents that are looked at.
+        """
+        looked_at = min(self._count, extents_max)
+        lives = self._columns.lives[self._head : self._head + looked_at]
+        held = list(accumulate(lives, initial=0))
+        whole = bisect_right(held, count) - 1
+        return whole, held[whole]
+
+    def lying_behind(self, file: int) -> list[int]:
+        """Return the places of the lines whose extents lie in files behind one."""
+        files = self._columns.files[self._head : self._head + self._count]
+        return [at for at, number in enumerate(files) if number > file]
+
+    def count_by_file(self, counter: Counter[int]) -> None:
+        """Add the bytes of live entries in each file, about."""
+        for file, size_bytes in zip(self._files(), self._live_bytes(0, self._count), strict=True):
+            counter[file] += size_bytes
+
+    def _files(self) -> array[int]:
+        return self._columns.files[self._head : self._head + self._count]
+
+    def _live_bytes(self, low: int, high: int) -> Iterator[int]:
+        columns, at, end = self._columns, self._head + low, self._head + high
+        parts = columns.sizes[at:end], columns.lives[at:end], columns.counts[at:end]
+        return (size * live // count for size, live, count in zip(*parts, strict=True))
+
+    # Entries
+
+    def chunks(self, index: int) -> Sequence[Chunk]:
+        """Return the chunks of an extent that have live entries. Not to be changed.
+
+        Raises:
+            Missing: it is not in memory.
+            Damaged: some of them are.
+        """
+        line = self.line(index)
+        return self._sound(index, line).chunks(line.dead)
+
+    def _sound(self, index: int, line: Line) -> OpenedExtent:
+        opened = self._opened(index)
+        if lost := opened.lost(line):
+            raise Damaged(self.name, line.place, opened.why, lost)
+        return opened
+
+    def _opened(self, index: int) -> OpenedExtent:
+        """Return an extent, damaged or not."""
+        opened = self._memory.extents.find(self.line(index).place)
+        if opened is None:
+            self.require(range(index, index + 1))
+        assert isinstance(opened, OpenedExtent)
+        return opened
+
+    def is_missing(self, index: int) -> bool:
+        """Tell whether an extent is not in memory."""
+        return self._memory.extents.find(self.line(index).place) is None
+
+    def require(self, wanted: range) -> None:
+        """Check that extents are in memory: the first ones, as many as one may ask for.
+
+        Raises:
+            Missing: some are not.
+        """
+        find, asked_bytes = self._memory.extents.find, 0
+        missing: list[ExtentPlace] = []
+        index = wanted.start
+        for index in wanted:
+            place = self.line(index).place
+            if find(place) is None:
+                missing.append(place)
+            asked_bytes += place.size_bytes
+            if asked_bytes > MISSING_BYTES_MAX:
+                break
+        if missing:
+            step = wanted.step
+            behind = range(index + step, index + step * (1 + _AHEAD), step)
+            ahead = [self.line(each).place for each in behind if 0 <= each < self._count]
+            raise Missing(missing, [place for place in ahead if find(place) is None])
+
+    # Changes
+
+    def append(self, line: Line) -> None:
+        """Add an extent behind all others."""
+        self._insert(self._count, line)
+
+    def extend(self, lines: Iterable[Line]) -> None:
+        """Add extents behind all others."""
+        for line in lines:
+            self.append(line)
+
+    def replace(self, low: int, high: int, line: Line) -> None:
+        """Put an extent in the place of neighbours that have the same live entries."""
+        self.drop(low, high)
+        self._insert(low, line)
+
+    def _insert(self, index: int, line: Line) -> None:
+        if self._columns is _NO_COLUMNS:
+            self._columns = _Columns()
+        elif index < self._count or len(self._columns.lives) > self._head + self._count:
+            self._unshare()
+        self._memory.files[line.place.file] += 1
+        for column, value in zip(self._columns.all, _values_of(line), strict=True):
+            column.insert(self._head + index, value)
+        self._count += 1
+        self._set_dead(line)
+        self._note(line, 1)
+        self._memory.index_bytes += LINE_BYTES
+
+    def _set_dead(self, line: Line) -> None:
+        if line.dead:
+            self._own_dead()[line.place] = line.dead
+
+    def _own_dead(self) -> dict[ExtentPlace, int]:
+        if self._dead is _NO_BITS:
+            self._dead = {}
+        return self._dead
+
+    def drop(self, low: int, high: int) -> None:
+        """Remove the extents from `low` to before `high`."""
+        if low == high:
+            return
+        at, end = self._head + low, self._head + high
+        dropped_bytes = sum(self._live_bytes(low, high))
+        self.size_bytes -= dropped_bytes
+        self._memory.cold_bytes -= dropped_bytes
+        self._memory.index_bytes -= LINE_BYTES * (high - low)
+        self.chunk_count -= sum(self._columns.chunk_counts[at:end])
+        self._leave(self._columns.files[at:end])
+        for index in range(low, high) if self._dead else ():
+            self._dead.pop(self.line(index).place, None)
+        if low:
+            self._unshare()
+            for column in self._columns.all:
+                del column[self._head + low : self._head + high]
+        else:
+            self._head += high
+        self._count -= high - low
+        if self._head > self._count:
+            self._let_go_of_head()
+
+    def _let_go_of_head(self) -> None:
+        self._unshare()
+        for column in self._columns.all:
+            del column[: self._head]
+        self._head = 0
+
+    def _leave(self, numbers: array[int]) -> None:
+        files = self._memory.files
+        for file, count in Counter(numbers).items():
+            files[file] -= count
+            if files[file] <= 0:
+                del files[file]
+
+    def leave(self) -> None:
+        """Take account of all of them going."""
+        self._memory.cold_bytes -= self.size_bytes
+        self._memory.index_bytes -= LINE_BYTES * self._count
+
+    def release(self) -> None:
+        """Let go of the files."""
+        self._leave(self._files())
+
+    def kill(self, index: int, entry_id: EntryId) -> bool:
+        """Mark an entry of an extent as dead; tells whether it was alive.
+
+        Raises:
+            Missing: the extent is not in memory.
+        """
+        line = self.line(index)
+        position = self._sound(index, line).position(entry_id)
+        if position is None or line.dead >> position & 1:
+            return False
+        self._mark(index, line, line.dead | 1 << position)
+        return True
+
+    def kill_through(self, through: EntryId) -> int:
+        """Remove all entries up to an id; returns how many were alive.
+
+        Raises:
+            Missing: the extent in which the id lies is not in memory.
+        """
+        whole = bisect_right(range(self._count), through, key=self.last_id)
+        is_cut = whole < self._count and self.first_id(whole) <= through
+        reached = self._sound(whole, self.line(whole)).reached(through) if is_cut else 0
+        killed = self.live_in(0, whole)
+        self.drop(0, whole)
+        if is_cut:
+            line = self.line(0)
+            dead = line.dead | (1 << reached) - 1
+            killed += dead.bit_count() - line.dead.bit_count()
+            self._mark(0, line, dead)
+        return killed
+
+    def require_lost(self, first_id: EntryId, last_id: EntryId) -> None:
+        """Check that `lose` can be called; `Missing` if not."""
+        for index in self._cut_by(first_id, last_id):
+            self._opened(index)
+
+    def lose(self, first_id: EntryId, last_id: EntryId) -> int:
+        """Remove damaged entries between two ids; returns how many were alive.
+
+        Raises:
+            Missing: an extent of which only some lies between them is not in memory.
+        """
+        lost_count = 0
+        for index in reversed(self._cut_by(first_id, last_id)):
+            line, opened = self.line(index), self._opened(index)
+            dead = line.dead | opened.between(first_id, last_id)
+            lost_count += dead.bit_count() - line.dead.bit_count()
+            self._mark(index, line, dead)
+        low, high = self.ending_below(first_id), self.below(last_id)
+        if low < high and self.first_id(low) < first_id:
+            low += 1
+        if low < high and self.through(high - 1) > last_id:
+            high -= 1
+        if low < high:
+            lost_count += self.live_in(low, high)
+            self.drop(low, high)
+        return lost_count
+
+    def _cut_by(self, first_id: EntryId, last_id: EntryId) -> list[int]:
+        """Return the extents of which only some lies between two ids."""
+        places = range(self.ending_below(first_id), self.below(last_id))
+        return [
+            at
+            for at in dict.fromkeys((*places[:1], *places[-1:]))
+            if self.first_id(at) < first_id or self.through(at) > last_id
+        ]
+
+    def _mark(self, index: int, line: Line, dead: int) -> None:
+        """Set which entries of an extent are dead; it is in memory."""
+        chunks = self._opened(index).chunks(dead)
+        if not chunks:
+            self.drop(index, index + 1)
+            return
+        marked = line._replace(
+            first_id=chunks[0].first_live_id(),
+            last_id=chunks[-1].last_live_id(),
+            through=chunks[-1].last_id,
+            live_count=line.entry_count - dead.bit_count(),
+            chunk_count=len(chunks),
+            dead=dead,
+        )
+        self._unshare()
+        self._note(line, -1)
+        self._note(marked, 1)
+        at = self._head + index
+        for column, value in zip(self._columns.all, _values_of(marked), strict=True):
+            column[at] = value
+        self._set_dead(marked)
+
+    def _note(self, line: Line, sign: int) -> None:
+        self.chunk_count += sign * line.chunk_count
+        self.size_bytes += sign * line.size_bytes
+        self._memory.cold_bytes += sign * line.size_bytes
+
+    # Parts
+
+    def part(self, low: int, high: int) -> Extents:
+        """Return the extents from `low` to before `high`, as a value that counts for nobody.
+
+        Its files stay until `close`. It has the same columns: whoever changes them first takes
+        columns of its own.
+        """
+        memory = Memory(extents=self._memory.extents, files=self._memory.files)
+        part = Extents(memory, self.name)
+        part._columns = part._origin = self._columns
+        part._dead = dict(self._dead)
+        part._head, part._count = self._head + low, high - low
+        self._columns.reader_count += 1
+        self._memory.files.update(Counter(part._files()))
+        return part
+
+    def close(self, memory: Memory) -> None:
+        """Let go of a part; `memory` is told if it was the last one with its columns."""
+        assert self._origin is not None
+        self.release()
+        self._origin.reader_count -= 1
+        if not self._origin.reader_count:
+            memory.held_bytes -= self._origin.held_bytes
+            self._origin.held_bytes = 0
+
+    def _unshare(self) -> None:
+        """Take columns of its own, if a part has the same."""
+        shared = self._columns
+        if shared.reader_count:
+            if self._origin is None:
+                shared.held_bytes = LINE_BYTES * len(shared.lives)
+                self._memory.held_bytes += shared.held_bytes
+            self._columns = shared.part(self._head, self._head + self._count)
+            self._head = 0
+
+    def dump(self, low: int, high: int) -> tuple[list[bytes], list[tuple[int, bytes]]]:
+        """Return lines as bytes, column by column, and their dead entries."""
+        columns = self._columns.part(self._head + low, self._head + high)
+        dead = [
+            (index - low, line.dead.to_bytes((line.entry_count + 7) // 8, "little"))
+            for index in (range(low, high) if self._dead else ())
+            if (line := self.line(index)).dead
+        ]
+        return [column.tobytes() for column in columns.all], dead
+
+    def load(self, columns: Sequence[bytes], dead: Sequence[tuple[int, bytes]]) -> None:
+        """Add dumped lines behind all others.
+
+        Raises:
+            ValueError: they are no columns of equal length.
+        """
+        if self._columns is _NO_COLUMNS:
+            self._columns = _Columns()
+        begin = self._count
+        for column, data in zip(self._columns.all, columns, strict=True):
+            column.frombytes(data)
+        if len({len(column) for column in self._columns.all}) != 1 or 0 in self._columns.counts:
+            raise ValueError("columns of extents are not of equal length")
+        self._count = len(self._columns.lives) - self._head
+        for index, data in dead:
+            place = self.line(begin + index).place
+            self._own_dead()[place] = int.from_bytes(data, "little")
+        at = self._head + begin
+        self._memory.files.update(Counter(self._columns.files[at:]))
+        self.chunk_count += sum(self._columns.chunk_counts[at:])
+        grown_bytes = sum(self._live_bytes(begin, self._count))
+        self.size_bytes += grown_bytes
+        self._memory.cold_bytes += grown_bytes
+        self._memory.index_bytes += LINE_BYTES * (self._count - begin)
