@@ -87,6 +87,7 @@ def recovered(history: History, loaded: Loaded, floor: int) -> None:
     same_state(loaded.keyspace, expected, "recovered")
     if loaded.keyspace.memory.files:
         return  # what is cold is described in another way
+    expected.last_extent_file = loaded.keyspace.last_extent_file
     actual, wanted = (
         b"".join(snapshot.pieces(keyspace, position)) for keyspace in (loaded.keyspace, expected)
     )

@@ -54,12 +54,9 @@ class ColdReads:
         self.cached_bytes = 0
         self._read, self._read_now, self._cached_bytes_max = read, read_now, cached_bytes_max
         self._is_at_once = False
-        self._cached: OrderedDict[ExtentPlace, OpenedExtent] = (
-            OrderedDict()
-        )  # the last used comes last
-        self._pinned: dict[
-            ExtentPlace, OpenedExtent
-        ] = {}  # by the request that is decided right now
+        # The last used comes last.
+        self._cached: OrderedDict[ExtentPlace, OpenedExtent] = OrderedDict()
+        self._pinned: dict[ExtentPlace, OpenedExtent] = {}
         self._reading: dict[ExtentPlace, asyncio.Future[OpenedExtent]] = {}
         self._turns = asyncio.Semaphore(COLD_READS_MAX)
         self._large_turn = asyncio.Lock()  # one request at a time may pin much
