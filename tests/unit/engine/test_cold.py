@@ -1,9 +1,9 @@
 """Entries that are on disk alone: damage, rewrites while something changes, memory that is full."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -14,7 +14,8 @@ from headgate.engine.journal import recovery
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.writer import FsyncPolicy
-from headgate.engine.replies import Gap
+from headgate.engine.limits import COLD_READS_MAX
+from headgate.engine.replies import Deletion, Gap
 from headgate.engine.requests.deliveries import Claim, GroupCursor, Nack, NackMode, ReadGroup
 from headgate.engine.requests.dumps import DumpStream
 from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor, Trim, TrimTo
@@ -24,9 +25,28 @@ from headgate.engine.requests.ranges import OpenRanges, ReadOn, Span
 from headgate.engine.requests.streams import DescribeStream
 from headgate.engine.state.memory import MemoryBounds
 from tests.journals.memory_disk import MemoryDisk
+from tests.virtual_time import settle
 
+T = TypeVar("T")
 CHUNK = 10
 FILE = "extents-00000000000000000001"
+
+
+class SlowDisk(MemoryDisk):
+    """A disk whose reads end when they may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_read = asyncio.Event()
+        self.reading_count = 0
+
+    async def read_in_thread(self, act: Callable[[], T]) -> T:
+        self.reading_count += 1
+        try:
+            await self.may_read.wait()
+            return act()
+        finally:
+            self.reading_count -= 1
 
 
 class Life:
@@ -221,6 +241,59 @@ async def test_what_cannot_be_read_now_is_refused_and_read_later() -> None:
         await life.perform(Add(b"s", [Draft(EntryId(26, 0), (b"n", b"26"))]))
         del life.disk.faults["read"]
         assert await life.numbers() == list(range(1, 27))
+
+
+async def test_a_slow_disk_slows_those_who_read_what_is_cold_and_nobody_else() -> None:
+    disk = SlowDisk()
+    async with living(disk) as life:
+        await life.fill(45)
+        await life.fill(3, b"hot")
+        await life.freeze()
+        reads = [asyncio.create_task(life.numbers()) for _ in range(3 * COLD_READS_MAX)]
+        await settle()
+        assert 0 < disk.reading_count <= COLD_READS_MAX
+
+        await life.perform(Add(b"hot", [Draft(EntryId(4, 0), (b"n", b"4"))]))
+        assert await life.numbers(b"hot") == [1, 2, 3, 4]
+        [read] = await life.perform(Read([StreamCursor(b"s", EntryId(40, 0))]))
+        assert [entry.id.ms for entry in read.entries] == [*range(41, 46)]
+        assert not any(read.done() for read in reads)
+
+        disk.may_read.set()
+        assert await asyncio.gather(*reads) == [list(range(1, 46))] * len(reads)
+
+
+async def test_a_blocked_reader_is_given_what_is_cold_once_it_may_claim_it() -> None:
+    async with living(MemoryDisk()) as life:
+        await life.fill(45)
+        await life.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID)))
+        first = ReadGroup(b"g", b"gone", [GroupCursor(b"s", None)], limit=2)
+        await life.perform(first)
+        await life.perform(ReadGroup(b"g", b"c", [GroupCursor(b"s", None)], limit=100))
+        await life.freeze()
+        waiting = ReadGroup(
+            b"g", b"d", [GroupCursor(b"s", None)], limit=2, claim_idle_ms=50, wait_ms=10_000
+        )
+        [read] = await life.perform(waiting)
+        assert [delivery.id.ms for delivery in read.deliveries] == [1, 2]
+        assert [delivery.fields for delivery in read.deliveries] == [(b"n", b"1"), (b"n", b"2")]
+
+
+async def test_a_transaction_sees_what_is_cold_and_what_its_steps_have_done() -> None:
+    async with living(MemoryDisk()) as life:
+        await life.fill(45)
+        await life.freeze()
+        replies: list[Any] = await life.engine.perform_all(
+            [
+                Delete(b"s", [EntryId(1, 0)]),
+                Trim(b"s", TrimTo(max_length=43)),
+                Range(b"s", limit=1),
+            ]
+        )
+        deleted, trimmed, left = replies
+        assert (deleted, trimmed) == ([Deletion.DELETED], 1)
+        assert [entry.id for entry in left] == [EntryId(3, 0)]
+        assert await life.numbers() == [*range(3, 46)]
 
 
 async def test_a_request_waits_until_a_rewrite_has_made_room_in_memory() -> None:
