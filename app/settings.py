@@ -195,7 +195,7 @@ class Choices(BaseSettings):
     )
     full: WhenFull = Field(
         WhenFull.REFUSE,
-        description="When memory is full: refuse appends, or trim the oldest entries.",
+        description="When there is no room for entries: refuse appends, or trim the oldest.",
     )
     log_level: LogLevel = Field(LogLevel.INFO, description="Lowest level of lines in the log.")
     log_requests: bool = Field(

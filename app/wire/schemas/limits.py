@@ -25,7 +25,7 @@ class GatewayLimits(BaseModel):
     disk_bytes_max: int | None = Field(
         None,
         ge=2**20,
-        description="Size of the journal from which appends are refused; null: any.",
+        description="Size of all files from which appends are refused; null: any.",
     )
     disk_free_bytes_min: int = Field(
         64 * 2**20,
@@ -35,7 +35,7 @@ class GatewayLimits(BaseModel):
     memory_bytes_max: int | None = Field(
         None,
         ge=2**20,
-        description="Memory of the streams from which appends are refused, or the oldest trimmed; "
+        description="Memory of the streams: entries beyond it are on disk alone; "
         "70 % of what the machine or the cgroup has, unless it is set.",
     )
     streams_max: int = Field(STREAMS_MAX, ge=1, description="Streams.")

@@ -38,4 +38,5 @@ class Damaged(Missing):
             lost: the first and last ids of the chunks.
         """
         super().__init__(())
+        self.args = (f"{stream!r}, file {place.file}, byte {place.offset}: {why}",)
         self.stream, self.place, self.why, self.lost = stream, place, why, lost
