@@ -260,7 +260,7 @@ CACHED_BYTES = 256 * 2**20
 COLD_READS_MAX = 16
 """Requests that read extents at the same time, and extents that are read ahead of them."""
 
-PINNED_BYTES_MAX = 4 * 2**20
+PINNED_BYTES_MAX = 8 * 2**20
 """A request holds extents of so many bytes while it is decided. One at a time may hold more."""
 
 MISSING_BYTES_MAX = 2**20

@@ -13,6 +13,7 @@ file is noticed. Which extents are in use says the index, and where each of them
 from __future__ import annotations
 
 import io
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -40,6 +41,7 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace
 
 _REMEMBERED = 16
+_PAUSE_S_MAX = 0.1
 
 
 class _Row(NamedTuple):
@@ -155,9 +157,15 @@ class ExtentFile:
         self.size_bytes += len(data)
         self._unsynced_bytes += len(data)
         if self._unsynced_bytes >= SYNC_BYTES:  # one great sync in the end would hold up others
-            self._disk.sync(self._unfinished)
-            self._unsynced_bytes = 0
+            self._sync()
         return place
+
+    def _sync(self) -> None:
+        """Sync what was written, and leave the disk to the journal for as long as that took."""
+        began_s = time.perf_counter()
+        self._disk.sync(self._unfinished)
+        self._unsynced_bytes = 0
+        time.sleep(min(time.perf_counter() - began_s, _PAUSE_S_MAX))
 
     def finish(self) -> None:
         """Make it safe, under its name; the name is safe once `sync_names` was called."""

@@ -242,9 +242,9 @@ class Extents:
             place = self.line(index).place
             if find(place) is None:
                 missing.append(place)
-            asked_bytes += place.size_bytes
-            if asked_bytes > MISSING_BYTES_MAX:
-                break
+                asked_bytes += place.size_bytes
+                if asked_bytes > MISSING_BYTES_MAX:
+                    break
         if missing:
             step = wanted.step
             behind = range(index + step, index + step * (1 + _AHEAD), step)
