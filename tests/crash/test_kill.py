@@ -29,6 +29,7 @@ POLICIES = ["always", "always", "always", "everysec", "no"]
 SETTINGS = {
     "rewrite_bytes_min": 40_000,  # so that rewrites begin in the middle of things
     "rewrite_percentage": 60,
+    "memory_bytes_max": 2**20,  # so that little stays in memory
 }
 LOAD_S = (0.1, 0.4)
 REWRITE_S = 5.0
