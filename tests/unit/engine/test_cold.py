@@ -22,7 +22,7 @@ from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCur
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.keyspace import ChangeDefaults, RenameStream
 from headgate.engine.requests.ranges import OpenRanges, ReadOn, Span
-from headgate.engine.requests.streams import DescribeStream
+from headgate.engine.requests.streams import DeleteStream, DescribeStream
 from headgate.engine.state.memory import MemoryBounds
 from tests.journals.memory_disk import MemoryDisk
 from tests.virtual_time import settle
@@ -164,6 +164,34 @@ async def test_a_stream_that_was_renamed_meanwhile_is_frozen_by_the_next_rewrite
         await life.freeze()
         assert life.lines(b"t") > 0
         assert await life.numbers(b"t") == list(range(1, 36))
+
+
+async def test_another_stream_of_the_name_keeps_its_own_entries() -> None:
+    async with living(MemoryDisk()) as life:
+        await life.fill(35)
+        life.may_end.clear()
+        life.journal.start_rewrite()
+        while recovery.last_extent_file(life.disk) == 0:
+            await asyncio.sleep(0)
+        await life.perform(DeleteStream(b"s"))
+        drafts = [Draft(EntryId(number, 0), (b"n", b"new")) for number in range(1, 36)]
+        for draft in drafts:
+            await life.perform(Add(b"s", [draft]))
+        life.may_end.set()
+        await life.journal._rewrites.until_done(10)
+        assert {entry.fields for entry in await life.perform(Range(b"s"))} == {(b"n", b"new")}
+
+
+async def test_no_number_of_an_extent_file_comes_again() -> None:
+    async with living(MemoryDisk()) as life:
+        await life.fill(25)
+        await life.freeze()
+        await life.perform(DeleteStream(b"s"))
+        await life.freeze()
+        assert not [name for name in life.disk.names() if name.startswith("extents-")]
+        await life.fill(25, b"t")
+        await life.freeze()
+        assert recovery.last_extent_file(life.disk) == 2
 
 
 async def test_files_that_are_dead_go_and_an_open_range_keeps_what_it_reads() -> None:
