@@ -193,7 +193,7 @@ class Engine:
         """
         executor, kind = self._executor, type(request)
         if executor.must_freeze and kind in _GROWING:
-            await self._storage.until_frozen()
+            await executor.until_frozen()
         perform = self._performers.get(kind)
         if kind is not Add:
             self._appends.decide_gathered()

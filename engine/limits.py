@@ -251,6 +251,9 @@ CLEANED_BYTES_MAX = 128 * 2**20
 EXTENT_BYTES = 64 * 1024
 """An extent has chunks of so many bytes, or one more chunk: they are read together."""
 
+FREEZING_MS_MAX = 10_000
+"""A request that adds waits so long for a rewrite to make room in memory."""
+
 CACHED_SHARE = 4
 """A quarter of the bound on memory is for extents that were read, or frozen, last."""
 

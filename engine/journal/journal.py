@@ -38,8 +38,8 @@ from headgate.engine.state.memory import ExtentPlace
 DATA_PERCENTAGE = 60
 """Share of `disk_bytes_max` for entries: the rest is for the journal and for what is dead."""
 
-FREEZING_S_MAX = 10.0
-"""A request that needs memory waits so long for a rewrite to freeze what is hot."""
+FREEZING_S = 1.0
+"""A request that needs memory looks so often whether there is some."""
 
 LOOK_INTERVAL_S = 1.0
 """Interval between looks for room."""
@@ -230,7 +230,7 @@ class Journal:
         """Return when a rewrite has frozen what is hot, or has taken long, or has failed."""
         with suppress(Unavailable):
             self.start_rewrite()
-        await self._rewrites.until_done(FREEZING_S_MAX)
+        await self._rewrites.until_done(FREEZING_S)
 
     async def run(self, go_back: GoBack, holder: Holder | None = None) -> None:
         """Write appended records, until closed.

@@ -172,7 +172,6 @@ class Rewrites:
             self._pause_s = min(2 * pause_s, REWRITE_PAUSE_S_MAX)
         else:
             self.count, self.done_s = self.count + 1, clock()
-            self._hot_bytes = self.holder.memory.entries_bytes
             facts = {"size_bytes": self._writer.size_bytes, "position": self.saved.position}
             self._on_event("rewrite done", facts)
             self._pause_s = REWRITE_PAUSE_S_MIN
@@ -194,13 +193,16 @@ class Rewrites:
         new one is safe.
         """
         closed = await self._writer.rotate()
+        hot_bytes = self.holder.memory.entries_bytes
         last_file = await self._disk.in_thread(lambda: recovery.last_extent_file(self._disk))
         known = self.holder.begin(last_file)
         await self._rewriter(closed.position)
         indexes = await self._disk.in_thread(
             lambda: recovery.indexes(self._disk, closed.position, known)
         )
+        new_bytes = self.holder.memory.entries_bytes - hot_bytes
         held = await self.holder.adopt(indexes)
+        self._hot_bytes = self.holder.memory.entries_bytes - max(new_bytes, 0)
         sizes = await self._disk.in_thread(lambda: recovery.clean(self._disk, held))
         self._writer.note_rewrite(sizes, closed.position)
         return closed

@@ -20,7 +20,13 @@ from headgate.engine.decisions.group_reads import claimable_at
 from headgate.engine.errors import Invalid, MemoryFull, StreamError, StreamsChanged, Unavailable
 from headgate.engine.journal.room import holds_more, takes_room
 from headgate.engine.journal.storage import Storage
-from headgate.engine.limits import CACHED_BYTES, CACHED_SHARE, HELD_BYTES_MAX, MAKING_ROOM_MAX
+from headgate.engine.limits import (
+    CACHED_BYTES,
+    CACHED_SHARE,
+    FREEZING_MS_MAX,
+    HELD_BYTES_MAX,
+    MAKING_ROOM_MAX,
+)
 from headgate.engine.loop import signals
 from headgate.engine.loop.activity import TotalActivity
 from headgate.engine.loop.changes import changes_by
@@ -64,7 +70,7 @@ class Executor:
         self._bounds = bounds
         self._lives = 0  # how many states were adopted
         self._memory_bounds = memory
-        self.is_full = False  # memory was, at the last change
+        self.is_tight = False  # memory was, at the last change
         self._trims_oldest = memory.when_full is WhenFull.TRIM_OLDEST
         self._trimmed_name: bytes | None = None  # the last stream that `trim_oldest` looked at
         self._trimming: asyncio.Future[None] | None = None  # of what is cold
@@ -334,8 +340,15 @@ class Executor:
 
     @property
     def must_freeze(self) -> bool:
-        """Tell whether memory is full, and a rewrite makes room in it."""
-        return self.is_full and self.storage.can_freeze
+        """Tell whether memory is nearly full, and a rewrite makes room in it."""
+        return self.is_tight and self.storage.can_freeze
+
+    async def until_frozen(self) -> None:
+        """Return when there is room in memory, or a rewrite does not make any in time."""
+        over_ms = self.clock.monotonic_ms() + FREEZING_MS_MAX
+        while self.must_freeze and self.clock.monotonic_ms() < over_ms:
+            await self.storage.until_frozen()
+            self.is_tight = self._memory_bounds.is_tight(self.keyspace.memory.size_bytes)
 
     def require_room(self) -> None:
         """Refuse additions to the streams if there is no room for any.
@@ -362,7 +375,7 @@ class Executor:
         """
         bounds, size_bytes = self._memory_bounds, self.keyspace.memory.size_bytes
         is_full, is_scarce = bounds.is_full(size_bytes), self.storage.is_scarce
-        self.is_full = is_full
+        self.is_tight = bounds.is_tight(size_bytes)
         if not is_full and not is_scarce:
             return
         if is_full and takes_room(commands):

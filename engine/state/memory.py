@@ -52,6 +52,11 @@ class MemoryBounds(NamedTuple):
         """Tell whether nothing may be added to what takes so much."""
         return self.size_bytes_max is not None and size_bytes > self.size_bytes_max
 
+    def is_tight(self, size_bytes: int) -> bool:
+        """Tell whether whoever adds has to wait for room, if waiting makes any."""
+        limit_bytes = self.size_bytes_max
+        return limit_bytes is not None and size_bytes > limit_bytes - limit_bytes // SLACK
+
     def is_beyond(self, size_bytes: int) -> bool:
         """Tell whether not even deliveries may become pending."""
         limit_bytes = self.size_bytes_max
