@@ -266,6 +266,9 @@ COLD_READS_MAX = 16
 PINNED_BYTES_MAX = 8 * 2**20
 """A request holds extents of so many bytes while it is decided. One at a time may hold more."""
 
+LARGE_CHUNK_BYTES = 64 * 1024
+"""The newest chunk of a stream does not stay hot if it is full and as large as this."""
+
 MISSING_BYTES_MAX = 2**20
 """A request asks for extents of so many bytes at a time, or for one."""
 

@@ -111,6 +111,10 @@ class NodeLimits(NamedTuple):
             at = max(self._fitting(0, 0, ends, at), at + 1)  # Redis: a new node takes any entry
             yield at
 
+    def is_full(self, chunk: Chunk) -> bool:
+        """Tell whether a chunk takes no further entry."""
+        return not self._admit(chunk, 1, 0)
+
     def _admit(self, chunk: Chunk, count: int, size_bytes: int) -> bool:
         """Tell whether a chunk takes so much more, all of it."""
         if 0 < self.entries_max < chunk.count + count:
@@ -313,8 +317,16 @@ class Log:
     @property
     def sealed(self) -> Sequence[Chunk]:
         """Return the hot chunks that do not grow any more. Not to be changed."""
-        is_growing = bool(self._chunks) and self._chunks[-1].is_open
-        return self._chunks[:-1] if is_growing else self._chunks
+        return self._chunks if self.growing is None else self._chunks[:-1]
+
+    @property
+    def growing(self) -> Chunk | None:
+        """Return the newest chunk, if entries may still be appended to it."""
+        return self._chunks[-1] if self._chunks and self._chunks[-1].is_open else None
+
+    def seal(self) -> None:
+        """Seal the newest chunk, which is open and has live entries."""
+        self._grow(self._chunks[-1].seal())
 
     def covered(self, line: Line) -> Covered | None:
         """Return the nodes for which a line is to stand; None if a hot chunk lies before."""

@@ -20,6 +20,7 @@ from headgate.engine.limits import (
     CLEANED_BYTES_MAX,
     EXTENT_BYTES,
     EXTENT_FILE_BYTES_MAX,
+    LARGE_CHUNK_BYTES,
 )
 from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.extents.line import line_of
@@ -57,6 +58,9 @@ class Freezing:
         for log in logs:
             while chunks := _first_extent(log):
                 self._freeze(log, chunks)
+            if self._is_full(log.growing):  # each stream may have one, with entries of any size
+                log.seal()
+                self._freeze(log, list(log.sealed))
         if self._keyspace.memory.entries_bytes <= hot_bytes_max:
             return
         logs.sort(key=lambda log: log.memory_bytes, reverse=True)
@@ -65,6 +69,11 @@ class Freezing:
                 return
             if log.sealed:
                 self._freeze(log, list(log.sealed))
+
+    def _is_full(self, chunk: Chunk | None) -> bool:
+        """Tell whether a chunk is large, and takes no further entry."""
+        limits = self._keyspace.defaults.node_limits
+        return chunk is not None and chunk.size_bytes >= LARGE_CHUNK_BYTES and limits.is_full(chunk)
 
     def clean(self) -> None:
         """Write anew what is alive in the deadest files, if much is dead."""

@@ -84,6 +84,9 @@ class Adoption:
 
     async def _adopt_line(self, index: StreamIndex, log: Log, line: Line) -> bool:
         """Let a line stand for its entries; tells whether those behind it can follow."""
+        growing = log.growing
+        if growing is not None and growing.first_id <= line.last_id:  # the rewrite has sealed it
+            log.seal()
         covered = log.covered(line)
         if covered is None:
             return False

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from time import perf_counter
 from typing import TypeVar
 
@@ -28,6 +28,10 @@ T = TypeVar("T")
 
 ReadExtent = Callable[[ExtentPlace], Awaitable[OpenedExtent]]
 """Reads an extent beside the event loop."""
+
+
+_GONE_MAX = 3
+"""A file that is missing so often in a row is not one that a rewrite has removed."""
 
 
 class ColdReads:
@@ -122,23 +126,26 @@ class ColdReads:
             return act()
         except Missing as missing:
             first = missing
-        async with self._turns:
-            pinned: dict[ExtentPlace, OpenedExtent] = {}
-            try:
-                return await self._read_and_act(act, first, pinned)
-            finally:
-                if self._is_large(pinned):
-                    self._large_turn.release()
+        async with self._turns, AsyncExitStack() as turn:
+            return await self._read_and_act(act, first, turn)
 
     async def _read_and_act(
-        self, act: Callable[[], T], missing: Missing, pinned: dict[ExtentPlace, OpenedExtent]
+        self, act: Callable[[], T], missing: Missing, turn: AsyncExitStack
     ) -> T:
+        pinned: dict[ExtentPlace, OpenedExtent] = {}
+        is_large = False
+        gone_count = 0  # how often a file had gone in a row
         while True:
-            was_large = self._is_large(pinned)
-            for opened in await self._fetched(missing):
-                pinned[opened.place] = opened
-            if self._is_large(pinned) and not was_large:
-                await self._large_turn.acquire()
+            try:
+                pinned |= {opened.place: opened for opened in await self._fetched(missing)}
+                gone_count = 0
+            except FileNotFoundError as error:  # with what was needed: then that is seen now
+                gone_count += 1
+                if gone_count == _GONE_MAX:
+                    raise _unreadable(error) from None
+            if not is_large and sum(place.size_bytes for place in pinned) > PINNED_BYTES_MAX:
+                await turn.enter_async_context(self._large_turn)
+                is_large = True
             before, self._pinned = self._pinned, pinned
             try:
                 if isinstance(missing, Damaged):
@@ -149,9 +156,6 @@ class ColdReads:
             finally:
                 self._pinned = before
 
-    def _is_large(self, pinned: dict[ExtentPlace, OpenedExtent]) -> bool:
-        return sum(place.size_bytes for place in pinned) > PINNED_BYTES_MAX
-
     async def _fetched(self, missing: Missing) -> list[OpenedExtent]:
         reading = [self._begun(place) for place in missing.needed]
         for place in missing.ahead:
@@ -159,11 +163,10 @@ class ColdReads:
                 self._begun(place)
         try:
             return [await asyncio.shield(each) for each in reading]
-        except FileNotFoundError:  # what was needed has gone meanwhile, and so has its file
-            await asyncio.sleep(0)
+        except FileNotFoundError:
+            raise
         except OSError as error:
             raise _unreadable(error) from None
-        return []
 
     def _begun(self, place: ExtentPlace) -> asyncio.Future[OpenedExtent]:
         """Return the read of an extent, which is under way by then."""

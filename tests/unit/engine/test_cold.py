@@ -324,6 +324,30 @@ async def test_a_transaction_sees_what_is_cold_and_what_its_steps_have_done() ->
         assert await life.numbers() == [*range(3, 46)]
 
 
+async def test_a_file_that_is_missing_is_said_and_nothing_is_lost() -> None:
+    async with living(MemoryDisk()) as life:
+        await life.fill(25)
+        await life.freeze()
+        data = life.disk.files.pop(FILE)
+        with pytest.raises(Unavailable, match="No such file"):
+            await asyncio.wait_for(life.numbers(), 5)
+        life.disk.files[FILE] = data
+        assert await life.numbers() == list(range(1, 26))
+
+
+async def test_requests_that_need_much_take_turns() -> None:
+    async with living(MemoryDisk()) as life:
+        value = bytes(range(256)) * 4_096  # 1 MiB
+        for number in range(1, 31):
+            fields = (b"%d" % number, value + bytes([number]))
+            await life.perform(Add(b"s", [Draft(EntryId(number, 0), fields)]))
+        await life.freeze()
+        assert life.lines() == 30
+        assert life.engine.memory.entries_bytes < 2**20
+        reads = await asyncio.gather(*(life.numbers() for _ in range(4)))
+        assert reads == [list(range(1, 31))] * 4
+
+
 async def test_a_request_waits_until_a_rewrite_has_made_room_in_memory() -> None:
     memory, growth = MemoryBounds(100_000), Growth(0, 64 * 2**20, 10_000)
     async with living(MemoryDisk(), memory, growth) as life:
