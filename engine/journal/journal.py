@@ -194,7 +194,6 @@ class Journal:
         """Read an extent, while the event loop goes on.
 
         Raises:
-            Corrupt: it is damaged.
             OSError: it cannot be read.
         """
         return await self._disk.read_in_thread(lambda: extent_files.read(self._disk, place))
@@ -211,7 +210,7 @@ class Journal:
             "file": extents_name(damaged.place.file),
             "byte": damaged.place.offset,
             "reason": damaged.why,
-            "lost": [f"{first_id} to {last_id}" for first_id, last_id in damaged.lost],
+            "lost": [f"{chunk.first_id} to {chunk.last_id}" for chunk in damaged.lost],
         }
         self._on_event("entries lost", facts)
 

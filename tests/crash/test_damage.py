@@ -20,6 +20,7 @@ from headgate.engine.journal.blocks import HEADER_BYTES, VERSION, Kind, read_blo
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.names import journal_name
 from headgate.engine.journal.recovery import Loaded
+from headgate.engine.journal.repair import repair
 from tests.crash.gateway import Gateway, failure_of, headgate
 from tests.journals.memory_disk import MemoryDisk
 from tests.journals.records import History, newer, recorded, written
@@ -150,7 +151,7 @@ def test_a_repair_saves_everything_before_the_damage(history: History) -> None:
         intact = sum(end <= offset for end in block_ends(history.disk, name)) - 1
         disk = history.disk.copy()
         disk.files[name][offset] ^= 0xFF
-        recovery.repair(disk)
+        repair(disk)
         assert position_in(disk, history) == first - 1 + max(intact, 0), (name, offset)
         size_bytes = sum(map(len, disk.files.values()))
         assert size_bytes == sum(map(len, history.disk.files.values()))  # all bytes are kept

@@ -101,7 +101,8 @@ class ColdReads:
     def keep(self, opened: OpenedExtent) -> None:
         """Keep an extent for those who come; those not used for the longest go."""
         place = opened.place
-        if place in self._cached or place.size_bytes > self._cached_bytes_max:
+        is_of_use = place not in self._cached and not opened.is_unreadable
+        if not is_of_use or place.size_bytes > self._cached_bytes_max:
             return
         self._cached[place] = opened
         self.cached_bytes += place.size_bytes
@@ -159,11 +160,8 @@ class ColdReads:
                 self._begun(place)
         try:
             return [await asyncio.shield(each) for each in reading]
-        except FileNotFoundError:  # what was needed has gone meanwhile, and so has its file
-            await asyncio.sleep(0)
         except OSError as error:
             raise _unreadable(error) from None
-        return []
 
     def _begun(self, place: ExtentPlace) -> asyncio.Future[OpenedExtent]:
         """Return the read of an extent, which is under way by then."""

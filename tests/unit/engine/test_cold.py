@@ -259,6 +259,20 @@ async def test_a_start_goes_on_though_what_was_deleted_behind_it_is_damaged() ->
         assert await life.numbers() == [*range(41, 46)]
 
 
+async def test_a_file_that_is_missing_is_a_gap_and_everything_else_goes_on() -> None:
+    disk = MemoryDisk()
+    async with living(disk) as life:
+        await life.fill(45)
+        await life.freeze()
+        disk.remove(FILE)
+        assert await life.numbers() == [*range(41, 46)]
+        [facts] = [facts for event, facts in life.events if event == "entries lost"]
+        assert (facts["lost"], facts["reason"]) == (["1-0 to 40-0"], "the file is missing")
+
+    async with living(disk) as life:
+        assert await life.numbers() == [*range(41, 46)]
+
+
 async def test_what_cannot_be_read_now_is_refused_and_read_later() -> None:
     async with living(MemoryDisk()) as life:
         await life.fill(25)
