@@ -184,7 +184,7 @@ def _read_block(
 
 
 def _read_head(header: Header, start: bytes) -> tuple[int, int, int, int] | None:
-    """Return what the first bytes of a block say; None if they are not what was written."""
+    """Return the fields of the head of a block; None if it is damaged."""
     if len(start) < _BLOCK_BYTES:
         return None
     magic, checksum = _PREFIX.unpack_from(start)

@@ -100,20 +100,20 @@ def names_in_use(disk: Disk) -> list[str]:
     return named(disk, in_use(disk.names())).in_order
 
 
-def named(disk: Disk, found: FilesInUse, held: Container[int] = ()) -> FilesInUse:
-    """Return files without the extent files that neither the snapshot names nor anybody holds.
+def named(disk: Disk, files: FilesInUse, held: Container[int] = ()) -> FilesInUse:
+    """Return files without extent files of no use: not in the snapshot, and not held.
 
     All of them stay if the snapshot does not say which it names.
     """
-    listed = None if found.snapshot is None else _extents_of(disk, found.snapshot)
+    listed = None if files.snapshot is None else _extents_of(disk, files.snapshot)
     if listed is None:
-        return found
+        return files
     kept = [
         name
-        for name in found.extents
+        for name in files.extents
         if (number := extents_number(name)) in listed or number in held
     ]
-    return found._replace(extents=kept)
+    return files._replace(extents=kept)
 
 
 def load(

@@ -59,12 +59,12 @@ from headgate.engine.state.stream import Stream
 class Repaired(NamedTuple):
     """The result of a repair."""
 
-    put_aside: list[str]
-    """Files that keep what is not in use any more."""
+    kept: list[str]
+    """Files with what is in use no more."""
     lost: list[Damaged]
     """Chunks that were damaged."""
     incomplete: dict[bytes, str]
-    """Streams of which a damaged snapshot has only a part, and what they lack."""
+    """Streams that a damaged snapshot has in part, by name, with what they lack."""
 
 
 def repair(disk: Disk, progress: Progress = no_progress) -> Repaired:
@@ -86,7 +86,7 @@ def repair(disk: Disk, progress: Progress = no_progress) -> Repaired:
     repaired = Repaired([], [], {})
     loaded = _loaded(disk, repaired)
     if loaded.torn is not None:
-        repaired.put_aside.append(cut_off(disk, loaded.torn.name, loaded.torn.offset))
+        repaired.kept.append(cut_off(disk, loaded.torn.name, loaded.torn.offset))
     keyspace = loaded.keyspace
     damaged = list(examine(disk, keyspace, progress))
     repaired.lost.extend([*loaded.damaged, *damaged])
@@ -95,7 +95,7 @@ def repair(disk: Disk, progress: Progress = no_progress) -> Repaired:
         for each in damaged:
             lose(keyspace, each)
         files = {each.place.file for each in repaired.lost}
-        repaired.put_aside.extend(_keep(disk, files | named - set(keyspace.memory.files)))
+        repaired.kept.extend(_keep(disk, files | named - set(keyspace.memory.files)))
         save(disk, keyspace, loaded.position)
         clean(disk)
     return repaired
@@ -116,7 +116,7 @@ def _loaded(disk: Disk, repaired: Repaired) -> Loaded:
                 saved = damage.name
                 _save_undamaged_part(disk, damage.name, repaired)
             else:
-                repaired.put_aside.extend(_cut_off(disk, damage))
+                repaired.kept.extend(_cut_off(disk, damage))
 
 
 def _cut_off(disk: Disk, damage: Corrupt) -> list[str]:
@@ -159,16 +159,16 @@ def _keep(disk: Disk, numbers: Iterable[int]) -> list[str]:
         names = disk.names()
         if name not in names:
             continue
-        wanted = aside = f"aside-{name}-0"
+        wanted = second = f"aside-{name}-0"
         count = 1
-        while aside in names:
+        while second in names:
             count += 1
-            aside = f"{wanted}-{count}"
+            second = f"{wanted}-{count}"
         try:
-            disk.link(name, disk, aside)
+            disk.link(name, disk, second)
         except OSError:  # the file system has no links
-            aside = copy_tail(disk, name, 0)
-        kept.append(aside)
+            second = copy_tail(disk, name, 0)
+        kept.append(second)
     disk.sync_names()
     return kept
 
@@ -186,11 +186,11 @@ def _save_undamaged_part(disk: Disk, name: str, repaired: Repaired) -> None:
     kept += _keep(disk, unnamed - set(keyspace.memory.files))
     save(disk, keyspace, position_of(name))
     clean(disk)
-    repaired.put_aside.extend(kept)
+    repaired.kept.extend(kept)
 
 
 def _undamaged_part(disk: Disk, name: str, incomplete: dict[bytes, str]) -> Keyspace:
-    """Load what can be read of a damaged snapshot.
+    """Load the undamaged blocks of a snapshot.
 
     An item that makes no sense may have been taken in part, so those before it are loaded anew.
     """
@@ -276,7 +276,7 @@ class _Salvage(snapshot.Loading):
         super()._add(item)
 
     def finish(self) -> dict[bytes, str]:
-        """Make what has only an index, and note what is lost; returns what streams lack."""
+        """Make the streams with an index and nothing else; returns what streams lack, by name."""
         keyspace, incomplete = self.keyspace, self._incomplete
         for name, items in self._extents.items():
             stream = Stream(name, items[0].epoch, StreamConfig(), keyspace.memory)

@@ -68,7 +68,7 @@ def _facts(
 ) -> dict[str, Any]:
     names = recovery.names_in_use(disk)
     return {
-        "put_aside": repaired.put_aside,
+        "put_aside": repaired.kept,
         "lost": _chunks(repaired.lost),
         "incomplete": {_shown(name): what for name, what in repaired.incomplete.items()},
         "files": [{"name": name, "size_bytes": disk.size_bytes(name)} for name in names],

@@ -1,4 +1,4 @@
-"""Damage: what of the cold entries is not what was written, and what lies in extent files at all.
+"""Damage: a search for it in all extent files, and their sizes.
 
 Nobody needs this to go on: what is damaged is found when it is read. An operator asks before that.
 """
@@ -46,7 +46,7 @@ def cold_files(disk: Disk, keyspace: Keyspace) -> ColdFiles:
 
 
 def examine(disk: Disk, keyspace: Keyspace, progress: Progress = no_progress) -> Iterator[Damaged]:
-    """Read all extents that a state names, and yield what of them is not what was written.
+    """Read all extents of a state, and yield the damaged ones.
 
     It reads file by file, from the beginning of each. Streams that were copied share extents.
     """
@@ -58,16 +58,16 @@ def examine(disk: Disk, keyspace: Keyspace, progress: Progress = no_progress) ->
             by_file[line.place.file].extend((at, index))
             total += line.place.size_bytes
     for file in sorted(by_file):
-        found: OpenedExtent | None = None
+        extent: OpenedExtent | None = None
         for name, line in _in_order(keyspace, names, by_file.pop(file)):
-            if found is None or found.place != line.place:
-                found = extent_files.read_or_lose(disk, line.place)
+            if extent is None or extent.place != line.place:
+                extent = extent_files.read_or_lose(disk, line.place)
             done += line.place.size_bytes
             if done - reported >= _STEP_BYTES or done == total:
                 reported = done
                 progress(done, total)
-            if lost := found.lost(line):
-                yield Damaged(name, line.place, found.why, lost)
+            if lost := extent.lost(line):
+                yield Damaged(name, line.place, extent.why, lost)
 
 
 def _in_order(

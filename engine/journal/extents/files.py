@@ -197,7 +197,7 @@ class ExtentReader:
         """
         extent = self._recent.get(place)
         if extent is None:
-            extent = self._recent[place] = read(self._disk, place)
+            extent = self._recent[place] = self._read(self._disk, place)
             if len(self._recent) > _REMEMBERED:
                 self._recent.popitem(last=False)
         self._recent.move_to_end(place)
