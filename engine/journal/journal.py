@@ -79,7 +79,8 @@ class Journal:
             watch: returns what is told of the failures of periodic work.
         """
         self.change_count, self.replay_us = 0, replay_us
-        self.damage_count = 0  # chunks or extents that were found damaged
+        self._damage_count = 0  # chunks, or whole extents
+        self._damage: str | None = None  # what was wrong with the last one
         self._on_event = on_event
         self._disk, self._watch, self._bounds = disk, watch, bounds
         self._records = records = Records(position)
@@ -149,6 +150,8 @@ class Journal:
             rewrites.failure,
             self._writer.synced_position,
             rewrites.done_s,
+            damage_count=self._damage_count,
+            damage=self._damage,
         )
 
     def append(self, record: list[Command]) -> int:
@@ -204,7 +207,7 @@ class Journal:
 
     def note_damage(self, damaged: Damaged) -> None:
         """Note damage, for the log and the state of the journal."""
-        self.damage_count += len(damaged.lost)
+        self._damage_count, self._damage = self._damage_count + len(damaged.lost), damaged.why
         facts = {
             "stream": damaged.stream.decode(errors="replace"),
             "file": extents_name(damaged.place.file),
