@@ -3,7 +3,7 @@
 The newest snapshot is loaded. Then the journal's records behind it are applied, in order. If a
 crash tore the end of the last segment, nobody was answered with what is in the torn part: it is cut
 off and kept in a file of its own. Anything else that is not as it was written is damage, and
-recovery does not guess (`repair.py` does, when an operator says so).
+recovery does not guess (`damage/repair.py` does, when an operator says so).
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ from headgate.engine.journal.blocks import (
     read_blocks,
 )
 from headgate.engine.journal.blocks import read_header as read
+from headgate.engine.journal.damage.repair import repair
 from headgate.engine.journal.names import snapshot_name
-from headgate.engine.journal.repair import repair
 from headgate.engine.state.keyspace import Keyspace
 from tests.fuzz.rounds import ended, reporting_seed, seeds
 from tests.journals.memory_disk import MemoryDisk

@@ -54,7 +54,7 @@ from headgate.engine.entry import Entry, EntryId
 from headgate.engine.errors import Corrupt, Draining, StreamError, Unavailable
 from headgate.engine.journal import recovery, snapshot
 from headgate.engine.journal.blocks import Kind, read_blocks, read_header
-from headgate.engine.journal.extents.damage import examine
+from headgate.engine.journal.damage.examination import examine
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.names import is_extents
 from headgate.engine.journal.recovery import Loaded

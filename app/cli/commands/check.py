@@ -15,11 +15,11 @@ from headgate.app.cli.words import one_line
 from headgate.app.runtime.logs.loading import show_progress
 from headgate.engine.errors import Corrupt, NewerFormat, StreamError
 from headgate.engine.journal import recovery
+from headgate.engine.journal.damage.examination import cold_files, examine
+from headgate.engine.journal.damage.repair import Repaired, repair
 from headgate.engine.journal.disk import SystemDisk
-from headgate.engine.journal.extents.damage import cold_files, examine
 from headgate.engine.journal.extents.files import read_or_lose
 from headgate.engine.journal.names import extents_name
-from headgate.engine.journal.repair import Repaired, repair
 from headgate.engine.state.extents.missing import Damaged
 
 _progress = partial(show_progress, what="Reading what is cold,")

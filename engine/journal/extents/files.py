@@ -103,6 +103,7 @@ def read_or_lose(disk: Disk, place: ExtentPlace) -> OpenedExtent:
 
 def opened(place: ExtentPlace, data: bytes) -> OpenedExtent:
     """Return the chunks of an extent that was read, and which of them are damaged."""
+    data = data.ljust(place.size_bytes, b"\0")  # the file may end too early
     try:
         rows, at = _table(place, data)
     except Corrupt as error:

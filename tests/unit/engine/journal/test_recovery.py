@@ -27,8 +27,8 @@ from headgate.engine.journal.blocks import (
     read_blocks,
     read_header,
 )
+from headgate.engine.journal.damage.repair import repair
 from headgate.engine.journal.names import journal_name, snapshot_name
-from headgate.engine.journal.repair import repair
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.requests.entries import Add, Delete
 from headgate.engine.requests.streams import CreateStream, DescribeStream

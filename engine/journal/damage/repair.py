@@ -29,8 +29,8 @@ from headgate.engine.journal.blocks import (
     read_blocks,
     read_header,
 )
+from headgate.engine.journal.damage.examination import examine
 from headgate.engine.journal.disk import Disk
-from headgate.engine.journal.extents.damage import examine
 from headgate.engine.journal.extents.files import ExtentReader, read_or_lose
 from headgate.engine.journal.names import (
     UNFINISHED,
@@ -60,7 +60,7 @@ class Repaired(NamedTuple):
     """The result of a repair."""
 
     kept: list[str]
-    """Files with what is in use no more."""
+    """The files `aside-…` that it has made."""
     lost: list[Damaged]
     """Chunks that were damaged."""
     incomplete: dict[bytes, str]
