@@ -305,10 +305,10 @@ async def test_check_names_each_damaged_chunk_and_a_repair_keeps_all_others(
     assert f"{directory}: 1 damaged chunks of 10 entries" in checked.stderr
     assert "--repair keeps all the rest." in checked.stderr
 
-    told = headgate("check", "--data-dir", directory, "--json")
-    facts = json.loads(told.stdout)
+    reported = headgate("check", "--data-dir", directory, "--json")
+    facts = json.loads(reported.stdout)
     [chunk] = facts["damaged"]
-    assert (told.returncode, chunk.pop("offset") > size_bytes // 2) == (1, True)
+    assert (reported.returncode, chunk.pop("offset") > size_bytes // 2) == (1, True)
     assert chunk == {
         "stream": "b",
         "file": file,
