@@ -139,9 +139,9 @@ async def test_a_gateway_serves_what_was_restored(tmp_path: Path) -> None:
 
 def backed_up_with_few_descriptors(data: Path, target: Path) -> subprocess.CompletedProcess[str]:
     """Back up with a soft limit of 64 open files."""
-    words = [sys.executable, "-m", "headgate.app.cli", "backup", "--data-dir", data, target]
+    words = [sys.executable, "-m", "headgate.app.cli", "backup", "--data-dir", str(data)]
     return subprocess.run(
-        ["sh", "-c", 'ulimit -Sn 64; exec "$0" "$@"', *words],
+        ["sh", "-c", 'ulimit -Sn 64; exec "$0" "$@"', *words, str(target)],
         capture_output=True,
         text=True,
         check=False,

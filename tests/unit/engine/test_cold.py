@@ -265,6 +265,7 @@ async def test_a_file_that_is_missing_is_a_gap_and_everything_else_goes_on() -> 
         await life.fill(45)
         await life.freeze()
         disk.remove(FILE)
+        await life.freeze()  # nobody has read it yet
         assert await life.numbers() == [*range(41, 46)]
         [facts] = [facts for event, facts in life.events if event == "entries lost"]
         assert (facts["lost"], facts["reason"]) == (["1-0 to 40-0"], "the file is missing")
