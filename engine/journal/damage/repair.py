@@ -181,6 +181,7 @@ def _save_undamaged_part(disk: Disk, name: str, repaired: Repaired) -> None:
     keyspace = _undamaged_part(disk, name, repaired.incomplete)
     names = disk.names()
     unnamed = {extents_number(each) or 0 for each in names if is_extents(each)}
+    keyspace.last_extent_file = max(keyspace.last_extent_file, *unnamed, 0)
     kept = [copy_tail(disk, name, 0)]
     kept += [cut_off(disk, segment, 0) for segment in reversed(in_use(names).segments)]
     kept += _keep(disk, unnamed - set(keyspace.memory.files))
