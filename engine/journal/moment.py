@@ -103,10 +103,11 @@ class Moment:
         return next(iter(self._files)) in self._disk.names()
 
     def _copy_last(self) -> None:
-        name = list(self._files)[-1]
-        self.position = position_of(name)
-        if not is_segment(name):
+        first, name = next(iter(self._files)), list(self._files)[-1]
+        if not is_segment(name):  # after a repair there may be only a snapshot and extent files
+            self.position = position_of(first)
             return
+        self.position = position_of(name)
         file, copy = self._files[name], io.BytesIO()
         file.seek(0)
         copy.write(file.read(HEADER_BYTES))

@@ -336,6 +336,7 @@ async def test_extent_files_are_linked_and_go_back_by_links() -> None:
     taken = back_up(disk, backup)
     assert backup.files[EXTENTS] is disk.files[EXTENTS]
     assert taken.copied_bytes == disk.size_bytes(snapshot_name(POSITION))
+    assert taken.manifest.position == POSITION
     assert verify(Directory(backup)) == taken.manifest
     restore(Directory(backup), target)
     assert target.files[EXTENTS] is disk.files[EXTENTS]
