@@ -388,6 +388,8 @@ class JournalStatus(NamedTuple):
     rewrite_failure: str | None  # why the last rewrite did not work
     synced_position: int = 0  # up to there a crash of the machine takes nothing away
     rewritten_s: float | None = None  # when the last rewrite was done, by the clock of event loops
+    damage_count: int = 0  # damaged chunks that were found and lost since the start
+    damage: str | None = None  # what was wrong with the last of them
 
 
 class Deletion(StrEnum):

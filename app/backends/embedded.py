@@ -225,6 +225,8 @@ def open_embedded(
             on_event=_log,
             watch=periodic.watch,
         )
+        for damaged in loaded.damaged:
+            storage.note_damage(damaged)
     engine = Engine(
         storage,
         keyspace=keyspace,

@@ -73,6 +73,10 @@ class TarBackup:
         except tarfile.TarError as error:
             raise Corrupt("the tar file", 0, str(error)) from None
 
+    def linked(self, name: str, target: Disk) -> bool:  # noqa: ARG002
+        """Return false: a member of a tar file has no name of its own."""
+        return False
+
     def manifest(self) -> Manifest:
         """Return the manifest.
 

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -104,6 +105,16 @@ class Gateway:
         if self.siblings is not None and self.siblings.has_engine:
             return 0
         return sum(self.backend.memory_bytes().values())
+
+    def warnings(self) -> Iterator[str]:
+        """Yield warnings for everybody to see; the log has the details."""
+        yield from self.credentials.warnings()
+        journal = self.backend.journal
+        with suppress(Unavailable):  # the engine has not said yet how its journal is
+            if journal is not None and journal.status.damage_count:
+                status = journal.status
+                text = "Entries were damaged on the disk and are lost"
+                yield f"{text}: {status.damage_count} chunks, lately as {status.damage}."
 
     def _counts(self) -> Mapping[str, int]:
         return {

@@ -51,7 +51,7 @@ async def readyz(request: Request) -> Health:
     if backend.refusal is not None:
         raise Unavailable(backend.refusal)
     health = Health(status="ok", durable=backend.durable)
-    warnings = list(gateway_of(request).credentials.warnings())
+    warnings = list(gateway_of(request).warnings())
     return health.model_copy(update={"warnings": warnings}) if warnings else health
 
 

@@ -2,7 +2,8 @@
 
 A backup is a directory with the files that recovery would read, and a *manifest* that lists them
 with their checksums. Files of a journal only grow, and closed ones do not change. So another backup
-into the same directory copies only what is new.
+into the same directory copies only what is new. An extent file is written once and then only read,
+so on the same file system a backup takes no copy of it, but a second name (a hard link).
 
 - The manifest is replaced once everything that it lists is safe, and what it does not list goes
   after that. So a backup that is interrupted leaves the one before it as it was.
@@ -23,7 +24,7 @@ from headgate.engine.errors import Corrupt, NewerFormat, Unavailable
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.moment import Moment, pieces_of
-from headgate.engine.journal.names import UNFINISHED, is_finished, is_segment
+from headgate.engine.journal.names import UNFINISHED, is_extents, is_finished, is_segment
 from headgate.engine.journal.recovery import Progress, no_progress
 from headgate.engine.limits import SYNC_BYTES
 
@@ -100,10 +101,15 @@ def _taken(
         total = sum(moment.sizes.values())
         for name, size_bytes in moment.sizes.items():
             file = before.get(name)
-            if file is None or not _is_same(target, file, moment):
-                file = _written(target, name, moment.pieces(name))
-                target.rename(name + UNFINISHED, name)
-                copied_bytes += size_bytes
+            if file is None or not _is_same(target, name, file.size_bytes, moment):
+                unfinished = name + UNFINISHED
+                is_linked = _linked(source, target, name)
+                if is_linked and _is_same(target, name, size_bytes, moment, unfinished):
+                    file = summed(name, moment.pieces(name))
+                else:
+                    file = _written(target, name, moment.pieces(name))
+                    copied_bytes += size_bytes
+                target.rename(unfinished, name)
             files.append(file)
             done += size_bytes
             progress(done, total)
@@ -129,6 +135,10 @@ class Backup(Protocol):
         """Return the manifest, after the files."""
         ...
 
+    def linked(self, name: str, target: Disk) -> bool:
+        """Give a file another name in a directory, without a copy; tells whether that worked."""
+        ...
+
 
 class Directory:
     """A backup in a directory. It is a `Backup`."""
@@ -151,6 +161,10 @@ class Directory:
     def manifest(self) -> Manifest:
         """Return the manifest."""
         return self._manifest
+
+    def linked(self, name: str, target: Disk) -> bool:
+        """Link an extent file; it does not get its name yet."""
+        return _linked(self._disk, target, name)
 
     def files(self) -> Iterator[tuple[str, Iterator[bytes]]]:
         """Yield each file that the manifest lists, as far as it lists it.
@@ -198,7 +212,12 @@ def restore(backup: Backup, target: Disk) -> Manifest:
         raise Unavailable("there is a journal already")
     _remove_unfinished(target)  # of a restore that did not end
     try:
-        there = {name: _written(target, name, pieces) for name, pieces in backup.files()}
+        there = {
+            name: summed(name, pieces)
+            if backup.linked(name, target)
+            else _written(target, name, pieces)
+            for name, pieces in backup.files()
+        }
         manifest = backup.manifest()
         _check(manifest, there)
     except BaseException:
@@ -256,6 +275,20 @@ def _written(target: Disk, name: str, pieces: Iterator[bytes]) -> File:
     return file
 
 
+def _linked(source: Disk, target: Disk, name: str) -> bool:
+    """Link an extent file that does not get its name yet; tells whether that worked."""
+    if not is_extents(name):
+        return False
+    unfinished = name + UNFINISHED
+    if unfinished in target.names():
+        target.remove(unfinished)
+    try:
+        source.link(name, target, unfinished)
+    except OSError:  # another file system, one without links, too many links, or it has gone
+        return False
+    return True
+
+
 def _appended(target: Disk, name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
     unsynced_bytes = 0
     for piece in pieces:
@@ -276,24 +309,33 @@ def _listed(target: Disk) -> dict[str, File]:
     return {}
 
 
-def _is_same(target: Disk, file: File, moment: Moment) -> bool:
+def _is_same(
+    target: Disk, name: str, size_bytes: int, moment: Moment, copy_name: str | None = None
+) -> bool:
     """Tell whether a file was backed up as it is now.
+
+    Args:
+        target: where the backup is.
+        name: of the file.
+        size_bytes: of what was backed up.
+        moment: the journal as it is now.
+        copy_name: the name of the file in the backup, if it has not got its own yet.
 
     Raises:
         Unavailable: the backup is that of another journal.
     """
-    size_bytes = min(file.size_bytes, _COMPARED_BYTES)
+    ends_bytes = min(size_bytes, _COMPARED_BYTES)
     try:
-        with target.open(file.name) as copy:
-            has_same_start = copy.read(size_bytes) == moment.part(file.name, 0, size_bytes)
-            if not has_same_start and is_segment(file.name):
+        with target.open(copy_name or name) as copy:
+            has_same_start = copy.read(ends_bytes) == moment.part(name, 0, ends_bytes)
+            if not has_same_start and is_segment(name):
                 raise Unavailable("there is a backup of another journal")
-            at = file.size_bytes - size_bytes
+            at = size_bytes - ends_bytes
             copy.seek(at)
-            has_same_end = copy.read(size_bytes) == moment.part(file.name, at, size_bytes)
+            has_same_end = copy.read(ends_bytes) == moment.part(name, at, ends_bytes)
     except FileNotFoundError:  # somebody has removed it
         return False
-    return has_same_start and has_same_end and moment.sizes[file.name] == file.size_bytes
+    return has_same_start and has_same_end and moment.sizes[name] == size_bytes
 
 
 def summed(name: str, pieces: Iterator[bytes]) -> File:

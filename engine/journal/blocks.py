@@ -122,6 +122,21 @@ def read_blocks(file: BinaryIO, name: str, header: Header) -> Iterator[Block]:
         offset = block.end
 
 
+def intact_blocks(file: BinaryIO, header: Header) -> Iterator[Block]:
+    """Yield the intact blocks of a file, up to the first one whose head is damaged.
+
+    The head says where the next block begins. Nothing is searched for: what somebody has stored may
+    look like a block.
+    """
+    offset = file.tell()
+    while (head := _read_head(header, start := file.read(_BLOCK_BYTES))) is not None:
+        block, _ = _read_block(file, header, start, offset)
+        if block is not None:
+            yield block
+        offset += _BLOCK_BYTES + head[0]
+        file.seek(offset)
+
+
 def blocks_behind(file: BinaryIO, header: Header, offset: int) -> Iterator[Block]:
     """Yield the intact blocks behind a place in a file without one."""
     file.seek(offset)
@@ -154,18 +169,29 @@ def _read_block(
     """Return the block whose first bytes are `start`, or None and why there is none."""
     if len(start) < _BLOCK_BYTES:
         return None, f"a block is cut off after {len(start)} bytes"
-    magic, checksum = _PREFIX.unpack_from(start)
-    if magic != _BLOCK_MAGIC:
+    if not start.startswith(_BLOCK_MAGIC):
         return None, "no block begins here"
-    if _checksum(header, start[_PREFIX.size :]) != checksum:
+    head = _read_head(header, start)
+    if head is None:
         return None, "the checksum of a block's head is wrong"
-    length, first, synced, body = _BLOCK.unpack_from(start, _PREFIX.size)
+    length, first, synced, body = head
     payload = _read(file, length)
     if len(payload) < length:
         return None, f"a block is cut off after {len(payload)} of its {length} bytes"
     if google_crc32c.value(payload) != body:
         return None, "the checksum of a block is wrong"
     return Block(offset, first, synced, payload), ""
+
+
+def _read_head(header: Header, start: bytes) -> tuple[int, int, int, int] | None:
+    """Return the fields of the head of a block; None if it is damaged."""
+    if len(start) < _BLOCK_BYTES:
+        return None
+    magic, checksum = _PREFIX.unpack_from(start)
+    if magic != _BLOCK_MAGIC or _checksum(header, start[_PREFIX.size :]) != checksum:
+        return None
+    length, first, synced, body = _BLOCK.unpack_from(start, _PREFIX.size)
+    return length, first, synced, body
 
 
 def _read(file: BinaryIO, size_bytes: int) -> bytes:

@@ -102,6 +102,14 @@ class Disk(Protocol):
         """Remove a file."""
         ...
 
+    def link(self, name: str, target: Disk, to: str) -> None:
+        """Give a file that is not appended to any more a second name, in this or another directory.
+
+        Raises:
+            OSError: the two are on different file systems, or the file system has no links.
+        """
+        ...
+
     async def in_thread(self, act: Callable[[], T]) -> T:
         """Call a function while the event loop goes on."""
         ...
@@ -222,6 +230,13 @@ class SystemDisk:
         """Remove a file."""
         self._path(name).unlink()
         self._let_go(name)
+
+    def link(self, name: str, target: Disk, to: str) -> None:
+        """Give a file a second name, in a directory of the same file system."""
+        if not isinstance(target, SystemDisk):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        paths = self._path(name), target._path(to)  # noqa: SLF001  of the same class
+        os.link(*paths, follow_symlinks=False)
 
     async def in_thread(self, act: Callable[[], T]) -> T:
         """Call a function in a thread."""

@@ -79,7 +79,8 @@ class Journal:
             watch: returns what is told of the failures of periodic work.
         """
         self.change_count, self.replay_us = 0, replay_us
-        self.damage_count = 0  # chunks or extents that were found damaged
+        self._damage_count = 0  # chunks, or whole extents
+        self._damage: str | None = None  # what was wrong with the last one
         self._on_event = on_event
         self._disk, self._watch, self._bounds = disk, watch, bounds
         self._records = records = Records(position)
@@ -149,6 +150,8 @@ class Journal:
             rewrites.failure,
             self._writer.synced_position,
             rewrites.done_s,
+            damage_count=self._damage_count,
+            damage=self._damage,
         )
 
     def append(self, record: list[Command]) -> int:
@@ -194,7 +197,6 @@ class Journal:
         """Read an extent, while the event loop goes on.
 
         Raises:
-            Corrupt: it is damaged.
             OSError: it cannot be read.
         """
         return await self._disk.read_in_thread(lambda: extent_files.read(self._disk, place))
@@ -205,13 +207,13 @@ class Journal:
 
     def note_damage(self, damaged: Damaged) -> None:
         """Note damage, for the log and the state of the journal."""
-        self.damage_count += len(damaged.lost)
+        self._damage_count, self._damage = self._damage_count + len(damaged.lost), damaged.why
         facts = {
             "stream": damaged.stream.decode(errors="replace"),
             "file": extents_name(damaged.place.file),
             "byte": damaged.place.offset,
             "reason": damaged.why,
-            "lost": [f"{first_id} to {last_id}" for first_id, last_id in damaged.lost],
+            "lost": [f"{chunk.first_id} to {chunk.last_id}" for chunk in damaged.lost],
         }
         self._on_event("entries lost", facts)
 

@@ -1,7 +1,10 @@
 """Moment: the files of a journal as they are at one moment, while the engine goes on.
 
 The files are opened first, all of them: a rewrite may remove their names meanwhile, but what is
-open can be read on. Closed files do not change. The engine may be writing to the last segment, so
+open can be read on. To open an extent file later would be to lose it, as a rewrite cleans a few of
+them each time, and a tar file cannot begin again. So there have to be as many descriptors as extent
+files of 256 MiB: whoever makes a moment of a large journal raises its limit. Closed files do not
+change. The engine may be writing to the last segment, so
 that is read up to its last whole block, which is copied at once: a write that fails is taken back.
 """
 
@@ -87,24 +90,24 @@ class Moment:
 
     def _is_opened(self) -> bool:
         """Open the files; false if a rewrite has removed some of them meanwhile."""
-        names = recovery.names_in_use(self._disk)
-        if not names:
-            raise Unavailable("there is no journal")
         self._files, self.sizes = {}, {}
-        for name in names:
-            try:
-                file = self._open.enter_context(self._disk.open(name))
-            except FileNotFoundError:
-                return False
-            self._files[name] = file
-            self.sizes[name] = file.seek(0, io.SEEK_END)
-        return True
+        try:
+            for name in recovery.names_in_use(self._disk):
+                file = self._files[name] = self._open.enter_context(self._disk.open(name))
+                self.sizes[name] = file.seek(0, io.SEEK_END)
+        except FileNotFoundError:
+            return False
+        if not self._files:
+            raise Unavailable("there is no journal")
+        # As long as the first one is there, no name of the others was used again.
+        return next(iter(self._files)) in self._disk.names()
 
     def _copy_last(self) -> None:
-        name = list(self._files)[-1]
-        self.position = position_of(name)
-        if not is_segment(name):
+        first, name = next(iter(self._files)), list(self._files)[-1]
+        if not is_segment(name):  # after a repair there may be only a snapshot and extent files
+            self.position = position_of(first)
             return
+        self.position = position_of(name)
         file, copy = self._files[name], io.BytesIO()
         file.seek(0)
         copy.write(file.read(HEADER_BYTES))

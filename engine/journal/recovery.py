@@ -3,42 +3,41 @@
 The newest snapshot is loaded. Then the journal's records behind it are applied, in order. If a
 crash tore the end of the last segment, nobody was answered with what is in the torn part: it is cut
 off and kept in a file of its own. Anything else that is not as it was written is damage, and
-recovery does not guess.
+recovery does not guess (`damage/repair.py` does, when an operator says so).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from typing import BinaryIO, NamedTuple
 
 import msgspec
 
 from headgate.engine import commands
-from headgate.engine.errors import Broken, Corrupt, NewerFormat
+from headgate.engine.errors import Broken, Corrupt
 from headgate.engine.journal import snapshot
 from headgate.engine.journal.blocks import (
     HEADER_BYTES,
     Block,
     Header,
     Kind,
-    pack_block,
     read_blocks,
     read_header,
     was_safe,
 )
 from headgate.engine.journal.disk import Disk
-from headgate.engine.journal.extents.files import ExtentReader
+from headgate.engine.journal.extents.files import ExtentReader, ReadExtent, read
 from headgate.engine.journal.extents.freezing import Freezing
 from headgate.engine.journal.names import (
     UNFINISHED,
+    FilesInUse,
     extents_number,
     in_use,
     is_finished,
     is_segment,
     is_unfinished,
     journal_name,
-    position_of,
     snapshot_name,
 )
 from headgate.engine.journal.storage import StreamIndex
@@ -80,6 +79,7 @@ class Loaded(NamedTuple):
     keyspace: Keyspace
     position: int  # of the last record
     torn: Torn | None
+    damaged: Sequence[Damaged]  # what records needed, and is lost
 
     def counts(self) -> KeyspaceCounts:
         """Count the streams, entries and pending entries."""
@@ -92,11 +92,37 @@ class Loaded(NamedTuple):
 
 
 def names_in_use(disk: Disk) -> list[str]:
-    """Return the files that recovery reads: the newest snapshot, extents, segments behind it."""
-    return in_use(disk.names()).in_order
+    """Return the files that the state is in: snapshot, extents that it names, segments behind it.
+
+    Raises:
+        FileNotFoundError: a rewrite has removed the snapshot meanwhile.
+    """
+    return named(disk, in_use(disk.names())).in_order
 
 
-def load(disk: Disk, *, through: int | None = None, progress: Progress = no_progress) -> Loaded:
+def named(disk: Disk, files: FilesInUse, held: Container[int] = ()) -> FilesInUse:
+    """Return files without extent files of no use: not in the snapshot, and not held.
+
+    All of them stay if the snapshot does not say which it names.
+    """
+    listed = None if files.snapshot is None else _extents_of(disk, files.snapshot)
+    if listed is None:
+        return files
+    kept = [
+        name
+        for name in files.extents
+        if (number := extents_number(name)) in listed or number in held
+    ]
+    return files._replace(extents=kept)
+
+
+def load(
+    disk: Disk,
+    *,
+    through: int | None = None,
+    progress: Progress = no_progress,
+    read_extent: ReadExtent = read,
+) -> Loaded:
     """Load the state that the files hold; they are only read.
 
     1. Load the newest snapshot, if there is one: everything up to its position.
@@ -111,23 +137,24 @@ def load(disk: Disk, *, through: int | None = None, progress: Progress = no_prog
         disk: where they are.
         through: leave out what was recorded behind this position.
         progress: told how far it is.
+        read_extent: reads what a record needs.
 
     Raises:
         Corrupt: a file is damaged, missing, or of a newer version.
     """
     newest, _, segments = in_use(disk.names())
-    read = [*segments] if newest is None else [newest, *segments]
-    sizes = {name: disk.size_bytes(name) for name in read}
+    names = [*segments] if newest is None else [newest, *segments]
+    sizes = {name: disk.size_bytes(name) for name in names}
     total, done = sum(sizes.values()), 0
     keyspace, position = Keyspace(), 0
-    keyspace.memory.extents = ExtentReader(disk)
+    keyspace.memory.extents = ExtentReader(disk, read_extent)
     if newest is not None:
         position = _load_snapshot(disk, newest, keyspace)
         if through is not None and position > through:
             raise Corrupt(newest, 0, f"it holds everything up to {position}")
         done += sizes[newest]
         progress(done, total)
-    torn = None
+    torn, damaged = None, list[Damaged]()
     for name in segments:
         if position == through:
             break  # what comes now is still being written to, perhaps
@@ -135,10 +162,11 @@ def load(disk: Disk, *, through: int | None = None, progress: Progress = no_prog
         for offset in replay.steps():
             progress(done + offset, total)
         position, torn = replay.position, replay.torn
+        damaged += replay.damaged
         done += sizes[name]
     if through is not None and position < through:
         raise Corrupt(segments[-1] if segments else "the journal", 0, f"it ends with {position}")
-    return Loaded(keyspace, position, torn)
+    return Loaded(keyspace, position, torn, damaged)
 
 
 def recover(disk: Disk, progress: Progress = no_progress) -> Loaded:
@@ -165,7 +193,7 @@ def load_safely(disk: Disk, progress: Progress = no_progress) -> Loaded:
         OSError: the disk fails.
     """
     loaded = load(disk, progress=progress)
-    for name in names_in_use(disk)[-1:]:  # the others were safe before it was begun
+    for name in in_use(disk.names()).in_order[-1:]:  # the others were safe before it was begun
         disk.sync(name)
     disk.sync_names()
     return loaded
@@ -192,72 +220,9 @@ def mend(disk: Disk, torn: Torn | None) -> dict[str, int]:
     return clean(disk)
 
 
-def repair(disk: Disk) -> list[str]:
-    """Save everything before the first damage; returns the files that keep what is behind it.
-
-    Raises:
-        NewerFormat: a file is of a newer version, and not damaged.
-        Corrupt: what could be saved makes no sense either.
-        OSError: the disk fails, or is full.
-    """
-    kept: list[str] = []
-    saved = ""  # the snapshot that this repair has written
-    while True:
-        try:
-            loaded = load(disk)
-        except NewerFormat:
-            raise
-        except Corrupt as damage:
-            if damage.name == saved:  # it would be so again and again
-                raise
-            if damage.name == in_use(disk.names()).snapshot:
-                saved = damage.name
-            kept += _cut_off(disk, damage)
-        else:
-            torn = loaded.torn
-            return kept if torn is None else [*kept, cut_off(disk, torn.name, torn.offset)]
-
-
-def _cut_off(disk: Disk, damage: Corrupt) -> list[str]:
-    newest, _, segments = in_use(disk.names())
-    if damage.name == newest:
-        keyspace, position = _load_undamaged_part(disk, newest)
-        kept = [cut_off(disk, name, 0) for name in [newest, *segments]]
-        save(disk, keyspace, position)
-        return kept
-    if damage.record is None:
-        kept = [cut_off(disk, damage.name, damage.offset)]
-    else:
-        kept = [_cut_in_block(disk, damage.name, damage.offset, damage.record)]
-    behind = segments[segments.index(damage.name) + 1 :]
-    return kept + [cut_off(disk, name, 0) for name in behind]
-
-
-def _cut_in_block(disk: Disk, name: str, offset: int, record: int) -> str:
-    """Cut a segment before a record; returns the file that keeps what was cut off."""
-    with disk.open(name) as file:
-        header = read_header(file, name, Kind.JOURNAL)
-        file.seek(0)
-        before = file.read(offset)
-        block = next(read_blocks(file, name, header))
-    good = commands.decode_all(block.payload)[: record - block.first]
-    if not good:
-        return cut_off(disk, name, offset)
-    kept = _copy_tail(disk, name, offset)
-    payload = commands.join([commands.encode(record) for record in good])
-    unfinished = name + UNFINISHED
-    if unfinished in disk.names():
-        disk.remove(unfinished)
-    disk.append(unfinished, before + pack_block(header, block.first, block.synced, payload))
-    disk.sync(unfinished)
-    disk.rename(unfinished, name)
-    disk.sync_names()
-    return kept
-
-
 def cut_off(disk: Disk, name: str, offset: int) -> str:
     """Cut a file, and keep the tail in a file of its own; returns the name of that file."""
-    kept = _copy_tail(disk, name, offset)
+    kept = copy_tail(disk, name, offset)
     if offset == 0:
         disk.remove(name)
         disk.sync_names()
@@ -266,7 +231,8 @@ def cut_off(disk: Disk, name: str, offset: int) -> str:
     return kept
 
 
-def _copy_tail(disk: Disk, name: str, offset: int) -> str:
+def copy_tail(disk: Disk, name: str, offset: int) -> str:
+    """Copy the end of a file into a file of its own; returns the name of that file."""
     with disk.open(name) as file:
         file.seek(offset)
         tail = file.read()
@@ -304,14 +270,7 @@ def clean(disk: Disk, held: Container[int] = ()) -> dict[str, int]:
         The sizes in bytes of what was found and stays in use, by name.
     """
     names = disk.names()
-    in_directory = in_use(names)
-    listed = None if in_directory.snapshot is None else _extents_of(disk, in_directory.snapshot)
-    extents = [
-        name
-        for name in in_directory.extents
-        if listed is None or (number := extents_number(name)) in listed or number in held
-    ]
-    kept = in_directory._replace(extents=extents)
+    kept = named(disk, in_use(names), held)
     for name in names:
         if name not in kept and (is_finished(name) or is_unfinished(name)):
             disk.remove(name)
@@ -323,8 +282,15 @@ def _extents_of(disk: Disk, name: str) -> list[int] | None:
     """Return the numbers of the extent files of a snapshot; None if it cannot be read."""
     with suppress(Corrupt), disk.open(name) as file:
         header = read_header(file, name, Kind.SNAPSHOT)
-        return snapshot.extent_files(next(read_blocks(file, name, header)), name)
+        for block in read_blocks(file, name, header):
+            return snapshot.extent_files(block, name)
     return None
+
+
+def lose(keyspace: Keyspace, damaged: Damaged) -> None:
+    """Let a state go on without what is damaged."""
+    for chunk in damaged.lost:
+        keyspace.apply(commands.EntriesLost(damaged.stream, chunk.first_id, chunk.last_id))
 
 
 def remove_unfinished(disk: Disk) -> None:
@@ -422,26 +388,6 @@ def _load_snapshot(disk: Disk, name: str, keyspace: Keyspace) -> int:
         return position
 
 
-def _load_undamaged_part(disk: Disk, name: str) -> tuple[Keyspace, int]:
-    """Load the part of a damaged snapshot before the damage.
-
-    An item that makes no sense may have been taken in part, so those before it are loaded anew.
-    """
-    sound = _loaded_until_damage(disk, name, snapshot.Loading(Keyspace())).item_count
-    keyspace = Keyspace()
-    keyspace.memory.extents = ExtentReader(disk)
-    _loaded_until_damage(disk, name, snapshot.Loading(keyspace, sound))
-    return keyspace, position_of(name)
-
-
-def _loaded_until_damage(disk: Disk, name: str, loading: snapshot.Loading) -> snapshot.Loading:
-    with suppress(Corrupt), disk.open(name) as file:
-        header = read_header(file, name, Kind.SNAPSHOT)
-        for block in read_blocks(file, name, header):
-            loading.take(block, name)
-    return loading
-
-
 class _Replay:
     """Applies the records of one segment."""
 
@@ -457,6 +403,7 @@ class _Replay:
     ) -> None:
         self.position = position
         self.torn: Torn | None = None
+        self.damaged: list[Damaged] = []
         self._disk = disk
         self._name = name
         self._keyspace = keyspace
@@ -521,8 +468,8 @@ class _Replay:
             try:
                 self._keyspace.apply(command)
             except Damaged as damage:
-                for first_id, last_id in damage.lost:
-                    self._keyspace.apply(commands.EntriesLost(damage.stream, first_id, last_id))
+                self.damaged.append(damage)
+                lose(self._keyspace, damage)
             else:
                 return
 

@@ -156,6 +156,11 @@ def pieces(keyspace: Keyspace, position: int) -> Iterator[bytes]:
     count, size_bytes = 0, 0
     items: list[Item] = []
     for item in _items(keyspace):
+        ends_index = bool(items) and isinstance(items[-1], ExtentsItem)
+        if ends_index and not isinstance(item, ExtentsItem):  # damage takes one or the other
+            yield pack_block(header, count, 0, _encode(items))
+            count += len(items)
+            items, size_bytes = [], 0
         items.append(item)
         size_bytes += _size_bytes(item)
         if len(items) == SNAPSHOT_ITEMS_MAX or size_bytes >= BLOCK_BYTES_MAX:
@@ -232,6 +237,18 @@ def index(blocks: Iterable[Block], name: str) -> Iterator[ExtentsItem]:
                 yield item
             elif not isinstance(item, KeyspaceItem):
                 return
+
+
+def first_stream(block: Block, name: str) -> bytes | None:
+    """Return the stream of the index with which a block begins; None if it begins otherwise.
+
+    Raises:
+        Corrupt: the block makes no sense.
+    """
+    match _items_of(block, name):
+        case [ExtentsItem(stream), *_]:
+            return stream
+    return None
 
 
 def _items_of(block: Block, name: str) -> list[Item]:

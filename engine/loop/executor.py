@@ -101,7 +101,7 @@ class Executor:
         """Record that entries are lost, as what was written of them is not there any more."""
         self.storage.note_damage(damaged)
         if self.keyspace.find(damaged.stream) is not None:
-            lost = [c.EntriesLost(damaged.stream, *ids) for ids in damaged.lost]
+            lost = [c.EntriesLost(damaged.stream, *each[:2]) for each in damaged.lost]
             self.commit([*lost])
 
     async def until_broken(self) -> None:

@@ -983,7 +983,7 @@ class LogView:
                 size_bytes += self._take(page)
         except Damaged as damaged:
             for lost in damaged.lost:  # here as well: the log loses it
-                self._cold.lose(*lost)
+                self._cold.lose(lost.first_id, lost.last_id)
             if not page:
                 raise
         except Missing:

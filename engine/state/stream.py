@@ -166,10 +166,14 @@ class Stream:
     def lose(self, first_id: EntryId, last_id: EntryId) -> None:
         """Remove damaged entries. The number of entries behind them is not known any more."""
         if self.log.lose(first_id, last_id):
-            self.max_deleted_id = max(self.max_deleted_id, min(last_id, self.last_id))
-            self.lost = sorted([*self.lost, (first_id, last_id)])
-            if len(self.lost) > LOST_MAX:
-                self.lost[:2] = [(self.lost[0][0], self.lost[1][1])]
+            self.note_lost(first_id, last_id)
+
+    def note_lost(self, first_id: EntryId, last_id: EntryId) -> None:
+        """Let readers know that what was between two ids is lost."""
+        self.max_deleted_id = max(self.max_deleted_id, min(last_id, self.last_id))
+        self.lost = sorted([*self.lost, (first_id, last_id)])
+        if len(self.lost) > LOST_MAX:
+            self.lost[:2] = [(self.lost[0][0], self.lost[1][1])]
 
     def gap_after(self, after: EntryId, through: EntryId) -> Gap | None:
         """Return the gap of a reader that has seen everything up to an id.

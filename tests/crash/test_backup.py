@@ -2,18 +2,23 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from headgate.engine.entry import MAX_ID, MIN_ID
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
+from headgate.engine.journal.extents import freezing
 from headgate.engine.state.keyspace import Keyspace
 from tests.crash.gateway import Gateway, headgate
+from tests.journals.frozen import frozen
 from tests.model.snapshot import snapshot
 
 ROUNDS = int(os.environ.get("HEADGATE_TEST_ROUNDS", "2"))
@@ -130,3 +135,31 @@ async def test_a_gateway_serves_what_was_restored(tmp_path: Path) -> None:
     assert [entry["id"] for entry in entries] == [appended["id"]]
     assert refused.returncode == 1
     assert "in use by process" in refused.stderr
+
+
+def backed_up_with_few_descriptors(data: Path, target: Path) -> subprocess.CompletedProcess[str]:
+    """Back up with a soft limit of 64 open files."""
+    words = [sys.executable, "-m", "headgate.app.cli", "backup", "--data-dir", str(data)]
+    return subprocess.run(
+        ["sh", "-c", 'ulimit -Sn 64; exec "$0" "$@"', *words, str(target)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+async def test_a_backup_takes_more_files_than_a_process_may_have_open_at_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(freezing, "EXTENT_FILE_BYTES_MAX", 1)
+    disk = await frozen(*(b"%d" % number for number in range(100)))
+    data = tmp_path / "data"
+    data.mkdir()
+    for name, content in disk.files.items():
+        (data / name).write_bytes(content)
+    for target in ("kept", "orders.tar"):
+        process = backed_up_with_few_descriptors(data, tmp_path / target)
+        assert process.returncode == 0, process.stderr
+        verified = headgate("restore", tmp_path / target, "--verify-only")
+        assert verified.returncode == 0, verified.stderr
+    assert len(list((tmp_path / "kept").glob("extents-*"))) == 100

@@ -12,15 +12,18 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal import recovery
 from headgate.engine.journal.blocks import HEADER_BYTES, VERSION, Kind, read_blocks, read_header
+from headgate.engine.journal.damage.repair import repair
 from headgate.engine.journal.disk import SystemDisk
-from headgate.engine.journal.names import journal_name
+from headgate.engine.journal.names import extents_name, journal_name, snapshot_name
 from headgate.engine.journal.recovery import Loaded
 from tests.crash.gateway import Gateway, failure_of, headgate
+from tests.journals.frozen import POSITION, frozen
 from tests.journals.memory_disk import MemoryDisk
 from tests.journals.records import History, newer, recorded, written
 from tests.model.snapshot import snapshot
@@ -150,7 +153,7 @@ def test_a_repair_saves_everything_before_the_damage(history: History) -> None:
         intact = sum(end <= offset for end in block_ends(history.disk, name)) - 1
         disk = history.disk.copy()
         disk.files[name][offset] ^= 0xFF
-        recovery.repair(disk)
+        repair(disk)
         assert position_in(disk, history) == first - 1 + max(intact, 0), (name, offset)
         size_bytes = sum(map(len, disk.files.values()))
         assert size_bytes == sum(map(len, history.disk.files.values()))  # all bytes are kept
@@ -277,3 +280,89 @@ async def test_who_comes_second_is_told_who_holds_the_directory(tmp_path: Path) 
         assert re.fullmatch(rf"{tmp_path}/data: {holder}", failure_of(refused.stderr))
     await gateway.stop()
     assert headgate("check", "--data-dir", tmp_path / "data").returncode == 0
+
+
+# What is cold
+
+
+async def test_check_names_each_damaged_chunk_and_a_repair_keeps_all_others(
+    tmp_path: Path,
+) -> None:
+    disk, file = await frozen(b"a", b"b"), extents_name(1)
+    directory = put_down(disk, tmp_path / "data")
+    whole = headgate("check", "--data-dir", directory)
+    assert whole.returncode == 0
+    size_bytes = disk.size_bytes(file)
+    assert f"1 extent files: {size_bytes} bytes, {size_bytes - 32} live, 32 dead" in whole.stdout
+
+    damage(directory / file, size_bytes - 1)
+    before = contents(directory)
+    checked = headgate("check", "--data-dir", directory)
+    assert checked.returncode == 1
+    why = "the checksum of 1 of 4 chunks is wrong"
+    line = rf"{file}, byte \d+: 10 entries of stream b, 31-0 to 40-0: {why}"
+    assert re.search(rf"^damaged: {line}$", checked.stdout, re.MULTILINE)
+    assert f"{directory}: 1 damaged chunks of 10 entries" in checked.stderr
+    assert "--repair keeps all the rest." in checked.stderr
+
+    reported = headgate("check", "--data-dir", directory, "--json")
+    facts = json.loads(reported.stdout)
+    [chunk] = facts["damaged"]
+    assert (reported.returncode, chunk.pop("offset") > size_bytes // 2) == (1, True)
+    assert chunk == {
+        "stream": "b",
+        "file": file,
+        "first_id": "31-0",
+        "last_id": "40-0",
+        "entries": 10,
+        "why": why,
+    }
+    assert facts["extent_files"] == {
+        "file_count": 1,
+        "size_bytes": size_bytes,
+        "live_bytes": size_bytes - 32,
+        "dead_bytes": 32,
+    }
+    assert contents(directory) == before
+
+    repaired = headgate("check", "--data-dir", directory, "--repair")
+    assert (repaired.returncode, repaired.stderr) == (0, "")
+    assert f"put aside into aside-{file}-0" in repaired.stdout
+    assert re.search(rf"^lost: {line}$", repaired.stdout, re.MULTILINE)
+    assert "2 streams, 80 entries" in repaired.stdout
+    assert (directory / f"aside-{file}-0").samefile(directory / file)
+
+    again = headgate("check", "--data-dir", directory, "--json")
+    assert (again.returncode, json.loads(again.stdout)["damaged"]) == (0, [])
+
+
+async def test_check_names_streams_that_a_damaged_snapshot_has_in_part(tmp_path: Path) -> None:
+    disk, file = await frozen(b"a"), extents_name(1)
+    directory = put_down(disk, tmp_path / "data")
+    damage(directory / snapshot_name(POSITION), HEADER_BYTES + 40)
+    assert headgate("check", "--data-dir", directory).returncode == 1
+    repaired = headgate("check", "--data-dir", directory, "--repair", "--json")
+    facts = json.loads(repaired.stdout)
+    assert facts["incomplete"] == {"a": "entries on disk: their index is lost"}
+    assert f"aside-{file}-0" in facts["put_aside"]
+    assert (facts["entries"], facts["extent_files"]["file_count"]) == (5, 0)
+
+
+async def test_a_gateway_warns_of_what_it_has_found_damaged(tmp_path: Path) -> None:
+    disk, file = await frozen(b"a"), extents_name(1)
+    directory = put_down(disk, tmp_path / "data")
+    damage(directory / file, disk.size_bytes(file) - 1)
+    gateway = await Gateway.start(directory)
+    async with httpx.AsyncClient(base_url=gateway.url) as http:
+        before = (await http.get("/readyz")).json()
+        read = await http.get("/v1/streams/a/entries")
+        answer = await http.get("/readyz")
+        journal = (await http.get("/v1/admin/journal")).json()
+    await gateway.stop()
+
+    assert "warnings" not in before
+    assert len(read.json()["entries"]) == 35
+    why = "the checksum of 1 of 4 chunks is wrong"
+    text = f"Entries were damaged on the disk and are lost: 1 chunks, lately as {why}."
+    assert (answer.status_code, answer.json()["warnings"]) == (200, [text])
+    assert (journal["damage_count"], journal["damage"]) == (1, why)

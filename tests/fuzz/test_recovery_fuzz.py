@@ -24,6 +24,7 @@ from headgate.engine.journal.blocks import (
     read_blocks,
 )
 from headgate.engine.journal.blocks import read_header as read
+from headgate.engine.journal.damage.repair import repair
 from headgate.engine.journal.names import snapshot_name
 from headgate.engine.state.keyspace import Keyspace
 from tests.fuzz.rounds import ended, reporting_seed, seeds
@@ -150,7 +151,7 @@ async def test_whatever_stands_in_the_files_is_loaded_or_damage_that_can_be_repa
         try:
             recovery.load(disk)
         except Corrupt:
-            recovery.repair(disk)
+            repair(disk)
         _as_snapshot(recovery.recover(disk).keyspace)
 
     assert fuzz(try_once) > 0
@@ -173,7 +174,7 @@ async def test_bytes_that_are_no_files_are_damage() -> None:
         try:
             recovery.load(disk)
         except Corrupt:
-            recovery.repair(disk)
+            repair(disk)
         recovery.recover(disk)
 
     assert fuzz(try_once) > 0

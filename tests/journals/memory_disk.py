@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import BinaryIO, TypeVar
 
-from headgate.engine.journal.disk import SyncError
+from headgate.engine.journal.disk import Disk, SyncError
 
 T = TypeVar("T")
 
@@ -113,6 +113,13 @@ class MemoryDisk:
         self._file(name)
         del self.files[name]
         self._safe_bytes.pop(name, None)
+
+    def link(self, name: str, target: Disk, to: str) -> None:
+        self._check("link")
+        if not isinstance(target, MemoryDisk):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        target.files[to] = self._file(name)
+        target._safe_bytes[to] = self._safe_bytes[name]
 
     def read(self, name: str, offset: int, size_bytes: int) -> bytes:
         self._check("read")

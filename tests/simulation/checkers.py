@@ -54,7 +54,7 @@ from headgate.engine.entry import Entry, EntryId
 from headgate.engine.errors import Corrupt, Draining, StreamError, Unavailable
 from headgate.engine.journal import recovery, snapshot
 from headgate.engine.journal.blocks import Kind, read_blocks, read_header
-from headgate.engine.journal.extents import files as extent_files
+from headgate.engine.journal.damage.examination import examine
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.names import is_extents
 from headgate.engine.journal.recovery import Loaded
@@ -245,7 +245,7 @@ def damaged(platter: Platter, random: Random) -> None:
     except Corrupt:
         return
     is_lost = any(stream.lost for stream in loaded.keyspace.streams.values())
-    if is_lost or any(True for _ in extent_files.damage(disk, loaded.keyspace)):
+    if is_lost or any(True for _ in examine(disk, loaded.keyspace)):
         return
     undamaged = recovery.load(SimulatedDisk(platter, random, Faults())).keyspace
     if is_extents(name) and model.snapshot(loaded.keyspace) == model.snapshot(undamaged):

@@ -188,6 +188,10 @@ class SimulatedDisk:
         self._platter.unlink(name)
         self._point("removed", name)
 
+    def link(self, name: str, target: object, to: str) -> None:
+        """Refuse it: this file system has no links."""
+        raise OSError(errno.EPERM, f"no link of {name} to {to} in {target}")
+
     def looked_at(self) -> list[str]:
         """Return the names of all files, as nobody else can see them: at once."""
         return sorted(self._platter.names)

@@ -12,6 +12,7 @@ import click
 
 from headgate.app.cli.backup_tar import write_tar
 from headgate.app.cli.data_dir import data_dir_option
+from headgate.app.cli.descriptors import take_all_descriptors
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
 from headgate.app.runtime.logs.loading import show_progress
@@ -24,8 +25,10 @@ Back up the data of a gateway, which may be running.
 
 TARGET is a directory, a file that ends in .tar, or - for standard output. A directory may hold an
 earlier backup: then only what is new is copied, and an interrupted backup leaves the earlier one
-as it was. The backup is the state at one moment, and has everything that was acknowledged before.
-The gateway is not asked: this needs to read its data directory, as the gateway's user.
+as it was. On the same file system it shares files that do not change any more with the gateway,
+and they take no room. The backup is the state at one moment, and has everything that was
+acknowledged before. The gateway is not asked: this needs to read its data directory, as the
+gateway's user.
 
 \b
 headgate backup --data-dir data backups/orders
@@ -53,6 +56,7 @@ def command(target: Path, data_dir: Path, as_json: bool) -> None:
     is_pipe = str(target) == "-"
     if is_pipe and sys.stdout.isatty():
         raise click.UsageError("a terminal is no place for a tar file: > orders.tar")
+    take_all_descriptors()  # each file of the journal needs one
     try:
         with closing(SystemDisk(data_dir, is_shared=True)) as source:
             taken = _into_pipe(source) if is_pipe else _into(source, target)

@@ -1,18 +1,28 @@
 """`headgate check`."""
 
 import json
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
+from headgate.app.cli.words import one_line
 from headgate.app.runtime.logs.loading import show_progress
 from headgate.engine.errors import Corrupt, NewerFormat, StreamError
 from headgate.engine.journal import recovery
+from headgate.engine.journal.damage.examination import cold_files, examine
+from headgate.engine.journal.damage.repair import Repaired, repair
 from headgate.engine.journal.disk import SystemDisk
+from headgate.engine.journal.extents.files import read_or_lose
+from headgate.engine.journal.names import extents_name
+from headgate.engine.state.extents.missing import Damaged
+
+_progress = partial(show_progress, what="Reading what is cold,")
 
 
 @click.command(
@@ -24,38 +34,85 @@ from headgate.engine.journal.disk import SystemDisk
 @data_dir_option("Directory of the journal.", exists=True)
 @click.option(
     "--repair",
+    "is_repaired",
     is_flag=True,
-    help="Save everything up to the damage; what comes behind it is put into files of its own.",
+    help="Go on without what is damaged; that is put into files of its own.",
 )
 @json_option
-def command(data_dir: Path, repair: bool, as_json: bool) -> None:
-    """Read a data directory as a start does, and report what is there."""
+def command(data_dir: Path, is_repaired: bool, as_json: bool) -> None:
+    """Read a data directory as a start does, and all entries on disk, and report what is there."""
     try:
         disk = SystemDisk(data_dir)
-        kept = recovery.repair(disk) if repair else []
-        loaded = recovery.load(disk, progress=show_progress)
+        repaired = repair(disk, _progress) if is_repaired else Repaired([], [], {})
+        loaded = recovery.load(disk, progress=show_progress, read_extent=read_or_lose)
+        # A repair has just read all of it.
+        cold = [] if is_repaired else examine(disk, loaded.keyspace, _progress)
+        damaged = [*loaded.damaged, *cold]
+        facts = _facts(disk, loaded, repaired, damaged)
     except (StreamError, OSError) as error:
         can_help = isinstance(error, Corrupt) and not isinstance(error, NewerFormat)
-        hint = "\n--repair saves what is before." if can_help and not repair else ""
+        hint = "\n--repair saves what is before." if can_help and not is_repaired else ""
         raise click.ClickException(f"{data_dir}: {error}{hint}") from None
-    facts = _facts(disk, loaded, kept)
     click.echo(json.dumps(facts) if as_json else _text(facts))
+    if damaged:
+        _fail(data_dir, facts["damaged"])
 
 
-def _facts(disk: SystemDisk, loaded: recovery.Loaded, kept: list[str]) -> dict[str, Any]:
+def _fail(data_dir: Path, damaged: list[dict[str, Any]]) -> NoReturn:
+    text = f"{len(damaged)} damaged chunks of {sum(each['entries'] for each in damaged)} entries"
+    raise click.ClickException(f"{data_dir}: {text}\n--repair keeps all the rest.")
+
+
+def _facts(
+    disk: SystemDisk, loaded: recovery.Loaded, repaired: Repaired, damaged: Iterable[Damaged]
+) -> dict[str, Any]:
     names = recovery.names_in_use(disk)
     return {
-        "put_aside": kept,
+        "put_aside": repaired.kept,
+        "lost": _chunks(repaired.lost),
+        "incomplete": {_shown(name): what for name, what in repaired.incomplete.items()},
         "files": [{"name": name, "size_bytes": disk.size_bytes(name)} for name in names],
+        "extent_files": cold_files(disk, loaded.keyspace)._asdict(),
         "records": loaded.position,
         **loaded.counts()._asdict(),
         "torn": None if loaded.torn is None else loaded.torn._asdict(),
+        "damaged": _chunks(damaged),
     }
+
+
+def _chunks(damaged: Iterable[Damaged]) -> list[dict[str, Any]]:
+    return [
+        {
+            "stream": _shown(extent.stream),
+            "file": extents_name(extent.place.file),
+            "offset": chunk.offset,
+            "first_id": str(chunk.first_id),
+            "last_id": str(chunk.last_id),
+            "entries": chunk.live_count,
+            "why": extent.why,
+        }
+        for extent in damaged
+        for chunk in extent.lost
+    ]
+
+
+def _shown(name: bytes) -> str:
+    return name.decode(errors="replace")
 
 
 def _text(facts: dict[str, Any]) -> str:
     lines = [f"put aside into {name}" for name in facts["put_aside"]]
+    lines += [f"lost: {_line(chunk)}" for chunk in facts["lost"]]
+    lines += [
+        f"stream {one_line(name)} is not complete: it lacks {what}"
+        for name, what in facts["incomplete"].items()
+    ]
     lines += [f"{file['name']}  {file['size_bytes']} bytes" for file in facts["files"]]
+    if facts["extent_files"]["file_count"]:
+        lines.append(
+            "{file_count} extent files: {size_bytes} bytes, {live_bytes} live, {dead_bytes} "
+            "dead".format(**facts["extent_files"])
+        )
     lines.append(
         "{records} records: {streams} streams, {entries} entries, {pending} pending".format(**facts)
     )
@@ -64,4 +121,13 @@ def _text(facts: dict[str, Any]) -> str:
             "{name} is torn at byte {offset}: {why}. The {size_bytes} bytes behind were never "
             "promised to anybody; the next start puts them aside.".format(**facts["torn"])
         )
+    lines += [f"damaged: {_line(chunk)}" for chunk in facts["damaged"]]
     return "\n".join(lines)
+
+
+def _line(chunk: dict[str, Any]) -> str:
+    shown = chunk | {"stream": one_line(chunk["stream"])}
+    return (
+        "{file}, byte {offset}: {entries} entries of stream {stream}, {first_id} to {last_id}: "
+        "{why}".format(**shown)
+    )

@@ -3,12 +3,11 @@
 import asyncio
 import gc
 import logging
-import resource
 import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +20,7 @@ from headgate.app.auth.exposure import Exposed
 from headgate.app.auth.keys.first import FIRST_KEY, first_key
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
+from headgate.app.cli.descriptors import take_all_descriptors
 from headgate.app.cli.manual import epilog
 from headgate.app.gateway.backends import open_backend
 from headgate.app.gateway.credentials import open_credentials
@@ -44,13 +44,6 @@ from headgate.engine.journal.writer import FsyncPolicy
 log = logging.getLogger("headgate")
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-
-
-def _take_all_descriptors() -> None:
-    """Raise the limit of open files as far as the system allows: each connection needs one."""
-    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # some systems allow less than they say
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
 def _make_first_key(settings: Settings) -> None:
@@ -197,7 +190,7 @@ def command(config: Path | None, **flags: Any) -> None:
         redis_sockets = _bound_for_redis(settings, credentials)
     except (UnusableCertificate, Exposed, ValueError) as error:
         raise click.ClickException(str(error)) from None
-    _take_all_descriptors()
+    take_all_descriptors()  # each connection needs one
     if settings.workers > 1:
         serve_with_workers(settings, credentials, sockets, redis_sockets)
         return

@@ -35,6 +35,11 @@ class JournalState(BaseModel):
     is_rewriting: bool = Field(description="Whether a snapshot is being made.")
     rewrite_count: int = Field(description="Snapshots made since the start.")
     rewrite_failure: str | None = Field(description="Why the last rewrite did not work.")
+    damage_count: int = Field(
+        description="Damaged chunks of entries that were found on the disk since the start, and "
+        "are lost; the log says which ids they held."
+    )
+    damage: str | None = Field(description="The fault of the last one.")
 
     @classmethod
     def of(cls, status: EngineJournalStatus) -> Self:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import io
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import google_crc32c
@@ -35,9 +35,7 @@ from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.names import UNFINISHED, extents_name
 from headgate.engine.limits import SYNC_BYTES
 from headgate.engine.state.chunk import Chunk
-from headgate.engine.state.extents.missing import Damaged
 from headgate.engine.state.extents.opened import OpenedExtent
-from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace
 
 _REMEMBERED = 16
@@ -75,17 +73,30 @@ def packed(header: Header, chunks: Iterable[Chunk]) -> bytes:
     return b"".join([table, *(state.packed for state in states)])
 
 
+ReadExtent = Callable[[Disk, ExtentPlace], OpenedExtent]
+"""Reads an extent of a disk."""
+
+
 def read(disk: Disk, place: ExtentPlace) -> OpenedExtent:
     """Read an extent. Any thread may call it.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: it cannot be read now, or its file is missing: an operator may put it back.
     """
     return opened(place, disk.read(extents_name(place.file), place.offset, place.size_bytes))
 
 
+def read_or_lose(disk: Disk, place: ExtentPlace) -> OpenedExtent:
+    """Read an extent; what cannot be read is damaged. An operator decides that, and not a start."""
+    try:
+        return read(disk, place)
+    except OSError as error:
+        return OpenedExtent(place, (), why=error.strerror or str(error))
+
+
 def opened(place: ExtentPlace, data: bytes) -> OpenedExtent:
     """Return the chunks of an extent that was read, and which of them are damaged."""
+    data = data.ljust(place.size_bytes, b"\0")  # the file may end too early
     try:
         rows, at = _table(place, data)
     except Corrupt as error:
@@ -120,18 +131,6 @@ def _table(place: ExtentPlace, data: bytes) -> tuple[list[_Row], int]:
 def header_of(number: int) -> Header:
     """Return the header of an extent file."""
     return Header(Kind.EXTENTS, number, number)
-
-
-def damage(disk: Disk, keyspace: Keyspace) -> Iterator[Damaged]:
-    """Read all extents of a keyspace; yields the damage."""
-    for name, stream in keyspace.streams.items():
-        for line in stream.log.extents.lines():
-            try:
-                extent = read(disk, line.place)
-            except OSError as error:
-                extent = OpenedExtent(line.place, (), why=error.strerror or str(error))
-            if lost := extent.lost(line):
-                yield Damaged(name, line.place, extent.why, lost)
 
 
 class ExtentFile:
@@ -179,21 +178,20 @@ class ExtentReader:
     Nobody else may wait meanwhile: it is for recovery, which does one thing after the other.
     """
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, read_extent: ReadExtent = read) -> None:
         """Read from a disk."""
-        self._disk = disk
+        self._disk, self._read = disk, read_extent
         self._recent: OrderedDict[ExtentPlace, OpenedExtent] = OrderedDict()
 
     def find(self, place: ExtentPlace) -> OpenedExtent:
         """Return an extent.
 
         Raises:
-            Corrupt: it is not what was written.
             OSError: it cannot be read.
         """
         extent = self._recent.get(place)
         if extent is None:
-            extent = self._recent[place] = read(self._disk, place)
+            extent = self._recent[place] = self._read(self._disk, place)
             if len(self._recent) > _REMEMBERED:
                 self._recent.popitem(last=False)
         self._recent.move_to_end(place)

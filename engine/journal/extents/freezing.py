@@ -77,10 +77,11 @@ class Freezing:
 
     def clean(self) -> None:
         """Write anew what is alive in the deadest files, if much is dead."""
+        there = set(self._disk.names())
         sizes = {
-            number: self._disk.size_bytes(extents_name(number))
+            number: self._disk.size_bytes(name)
             for number in self._keyspace.memory.files
-            if number < self._first_number
+            if number < self._first_number and (name := extents_name(number)) in there
         }
         alive = Counter[int]()
         for stream in self._keyspace.streams.values():

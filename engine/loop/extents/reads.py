@@ -105,7 +105,8 @@ class ColdReads:
     def keep(self, opened: OpenedExtent) -> None:
         """Keep an extent for those who come; those not used for the longest go."""
         place = opened.place
-        if place in self._cached or place.size_bytes > self._cached_bytes_max:
+        is_of_use = place not in self._cached and not opened.is_unreadable
+        if not is_of_use or place.size_bytes > self._cached_bytes_max:
             return
         self._cached[place] = opened
         self.cached_bytes += place.size_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from headgate.engine.entry import EntryId
 from headgate.engine.state.memory import ExtentPlace
@@ -23,11 +24,20 @@ class Missing(Exception):
         self.ahead = ahead
 
 
+class LostChunk(NamedTuple):
+    """A chunk that is damaged; or all of an extent, if nothing of it can be read."""
+
+    first_id: EntryId
+    last_id: EntryId
+    offset: int  # in the file
+    live_count: int
+
+
 class Damaged(Missing):
     """Chunks of an extent are not what was written. Nothing was changed."""
 
     def __init__(
-        self, stream: bytes, place: ExtentPlace, why: str, lost: Sequence[tuple[EntryId, EntryId]]
+        self, stream: bytes, place: ExtentPlace, why: str, lost: Sequence[LostChunk]
     ) -> None:
         """Describe the damage.
 
@@ -35,7 +45,7 @@ class Damaged(Missing):
             stream: the name of the stream.
             place: of the extent.
             why: what is wrong.
-            lost: the first and last ids of the chunks.
+            lost: the chunks.
         """
         super().__init__(())
         self.args = (f"{stream!r}, file {place.file}, byte {place.offset}: {why}",)

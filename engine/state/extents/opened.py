@@ -7,6 +7,7 @@ from collections.abc import Container, Sequence
 from headgate.engine.entry import EntryId
 from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.extents.line import Line
+from headgate.engine.state.extents.missing import LostChunk
 from headgate.engine.state.memory import ExtentPlace
 
 
@@ -48,17 +49,27 @@ class OpenedExtent:
             self._mark(dead)
         return self._live
 
-    def lost(self, line: Line) -> list[tuple[EntryId, EntryId]]:
-        """Return the first and last ids of chunks that are damaged and have live entries."""
+    @property
+    def is_unreadable(self) -> bool:
+        """Tell whether nothing of it can be read."""
+        return bool(self.why) and not self._chunks
+
+    def lost(self, line: Line) -> list[LostChunk]:
+        """Return the chunks that are damaged and have live entries."""
         if not self.why:
             return []
-        if not self._chunks:  # the table is damaged
-            return [(line.first_id, line.through)]
-        return [
-            (chunk.first_id, chunk.last_id)
-            for at, (chunk, start) in enumerate(zip(self._chunks, self.starts, strict=False))
-            if at in self.damaged and ~line.dead >> start & (1 << chunk.count) - 1
-        ]
+        if self.is_unreadable:
+            whole = LostChunk(line.first_id, line.through, self.place.offset, line.live_count)
+            return [whole]
+        lost: list[LostChunk] = []
+        offset = self.place.offset + self.place.size_bytes
+        offset -= sum(chunk.packed_bytes for chunk in self._chunks)
+        for at, (chunk, start) in enumerate(zip(self._chunks, self.starts, strict=False)):
+            alive = ~line.dead >> start & (1 << chunk.count) - 1
+            if at in self.damaged and alive:
+                lost.append(LostChunk(chunk.first_id, chunk.last_id, offset, alive.bit_count()))
+            offset += chunk.packed_bytes
+        return lost
 
     def between(self, first_id: EntryId, last_id: EntryId) -> int:
         """Return the entries of the chunks that lie between two ids: bit i for position i."""

@@ -1,9 +1,12 @@
 """A journal copied while it is written to, and put back; whatever goes wrong on the way."""
 
+import asyncio
 import errno
 import io
 import tarfile
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import BinaryIO
 
 import pytest
@@ -13,15 +16,20 @@ from headgate.engine.errors import Corrupt, NewerFormat, Unavailable
 from headgate.engine.journal import names, recovery
 from headgate.engine.journal.backup import MANIFEST, Directory, TakenBackup, restore, take, verify
 from headgate.engine.journal.blocks import HEADER_BYTES
-from headgate.engine.journal.disk import Disk
-from headgate.engine.journal.names import journal_name, snapshot_name
+from headgate.engine.journal.damage.examination import examine
+from headgate.engine.journal.disk import Disk, SystemDisk
+from headgate.engine.journal.extents import freezing
+from headgate.engine.journal.names import extents_name, journal_name, snapshot_name
 from headgate.engine.journal.recovery import no_progress
+from tests.journals.frozen import COLD, HOT, POSITION, contents, frozen
 from tests.journals.memory_disk import MemoryDisk
 from tests.journals.records import History, recorded, written
 from tests.model.snapshot import snapshot
 
 NOW_MS = 1_700_000_000_000
 HISTORIES = 3
+EXTENTS = extents_name(1)
+FILES = 1_000
 
 
 class Interrupted(MemoryDisk):
@@ -311,3 +319,124 @@ def test_a_newer_manifest_is_no_damage() -> None:
     newer = b'{"format": 2, "position": 0, "taken_ms": 0, "files": []}'
     with pytest.raises(NewerFormat):
         Directory(MemoryDisk({MANIFEST: newer}))
+
+
+# Extent files
+
+
+def cold_entries(backup: MemoryDisk) -> dict[bytes, list[int]]:
+    """Return the entries of a backup of frozen streams, once it was restored."""
+    target = MemoryDisk()
+    restore(Directory(backup), target)
+    return contents(target)
+
+
+async def test_extent_files_are_linked_and_go_back_by_links() -> None:
+    disk, backup, target = await frozen(b"a"), MemoryDisk(), MemoryDisk()
+    taken = back_up(disk, backup)
+    assert backup.files[EXTENTS] is disk.files[EXTENTS]
+    assert taken.copied_bytes == disk.size_bytes(snapshot_name(POSITION))
+    assert taken.manifest.position == POSITION
+    assert verify(Directory(backup)) == taken.manifest
+    restore(Directory(backup), target)
+    assert target.files[EXTENTS] is disk.files[EXTENTS]
+    assert contents(target) == {b"a": [*COLD, *HOT]}
+    assert EXTENTS not in backup.appended + target.appended
+
+
+@pytest.mark.parametrize("error", [errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP])
+async def test_extent_files_are_copied_where_no_link_can_be(error: int) -> None:
+    disk, backup, target = await frozen(b"a"), MemoryDisk(), MemoryDisk()
+    disk.faults["link"] = backup.faults["link"] = error
+    taken = back_up(disk, backup)
+    assert taken.copied_bytes == taken.manifest.size_bytes
+    assert backup.files[EXTENTS] is not disk.files[EXTENTS]
+    restore(Directory(backup), target)
+    assert contents(target) == {b"a": [*COLD, *HOT]}
+    assert back_up(disk, backup).copied_bytes == 0
+
+
+async def test_only_extent_files_that_the_snapshot_names_are_taken() -> None:
+    disk, backup = await frozen(b"a"), MemoryDisk()
+    disk.files[extents_name(2)] = bytearray(b"of a rewrite that has not written its snapshot")
+    taken = back_up(disk, backup)
+    assert [file.name for file in taken.manifest.files] == [snapshot_name(POSITION), EXTENTS]
+
+
+async def test_a_backup_goes_on_when_a_rewrite_removes_extent_files() -> None:
+    before, backup = await frozen(b"a"), MemoryDisk()
+
+    class Cleaned(MemoryDisk):
+        """A disk whose old extent files go once all is open."""
+
+        def link(self, name: str, target: Disk, to: str) -> None:
+            del self.files[EXTENTS]
+            super().link(name, target, to)
+
+    disk = Cleaned({name: bytes(data) for name, data in before.files.items()})
+    taken = back_up(disk, backup)
+    assert EXTENTS not in disk.names()
+    assert taken.copied_bytes == taken.manifest.size_bytes
+    assert cold_entries(backup) == {b"a": [*COLD, *HOT]}
+
+
+async def test_a_file_that_has_got_the_name_of_another_meanwhile_is_not_linked() -> None:
+    before, other = await frozen(b"a"), await frozen(b"b")
+
+    class Renumbered(MemoryDisk):
+        """A disk on which another file gets the number of one that has gone."""
+
+        def link(self, name: str, target: Disk, to: str) -> None:
+            self.files[EXTENTS] = other.files[EXTENTS]
+            super().link(name, target, to)
+
+    backup = MemoryDisk()
+    back_up(Renumbered({name: bytes(data) for name, data in before.files.items()}), backup)
+    assert cold_entries(backup) == {b"a": [*COLD, *HOT]}
+
+
+async def test_damage_of_a_linked_backup_is_seen() -> None:
+    disk, backup = await frozen(b"a"), MemoryDisk()
+    back_up(disk, backup)
+    disk.files[EXTENTS][-1] ^= 1  # it is the same file
+    target = MemoryDisk()
+    with pytest.raises(Corrupt, match=f"^{EXTENTS}, "):
+        restore(Directory(backup), target)
+    assert target.names() == []
+
+
+async def test_a_tar_file_has_extent_files() -> None:
+    disk, file, target = await frozen(b"a"), io.BytesIO(), MemoryDisk()
+    write_tar(disk, file, NOW_MS, no_progress)
+    file.seek(0)
+    restore(TarBackup(file), target)
+    assert contents(target) == {b"a": [*COLD, *HOT]}
+
+
+def test_a_thousand_extent_files_are_linked_and_only_new_ones_later(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(freezing, "EXTENT_FILE_BYTES_MAX", 1)
+    names = [b"%d" % number for number in range(FILES)]
+    made = asyncio.run(frozen(*names))
+    data = tmp_path / "data"
+    data.mkdir()
+    for name, content in made.files.items():
+        (data / name).write_bytes(content)
+    with (
+        closing(SystemDisk(data, is_shared=True)) as disk,
+        closing(SystemDisk(tmp_path / "backup")) as backup,
+        closing(SystemDisk(tmp_path / "restored")) as target,
+    ):
+        taken = back_up(disk, backup)
+        assert len(taken.manifest.files) == FILES + 1
+        assert taken.copied_bytes == disk.size_bytes(snapshot_name(POSITION))
+        assert (tmp_path / "backup" / EXTENTS).samefile(data / EXTENTS)
+
+        (tmp_path / "backup" / EXTENTS).unlink()
+        assert back_up(disk, backup).copied_bytes == 0
+        assert (tmp_path / "backup" / EXTENTS).samefile(data / EXTENTS)
+
+        restore(Directory(backup), target)
+        assert len(recovery.load(target).keyspace.memory.files) == FILES
+        assert not any(examine(target, recovery.load(target).keyspace))

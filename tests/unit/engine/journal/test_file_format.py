@@ -196,7 +196,7 @@ def test_an_extent_can_be_read_with_nothing_but_its_description(tmp_path: Path) 
     disk.close()
 
     [path] = tmp_path.glob("snapshot-*")
-    [(_, _, [keyspace, [kind, stream, _, columns, dead], *_])] = blocks(path.read_bytes(), kind=2)
+    (_, _, [keyspace, [kind, stream, _, columns, dead]]), _ = blocks(path.read_bytes(), kind=2)
     assert (keyspace[5], kind, stream, dead) == ([1], 10, b"s", [])
     first_ms, _, last_ms, _, _, _, live, count, chunks, file, offset, size = (
         int.from_bytes(column, "little") for column in columns

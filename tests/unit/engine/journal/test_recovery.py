@@ -27,6 +27,7 @@ from headgate.engine.journal.blocks import (
     read_blocks,
     read_header,
 )
+from headgate.engine.journal.damage.repair import repair
 from headgate.engine.journal.names import journal_name, snapshot_name
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.requests.entries import Add, Delete
@@ -239,11 +240,11 @@ async def test_a_repair_keeps_what_is_before_the_damage(long_history: History) -
     offset = disk.files[journal_name(11)].index(b"\xb1ock", HEADER_BYTES + 4)  # the second block
     lost = bytes(disk.files[journal_name(11)][offset:])
     disk.files[journal_name(11)][offset + 20] ^= 1
-    kept = recovery.repair(disk)
+    kept = repair(disk).kept
     assert kept == [f"aside-{journal_name(11)}-{offset}", f"aside-{journal_name(21)}-0"]
     assert len(disk.files[kept[0]]) == len(lost)
     assert holds(disk, long_history) == 11
-    assert recovery.repair(disk) == []
+    assert repair(disk).kept == []
 
 
 async def test_a_repair_saves_what_a_damaged_snapshot_still_holds() -> None:
@@ -251,7 +252,7 @@ async def test_a_repair_saves_what_a_damaged_snapshot_still_holds() -> None:
     history = await written(records, rewrite_at=len(records) - 1)
     [journal, name] = history.disk.names()
     history.disk.files[name][-3] ^= 1
-    assert recovery.repair(history.disk) == [f"aside-{name}-0", f"aside-{journal}-0"]
+    assert repair(history.disk).kept == [f"aside-{name}-0", f"aside-{journal}-0"]
     assert recovery.recover(history.disk).position == len(records) - 1
 
 
@@ -288,7 +289,7 @@ def test_a_repair_saves_nothing_of_an_item_that_was_taken_in_part() -> None:
     with pytest.raises(Corrupt, match="makes no sense"):
         recovery.load(disk)
 
-    assert recovery.repair(disk) == [f"aside-{name}-0"]
+    assert repair(disk).kept == [f"aside-{name}-0"]
 
     assert not len(recovery.load(disk).keyspace.group(b"s", b"g").pel)
 
@@ -299,16 +300,16 @@ def test_a_repair_cuts_before_the_record_that_cannot_be_applied() -> None:
     later = journal_name(7)
     disk = MemoryDisk({FIRST: JOURNAL + good + bad, later: segment(7, add(5))})
     offset = HEADER_BYTES + len(good)
-    assert recovery.repair(disk) == [f"aside-{FIRST}-{offset}", f"aside-{later}-0"]
+    assert repair(disk).kept == [f"aside-{FIRST}-{offset}", f"aside-{later}-0"]
     assert disk.files[f"aside-{FIRST}-{offset}"] == bad
     loaded = recovery.recover(disk)
     assert (loaded.position, loaded.keyspace.streams[b"s"].log.length) == (3, 2)
-    assert recovery.repair(disk) == []
+    assert repair(disk).kept == []
 
 
 def test_a_repair_leaves_nothing_of_a_block_that_begins_with_such_a_record() -> None:
     disk = MemoryDisk({FIRST: JOURNAL + block_of(1, POISON, CREATE)})
-    assert recovery.repair(disk) == [f"aside-{FIRST}-{HEADER_BYTES}"]
+    assert repair(disk).kept == [f"aside-{FIRST}-{HEADER_BYTES}"]
     assert recovery.recover(disk).position == 0
 
 
@@ -316,11 +317,11 @@ async def test_what_was_put_aside_stays_when_the_same_place_is_damaged_again() -
     disk = MemoryDisk({FIRST: segment(1, CREATE, add(1), add(2))})
     disk.files[FIRST][40] ^= 1
     lost = bytes(disk.files[FIRST][HEADER_BYTES:])
-    [first_kept] = recovery.repair(disk)
+    [first_kept] = repair(disk).kept
     disk.files[FIRST] = bytearray(segment(1, CREATE, add(7)))
     disk.files[FIRST][40] ^= 1
     lost_again = bytes(disk.files[FIRST][HEADER_BYTES:])
-    [second_kept] = recovery.repair(disk)
+    [second_kept] = repair(disk).kept
     assert [disk.files[name] for name in (first_kept, second_kept)] == [lost, lost_again]
 
 
@@ -329,7 +330,7 @@ async def test_a_repair_that_was_interrupted_begins_again() -> None:
     disk.files[FIRST][40] ^= 1
     lost = bytes(disk.files[FIRST][HEADER_BYTES:])
     disk.append(f"aside-{FIRST}-{HEADER_BYTES}", lost[:7])
-    assert recovery.repair(disk) == [f"aside-{FIRST}-{HEADER_BYTES}"]
+    assert repair(disk).kept == [f"aside-{FIRST}-{HEADER_BYTES}"]
     assert disk.files[f"aside-{FIRST}-{HEADER_BYTES}"] == lost
 
 
@@ -337,7 +338,7 @@ def test_a_newer_format_is_not_touched() -> None:
     disk = MemoryDisk({FIRST: newer(segment(1, CREATE))})
     before = dict(disk.copy().files)
     with pytest.raises(NewerFormat, match=f"its format has version {VERSION + 1}"):
-        recovery.repair(disk)
+        repair(disk)
     assert disk.files == before
 
 

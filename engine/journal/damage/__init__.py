@@ -1,0 +1,1 @@
+"""Damage: a search for it, and a repair that an operator asks for."""
