@@ -149,6 +149,8 @@ class Journal:
             rewrites.failure,
             self._writer.synced_position,
             rewrites.done_s,
+            self._writer.extents_bytes,
+            rewrites.holder.memory.cold_bytes,
         )
 
     def append(self, record: list[Command]) -> int:
