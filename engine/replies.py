@@ -249,6 +249,9 @@ class StreamInfo(NamedTuple):
     trimmed_through: EntryId  # greatest id removed by a trim
     entries_added: int
     group_count: int
+    # About; None: servers keep the stream, and do not say.
+    hot_bytes: int | None = None  # what its entries take in memory
+    cold_bytes: int | None = None  # of its live entries on disk alone
 
 
 class GroupDetail(NamedTuple):
@@ -278,7 +281,8 @@ class ObservedStream(NamedTuple):
 
     name: bytes
     length: int
-    size_bytes: int | None  # of its entries in memory; None: unknown
+    hot_bytes: int | None  # see `StreamInfo`
+    cold_bytes: int | None
     added_count: int  # over its whole life
     groups: list[ObservedGroup]
     groups_left_out: int
@@ -378,7 +382,7 @@ class JournalStatus(NamedTuple):
 
     position: int
     durable_position: int
-    size_bytes: int  # of snapshot and segments
+    size_bytes: int  # of all its files
     free_bytes: int | None  # of the disk, when it was last looked at
     failure: str | None  # why nothing is taken any more
     fault: str | None  # why nothing is taken for now
@@ -390,6 +394,13 @@ class JournalStatus(NamedTuple):
     rewritten_s: float | None = None  # when the last rewrite was done, by the clock of event loops
     damage_count: int = 0  # damaged chunks that were found and lost since the start
     damage: str | None = None  # what was wrong with the last of them
+    extents_bytes: int = 0  # of the extent files among its files
+    cold_bytes: int = 0  # of live entries in them, about
+
+    @property
+    def dead_bytes(self) -> int:
+        """Return the bytes of extent files that are of no live entry, about."""
+        return max(self.extents_bytes - self.cold_bytes, 0)
 
 
 class Deletion(StrEnum):

@@ -108,7 +108,10 @@ class EmbeddedBackend:
         counts = total.appended_count, total.acked_count
         if not isinstance(journal, Journal):
             return BackendActivity(*counts)
-        return BackendActivity(*counts, journal.syncs, journal.commits)
+        cold = self.engine.cold
+        return BackendActivity(
+            *counts, journal.syncs, journal.commits, cold.hit_count, cold.read_count, cold.times
+        )
 
     def memory_bytes(self) -> Mapping[str, int]:
         """Return how many bytes of memory the streams use, by kind."""

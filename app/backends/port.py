@@ -77,6 +77,9 @@ class BackendActivity(NamedTuple):
     acked_count: int = 0
     syncs: Buckets | None = None  # how long the journal took to force to disk, in seconds
     commits: Buckets | None = None  # how many records were written together
+    cold_hit_count: int | None = None  # looks at extents that were in memory
+    cold_read_count: int | None = None  # extents that were read from disk
+    cold_reads: Buckets | None = None  # how long that took, in seconds
 
 
 class Backend(Protocol):

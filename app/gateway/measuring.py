@@ -7,6 +7,7 @@ from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.settings import Settings
+from headgate.engine.buckets import Buckets
 from headgate.engine.clock import SystemClock
 
 _OBSERVED_EVERY_S = 1.0
@@ -20,10 +21,16 @@ def watch_streams(metrics: Metrics, backend: Backend, settings: Settings) -> Non
     journal = backend.journal
     if journal is not None:
         metrics.watch_journal(lambda: journal.status)
-    metrics.watch_counts(
-        lambda: backend.activity.appended_count,
-        lambda: (backend.activity.syncs, backend.activity.commits),
-    )
+
+    def counts() -> tuple[int | None, ...]:
+        activity = backend.activity
+        return activity.appended_count, activity.cold_hit_count, activity.cold_read_count
+
+    def times() -> tuple[Buckets | None, ...]:
+        activity = backend.activity
+        return activity.syncs, activity.commits, activity.cold_reads
+
+    metrics.watch_counts(counts, times)
     metrics.watch_memory(backend.memory_bytes, bounds.size_bytes_max or 0)
 
 

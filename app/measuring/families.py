@@ -44,7 +44,13 @@ _OF_STREAM: Final = (
         GaugeMetricFamily,
         "headgate_stream_bytes",
         "Memory of its entries, estimated.",
-        lambda stream: stream.size_bytes,
+        lambda stream: stream.hot_bytes,
+    ),
+    _Measure(
+        GaugeMetricFamily,
+        "headgate_stream_cold_bytes",
+        "Size of its entries that are on disk alone, estimated.",
+        lambda stream: stream.cold_bytes,
     ),
     _Measure(
         CounterMetricFamily,

@@ -82,9 +82,18 @@ class Sampler:
             taken.counts["acknowledged"] = activity.acked_count
             taken.present["memory_bytes"] = sum(self._streams.memory_bytes().values())
             if journal is not None:
-                taken.present["journal_bytes"] = journal.status.size_bytes
+                status = journal.status
+                taken.present |= {
+                    "journal_bytes": status.size_bytes,
+                    "cold_bytes": status.cold_bytes,
+                    "dead_bytes": status.dead_bytes,
+                }
             if activity.syncs is not None:
                 times[series.SYNC] = list(activity.syncs.counts)
+            if activity.cold_reads is not None:
+                taken.counts[series.COLD_HITS] = activity.cold_hit_count or 0
+                taken.counts[series.COLD_READS] = activity.cold_read_count or 0
+                times[series.COLD_READ] = list(activity.cold_reads.counts)
         taken.times = times
         taken.observed = None if self._observer is None else self._observer.take()
         return taken

@@ -22,21 +22,35 @@ PRESENT: Final = (
     "memory_bytes",
     "process_bytes",
     "journal_bytes",
+    "cold_bytes",
+    "dead_bytes",
 )
 
-REQUEST, SYNC, CPU, LOOP_DELAY = "request", "sync", "cpu_s", "loop_delay_s"
+REQUEST, SYNC, COLD_READ = "request", "sync", "cold_read"
+COLD_HITS, COLD_READS = "cold_hits", "cold_reads"
+CPU, LOOP_DELAY = "cpu_s", "loop_delay_s"
 """Names in samples of what is shown in another way than it is counted."""
 
 _TIMES: Final = {
     "request_ms_p50": (REQUEST, 0.5),
     "request_ms_p99": (REQUEST, 0.99),
     "fsync_ms_p99": (SYNC, 0.99),
+    "cold_read_ms_p99": (COLD_READ, 0.99),
 }
 
-GATEWAY: Final = (*RATES, *_TIMES, *PRESENT, "loop_delay_ms", "cpu_percent")
-GATEWAY_LARGEST: Final = frozenset({"request_ms_p99", "fsync_ms_p99", "loop_delay_ms"})
+GATEWAY: Final = (
+    *RATES,
+    *_TIMES,
+    *PRESENT,
+    "cold_hit_percent",
+    "loop_delay_ms",
+    "cpu_percent",
+)
+GATEWAY_LARGEST: Final = frozenset(
+    {"request_ms_p99", "fsync_ms_p99", "cold_read_ms_p99", "loop_delay_ms"}
+)
 
-STREAM: Final = ("length", "bytes", "appended")
+STREAM: Final = ("length", "bytes", "cold_bytes", "appended")
 
 GROUP: Final = (
     "lag",
@@ -58,6 +72,8 @@ def of_gateway(growth: SampleGrowth, over_s: float) -> Values:
     for name, (kind, share) in _TIMES.items():
         value = quantile(SECONDS, growth.times.get(kind, ()), share)
         values[name] = None if value is None else 1000 * value
+    hits, reads = (growth.counts.get(name, 0.0) for name in (COLD_HITS, COLD_READS))
+    values["cold_hit_percent"] = 100 * hits / (hits + reads) if hits + reads else None
     values["cpu_percent"] = 100 * growth.counts.get(CPU, 0.0) / over_s
     values["loop_delay_ms"] = 1000 * growth.peaks.get(LOOP_DELAY, 0.0)
     return values
@@ -67,7 +83,8 @@ def of_stream(now: ObservedStream, before: ObservedStream | None, over_s: float)
     """Return the values of a stream, with its growth in so many seconds."""
     return {
         "length": now.length,
-        "bytes": now.size_bytes,
+        "bytes": now.hot_bytes,
+        "cold_bytes": now.cold_bytes,
         "appended": before and _rate(now.added_count, before.added_count, over_s),
     }
 

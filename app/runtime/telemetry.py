@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -15,9 +15,16 @@ from headgate.app.runtime.threads import METRICS
 from headgate.engine.buckets import SECONDS, Buckets
 from headgate.engine.replies import JournalStatus
 
-_OF_JOURNAL = {
+_COUNTED = {
+    "headgate_entries_appended": "Entries appended.",
+    "headgate_cold_hits": "Looks at extents of cold entries that were in memory.",
+    "headgate_cold_reads": "Extents of cold entries that were read from disk.",
+}
+
+_MEASURED = {
     "headgate_journal_fsync_seconds": "Time to force what was written to disk.",
     "headgate_journal_commit_records": "Records that were written together (group commit).",
+    "headgate_cold_read_seconds": "Time to read an extent of cold entries from disk.",
 }
 
 _REFUSED, _FAILED = 400, 500
@@ -151,7 +158,16 @@ class Metrics:
         gauges: dict[str, tuple[str, Callable[[], float]]] = {
             "position": ("Records taken.", lambda: status().position),
             "durable_position": ("Records that are safe.", lambda: status().durable_position),
-            "bytes": ("Size of snapshot and segments.", lambda: status().size_bytes),
+            "bytes": ("Size of all its files.", lambda: status().size_bytes),
+            "extents_bytes": (
+                "Size of the extent files among them.",
+                lambda: status().extents_bytes,
+            ),
+            "cold_bytes": (
+                "What live entries take of the extent files, estimated.",
+                lambda: status().cold_bytes,
+            ),
+            "dead_bytes": ("The rest of the extent files.", lambda: status().dead_bytes),
             "failed": ("1 once the disk has failed.", lambda: status().failure is not None),
             "fault": (
                 "1 while nothing can be written for now.",
@@ -182,21 +198,21 @@ class Metrics:
 
     def watch_counts(
         self,
-        appended_count: Callable[[], int],
-        times: Callable[[], tuple[Buckets | None, Buckets | None]],
+        counts: Callable[[], Sequence[int | None]],
+        times: Callable[[], Sequence[Buckets | None]],
     ) -> None:
         """Read the counts of the streams whenever metrics are asked for.
 
         Args:
-            appended_count: how many entries were appended.
-            times: how long syncs of the journal took, and how many records were written together.
+            counts: those of `_COUNTED`; None: there is nothing to count.
+            times: those of `_MEASURED`, likewise.
         """
 
         def families() -> Iterator[Metric]:
-            yield CounterMetricFamily(
-                "headgate_entries_appended", "Entries appended.", appended_count()
-            )
-            for (name, text), buckets in zip(_OF_JOURNAL.items(), times(), strict=True):
+            for (name, text), count in zip(_COUNTED.items(), counts(), strict=True):
+                if count is not None:
+                    yield CounterMetricFamily(name, text, count)
+            for (name, text), buckets in zip(_MEASURED.items(), times(), strict=True):
                 if buckets is not None:
                     yield HistogramMetricFamily(name, text, *histogram_of(buckets))
 
@@ -214,7 +230,7 @@ class Metrics:
             gauge.labels(kind).set_function(partial(_size_of, memory, kind))
         bound = Gauge(
             "headgate_memory_bytes_max",
-            "Memory of the streams from which appends are refused.",
+            "Memory that the streams may take.",
             registry=self.registry,
         )
         bound.set(size_bytes_max)

@@ -22,6 +22,8 @@ def stream_wire(info: replies.StreamInfo) -> Stream:
         "entries_added": info.entries_added,
         "groups": info.group_count,
         "chunks": info.chunk_count,
+        "hot_bytes": info.hot_bytes,
+        "cold_bytes": info.cold_bytes,
         "config": StreamConfig.wire(info.config),
     }
 

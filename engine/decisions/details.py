@@ -85,7 +85,8 @@ def _observed_stream(stream: Stream, groups_max: int, steady_ms: int) -> Observe
     return ObservedStream(
         name=stream.name,
         length=stream.log.length,
-        size_bytes=stream.log.memory_bytes,
+        hot_bytes=stream.log.memory_bytes,
+        cold_bytes=stream.log.extents.size_bytes,
         added_count=stream.entries_added,
         groups=[_observed_group(stream, group, steady_ms) for group in groups],
         groups_left_out=len(stream.groups) - len(groups),

@@ -80,6 +80,8 @@ def stream_info(keyspace: Keyspace, stream: bytes) -> StreamInfo:
         trimmed_through=stream_state.trimmed_through,
         entries_added=stream_state.entries_added,
         group_count=len(stream_state.groups),
+        hot_bytes=stream_state.log.memory_bytes,
+        cold_bytes=stream_state.log.extents.size_bytes,
     )
 
 

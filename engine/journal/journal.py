@@ -152,6 +152,8 @@ class Journal:
             rewrites.done_s,
             damage_count=self._damage_count,
             damage=self._damage,
+            extents_bytes=self._writer.extents_bytes,
+            cold_bytes=rewrites.holder.memory.cold_bytes,
         )
 
     def append(self, record: list[Command]) -> int:

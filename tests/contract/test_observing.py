@@ -9,7 +9,8 @@ from headgate.engine.requests.deliveries import Ack
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.names import NameFilter
-from headgate.engine.requests.streams import Observe
+from headgate.engine.requests.streams import DescribeStream, Observe
+from tests.contract.backends import Kind
 from tests.contract.calls import ANA, G, S, drafts, entry_id, filled, take, taken
 
 
@@ -24,6 +25,20 @@ async def test_a_stream_and_its_group_are_measured(backend: Backend) -> None:
     assert (group.name, group.lag, group.pending_count) == (G, 1, 2)
     assert group.oldest_pending_ms is not None
     assert (group.delivered_count, group.acked_count) == (3, 1)
+
+
+async def test_a_stream_tells_what_its_entries_take_unless_servers_keep_it(
+    kind: Kind, backend: Backend
+) -> None:
+    await filled(backend, 1, 2, 3)
+    info = await backend.perform(DescribeStream(S))
+    [stream], _ = await backend.perform(Observe(10))
+    assert (stream.hot_bytes, stream.cold_bytes) == (info.hot_bytes, info.cold_bytes)
+    if kind.servers:
+        assert (info.hot_bytes, info.cold_bytes) == (None, None)
+    else:
+        assert info.hot_bytes is not None
+        assert (info.hot_bytes > 100, info.cold_bytes) == (True, 0)
 
 
 async def test_only_so_many_are_measured_and_the_others_are_counted(backend: Backend) -> None:

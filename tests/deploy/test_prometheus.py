@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx
@@ -25,7 +26,9 @@ RULES = FOLDER / "headgate.rules.yml"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "headgate.json").read_text())
 WITHIN_S = 60.0
 
+COLD = "/v1/streams/cold/entries"
 GROUP = "/v1/streams/orders/groups/billing"
+SMALL = {"memory_bytes_max": 4 * 2**20}
 POLICY = {"max_deliveries": 1, "dead_letter_stream": "dead"}
 
 
@@ -91,8 +94,22 @@ async def scraping(gateway: Gateway, folder: Path) -> AsyncIterator[httpx.AsyncC
         await process.wait()
 
 
+async def fill_with_cold(data_dir: Path) -> None:
+    """Leave a stream that has more on disk than a small gateway keeps in memory."""
+    gateway = await Gateway.start(data_dir)
+    pick = Random(1)
+    batch = [{"fields": {"v": pick.randbytes(2000).hex()}} for _ in range(1000)]
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
+        await http.post(f"{COLD}/batch", json=batch)
+        await http.post("/v1/admin/rewrite")
+        while not (await http.get("/v1/admin/journal")).json()["rewrite_count"]:
+            await asyncio.sleep(0.1)
+    await gateway.stop()
+
+
 async def work(http: httpx.AsyncClient) -> None:
-    """Append, deliver, acknowledge and fail, until cancelled."""
+    """Append, deliver, acknowledge, fail, and read what is cold, until cancelled."""
+    cold = "0"
     group = {"start": "0", "create_stream": True, "policy": POLICY}
     assert (await http.put(GROUP, json=group)).status_code == 201
     while True:
@@ -104,6 +121,8 @@ async def work(http: httpx.AsyncClient) -> None:
         claim = {"ids": [held], "min_idle_ms": 0}
         await http.post(f"{GROUP}/claim?consumer=ben", json=claim)
         await http.get("/v1/streams/nothing")
+        page = (await http.get(f"{COLD}?after={cold}&limit=100")).json()["entries"]
+        cold = page[-1]["id"] if page else "0"
         await asyncio.sleep(0.05)
 
 
@@ -141,7 +160,8 @@ async def check_metrics(metrics: bytes) -> None:
 
 async def test_an_alert_fires_and_every_panel_of_the_dashboard_has_data(tmp_path: Path) -> None:
     program("prometheus")
-    gateway = await Gateway.start(tmp_path / "data", {"open_metrics": True})
+    await fill_with_cold(tmp_path / "data")
+    gateway = await Gateway.start(tmp_path / "data", {"open_metrics": True, **SMALL})
     async with (
         httpx.AsyncClient(base_url=gateway.url, timeout=30) as http,
         scraping(gateway, tmp_path) as prometheus,

@@ -38,7 +38,6 @@ from headgate.engine.requests.groups import (
     ListGroups,
     UpdateGroup,
 )
-from headgate.engine.requests.streams import DescribeStream, DetailStream
 from tests.lengths import length_of
 from tests.model.machine import (
     START_MS,
@@ -441,11 +440,8 @@ class GroupRules(Machine):
     def describe(self, stream: bytes, group: bytes) -> None:
         engine, reference, now_ms = self.engine, self.reference, self.clock.now_ms
         self.both(length_of(engine, stream), lambda: reference.length(stream))
-        self.both(engine.perform(DescribeStream(stream)), lambda: reference.stream_info(stream))
-        self.both(
-            engine.perform(DetailStream(stream, count=2)),
-            lambda: reference.stream_detail(stream, 2, now_ms),
-        )
+        self.both(self.described(stream), lambda: reference.stream_info(stream))
+        self.both(self.detailed(stream, 2), lambda: reference.stream_detail(stream, 2, now_ms))
         self.both(engine.perform(ListGroups(stream)), lambda: reference.groups(stream))
         self.both(
             engine.perform(DescribeGroup(stream, group)), lambda: reference.group(stream, group)

@@ -22,19 +22,19 @@ from headgate.engine.errors import StreamError
 from headgate.engine.journal.blocks import Kind, read_blocks, read_header
 from headgate.engine.journal.snapshot import load, pieces
 from headgate.engine.limits import U64_MAX
-from headgate.engine.replies import Created
+from headgate.engine.replies import Created, StreamDetail, StreamInfo
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import LastCommit
 from headgate.engine.requests.entries import References
 from headgate.engine.requests.keyspace import TellTime
-from headgate.engine.requests.streams import DetailStream, ListStreams
+from headgate.engine.requests.streams import DescribeStream, DetailStream, ListStreams
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import NodeLimits
 from tests.model.freezer import Freezer
 from tests.model.reference import Reference
 from tests.model.reference_stream import RefStream
-from tests.model.snapshot import held_by, snapshot
+from tests.model.snapshot import held_by, snapshot, unsized
 from tests.virtual_time import ManualClock, VirtualLoop
 
 DEFAULTS = Defaults(NodeLimits(entries_max=3, size_bytes_max=0), 60, 2)
@@ -103,6 +103,15 @@ class Machine(RuleBasedStateMachine):
         assert answer == expected, f"\n  engine:    {answer}\n  reference: {expected}"
         return answer
 
+    async def described(self, stream: bytes) -> StreamInfo:
+        """Return the engine's description of a stream, but for its sizes."""
+        return unsized(await self.engine.perform(DescribeStream(stream)))
+
+    async def detailed(self, stream: bytes, count: int | None) -> StreamDetail:
+        """Return the engine's full description of a stream, but for its sizes."""
+        detail = await self.engine.perform(DetailStream(stream, count=count))
+        return detail._replace(info=unsized(detail.info))
+
     @staticmethod
     async def is_new(creating: Awaitable[Created[Any]]) -> bool:
         """Return whether what was to be created is new."""
@@ -162,7 +171,7 @@ class Machine(RuleBasedStateMachine):
         assert self.engine.keyspace.defaults == self.reference.defaults
         for name in sorted(self.reference.streams):
             self.both(
-                self.engine.perform(DetailStream(name, count=None)),
+                self.detailed(name, None),
                 partial(self.reference.stream_detail, name, None, self.clock.now_ms),
             )
 

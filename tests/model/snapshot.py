@@ -7,6 +7,7 @@ from typing import Any
 from headgate.engine.decisions.details import group_details
 from headgate.engine.decisions.streams import stream_info
 from headgate.engine.entry import MAX_ID, MIN_ID
+from headgate.engine.replies import StreamInfo
 from headgate.engine.requests.streams import DetailStream
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
@@ -40,7 +41,7 @@ def _memory(memory: Memory) -> tuple[int, ...]:
 
 def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
     return {
-        "info": stream_info(keyspace, stream.name),
+        "info": unsized(stream_info(keyspace, stream.name)),
         "entries": stream.log.range(MIN_ID, MAX_ID),
         "details": group_details(keyspace, DetailStream(stream.name, count=None), _NOW_MS),
         "trimmed_through": stream.trimmed_through,
@@ -49,6 +50,11 @@ def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
         "keys_used": (stream.keys.added, stream.keys.duplicates),
         "groups": [_group(stream, group) for group in stream.groups.values()],
     }
+
+
+def unsized(info: StreamInfo) -> StreamInfo:
+    """Return a description of a stream without its sizes."""
+    return info._replace(hot_bytes=None, cold_bytes=None)
 
 
 def _group(stream: Stream, group: Group) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from hypothesis.stateful import rule
 from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, PartialId
 from headgate.engine.limits import U64_MAX
+from headgate.engine.replies import StreamInfo
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, PlanRead, SplitRange
 from headgate.engine.requests.entries import (
     Add,
@@ -40,6 +41,7 @@ from tests.model.machine import (
     sizes,
     streams,
 )
+from tests.model.snapshot import unsized
 
 HOUSEKEEPING_MS = 1_500  # how long to let housekeeping run: once
 
@@ -405,8 +407,12 @@ class StreamRules(Machine):
         limit=st.integers(1, 2),
     )
     def list_streams(self, prefix: bytes, after: bytes | None, limit: int) -> None:
+        async def listed() -> list[StreamInfo]:
+            request = ListStreams(prefix=prefix, after=after, limit=limit)
+            return list(map(unsized, await self.engine.perform(request)))
+
         self.both(
-            self.engine.perform(ListStreams(prefix=prefix, after=after, limit=limit)),
+            listed(),
             lambda: self.reference.list_streams(prefix, after, limit),
         )
 

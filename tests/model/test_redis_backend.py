@@ -341,7 +341,7 @@ class History:
 
 
 LEFT_OUT: Mapping[type, Mapping[str, Any]] = {
-    StreamInfo: {"epoch": 0, "chunk_count": 0},
+    StreamInfo: {"epoch": 0, "chunk_count": 0, "hot_bytes": None, "cold_bytes": None},
     KeyspaceInfo: {"now_ms": 0, "average_ttl_ms": 0},
     Portion: {"epoch": 0},
     Commit: {"at_ms": 0},

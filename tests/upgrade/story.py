@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx
@@ -22,7 +23,10 @@ EXPECTED = "expected.json"
 LONG_BATCH = 1_200
 START_S_MAX = 20.0
 
-_CHANGES_WITH_TIME = {"idle_ms", "idle_ms_min", "active_ms", "inactive_ms", "memory_bytes"}
+_CHANGES_WITH_TIME = {
+    *("idle_ms", "idle_ms_min", "active_ms", "inactive_ms"),
+    *("memory_bytes", "hot_bytes", "cold_bytes"),
+}
 
 
 def write(http: httpx.Client) -> None:
@@ -48,6 +52,9 @@ def write(http: httpx.Client) -> None:
     ask("PUT", "long")
     batch = [{"fields": {"n": str(number), "text": "x" * 20}} for number in range(LONG_BATCH)]
     ask("POST", "long/entries/batch", batch)
+    random = Random(5)
+    large = [{"fields": {"value": random.randbytes(1_500).hex()}} for _ in range(60)]
+    ask("POST", "large/entries/batch", large)  # so much of one stream goes to an extent file
     # The first part is a snapshot from here on, and the other is in segments behind it.
     http.post("/v1/admin/rewrite").raise_for_status()
     deadline = time.monotonic() + START_S_MAX
@@ -92,6 +99,9 @@ def seen(http: httpx.Client) -> dict[str, Any]:
         "/long",
         "/long/entries?limit=20",
         "/long/entries?limit=10&order=desc",
+        "/large",
+        "/large/entries?limit=3",
+        "/large/entries?limit=3&order=desc",
     ):
         answer = http.get(f"/v1/streams{path}")
         facts[path] = [answer.status_code, _lasting(answer.json())]
@@ -120,7 +130,7 @@ def main(gateway: str, folder: Path) -> None:
         finally:
             process.send_signal(signal.SIGTERM)
     for path in sorted(data.iterdir()):
-        if path.name.startswith(("journal-", "snapshot-")):
+        if path.name.startswith(("journal-", "snapshot-", "extents-")):
             shutil.copy(path, folder / path.name)
     shutil.rmtree(data)
     (folder / EXPECTED).write_text(json.dumps(facts, indent=1, sort_keys=True) + "\n")

@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any, NamedTuple
 
 import pytest
@@ -21,6 +22,7 @@ from tests.workers.clients import TWO, WITHIN_S, WORKERS, Client, client_of, unt
 EVENTS = "/v1/streams/orders/events"
 ENTRIES = "/v1/streams/orders/entries"
 ENTRY = {"fields": {"v": "1"}}
+JOURNAL = "/v1/admin/journal"
 
 
 class Pair(NamedTuple):
@@ -155,6 +157,29 @@ async def test_metrics_are_those_of_all_processes_and_never_fall(tmp_path: Path)
     assert after.get('headgate_connections{transport="sse"}', 0) == 0
     assert before["headgate_journal_position"] == 3
     assert after['headgate_process_restarts_total{role="worker"}'] == 1
+
+
+async def test_each_worker_tells_what_is_cold_and_dead(tmp_path: Path) -> None:
+    gateway = await Gateway.start(tmp_path, TWO)
+    batch = [{"fields": {"v": Random(n).randbytes(400).hex()}} for n in range(500)]
+    async with pair(gateway) as (_, first, second):
+        await first.request("POST", f"{ENTRIES}/batch", batch)
+        await first.request("POST", "/v1/admin/rewrite")
+        async with asyncio.timeout(WITHIN_S):
+            while not (await second.request("GET", JOURNAL)).value["rewrite_count"]:
+                await asyncio.sleep(0.05)
+        await first.request("POST", "/v1/streams/orders/trim", {"max_length": 100})
+        async with asyncio.timeout(WITHIN_S):  # a worker knows of the journal a moment later
+            while (journal := (await second.request("GET", JOURNAL)).value)["dead_bytes"] < 1000:
+                await asyncio.sleep(0.05)
+        stream = (await first.request("GET", "/v1/streams/orders")).value
+        shown = await metrics(second)
+    await gateway.stop()
+
+    assert stream["cold_bytes"] == journal["cold_bytes"] > 0
+    for name in ("extents_bytes", "cold_bytes", "dead_bytes"):
+        assert shown[f"headgate_journal_{name}"] == journal[name]
+    assert shown["headgate_cold_read_seconds_count"] == shown["headgate_cold_reads_total"]
 
 
 async def test_the_history_is_that_of_all_processes_and_survives_each_of_them(

@@ -36,7 +36,17 @@ class GatewaySeries(BaseModel):
     memory_bytes: Series = Field(description="Memory of the streams, estimated.")
     process_bytes: Series = Field(description="Resident memory of all processes.")
     journal_bytes: Series = Field(description="Size of the journal on disk.")
+    cold_bytes: Series = Field(
+        description="Entries on disk alone, estimated; a part of the journal."
+    )
+    dead_bytes: Series = Field(
+        description="The rest of the extent files, which rewrites give back once it is much."
+    )
     fsync_ms_p99: Series = Field(description="99 of 100 syncs of the journal took no longer.")
+    cold_read_ms_p99: Series = Field(description="99 of 100 reads of cold entries took no longer.")
+    cold_hit_percent: Series = Field(
+        description="Looks at cold entries that found them in memory; null without any."
+    )
     loop_delay_ms: Series = Field(description="The longest delay of an event loop.")
     cpu_percent: Series = Field(description="CPU of all processes; 100 is a core.")
 
@@ -61,6 +71,9 @@ class StreamSeries(BaseModel):
 
     length: Series = Field(description="Entries in it.")
     bytes: Series = Field(description="Memory of its entries, estimated; null at servers.")
+    cold_bytes: Series = Field(
+        description="Size of its entries on disk alone, estimated; null at servers."
+    )
     appended: Series = Field(description="Entries appended, by second.")
 
 

@@ -28,7 +28,12 @@ class JournalState(BaseModel):
 
     position: int = Field(description="Records taken.")
     durable_position: int = Field(description="Records that are safe.")
-    size_bytes: int = Field(description="Size of snapshot and segments.")
+    size_bytes: int = Field(description="Size of all its files.")
+    extents_bytes: int = Field(description="Size of the extent files among them.")
+    cold_bytes: int = Field(description="What live entries take of the extent files, about.")
+    dead_bytes: int = Field(
+        description="The rest of the extent files, which rewrites give back once it is much."
+    )
     failure: str | None = Field(description="Why nothing can be written until a restart.")
     fault: str | None = Field(description="Why nothing can be written for now.")
     shortage: str | None = Field(description="Why appends are refused for now: no room.")
@@ -44,7 +49,7 @@ class JournalState(BaseModel):
     @classmethod
     def of(cls, status: EngineJournalStatus) -> Self:
         """Return the state of the journal."""
-        return cls.model_validate(status._asdict())
+        return cls.model_validate(status, from_attributes=True)
 
 
 class Draining(BaseModel):

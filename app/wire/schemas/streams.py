@@ -30,6 +30,13 @@ class Stream(TypedDict):
     entries_added: Annotated[int, Field(description="Entries ever added.")]
     groups: Annotated[int, Field(description="How many groups it has.")]
     chunks: Annotated[int, Field(description="How many chunks hold its entries.")]
+    hot_bytes: Annotated[
+        int | None, Field(description="Memory of its entries, about; null at servers.")
+    ]
+    cold_bytes: Annotated[
+        int | None,
+        Field(description="Size of its entries that are on disk alone, about; null at servers."),
+    ]
     config: StreamConfig
 
 

@@ -19,6 +19,8 @@ class StreamInfo(TypedDict):
     entries_added: int
     groups: int
     chunks: int
+    hot_bytes: int | None
+    cold_bytes: int | None
     config: StreamConfig
 
 

@@ -67,10 +67,12 @@ class ColdReads:
 
     def find(self, place: ExtentPlace) -> OpenedExtent | None:
         """Return an extent that is in memory, or None."""
+        opened = self._pinned.get(place)
+        if opened is not None:  # it was read for this very request
+            return opened
         opened = self._cached.get(place)
         if opened is None:
-            opened = self._pinned.get(place)
-            return self._read_at_once(place) if opened is None and self._is_at_once else opened
+            return self._read_at_once(place) if self._is_at_once else None
         self._cached.move_to_end(place)
         self.hit_count += 1
         return opened

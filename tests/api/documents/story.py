@@ -29,7 +29,17 @@ from headgate.app.http.operation import ARROW
 from headgate.app.main import create_app
 from headgate.app.measuring.recorder import Recorder as HistoryRecorder
 from headgate.app.measuring.sample import ObservedStreams, Sample
-from headgate.app.measuring.series import CPU, LOOP_DELAY, PRESENT, RATES, REQUEST, SYNC
+from headgate.app.measuring.series import (
+    COLD_HITS,
+    COLD_READ,
+    COLD_READS,
+    CPU,
+    LOOP_DELAY,
+    PRESENT,
+    RATES,
+    REQUEST,
+    SYNC,
+)
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.buckets import SECONDS
@@ -297,12 +307,14 @@ async def _sampled(backend: Backend, clock: StoryClock) -> dict[int, Sample]:
     seconds = (clock.now_ms - _START_MS) / 1000
     times = [int(seconds * count) for count in (400, 90, 8, 2)]
     buckets = times + [0] * (len(SECONDS) + 1 - len(times))
+    counts = {**dict.fromkeys(RATES, 500 * seconds), "refused": 0, "failed": 0, CPU: 0.1 * seconds}
+    counts |= {COLD_HITS: 475 * seconds, COLD_READS: 25 * seconds}
     return {
         0: Sample(
-            {**dict.fromkeys(RATES, 500 * seconds), "refused": 0, "failed": 0, CPU: 0.1 * seconds},
+            counts,
             dict.fromkeys(PRESENT, 16),
             {LOOP_DELAY: 0.0025},
-            {REQUEST: buckets, SYNC: buckets},
+            {REQUEST: buckets, SYNC: buckets, COLD_READ: buckets},
             ObservedStreams(clock.now_ms, 3000, observed.streams, 0, 0),
         )
     }

@@ -2,13 +2,16 @@
 
 import asyncio
 import re
+from pathlib import Path
+from random import Random
+from typing import Any
 
 import httpx
 import pytest
 
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, problem_in, refusal_of, running
-from tests.servers.chosen import URL
+from tests.servers.chosen import URL, is_behind_socket
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -102,6 +105,57 @@ async def test_metrics_count_who_waits() -> None:
     assert sample(metrics, "headgate_waiters") == 3
     assert sample(later, "headgate_waiters") == 0
     assert sample(later, "headgate_tasks") < sample(metrics, "headgate_tasks")
+
+
+async def rewritten(live: Live) -> dict[str, Any]:
+    """Rewrite the journal; returns its state after that."""
+    status: dict[str, Any] = (await live.http.post("/v1/admin/rewrite")).json()
+    async with asyncio.timeout(20):
+        while not status["rewrite_count"]:
+            await asyncio.sleep(0.01)
+            status = (await live.http.get("/v1/admin/journal")).json()
+    return status
+
+
+@pytest.mark.embedded("servers keep nothing on a disk that the gateway sees")
+@pytest.mark.skipif(is_behind_socket(), reason="its process tells that, and not the worker")
+async def test_what_is_hot_cold_and_dead_is_told(tmp_path: Path) -> None:
+    pick = Random(1)
+    batch = [{"fields": {"v": pick.randbytes(400).hex()}} for _ in range(500)]
+    async with running(Settings(data_dir=tmp_path)) as live:
+        await live.http.post(f"{ORDERS}/entries/batch", json=batch)
+        hot = (await live.http.get(ORDERS)).json()
+        before = await rewritten(live)
+        cold = (await live.http.get(ORDERS)).json()
+    async with running(Settings(data_dir=tmp_path)) as live:
+        for _ in range(2):
+            await live.http.get(f"{ORDERS}/entries?limit=500")
+        await live.http.post(f"{ORDERS}/trim", json={"max_length": 100})
+        trimmed = (await live.http.get(ORDERS)).json()
+        metrics = (await live.http.get("/metrics")).text
+        after = (await live.http.get("/v1/admin/journal")).json()
+
+    assert (hot["cold_bytes"], hot["hot_bytes"] > 200_000) == (0, True)
+    assert cold["hot_bytes"] < 100_000 < cold["cold_bytes"] == before["cold_bytes"]
+    assert before["dead_bytes"] < 1000 < before["extents_bytes"] < before["size_bytes"]
+
+    assert trimmed["cold_bytes"] < cold["cold_bytes"] - 100_000
+    assert after["dead_bytes"] == after["extents_bytes"] - after["cold_bytes"] > 100_000
+    for name in ("extents_bytes", "cold_bytes", "dead_bytes"):
+        assert sample(metrics, f"headgate_journal_{name}") == after[name] > 0
+    assert sample(metrics, "headgate_cold_hits_total") > 0
+    read_count = sample(metrics, "headgate_cold_reads_total")
+    assert sample(metrics, "headgate_cold_read_seconds_count") == read_count > 0
+    assert sample(metrics, 'headgate_memory_bytes{kind="cache"}') > 0
+
+
+async def test_without_a_disk_nothing_is_cold() -> None:
+    async with running(Settings()) as live:
+        await live.append("orders", "1")
+        metrics = (await live.http.get("/metrics")).text
+
+    assert "headgate_cold" not in metrics
+    assert "headgate_journal" not in metrics
 
 
 async def test_what_a_client_asks_for_is_no_label() -> None:

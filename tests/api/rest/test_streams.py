@@ -80,6 +80,8 @@ async def test_a_stream_is_created_empty(shared: Live) -> None:
         "entries_added": 0,
         "groups": 0,
         "chunks": 0,
+        "hot_bytes": 0,
+        "cold_bytes": 0,
         "config": {
             "max_length": 10,
             "max_age_ms": 60_000,

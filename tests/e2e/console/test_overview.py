@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from random import Random
 
 import httpx
 import pytest
@@ -90,3 +91,22 @@ async def test_what_the_gateway_does_is_plotted_live(
 
     await console.page.get_by_role("button", name="24 h").click()
     await expect(console.page.get_by_role("img", name="CPU: all")).to_be_visible()
+
+
+async def test_what_is_cold_is_shown(console: Console, client: httpx.AsyncClient) -> None:
+    pick = Random(1)
+    batch = [{"fields": {"v": pick.randbytes(400).hex()}} for _ in range(500)]
+    await client.post("streams/large/entries/batch", json=batch)
+    await console.open("streams/large")
+    facts = console.page.locator(".facts")
+    await expect(facts).to_contain_text(re.compile(r"hot[\d.]+ KiBcold0 B"))
+    await client.post("admin/rewrite")
+    await expect(facts).to_contain_text(re.compile(r"cold[\d.]+ KiB"))
+
+    await client.get("streams/large/entries")
+    await console.press("g", "o")
+    await expect(
+        console.page.get_by_role("img", name="Cold entries: found in memory")
+    ).to_be_visible()
+    disk = console.page.get_by_role("img", name=re.compile(r"Disk: .*cold [\d.]+ KiB"))
+    await expect(disk).to_be_visible()

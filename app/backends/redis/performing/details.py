@@ -219,7 +219,8 @@ async def _observed_stream(client: Client, stream: bytes, groups_max: int) -> Ob
     return ObservedStream(
         name=stream,
         length=info.length,
-        size_bytes=None,
+        hot_bytes=None,
+        cold_bytes=None,
         added_count=info.entries_added,
         groups=[await _observed_group(client, stream, group) for group in groups],
         groups_left_out=max(info.group_count - len(groups), 0),

@@ -1,4 +1,4 @@
-/** Charts: the measurements of the gateway, eight plots with one cursor. */
+/** Charts: the measurements of the gateway, eight or nine plots with one cursor. */
 import type { History } from "../../gateway/shapes.js";
 import { Plot } from "../../parts/plot.js";
 import { bytes, percent, short } from "../../values/numbers.js";
@@ -6,21 +6,27 @@ import { brief } from "../../values/times.js";
 
 type Format = (value: number | null | undefined) => string;
 
-const CHARTS: [title: string, format: Format, lines: [series: string, label: string][]][] = [
+type Chart = [title: string, format: Format, lines: [series: string, label: string][]];
+
+const CHARTS: Chart[] = [
   ["Entries/s", short, [["appended", "in"], ["delivered", "out"], ["acknowledged", "ack"]]],
   ["Requests/s", short, [["requests", "all"], ["refused", "refused"], ["failed", "failed"]]],
   ["Latency", milliseconds, [["request_ms_p99", "p99"], ["request_ms_p50", "p50"]]],
   ["Connections", short, [["connections_websocket", "ws"], ["connections_events", "sse"], ["connections_redis", "redis"], ["waiters", "wait"]]],
   ["Memory", bytes, [["process_bytes", "process"], ["memory_bytes", "streams"]]],
-  ["Journal", bytes, [["journal_bytes", "size"]]],
-  ["Delays", milliseconds, [["fsync_ms_p99", "fsync p99"], ["loop_delay_ms", "loop"]]],
+  ["Disk", bytes, [["journal_bytes", "all"], ["cold_bytes", "cold"], ["dead_bytes", "dead"]]],
+  ["Delays", milliseconds, [["fsync_ms_p99", "fsync p99"], ["cold_read_ms_p99", "cold p99"], ["loop_delay_ms", "loop"]]],
   ["CPU", percent, [["cpu_percent", "all"]]],
 ];
 
+/** Shown once somebody has looked at cold entries, as most gateways have none. */
+const COLD: Chart = ["Cold entries", percent, [["cold_hit_percent", "found in memory"]]];
+
 export function Charts({ history: { times_ms: times, series } }: { history: History }) {
+  const charts = series.cold_hit_percent?.some((value) => value !== null) ? [...CHARTS, COLD] : CHARTS;
   return (
     <div class="charts" role="group" aria-label="Plots" tabIndex={0}>
-      {CHARTS.map(([title, format, lines]) => (
+      {charts.map(([title, format, lines]) => (
         <Plot
           title={title}
           timesMs={times}

@@ -3,8 +3,9 @@ import { useEffect, useRef } from "preact/hooks";
 import { appendEntry, trimStream } from "../../acts/streams.js";
 import { call, send } from "../../gateway/calls.js";
 import { usePolled } from "../../gateway/polling.js";
+import type { Stream } from "../../gateway/shapes.js";
 import { ActButton } from "../../parts/act.js";
-import { Facts } from "../../parts/facts.js";
+import { type Fact, Facts } from "../../parts/facts.js";
 import type { Pairs } from "../../parts/form.js";
 import { useKeys } from "../../parts/keys.js";
 import { Refusal } from "../../parts/refusal.js";
@@ -13,7 +14,7 @@ import { begin } from "../../parts/act.js";
 import { type StreamTab, streamPlace } from "../../route.js";
 import { pairsOf } from "../../values/fields.js";
 import { timeOf } from "../../values/ids.js";
-import { count, rate, short } from "../../values/numbers.js";
+import { bytes, count, rate, short } from "../../values/numbers.js";
 import { age, moment } from "../../values/times.js";
 import { Entries } from "./entries.js";
 import { Groups } from "./groups.js";
@@ -46,6 +47,7 @@ export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) 
             { name: "appended", value: rate(perSecond), title: `${count(detail.entries_added)} ever` },
             { name: "oldest", value: detail.first_id ? age(timeOf(detail.first_id)) : "–", title: detail.first_id ? moment(timeOf(detail.first_id)) : "" },
             { name: "newest", value: detail.length ? age(timeOf(detail.last_id)) : "–", title: moment(timeOf(detail.last_id)) },
+            ...sizes(detail),
             { name: "last id", value: <code>{detail.last_id}</code>, class: "wide" },
             { name: "chunks", value: short(detail.chunks), title: "parts that hold the entries", class: "wide" },
           ]}
@@ -65,6 +67,15 @@ export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) 
       {tab === "settings" && detail && <StreamSettings detail={detail} />}
     </>
   );
+}
+
+/** Return what the entries take, where an engine of the gateway keeps them. */
+function sizes({ hot_bytes: hot, cold_bytes: cold }: Stream): Fact[] {
+  if (hot === null) return [];
+  return [
+    { name: "hot", value: bytes(hot), title: "memory of its entries" },
+    { name: "cold", value: bytes(cold), title: "entries on disk alone" },
+  ];
 }
 
 /** Return the rate of a number that only grows. */

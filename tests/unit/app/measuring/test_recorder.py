@@ -7,7 +7,7 @@ from math import isnan
 from headgate.app.measuring.history import Step
 from headgate.app.measuring.recorder import HistoryQuestion, Recorder
 from headgate.app.measuring.sample import ObservedStreams, Sample
-from headgate.app.measuring.series import LOOP_DELAY, REQUEST
+from headgate.app.measuring.series import COLD_HITS, COLD_READ, COLD_READS, LOOP_DELAY, REQUEST
 from headgate.engine.buckets import SECONDS
 from headgate.engine.replies import ObservedGroup, ObservedStream
 from tests.virtual_time import ManualClock
@@ -53,6 +53,20 @@ async def test_counts_and_gauges_of_processes_are_added_and_the_longest_delay_ho
     assert isnan(processes.latest("appended"))  # nobody said anything of it
 
 
+async def test_the_share_of_hits_is_that_of_a_second_and_unknown_without_any() -> None:
+    processes = Processes()
+    for hits, reads in [(100, 100), (103, 101), (103, 101)]:
+        counts = {COLD_HITS: float(hits), COLD_READS: float(reads)}
+        times = {COLD_READ: [reads] + [0] * len(SECONDS)}
+        await processes.a_second_later(p1=Sample(counts, {"dead_bytes": 7}, {}, times))
+    answer = processes.recorder.answer(GATEWAY)
+    [share, later] = answer.series["cold_hit_percent"]
+    assert share == 75
+    assert isnan(later)
+    assert 0 < answer.series["cold_read_ms_p99"][0] < 1
+    assert answer.series["dead_bytes"] == [7, 7]
+
+
 async def test_a_process_that_ends_or_begins_anew_takes_nothing_away() -> None:
     processes = Processes()
     await processes.a_second_later(p1=requests(100), p2=requests(50))
@@ -66,7 +80,7 @@ def observed(
     at_ms: int, added: int, delivered: int, *, group: bytes = b"g", valid_ms: int = 3000
 ) -> Sample:
     state = ObservedGroup(group, 1, 2, 3, delivered, 0, None, 0)
-    stream = ObservedStream(b"s", 5, None, added, [state], 0)
+    stream = ObservedStream(b"s", 5, None, None, added, [state], 0)
     return Sample({}, {}, {}, {}, ObservedStreams(at_ms, valid_ms, [stream], 0, 0))
 
 

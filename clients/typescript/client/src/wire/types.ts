@@ -275,6 +275,14 @@ export interface StreamInfo {
    * How many chunks hold its entries.
    */
   chunks: number;
+  /**
+   * Memory of its entries, about; null at servers.
+   */
+  hotBytes: number | null;
+  /**
+   * Size of its entries that are on disk alone, about; null at servers.
+   */
+  coldBytes: number | null;
   config: StreamConfig;
 }
 /**
@@ -335,6 +343,14 @@ export interface StreamDetail {
    * How many chunks hold its entries.
    */
   chunks: number;
+  /**
+   * Memory of its entries, about; null at servers.
+   */
+  hotBytes: number | null;
+  /**
+   * Size of its entries that are on disk alone, about; null at servers.
+   */
+  coldBytes: number | null;
   config: StreamConfig;
   firstEntry: Entry | null;
   lastEntry: Entry | null;
