@@ -245,7 +245,7 @@ EXTENT_FILE_BYTES_MAX = 256 * 2**20
 HOT_BYTES_MAX = 16 * 2**20
 """Memory of all streams together after a rewrite, besides open chunks: it freezes the rest."""
 
-CLEANED_BYTES_MAX = 128 * 2**20
+CLEANED_BYTES_MAX = 64 * 2**20
 """Bytes of mostly dead files that a rewrite writes anew, about."""
 
 EXTENT_BYTES = 64 * 1024

@@ -30,8 +30,8 @@ REPLAY_US_MAX = 5_000_000
 """A rewrite begins when a start would take so long to apply the records, or as long as it takes to
 load the snapshot, if that is longer."""
 
-DEAD_SHARE = 3
-"""A rewrite begins when more than a third of the extent files is dead."""
+DEAD_SHARE = 5
+"""A rewrite begins when more than a fifth of the extent files is dead."""
 
 LOADED_BYTES = 30
 """Bytes of a snapshot that are loaded in a microsecond, about."""

@@ -29,8 +29,8 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import Log
 from headgate.engine.state.memory import ExtentPlace
 
-DEAD_SHARE = 4
-"""Files are cleaned while more than a quarter of them is dead; those of which a quarter is."""
+DEAD_SHARE = 8
+"""Files are cleaned while more than an eighth of them is dead; those of which an eighth is."""
 
 _REPACKED_SHARE = 8
 """A chunk is packed anew without its dead entries if an eighth of it is dead."""

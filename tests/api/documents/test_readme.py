@@ -52,6 +52,11 @@ NOT_RUN = {
     "make bench ARGS=resp": "the same",
     "make bench ARGS=connector": "the same",
     "make bench ARGS=flames": "the same",
+    "make bench ARGS=storage": "the same",
+    "make bench ARGS='storage --sizes 3GB'": "the same",
+    "make bench ARGS='storage --sizes 1GB 5GB 10GB 20GB --kind large'": "the same",
+    "python -m tests.bench.volume --entries 100M --kind short --seconds 1800": "the same",
+    "python -m tests.bench.volume --bytes 20GB --kind large --seconds 3600": "the same",
     "make bench ARGS=stalls": "the same",
     "make soak": "ten minutes",
 }
