@@ -160,7 +160,7 @@ class ExtentFile:
         return place
 
     def _sync(self) -> None:
-        """Sync what was written, and leave the disk to the journal for as long as that took."""
+        """Sync the file, and leave the disk to the journal for as long as that took."""
         began_s = time.perf_counter()
         self._disk.sync(self._unfinished)
         self._unsynced_bytes = 0

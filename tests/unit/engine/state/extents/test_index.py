@@ -1,4 +1,4 @@
-"""The index in columns: what changes, and what a part of it keeps."""
+"""The index in columns: its changes, and its parts, which stay as they were."""
 
 from collections import Counter
 
