@@ -784,29 +784,29 @@ class Log:
             Missing: some are not: all that are needed are named at once.
         """
         extents = self.extents
-        if not extents:
+        if extents.end_below(start):
             return
+        left = _Left(limit, None if room is None else room.bytes_left)
+        if reverse:
+            for chunk in islice(self._hot_down_from(end), _ASKED_MAX):
+                if chunk.last_id <= end and left.take(chunk.live_count, chunk.memory_bytes):
+                    return
         low, high = extents.ending_below(start), extents.below(end)
-        bytes_left = None if room is None else room.bytes_left
         wanted = range(high - 1, low - 1, -1) if reverse else range(low, high)
-        count = 0
-        for index in wanted:
-            count += 1
+        for count, index in enumerate(wanted[:_ASKED_MAX], 1):
             line = extents.line(index)
-            if limit is not None:
-                limit -= line.live_count
-            if bytes_left is not None:
-                bytes_left -= line.size_bytes
-            # The first one may have few entries within the range.
-            is_enough = (limit is not None and limit <= 0) or (bytes_left or 0) < 0
-            if (is_enough and count > 1) or count > _ASKED_MAX:
+            # At the ends of the range at least one entry of an extent is wanted.
+            is_whole = start <= line.first_id and line.last_id <= end
+            taken = (line.live_count, line.size_bytes) if is_whole else (1, 0)
+            if left.take(*taken):
+                wanted = wanted[:count]
                 break
-        extents.require(wanted[:count])
+        extents.require(wanted[:_ASKED_MAX])
 
     def _chunks_from(self, start: EntryId) -> Iterator[Chunk]:
-        for cold in range(
-            self.extents.ending_below(start) if self.extents else 0, len(self.extents)
-        ):
+        is_cold = not self.extents.end_below(start)
+        first = self.extents.ending_below(start) if is_cold else len(self.extents)
+        for cold in range(first, len(self.extents)):
             yield from (chunk for chunk in self.extents.chunks(cold) if chunk.last_id >= start)
         index = max(bisect_right(self._firsts, start) - 1, 0)
         if index < len(self._chunks) and self._chunks[index].last_id < start:
@@ -815,10 +815,13 @@ class Log:
             yield self._chunks[at]
 
     def _chunks_down_from(self, end: EntryId) -> Iterator[Chunk]:
-        for at in range(bisect_right(self._firsts, end) - 1, -1, -1):
-            yield self._chunks[at]
+        yield from self._hot_down_from(end)
         for cold in range(self.extents.below(end) - 1 if self.extents else -1, -1, -1):
             yield from (c for c in reversed(self.extents.chunks(cold)) if c.first_id <= end)
+
+    def _hot_down_from(self, end: EntryId) -> Iterator[Chunk]:
+        for at in range(bisect_right(self._firsts, end) - 1, -1, -1):
+            yield self._chunks[at]
 
     def nodes(
         self, after: EntryId, appended: Sequence[Entry], limits: NodeLimits
@@ -830,7 +833,9 @@ class Log:
             appended: entries that will have been added by then.
             limits: how these will be laid into chunks.
         """
-        for index in range(self.extents.ending_below(after.next()), len(self.extents)):
+        is_cold = not self.extents.end_below(after.next())
+        cold = self.extents.ending_below(after.next()) if is_cold else len(self.extents)
+        for index in range(cold, len(self.extents)):
             for chunk in self.extents.chunks(index):
                 if chunk.last_id > after:
                     yield chunk.ids_between(chunk.first_id, chunk.last_id)
@@ -1041,6 +1046,24 @@ class LogView:
     def _add(self, page: list[Entry], entries: list[Entry], size_bytes: int) -> int:
         page += reversed(entries) if self._reverse else entries
         return max(size_bytes, PART_BYTES * sum(map(len, map(_fields_of, entries))))
+
+
+class _Left:
+    """How many entries and bytes a range still wants, at least."""
+
+    __slots__ = ("_bytes_left", "_limit")
+
+    def __init__(self, limit: int | None, bytes_left: int | None) -> None:
+        self._limit, self._bytes_left = limit, bytes_left
+
+    def take(self, count: int, size_bytes: int) -> bool:
+        """Count what is there of it; tells whether it is enough."""
+        if self._limit is not None:
+            self._limit -= count
+        if self._bytes_left is not None:
+            self._bytes_left -= size_bytes
+        is_full = self._bytes_left is not None and self._bytes_left < 0
+        return is_full or (self._limit is not None and self._limit <= 0)
 
 
 class _Batch:

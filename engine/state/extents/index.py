@@ -14,7 +14,6 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
 from typing import Final
 
 from headgate.engine.entry import EntryId
@@ -152,6 +151,10 @@ class Extents:
         """Return the id of the last entry of an extent's last chunk, dead or alive."""
         return self._columns.id(_THROUGH, self._head + index)
 
+    def end_below(self, entry_id: EntryId) -> bool:
+        """Tell whether all extents end below an id."""
+        return not self._count or self.last_id(self._count - 1) < entry_id
+
     def below(self, entry_id: EntryId) -> int:
         """Return how many extents begin below or at an id."""
         return bisect_right(range(self._count), entry_id, key=self.first_id)
@@ -175,11 +178,12 @@ class Extents:
             count: live entries.
             extents_max: extents that are looked at.
         """
-        looked_at = min(self._count, extents_max)
-        lives = self._columns.lives[self._head : self._head + looked_at]
-        held = list(accumulate(lives, initial=0))
-        whole = bisect_right(held, count) - 1
-        return whole, held[whole]
+        whole, held = 0, 0
+        lives, head = self._columns.lives, self._head
+        while whole < min(self._count, extents_max) and held + lives[head + whole] <= count:
+            held += lives[head + whole]
+            whole += 1
+        return whole, held
 
     def lying_behind(self, file: int) -> list[int]:
         """Return the places of the lines whose extents lie in files behind one."""

@@ -14,7 +14,7 @@ from headgate.engine.state.memory import ExtentPlace
 class OpenedExtent:
     """The chunks of an extent that was read. They do not change."""
 
-    __slots__ = ("_chunks", "_dead", "_live", "damaged", "place", "starts", "why")
+    __slots__ = ("_chunks", "_dead", "_live", "_marked", "damaged", "place", "starts", "why")
 
     def __init__(
         self,
@@ -37,7 +37,8 @@ class OpenedExtent:
             self.starts.append(self.starts[-1] + chunk.count)
         self._chunks = chunks
         self._dead = 0
-        self._live = chunks  # with the tombstones of `_dead`, without those that are all dead
+        self._marked: list[Chunk] = []  # with the tombstones of `_dead`
+        self._live = chunks  # those of them that have live entries
 
     def chunks(self, dead: int) -> Sequence[Chunk]:
         """Return the chunks with live entries.
@@ -80,11 +81,14 @@ class OpenedExtent:
         return bits
 
     def _mark(self, dead: int) -> None:
-        marked = [
-            chunk.marked(dead >> start & (1 << chunk.count) - 1)
-            for chunk, start in zip(self._chunks, self.starts, strict=False)
-        ]
-        self._live = [chunk for chunk in marked if chunk.live_count]
+        changed = dead ^ self._dead
+        if not self._dead:
+            self._marked = list(self._chunks)
+        for at, (chunk, start) in enumerate(zip(self._chunks, self.starts, strict=False)):
+            all_of_it = (1 << chunk.count) - 1
+            if changed >> start & all_of_it:
+                self._marked[at] = chunk.marked(dead >> start & all_of_it)
+        self._live = [chunk for chunk in self._marked if chunk.live_count]
         self._dead = dead
 
     def dead_but(self, alive: Container[EntryId]) -> int:
