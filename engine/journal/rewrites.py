@@ -73,6 +73,7 @@ class Rewrites:
         self._writer, self._faults, self._on_event = writer, faults, on_event
         self.holder: Holder = Nobody()  # takes over what was frozen
         self._hot_bytes = 0  # what the last one has left in memory
+        self._uncleaned_bytes = 0  # dead, and the last one has cleaned nothing
         self._is_done = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._pause_s, self._not_before_s = REWRITE_PAUSE_S_MIN, 0.0
@@ -124,10 +125,14 @@ class Rewrites:
     @property
     def _is_dead(self) -> bool:
         """Tell whether much of the extent files is dead."""
-        size_bytes = self._writer.extents_bytes
-        dead_bytes = size_bytes - self.holder.memory.cold_bytes
-        is_much = dead_bytes > max(self._growth.size_bytes_min, size_bytes // DEAD_SHARE)
-        return is_much and bool(self._growth.percentage)
+        least_bytes = max(self._growth.size_bytes_min, self._writer.extents_bytes // DEAD_SHARE)
+        # What the last one could not clean, as somebody reads it, it is not asked for again.
+        is_much = self._dead_bytes - self._uncleaned_bytes > least_bytes
+        return is_much and self._growth.percentage > 0
+
+    @property
+    def _dead_bytes(self) -> int:
+        return self._writer.extents_bytes - self.holder.memory.cold_bytes
 
     async def until_done(self, seconds_max: float) -> None:
         """Return when no rewrite is under way, or after so many seconds."""
@@ -200,9 +205,12 @@ class Rewrites:
         indexes = await self._disk.in_thread(
             lambda: recovery.indexes(self._disk, closed.position, known)
         )
+        dead_bytes = self._dead_bytes
         new_bytes = self.holder.memory.entries_bytes - hot_bytes
         held = await self.holder.adopt(indexes)
         self._hot_bytes = self.holder.memory.entries_bytes - max(new_bytes, 0)
         sizes = await self._disk.in_thread(lambda: recovery.clean(self._disk, held))
         self._writer.note_rewrite(sizes, closed.position)
+        has_cleaned = dead_bytes - self._dead_bytes > 0
+        self._uncleaned_bytes = 0 if has_cleaned else max(self._dead_bytes, 0)
         return closed
