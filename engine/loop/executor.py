@@ -17,6 +17,7 @@ from headgate.engine.clock import Clock, StepWatch
 from headgate.engine.decisions import Decision, Step, trims
 from headgate.engine.decisions import keyspace as keyspace_decisions
 from headgate.engine.decisions.group_reads import claimable_at
+from headgate.engine.eager import own_task
 from headgate.engine.errors import Invalid, MemoryFull, StreamError, StreamsChanged, Unavailable
 from headgate.engine.journal.room import holds_more, takes_room
 from headgate.engine.journal.storage import Storage
@@ -345,6 +346,7 @@ class Executor:
 
     async def until_frozen(self) -> None:
         """Return when there is room in memory, or a rewrite does not make any in time."""
+        await own_task()  # timeouts need one
         over_ms = self.clock.monotonic_ms() + FREEZING_MS_MAX
         while self.must_freeze and self.clock.monotonic_ms() < over_ms:
             await self.storage.until_frozen()

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from headgate.engine.eager import EagerCall
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from headgate.engine.errors import Unavailable
@@ -353,8 +354,14 @@ async def test_a_request_waits_until_a_rewrite_has_made_room_in_memory() -> None
     memory, growth = MemoryBounds(100_000), Growth(0, 64 * 2**20, 10_000)
     async with living(MemoryDisk(), memory, growth) as life:
         value = bytes(range(256)) * 4
-        for number in range(1, 1_001):
-            await life.perform(Add(b"s", [Draft(EntryId(number, 0), (b"%d" % number, value))]))
+
+        async def fill() -> None:
+            for number in range(1, 1_001):
+                await life.perform(Add(b"s", [Draft(EntryId(number, 0), (b"%d" % number, value))]))
+
+        done = asyncio.Event()
+        EagerCall(fill(), lambda _: done.set()).start()  # as the gateway performs requests
+        await done.wait()
         assert life.engine.memory.size_bytes < 100_000
         assert len(await life.numbers()) == 1_000
 
