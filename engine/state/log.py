@@ -1049,7 +1049,7 @@ class LogView:
 
 
 class _Left:
-    """How many entries and bytes a range still wants, at least."""
+    """The entries and bytes that a range still wants, at least."""
 
     __slots__ = ("_bytes_left", "_limit")
 
@@ -1057,7 +1057,7 @@ class _Left:
         self._limit, self._bytes_left = limit, bytes_left
 
     def take(self, count: int, size_bytes: int) -> bool:
-        """Count what is there of it; tells whether it is enough."""
+        """Count some of them; tells whether that is enough."""
         if self._limit is not None:
             self._limit -= count
         if self._bytes_left is not None:
