@@ -269,7 +269,7 @@ PINNED_BYTES_MAX = 8 * 2**20
 LARGE_CHUNK_BYTES = 64 * 1024
 """The newest chunk of a stream does not stay hot if it is full and as large as this."""
 
-MISSING_BYTES_MAX = 2**20
+MISSING_BYTES_MAX = 4 * 2**20
 """A request asks for extents of so many bytes at a time, or for one."""
 
 OPEN_RANGES_MAX = 10_000

@@ -794,11 +794,11 @@ class Log:
         low, high = extents.ending_below(start), extents.below(end)
         wanted = range(high - 1, low - 1, -1) if reverse else range(low, high)
         for count, index in enumerate(wanted[:_ASKED_MAX], 1):
-            line = extents.line(index)
             # At the ends of the range at least one entry of an extent is wanted.
-            is_whole = start <= line.first_id and line.last_id <= end
-            taken = (line.live_count, line.size_bytes) if is_whole else (1, 0)
-            if left.take(*taken):
+            is_whole = low < index < high - 1 or (
+                start <= extents.first_id(index) and extents.last_id(index) <= end
+            )
+            if left.take(*(extents.alive(index) if is_whole else (1, 0))):
                 wanted = wanted[:count]
                 break
         extents.require(wanted[:_ASKED_MAX])

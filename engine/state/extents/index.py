@@ -122,8 +122,7 @@ class Extents:
 
     def line(self, index: int) -> Line:
         """Return a line."""
-        at, columns = self._head + index, self._columns
-        place = ExtentPlace(columns.files[at], columns.offsets[at], columns.sizes[at])
+        at, columns, place = self._head + index, self._columns, self.place(index)
         return Line(
             columns.id(_FIRST, at),
             columns.id(_LAST, at),
@@ -138,6 +137,17 @@ class Extents:
     def lines(self) -> Iterator[Line]:
         """Yield the lines in order."""
         return map(self.line, range(self._count))
+
+    def place(self, index: int) -> ExtentPlace:
+        """Return the place of an extent."""
+        at, columns = self._head + index, self._columns
+        return ExtentPlace(columns.files[at], columns.offsets[at], columns.sizes[at])
+
+    def alive(self, index: int) -> tuple[int, int]:
+        """Return the live entries of an extent, and their bytes in the file, about."""
+        at, columns = self._head + index, self._columns
+        live_count = columns.lives[at]
+        return live_count, columns.sizes[at] * live_count // columns.counts[at]
 
     def first_id(self, index: int) -> EntryId:
         """Return the id of the first live entry of an extent."""
@@ -223,7 +233,7 @@ class Extents:
 
     def _opened(self, index: int) -> OpenedExtent:
         """Return an extent, damaged or not."""
-        opened = self._memory.extents.find(self.line(index).place)
+        opened = self._memory.extents.find(self.place(index))
         if opened is None:
             self.require(range(index, index + 1))
         assert isinstance(opened, OpenedExtent)
@@ -231,7 +241,7 @@ class Extents:
 
     def is_missing(self, index: int) -> bool:
         """Tell whether an extent is not in memory."""
-        return self._memory.extents.find(self.line(index).place) is None
+        return self._memory.extents.find(self.place(index)) is None
 
     def require(self, wanted: range) -> None:
         """Check that extents are in memory: the first ones, as many as one may ask for.
@@ -243,7 +253,7 @@ class Extents:
         missing: list[ExtentPlace] = []
         index = wanted.start
         for index in wanted:
-            place = self.line(index).place
+            place = self.place(index)
             if find(place) is None:
                 missing.append(place)
                 asked_bytes += place.size_bytes
@@ -252,7 +262,7 @@ class Extents:
         if missing:
             step = wanted.step
             behind = range(index + step, index + step * (1 + _AHEAD), step)
-            ahead = [self.line(each).place for each in behind if 0 <= each < self._count]
+            ahead = [self.place(each) for each in behind if 0 <= each < self._count]
             raise Missing(missing, [place for place in ahead if find(place) is None])
 
     # Changes
@@ -305,7 +315,7 @@ class Extents:
         self.chunk_count -= sum(self._columns.chunk_counts[at:end])
         self._leave(self._columns.files[at:end])
         for index in range(low, high) if self._dead else ():
-            self._dead.pop(self.line(index).place, None)
+            self._dead.pop(self.place(index), None)
         if low:
             self._unshare()
             for column in self._columns.all:
