@@ -1,7 +1,8 @@
 """Freezing: sealed chunks go to extent files, and a line of the index stands for them.
 
 A rewrite does this before it writes its snapshot, from files that do not change any more. So the
-process that serves requests writes no entry twice, and takes over the index (`loop/adoption.py`).
+process that serves requests writes no entry twice, and takes over the index
+(`loop/extents/adoption.py`).
 
 A rewrite also *cleans*: where much of the files is dead, it writes anew what is alive in the
 deadest of them. That has a bound, so that no rewrite takes long; the next one goes on.
@@ -12,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from headgate.engine.errors import Corrupt
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.extents.files import ExtentFile
 from headgate.engine.journal.names import extents_name, extents_number
@@ -126,7 +126,7 @@ class Freezing:
             try:
                 for index in range(low, high):
                     chunks += log.extents.chunks(index)
-            except (Corrupt, Damaged):  # who reads it is told; its file stays
+            except (OSError, Damaged):  # who reads it is told; its file stays
                 continue
             repacked = [_without_dead(chunk) for chunk in chunks]
             log.extents.replace(low, high, line_of(repacked, self._written(repacked)))

@@ -119,7 +119,7 @@ class Adoption:
         return True
 
     def _keep(self, line: Line, chunks: Sequence[Chunk]) -> None:
-        """Keep chunks that leave the log where they can be adopted: they may be read soon."""
+        """Keep chunks in memory that leave the log: they may be read soon."""
         if chunks and sum(chunk.count for chunk in chunks) == line.entry_count:
             self._executor.cold.keep(
                 OpenedExtent(line.place, [chunk.unmarked() for chunk in chunks])

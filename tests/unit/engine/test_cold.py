@@ -7,11 +7,14 @@ from typing import Any, TypeVar
 
 import pytest
 
+from headgate.engine.config import StreamConfig
 from headgate.engine.eager import EagerCall
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal import recovery
+from headgate.engine.journal.extents.files import ExtentReader
+from headgate.engine.journal.extents.freezing import Freezing
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.writer import FsyncPolicy
@@ -24,7 +27,10 @@ from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.keyspace import ChangeDefaults, RenameStream
 from headgate.engine.requests.ranges import OpenRanges, ReadOn, Span
 from headgate.engine.requests.streams import DeleteStream, DescribeStream
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.log import NodeLimits
 from headgate.engine.state.memory import MemoryBounds
+from headgate.engine.state.stream import Stream
 from tests.journals.memory_disk import MemoryDisk
 from tests.virtual_time import settle
 
@@ -89,6 +95,13 @@ class Life:
         await self.journal._rewrites.until_done(10)
         assert self.journal.status.rewrite_failure is None
 
+    async def begin_rewrite(self) -> None:
+        """Begin a rewrite, until it has written its files; it ends when it may."""
+        self.may_end.clear()
+        self.journal.start_rewrite()
+        while recovery.last_extent_file(self.disk) == 0:
+            await asyncio.sleep(0)
+
     async def numbers(self, stream: bytes = b"s") -> list[int]:
         return [entry.id.ms for entry in await self.perform(Range(stream))]
 
@@ -129,10 +142,7 @@ async def test_what_changes_while_a_rewrite_is_under_way_stays_changed() -> None
     disk = MemoryDisk()
     async with living(disk) as life:
         await life.fill(65)
-        life.may_end.clear()
-        life.journal.start_rewrite()
-        while recovery.last_extent_file(disk) == 0:
-            await asyncio.sleep(0)
+        await life.begin_rewrite()
         single, mostly, whole = [3], [*range(11, 17)], [*range(21, 31)]
         for numbers in (single, mostly, whole):  # the second chunk is packed anew, the third goes
             await life.perform(Delete(b"s", [EntryId(number, 0) for number in numbers]))
@@ -152,10 +162,7 @@ async def test_what_changes_while_a_rewrite_is_under_way_stays_changed() -> None
 async def test_a_stream_that_was_renamed_meanwhile_is_frozen_by_the_next_rewrite() -> None:
     async with living(MemoryDisk()) as life:
         await life.fill(35)
-        life.may_end.clear()
-        life.journal.start_rewrite()
-        while recovery.last_extent_file(life.disk) == 0:
-            await asyncio.sleep(0)
+        await life.begin_rewrite()
         await life.perform(RenameStream(b"s", b"t"))
         life.may_end.set()
         await life.journal._rewrites.until_done(10)
@@ -170,10 +177,7 @@ async def test_a_stream_that_was_renamed_meanwhile_is_frozen_by_the_next_rewrite
 async def test_another_stream_of_the_name_keeps_its_own_entries() -> None:
     async with living(MemoryDisk()) as life:
         await life.fill(35)
-        life.may_end.clear()
-        life.journal.start_rewrite()
-        while recovery.last_extent_file(life.disk) == 0:
-            await asyncio.sleep(0)
+        await life.begin_rewrite()
         await life.perform(DeleteStream(b"s"))
         drafts = [Draft(EntryId(number, 0), (b"n", b"new")) for number in range(1, 36)]
         for draft in drafts:
@@ -270,6 +274,34 @@ async def test_what_cannot_be_read_now_is_refused_and_read_later() -> None:
         await life.perform(Add(b"s", [Draft(EntryId(26, 0), (b"n", b"26"))]))
         del life.disk.faults["read"]
         assert await life.numbers() == list(range(1, 27))
+
+
+def test_what_cannot_be_read_is_not_cleaned_and_stops_no_rewrite() -> None:
+    disk, keyspace = MemoryDisk(), Keyspace()
+    keyspace.memory.extents = ExtentReader(disk)
+    stream = Stream(b"s", 1, StreamConfig(), keyspace.memory)
+    keyspace.adopt(stream)
+    entries = [Entry(EntryId(number, 0), (b"n", b"%d" % number)) for number in range(1, 46)]
+    stream.extend(entries, NodeLimits(CHUNK, 0))
+    freezing = Freezing(disk, keyspace)
+    freezing.freeze(0)
+    freezing.finish()
+    for number in range(1, 41, 2):
+        stream.delete(EntryId(number, 0))
+
+    keyspace.memory.extents = ExtentReader(disk)  # which remembers nothing
+    disk.faults["read"] = 5  # EIO
+    freezing = Freezing(disk, keyspace)
+    freezing.clean()
+    freezing.finish()
+    assert [line.place.file for line in stream.log.extents.lines()] == [1]
+
+    del disk.faults["read"]
+    freezing.clean()
+    freezing.finish()
+    assert [line.place.file for line in stream.log.extents.lines()] == [2]
+    numbers = [entry.id.ms for entry in stream.log.range(MIN_ID, MAX_ID)]
+    assert numbers == [*range(2, 41, 2), *range(41, 46)]
 
 
 async def test_a_slow_disk_slows_those_who_read_what_is_cold_and_nobody_else() -> None:
