@@ -58,6 +58,7 @@ async def test_an_entry_is_appended_in_the_shape_of_the_last_one_and_deleted(
 ) -> None:
     await console.open("streams/orders")
     await expect(console.rows("Entries").first).to_be_visible()
+    await expect(console.page.locator(".facts")).to_be_visible()
     await console.press("a")
     dialog = console.page.get_by_role("dialog")
     await dialog.get_by_label("Value of sku").fill("B-1")

@@ -29,14 +29,16 @@ export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) 
   const perSecond = useRate(detail?.entries_added, stream);
   const template = (detail?.last_entry ? pairsOf(detail.last_entry).filter(([name]) => !name.startsWith("_")) : []) as unknown as Pairs;
   const append = appendEntry(stream, template);
-  useKeys([{ key: "a", does: "append an entry", run: () => begin(append) }]);
+  // An act begins with what the stream is (its last entry's fields, its length), and its entries go by its epoch.
+  const unread = detail || problem.value ? undefined : "The stream is being read.";
+  useKeys(unread ? [] : [{ key: "a", does: "append an entry", run: () => begin(append) }]);
   return (
     <>
       <header class="view">
         <h1>{stream}</h1>
         <span class="acts">
-          <ActButton act={append} class="main" />
-          <ActButton act={trimStream(stream, detail?.length ?? 0)} label="Trim" />
+          <ActButton act={append} class="main" idle={unread} />
+          <ActButton act={trimStream(stream, detail?.length ?? 0)} label="Trim" idle={unread} />
         </span>
       </header>
       {problem.value && !(problem.value.isMissing && detail) && <Refusal problem={problem.value} what="The stream" />}
@@ -62,7 +64,7 @@ export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) 
           { name: "settings", title: "Settings", place: streamPlace(stream, "settings") },
         ]}
       />
-      {tab === "entries" && <Entries key={`${stream} ${detail?.epoch ?? ""}`} stream={stream} />}
+      {tab === "entries" && !unread && <Entries key={`${stream} ${detail?.epoch ?? ""}`} stream={stream} />}
       {tab === "groups" && <Groups key={stream} stream={stream} />}
       {tab === "settings" && detail && <StreamSettings detail={detail} />}
     </>
