@@ -11,6 +11,7 @@ It is put together of parts, each of which owns its state:
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from random import Random, SystemRandom
@@ -195,16 +196,20 @@ class Journal:
             raise Unavailable(self._faults.refusal or CLOSED)
         await self._records.wait(position)
 
-    async def read_extent(self, place: ExtentPlace) -> OpenedExtent:
-        """Read an extent, while the event loop goes on.
+    async def read_extents(self, places: Sequence[ExtentPlace]) -> list[OpenedExtent | OSError]:
+        """Read extents that lie behind each other in one file, while the event loop goes on.
+
+        Returns:
+            each of them, or why it cannot be read.
+        """
+        return await self._disk.read_in_thread(lambda: extent_files.read_span(self._disk, places))
+
+    def read_extent_now(self, place: ExtentPlace) -> OpenedExtent:
+        """Read an extent, while everything waits.
 
         Raises:
             OSError: it cannot be read.
         """
-        return await self._disk.read_in_thread(lambda: extent_files.read(self._disk, place))
-
-    def read_extent_now(self, place: ExtentPlace) -> OpenedExtent:
-        """Do the same, while everything waits."""
         return extent_files.read(self._disk, place)
 
     def note_damage(self, damaged: Damaged) -> None:

@@ -149,17 +149,20 @@ class Storage(Protocol):
         """
         ...
 
-    async def read_extent(self, place: ExtentPlace) -> OpenedExtent:
-        """Read an extent, while the event loop goes on.
+    async def read_extents(self, places: Sequence[ExtentPlace]) -> list[OpenedExtent | OSError]:
+        """Read extents that lie behind each other in one file, while the event loop goes on.
 
-        Raises:
-            Corrupt: it is damaged.
-            OSError: it cannot be read.
+        Returns:
+            each of them, or why it cannot be read.
         """
         ...
 
     def read_extent_now(self, place: ExtentPlace) -> OpenedExtent:
-        """Do the same, while everything waits."""
+        """Read an extent, while everything waits.
+
+        Raises:
+            OSError: it cannot be read.
+        """
         ...
 
     def note_damage(self, damaged: Damaged) -> None:
@@ -269,9 +272,9 @@ class MemoryStorage:
     async def wait_durable(self, position: int) -> None:
         """Return at once."""
 
-    async def read_extent(self, place: ExtentPlace) -> OpenedExtent:
-        """Read an extent, while everything waits."""
-        return self.read_extent_now(place)
+    async def read_extents(self, places: Sequence[ExtentPlace]) -> list[OpenedExtent | OSError]:
+        """Read extents, while everything waits."""
+        return [self.read_extent_now(place) for place in places]
 
     def read_extent_now(self, place: ExtentPlace) -> OpenedExtent:
         """Read an extent, while everything waits."""

@@ -80,7 +80,7 @@ class Executor:
         self._is_broken = asyncio.Event()
         self._staged_at_ms = 0  # the time of the record that is staged
         self.cold = ColdReads(
-            storage.read_extent, storage.read_extent_now, _cached_bytes_max(memory)
+            storage.read_extents, storage.read_extent_now, _cached_bytes_max(memory)
         )
         self.cold.on_damaged = self._lose
         self.on_held: Callable[[], None] = _nothing  # open ranges hold too much that has gone

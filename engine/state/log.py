@@ -453,7 +453,7 @@ class Log:
         runs: list[PackedEntries] = []
         self._require(start, end, limit, ReadRoom(size_bytes_max))
         through, repacked_left = start, RANGE_REPACKED_MAX
-        for chunk in islice(self._chunks_from(start), RANGE_CHUNKS_MAX):
+        for chunk in islice(_while_there(self._chunks_from(start)), RANGE_CHUNKS_MAX):
             if not limit or not repacked_left or size_bytes_max < 0:
                 return runs, through
             if chunk.first_id > end:
@@ -793,21 +793,23 @@ class Log:
                     return
         low, high = extents.ending_below(start), extents.below(end)
         wanted = range(high - 1, low - 1, -1) if reverse else range(low, high)
-        for count, index in enumerate(wanted[:_ASKED_MAX], 1):
+        asked: list[int] = []
+        for index in wanted[:_ASKED_MAX]:
+            asked.append(index)
             # At the ends of the range at least one entry of an extent is wanted.
             is_whole = low < index < high - 1 or (
                 start <= extents.first_id(index) and extents.last_id(index) <= end
             )
             if left.take(*(extents.alive(index) if is_whole else (1, 0))):
-                wanted = wanted[:count]
                 break
-        extents.require(wanted[:_ASKED_MAX])
+        extents.require(asked, wanted[len(asked) :])
 
     def _chunks_from(self, start: EntryId) -> Iterator[Chunk]:
         is_cold = not self.extents.end_below(start)
         first = self.extents.ending_below(start) if is_cold else len(self.extents)
         for cold in range(first, len(self.extents)):
-            yield from (chunk for chunk in self.extents.chunks(cold) if chunk.last_id >= start)
+            chunks = self.extents.chunks(cold)
+            yield from chunks if cold > first else [c for c in chunks if c.last_id >= start]
         index = max(bisect_right(self._firsts, start) - 1, 0)
         if index < len(self._chunks) and self._chunks[index].last_id < start:
             index += 1  # a page ended with it: not worth unpacking
@@ -899,6 +901,18 @@ class Log:
         self._grow(-dropped_bytes)
         del self._chunks[low:high]
         del self._firsts[low:high]
+
+
+def _while_there(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
+    """Yield chunks up to the first one that is missing; `Missing` if there is none before it."""
+    is_first = True
+    try:
+        for chunk in chunks:
+            yield chunk
+            is_first = False
+    except Missing:
+        if is_first:
+            raise
 
 
 def _through(node: Line | Chunk) -> EntryId:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
+from functools import partial
 from time import perf_counter
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from headgate.engine.buckets import SECONDS, Buckets
 from headgate.engine.errors import Unavailable
@@ -26,9 +27,15 @@ from headgate.engine.state.memory import ExtentPlace
 
 T = TypeVar("T")
 
-ReadExtent = Callable[[ExtentPlace], Awaitable[OpenedExtent]]
-"""Reads an extent beside the event loop."""
+ReadExtents = Callable[[Sequence[ExtentPlace]], Awaitable[Sequence[OpenedExtent | OSError]]]
+"""Reads extents that lie behind each other in one file, beside the event loop."""
 
+
+_Read: TypeAlias = dict[ExtentPlace, OpenedExtent | OSError]
+"""Extents that were read, or why they cannot be."""
+
+SPAN_BYTES_MAX = 512 * 1024
+"""Extents of so many bytes are read together, or one that is larger."""
 
 _GONE_MAX = 3
 """A file that is missing so often in a row is not one that a rewrite has removed."""
@@ -42,14 +49,14 @@ class ColdReads:
 
     def __init__(
         self,
-        read: ReadExtent,
+        read: ReadExtents,
         read_now: Callable[[ExtentPlace], OpenedExtent],
         cached_bytes_max: int,
     ) -> None:
         """Begin without any.
 
         Args:
-            read: reads an extent.
+            read: reads extents.
             read_now: reads one while all others wait.
             cached_bytes_max: what stays in memory, as it lies on disk.
         """
@@ -61,7 +68,7 @@ class ColdReads:
         # The last used comes last.
         self._cached: OrderedDict[ExtentPlace, OpenedExtent] = OrderedDict()
         self._pinned: dict[ExtentPlace, OpenedExtent] = {}
-        self._reading: dict[ExtentPlace, asyncio.Future[OpenedExtent]] = {}
+        self._reading: dict[ExtentPlace, asyncio.Future[_Read]] = {}
         self._turns = asyncio.Semaphore(COLD_READS_MAX)
         self._large_turn = asyncio.Lock()  # one request at a time may pin much
 
@@ -128,7 +135,7 @@ class ColdReads:
         try:
             return act()
         except Missing as missing:
-            first = missing
+            first = missing.with_traceback(None)  # that would keep this frame, and it the extents
         async with self._turns, AsyncExitStack() as turn:
             return await self._read_and_act(act, first, turn)
 
@@ -155,41 +162,62 @@ class ColdReads:
                     self.on_damaged(missing)
                 return act()
             except Missing as again:
-                missing = again
+                missing = again.with_traceback(None)
             finally:
                 self._pinned = before
 
     async def _fetched(self, missing: Missing) -> list[OpenedExtent]:
-        reading = [self._begun(place) for place in missing.needed]
-        for place in missing.ahead:
-            if len(self._reading) < COLD_READS_MAX and self.find(place) is None:
-                self._begun(place)
-        try:
-            return [await asyncio.shield(each) for each in reading]
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise _unreadable(error) from None
+        self._begin(missing.needed)
+        reading = [self._reading[place] for place in missing.needed]
+        if len(self._reading) < COLD_READS_MAX:
+            self._begin([place for place in missing.ahead if self.find(place) is None])
+        fetched: list[OpenedExtent] = []
+        for place, span in zip(missing.needed, reading, strict=True):
+            opened = (await asyncio.shield(span))[place]
+            if isinstance(opened, FileNotFoundError):
+                raise opened
+            if isinstance(opened, OSError):
+                raise _unreadable(opened)
+            fetched.append(opened)
+        return fetched
 
-    def _begun(self, place: ExtentPlace) -> asyncio.Future[OpenedExtent]:
-        """Return the read of an extent, which is under way by then."""
-        reading = self._reading.get(place)
-        if reading is None:
-            reading = self._reading[place] = asyncio.ensure_future(self._read_one(place))
-            reading.add_done_callback(lambda done: self._end(place, done))
-        return reading
+    def _begin(self, places: Iterable[ExtentPlace]) -> None:
+        """Let extents be read, unless they are."""
+        for span in _spans(place for place in places if place not in self._reading):
+            reading = asyncio.ensure_future(self._read_span(span))
+            self._reading |= dict.fromkeys(span, reading)
+            reading.add_done_callback(partial(self._end, span))
 
-    async def _read_one(self, place: ExtentPlace) -> OpenedExtent:
+    async def _read_span(self, span: Sequence[ExtentPlace]) -> _Read:
         began_s = perf_counter()
-        opened = await self._read(place)
-        self.read_count += 1
+        opened = dict(zip(span, await self._read(span), strict=True))
+        self.read_count += len(span)
         self.times.note(perf_counter() - began_s)
         return opened
 
-    def _end(self, place: ExtentPlace, done: asyncio.Future[OpenedExtent]) -> None:
-        del self._reading[place]
+    def _end(self, span: Sequence[ExtentPlace], done: asyncio.Future[_Read]) -> None:
+        for place in span:
+            del self._reading[place]
         with suppress(asyncio.CancelledError, Exception):
-            self.keep(done.result())
+            for opened in done.result().values():
+                if isinstance(opened, OpenedExtent):
+                    self.keep(opened)
+
+
+def _spans(places: Iterable[ExtentPlace]) -> Iterator[list[ExtentPlace]]:
+    """Yield extents that are read together: neighbours in a file, up to a size."""
+    span: list[ExtentPlace] = []
+    for place in sorted(places):
+        if span and (
+            place.file != span[0].file
+            or place.offset > span[-1].offset + span[-1].size_bytes
+            or place.offset + place.size_bytes > span[0].offset + SPAN_BYTES_MAX
+        ):
+            yield span
+            span = []
+        span.append(place)
+    if span:
+        yield span
 
 
 def _unreadable(error: OSError) -> Unavailable:

@@ -25,7 +25,7 @@ from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.memory import LINE_BYTES, ExtentPlace, Memory
 
 _AHEAD = 4
-"""Extents behind those that are needed that are read as well."""
+"""Extents that are read as well, behind those that are needed."""
 
 
 class _Columns:
@@ -243,27 +243,26 @@ class Extents:
         """Tell whether an extent is not in memory."""
         return self._memory.extents.find(self.place(index)) is None
 
-    def require(self, wanted: range) -> None:
+    def require(self, wanted: Iterable[int], behind: Sequence[int] = ()) -> None:
         """Check that extents are in memory: the first ones, as many as one may ask for.
+
+        Args:
+            wanted: they are needed.
+            behind: they will be, if somebody goes on.
 
         Raises:
             Missing: some are not.
         """
         find, asked_bytes = self._memory.extents.find, 0
         missing: list[ExtentPlace] = []
-        index = wanted.start
-        for index in wanted:
-            place = self.place(index)
+        for place in map(self.place, wanted):
             if find(place) is None:
                 missing.append(place)
                 asked_bytes += place.size_bytes
                 if asked_bytes > MISSING_BYTES_MAX:
                     break
         if missing:
-            step = wanted.step
-            behind = range(index + step, index + step * (1 + _AHEAD), step)
-            ahead = [self.place(each) for each in behind if 0 <= each < self._count]
-            raise Missing(missing, [place for place in ahead if find(place) is None])
+            raise Missing(missing, list(map(self.place, behind[:_AHEAD])))
 
     # Changes
 

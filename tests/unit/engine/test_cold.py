@@ -1,6 +1,7 @@
 """Entries that are on disk alone: damage, rewrites while something changes, memory that is full."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -27,6 +28,7 @@ from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.keyspace import ChangeDefaults, RenameStream
 from headgate.engine.requests.ranges import OpenRanges, ReadOn, Span
 from headgate.engine.requests.streams import DeleteStream, DescribeStream
+from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.log import NodeLimits
 from headgate.engine.state.memory import MemoryBounds
@@ -262,6 +264,23 @@ async def test_a_start_goes_on_though_what_was_deleted_behind_it_is_damaged() ->
 
     async with living(disk) as life:
         assert await life.numbers() == [*range(41, 46)]
+
+
+async def test_a_cold_read_leaves_nothing_to_the_collector() -> None:
+    async with living(MemoryDisk()) as life:  # which keeps nothing that was read
+        await life.fill(45)
+        await life.fill(45, b"t")
+        await life.freeze()
+        gc.collect()
+        gc.disable()
+        try:
+            cursors = [StreamCursor(name, MIN_ID) for name in (b"s", b"t")]  # missed one by one
+            reads = await life.perform(Read(cursors))
+            assert [len(read.entries) for read in reads] == [45, 45]
+            await asyncio.sleep(0)
+            assert not [each for each in gc.get_objects() if isinstance(each, OpenedExtent)]
+        finally:
+            gc.enable()
 
 
 async def test_what_cannot_be_read_now_is_refused_and_read_later() -> None:
