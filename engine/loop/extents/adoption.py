@@ -17,13 +17,16 @@ from collections.abc import Container, Sequence
 
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal.storage import StreamIndex
-from headgate.engine.limits import TURN_MS_MAX
 from headgate.engine.loop.executor import Executor
 from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.extents.line import Line, line_of
 from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.log import Log
 from headgate.engine.state.memory import Memory
+
+_TURN_MS = 1
+_PAUSE_S = 0.002
+"""An append takes several turns of the event loop, and each of them waits for one of these."""
 
 
 class Adoption:
@@ -63,12 +66,12 @@ class Adoption:
         Returns:
             The numbers of the extent files that are still in use here.
         """
-        over_ms = self._now_ms() + TURN_MS_MAX
+        over_ms = self._now_ms() + _TURN_MS
         for index in indexes:
             for line in index.lines:
                 if self._now_ms() >= over_ms:
-                    await asyncio.sleep(0)  # let other requests run
-                    over_ms = self._now_ms() + TURN_MS_MAX
+                    await asyncio.sleep(_PAUSE_S)
+                    over_ms = self._now_ms() + _TURN_MS
                 log = self._log_of(index)
                 if log is None or not await self._adopt_line(index, log, line):
                     self._is_behind = True
