@@ -11,11 +11,12 @@ each in a step, and numpy does a step for all of them at once:
    before it ends, and the last one ends with the run.
 
 Bytes in a value may look like an array. Then there are more guesses than entries, and those that
-none leads to are dropped. If the guesses cannot be proven, runs are walked instead of entries:
+none leads to are dropped. If the guesses cannot be proven, or if entries are large, runs are walked
+instead of entries:
 
-1. Look up, for the two bytes at each place, how long a value would be that begins with them.
-2. Walk from the beginning of each run until all have reached their ends, and mark each place.
-3. The marked places, in order, are the values. Each ends where the next begins.
+1. Walk from the beginning of each run until all have reached their ends, and mark each place. How
+   long a value is tell the two bytes that it begins with.
+2. The marked places, in order, are the values. Each ends where the next begins.
 
 A run of entries is an array of them. An entry is an array of its fields, or of its id and these.
 Names and values are binary, and nothing else is; an array in front of a binary begins the fields of
@@ -57,6 +58,9 @@ _STEPS[_BIN_16 << 8 : (_BIN_32 + 1) << 8] = 0
 _END = bytes([_NEVER])
 _GUESSES_MAX = 4
 """For each entry. More would take more memory than a walk through the runs."""
+
+_ENTRY_BYTES_MAX = 2048
+"""Larger ones, on the average, have a run of their own: to walk it, no more bytes are looked at."""
 
 _STEPS_MIN, _STEP_BYTES = 64, 4096
 """A step takes as long as the walk through the runs takes for so many bytes. There are as many as
@@ -115,6 +119,8 @@ def _walked_by_entry(
         ends: likewise.
     """
     counts = np.array([run.entry_count for run in runs])
+    if len(data) > _ENTRY_BYTES_MAX * counts.sum():
+        return None
     has_ids = np.array([run.first_id is None for run in runs])
     firsts = begins + _HEADER_BYTES[data[begins]]  # entries, behind the array that is a run
     count = int(counts.sum())
@@ -272,13 +278,12 @@ def _numbers(data: Bytes, at: Places) -> Numbers:
 
 def _values(data: Bytes, at: Places) -> Places:
     """Return the offsets of values, and the ends of runs, in order; `at` has the runs' offsets."""
-    words = data[:-1].astype(np.uint16) << 8 | data[1:]
-    words = np.append(words, np.uint16(_NEVER << 8))
     is_value = np.zeros(len(data), np.bool_)
     while len(at):
         for _ in range(_STEPS_AT_ONCE):
             is_value[at] = True
-            at = at + _STEPS.take(words.take(at))
+            words = data.take(at).astype(np.uint16) << 8 | data.take(at + 1, mode="clip")
+            at = at + _STEPS.take(words)
         is_value[at] = True
         at = at[data[at] != _NEVER]
         kinds = data[at]
