@@ -231,9 +231,9 @@ class Journal:
         return None if limit_bytes is None else limit_bytes * DATA_PERCENTAGE // 100
 
     @property
-    def can_freeze(self) -> bool:
-        """Tell whether much of what is in memory can leave it."""
-        return self._tasks is not None and self._rewrites.can_freeze
+    def freezable_bytes(self) -> int:
+        """Return the bytes in memory that can leave it; 0 if they are few."""
+        return 0 if self._tasks is None else self._rewrites.freezable_bytes
 
     async def until_frozen(self) -> None:
         """Return when a rewrite has frozen what is hot, or has taken long, or has failed."""

@@ -33,6 +33,9 @@ load the snapshot, if that is longer."""
 DEAD_SHARE = 5
 """A rewrite begins when more than a fifth of the extent files is dead."""
 
+LATE_SHARE = 2
+"""A rewrite is late when, by its end, so many times what it began for is to be frozen."""
+
 LOADED_BYTES = 30
 """Bytes of a snapshot that are loaded in a microsecond, about."""
 
@@ -106,21 +109,34 @@ class Rewrites:
 
     def is_worthwhile(self, position: int, replay_us: int) -> bool:
         """Tell whether a rewrite should begin by itself, with records up to a position."""
-        if self.is_running or asyncio.get_running_loop().time() < self._not_before_s:
+        if self.is_running or self._is_paused:
             return False
         # When room is short, a snapshot may be smaller than the files.
         is_short = self._faults.shortage is not None and position > self.saved.position
         return is_short or self._is_hot or self._is_dead or self._has_grown(replay_us)
 
     @property
-    def can_freeze(self) -> bool:
-        """Tell whether much of what is in memory is new since the last rewrite."""
-        return self.holder.memory.entries_bytes - self._hot_bytes > self._growth.hot_bytes_max // 4
+    def freezable_bytes(self) -> int:
+        """Return the bytes of entries that are new since the last rewrite.
+
+        It is 0 if they are few, or if the last rewrite has failed and is not tried again yet.
+        """
+        grown_bytes = self._grown_bytes
+        is_hopeless = self.failure is not None and not self.is_running and self._is_paused
+        is_little = grown_bytes <= self._growth.hot_bytes_max // 4
+        return 0 if is_little or is_hopeless else grown_bytes
+
+    @property
+    def _is_paused(self) -> bool:
+        return asyncio.get_running_loop().time() < self._not_before_s
+
+    @property
+    def _grown_bytes(self) -> int:
+        return self.holder.memory.entries_bytes - self._hot_bytes
 
     @property
     def _is_hot(self) -> bool:
-        grown_bytes = self.holder.memory.entries_bytes - self._hot_bytes
-        return grown_bytes > self._growth.hot_bytes_max
+        return self._grown_bytes > self._growth.hot_bytes_max
 
     @property
     def _is_dead(self) -> bool:
@@ -207,7 +223,8 @@ class Rewrites:
         )
         dead_bytes = self._dead_bytes
         new_bytes = self.holder.memory.entries_bytes - hot_bytes
-        held = await self.holder.adopt(indexes)
+        is_late = self._grown_bytes > LATE_SHARE * self._growth.hot_bytes_max
+        held = await self.holder.adopt(indexes, is_late=is_late)
         self._hot_bytes = self.holder.memory.entries_bytes - max(new_bytes, 0)
         sizes = await self._disk.in_thread(lambda: recovery.clean(self._disk, held))
         self._writer.note_rewrite(sizes, closed.position)

@@ -50,11 +50,12 @@ class Holder(Protocol):
         """
         ...
 
-    async def adopt(self, indexes: Sequence[StreamIndex]) -> Container[int]:
+    async def adopt(self, indexes: Sequence[StreamIndex], *, is_late: bool) -> Container[int]:
         """Take over the index of a rewrite, with other requests in between.
 
         Args:
             indexes: of each stream, those of its lines that may be new here.
+            is_late: memory grows faster than it is frozen, so this may take more of the time.
 
         Returns:
             The numbers of the extent files that are still in use here.
@@ -73,7 +74,12 @@ class Nobody:
         """Return that all is known."""
         return last_file
 
-    async def adopt(self, indexes: Sequence[StreamIndex]) -> Container[int]:  # noqa: ARG002
+    async def adopt(
+        self,
+        indexes: Sequence[StreamIndex],  # noqa: ARG002
+        *,
+        is_late: bool,  # noqa: ARG002
+    ) -> Container[int]:
         """Take over nothing."""
         return ()
 
@@ -175,8 +181,8 @@ class Storage(Protocol):
         ...
 
     @property
-    def can_freeze(self) -> bool:
-        """Tell whether much of what is in memory can leave it."""
+    def freezable_bytes(self) -> int:
+        """Return the bytes in memory that can leave it; 0 if they are few."""
         ...
 
     async def until_frozen(self) -> None:
@@ -291,9 +297,9 @@ class MemoryStorage:
         return None
 
     @property
-    def can_freeze(self) -> bool:
-        """Return false: there is no disk."""
-        return False
+    def freezable_bytes(self) -> int:
+        """Return 0: there is no disk."""
+        return 0
 
     async def until_frozen(self) -> None:
         """Return at once."""

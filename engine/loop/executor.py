@@ -71,7 +71,7 @@ class Executor:
         self._bounds = bounds
         self._lives = 0  # how many states were adopted
         self._memory_bounds = memory
-        self.is_tight = False  # memory was, at the last change
+        self._may_be_tight = False  # memory, at the last change
         self._trims_oldest = memory.when_full is WhenFull.TRIM_OLDEST
         self._trimmed_name: bytes | None = None  # the last stream that `trim_oldest` looked at
         self._trimming: asyncio.Future[None] | None = None  # of what is cold
@@ -341,8 +341,10 @@ class Executor:
 
     @property
     def must_freeze(self) -> bool:
-        """Tell whether memory is nearly full, and a rewrite makes room in it."""
-        return self.is_tight and self.storage.can_freeze
+        """Tell whether memory is tight, and a rewrite makes room in it."""
+        return self._may_be_tight and self._memory_bounds.is_tight(
+            self.keyspace.memory.size_bytes, self.storage.freezable_bytes
+        )
 
     async def until_frozen(self) -> None:
         """Return when there is room in memory, or a rewrite does not make any in time."""
@@ -350,7 +352,6 @@ class Executor:
         over_ms = self.clock.monotonic_ms() + FREEZING_MS_MAX
         while self.must_freeze and self.clock.monotonic_ms() < over_ms:
             await self.storage.until_frozen()
-            self.is_tight = self._memory_bounds.is_tight(self.keyspace.memory.size_bytes)
 
     def require_room(self) -> None:
         """Refuse additions to the streams if there is no room for any.
@@ -377,7 +378,7 @@ class Executor:
         """
         bounds, size_bytes = self._memory_bounds, self.keyspace.memory.size_bytes
         is_full, is_scarce = bounds.is_full(size_bytes), self.storage.is_scarce
-        self.is_tight = bounds.is_tight(size_bytes)
+        self._may_be_tight = bounds.may_be_tight(size_bytes)
         if not is_full and not is_scarce:
             return
         if is_full and takes_room(commands):
@@ -413,7 +414,7 @@ class Executor:
         memory, data_bytes_max = self.keyspace.memory, self.storage.data_bytes_max
         if data_bytes_max is not None and memory.data_bytes > data_bytes_max:
             return True
-        return self._memory_bounds.is_full(memory.size_bytes) and not self.storage.can_freeze
+        return self._memory_bounds.is_full(memory.size_bytes) and not self.storage.freezable_bytes
 
     def _apply(self, commands: list[c.Command]) -> None:
         keyspace, waiters = self.keyspace, self.waiters

@@ -34,6 +34,9 @@ LINE_BYTES = 96  # of the index of extents
 SLACK = 8
 """An eighth of the bound is kept for what readers add."""
 
+FREEZABLE_PERCENTAGE = 40
+"""Of the bound, for entries that could leave memory."""
+
 
 class WhenFull(StrEnum):
     """The treatment of an append when memory is full (Redis: maxmemory-policy)."""
@@ -52,10 +55,28 @@ class MemoryBounds(NamedTuple):
         """Tell whether nothing may be added to what takes so much."""
         return self.size_bytes_max is not None and size_bytes > self.size_bytes_max
 
-    def is_tight(self, size_bytes: int) -> bool:
-        """Tell whether whoever adds has to wait for room, if waiting makes any."""
+    def may_be_tight(self, size_bytes: int) -> bool:
+        """Tell whether memory may be tight, by its size alone."""
+        return self.size_bytes_max is not None and size_bytes > self._freezable_bytes_max
+
+    def is_tight(self, size_bytes: int, freezable_bytes: int) -> bool:
+        """Tell whether whoever adds has to wait until something has left memory.
+
+        A rewrite has a copy of what it freezes. So that is bounded, and not only memory.
+
+        Args:
+            size_bytes: of all.
+            freezable_bytes: of what can leave memory.
+        """
         limit_bytes = self.size_bytes_max
-        return limit_bytes is not None and size_bytes > limit_bytes - limit_bytes // SLACK
+        if limit_bytes is None or not freezable_bytes:
+            return False
+        is_nearly_full = size_bytes > limit_bytes - limit_bytes // SLACK
+        return is_nearly_full or freezable_bytes > self._freezable_bytes_max
+
+    @property
+    def _freezable_bytes_max(self) -> int:
+        return (self.size_bytes_max or 0) * FREEZABLE_PERCENTAGE // 100
 
     def is_beyond(self, size_bytes: int) -> bool:
         """Tell whether not even deliveries may become pending."""

@@ -17,6 +17,7 @@ from collections.abc import Container, Sequence
 
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal.storage import StreamIndex
+from headgate.engine.limits import TURN_MS_MAX
 from headgate.engine.loop.executor import Executor
 from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.extents.line import Line, line_of
@@ -57,21 +58,23 @@ class Adoption:
         """Return the memory of the state."""
         return self._executor.keyspace.memory
 
-    async def adopt(self, indexes: Sequence[StreamIndex]) -> Container[int]:
+    async def adopt(self, indexes: Sequence[StreamIndex], *, is_late: bool) -> Container[int]:
         """Take over the index of a rewrite, with other requests in between.
 
         Args:
             indexes: of each stream, those of its lines that may be new here.
+            is_late: memory grows faster than it is frozen, so this may take more of the time.
 
         Returns:
             The numbers of the extent files that are still in use here.
         """
-        over_ms = self._now_ms() + _TURN_MS
+        turn_ms, pause_s = (TURN_MS_MAX, 0.0) if is_late else (_TURN_MS, _PAUSE_S)
+        over_ms = self._now_ms() + turn_ms
         for index in indexes:
             for line in index.lines:
                 if self._now_ms() >= over_ms:
-                    await asyncio.sleep(_PAUSE_S)
-                    over_ms = self._now_ms() + _TURN_MS
+                    await asyncio.sleep(pause_s)
+                    over_ms = self._now_ms() + turn_ms
                 log = self._log_of(index)
                 if log is None or not await self._adopt_line(index, log, line):
                     self._is_behind = True

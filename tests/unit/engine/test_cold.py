@@ -1,6 +1,7 @@
 """Entries that are on disk alone: damage, rewrites while something changes, memory that is full."""
 
 import asyncio
+import errno
 import gc
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ from headgate.engine.config import StreamConfig
 from headgate.engine.eager import EagerCall
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
-from headgate.engine.errors import Unavailable
+from headgate.engine.errors import MemoryFull, Unavailable
 from headgate.engine.journal import recovery
 from headgate.engine.journal.extents.files import ExtentReader
 from headgate.engine.journal.extents.freezing import Freezing
@@ -415,6 +416,22 @@ async def test_a_request_waits_until_a_rewrite_has_made_room_in_memory() -> None
         await done.wait()
         assert life.engine.memory.size_bytes < 100_000
         assert len(await life.numbers()) == 1_000
+
+
+async def test_nobody_waits_for_rewrites_that_fail() -> None:
+    memory, growth = MemoryBounds(100_000), Growth(0, 64 * 2**20, 10_000)
+    async with living(MemoryDisk(), memory, growth) as life:
+        life.disk.faults["open"] = errno.EIO
+        value = bytes(range(256)) * 4
+        while life.engine.memory.size_bytes <= 100_000:
+            await life.perform(Add(b"s", [Draft(None, (b"n", value))]))
+        with pytest.raises(MemoryFull):
+            await life.perform(Add(b"s", [Draft(None, (b"n", value))]))
+        assert [event for event, _ in life.events].count("rewrite failed") == 1
+
+        del life.disk.faults["open"]
+        await life.freeze()
+        await life.perform(Add(b"s", [Draft(None, (b"n", value))]))
 
 
 async def test_a_stream_of_which_most_is_cold_is_dumped_as_a_whole() -> None:
