@@ -254,8 +254,8 @@ EXTENT_BYTES = 64 * 1024
 FREEZING_MS_MAX = 10_000
 """A request that adds waits so long for a rewrite to make room in memory."""
 
-CACHED_SHARE = 8
-"""An eighth of the bound on memory is for extents that were read, or frozen, last."""
+CACHED_SHARE = 16
+"""A sixteenth of the bound on memory is for extents that were read, or frozen, last."""
 
 CACHED_BYTES = 256 * 2**20
 """The same, where memory has no bound."""

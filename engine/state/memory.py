@@ -34,8 +34,8 @@ LINE_BYTES = 96  # of the index of extents
 SLACK = 8
 """An eighth of the bound is kept for what readers add."""
 
-FREEZABLE_PERCENTAGE = 40
-"""Of the bound, for entries that could leave memory."""
+FREEZABLE_SHARE = 3
+"""A third of the bound is for entries that could leave memory."""
 
 
 class WhenFull(StrEnum):
@@ -76,7 +76,7 @@ class MemoryBounds(NamedTuple):
 
     @property
     def _freezable_bytes_max(self) -> int:
-        return (self.size_bytes_max or 0) * FREEZABLE_PERCENTAGE // 100
+        return (self.size_bytes_max or 0) // FREEZABLE_SHARE
 
     def is_beyond(self, size_bytes: int) -> bool:
         """Tell whether not even deliveries may become pending."""
