@@ -42,8 +42,8 @@ from headgate.engine.requests.deliveries import (
 )
 from headgate.engine.requests.entries import References
 from headgate.engine.room import ReadRoom
+from headgate.engine.state.entries.log import Log
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.log import Log
 from headgate.engine.state.pending import PendingEntry
 
 

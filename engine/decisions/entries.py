@@ -64,10 +64,10 @@ from headgate.engine.requests.entries import (
     check_trim,
 )
 from headgate.engine.room import ReadRoom, ReplyRoom
+from headgate.engine.state.entries.log import Log
+from headgate.engine.state.entries.packed import Packed, PackedDrafts
 from headgate.engine.state.idempotency import Made
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.log import Log
-from headgate.engine.state.packed import Packed, PackedDrafts
 from headgate.engine.state.stream import Stream
 
 T = TypeVar("T")

@@ -20,8 +20,9 @@ from headgate.engine.limits import (
     TRIMMED_AT_ONCE,
 )
 from headgate.engine.requests.entries import References, Trim, TrimTo, check_trim
+from headgate.engine.state.entries.log import Cut, Log
+from headgate.engine.state.entries.node_limits import NodeLimits
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.log import Cut, Log, NodeLimits
 from headgate.engine.state.stream import Stream
 
 

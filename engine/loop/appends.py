@@ -23,8 +23,14 @@ from headgate.engine.loop.executor import Executor
 from headgate.engine.replies import Added, Committed
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.entries import Add
+from headgate.engine.state.entries.packed import (
+    HasPartialIds,
+    Packed,
+    PackedDrafts,
+    is_worth_packing,
+    pack,
+)
 from headgate.engine.state.extents.missing import Missing
-from headgate.engine.state.packed import HasPartialIds, Packed, PackedDrafts, is_worth_packing, pack
 
 _NOTHING = Added([], is_repeat=False)
 """Stands for the reply to an append that is not decided yet."""

@@ -22,7 +22,7 @@ from headgate.engine.requests.entries import Range
 from headgate.engine.requests.groups import ListConsumers, ListGroups
 from headgate.engine.requests.histogram import CountByTime, TimeBuckets
 from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
-from headgate.engine.state.log import Cut, Log
+from headgate.engine.state.entries.log import Cut, Log
 
 
 class _Named(Protocol):

@@ -20,8 +20,8 @@ from headgate.engine.limits import (
 from headgate.engine.loop.executor import Executor
 from headgate.engine.replies import OpenedRange
 from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn, Span
+from headgate.engine.state.entries.view import LogView
 from headgate.engine.state.extents.missing import Missing
-from headgate.engine.state.log import LogView
 
 
 class _Open(NamedTuple):

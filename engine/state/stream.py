@@ -14,11 +14,12 @@ from headgate.engine.config import StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.limits import COUNT_MAX, LOST_MAX
 from headgate.engine.replies import Gap, gap_after
-from headgate.engine.state.chunk import Chunk
 from headgate.engine.state.dismantling import Pieces
+from headgate.engine.state.entries.chunk import Chunk
+from headgate.engine.state.entries.log import Log
+from headgate.engine.state.entries.node_limits import NodeLimits
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Keys
-from headgate.engine.state.log import Log, NodeLimits
 from headgate.engine.state.memory import STREAM_BYTES, Memory
 
 _NO_GROUPS: SortedDict[bytes, Group] = SortedDict()

@@ -39,8 +39,8 @@ from headgate.engine.requests import groups as g
 from headgate.engine.requests import keyspace as k
 from headgate.engine.requests import streams as s
 from headgate.engine.requests.names import NameFilter
+from headgate.engine.state.entries.log import Log
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.log import Log
 from headgate.engine.state.stream import Stream
 
 _REQUEST = 15

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.state.chunk import Chunk
+from headgate.engine.state.entries.chunk import Chunk
 from headgate.engine.state.extents.line import line_of
 from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace

@@ -29,8 +29,8 @@ from headgate.engine.requests.entries import References
 from headgate.engine.requests.keyspace import TellTime
 from headgate.engine.requests.streams import DescribeStream, DetailStream, ListStreams
 from headgate.engine.state.defaults import Defaults
+from headgate.engine.state.entries.node_limits import NodeLimits
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.log import NodeLimits
 from tests.model.freezer import Freezer
 from tests.model.reference import Reference
 from tests.model.reference_stream import RefStream

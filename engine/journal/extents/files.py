@@ -35,7 +35,7 @@ from headgate.engine.journal.blocks import (
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.names import UNFINISHED, extents_name
 from headgate.engine.limits import SYNC_BYTES
-from headgate.engine.state.chunk import Chunk
+from headgate.engine.state.entries.chunk import Chunk
 from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.memory import ExtentPlace
 

@@ -22,11 +22,11 @@ from headgate.engine.limits import (
     EXTENT_FILE_BYTES_MAX,
     LARGE_CHUNK_BYTES,
 )
-from headgate.engine.state.chunk import Chunk
+from headgate.engine.state.entries.chunk import Chunk
+from headgate.engine.state.entries.log import Log
 from headgate.engine.state.extents.line import line_of
 from headgate.engine.state.extents.missing import Damaged
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.log import Log
 from headgate.engine.state.memory import ExtentPlace
 
 DEAD_SHARE = 8

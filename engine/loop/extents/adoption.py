@@ -19,10 +19,10 @@ from headgate.engine.errors import Unavailable
 from headgate.engine.journal.storage import StreamIndex
 from headgate.engine.limits import TURN_MS_MAX
 from headgate.engine.loop.executor import Executor
-from headgate.engine.state.chunk import Chunk
+from headgate.engine.state.entries.chunk import Chunk
+from headgate.engine.state.entries.log import Log
 from headgate.engine.state.extents.line import Line, line_of
 from headgate.engine.state.extents.opened import OpenedExtent
-from headgate.engine.state.log import Log
 from headgate.engine.state.memory import Memory
 
 _TURN_MS = 1

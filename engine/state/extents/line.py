@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headgate.engine.entry import EntryId
-from headgate.engine.state.chunk import Chunk
+from headgate.engine.state.entries.chunk import Chunk
 from headgate.engine.state.memory import ExtentPlace
 
 

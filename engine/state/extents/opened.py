@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from headgate.engine.entry import EntryId
-from headgate.engine.state.chunk import Chunk
+from headgate.engine.state.entries.chunk import Chunk
 from headgate.engine.state.extents.line import Line
 from headgate.engine.state.extents.missing import LostChunk
 from headgate.engine.state.memory import ExtentPlace

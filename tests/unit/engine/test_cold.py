@@ -29,9 +29,9 @@ from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.keyspace import ChangeDefaults, RenameStream
 from headgate.engine.requests.ranges import OpenRanges, ReadOn, Span
 from headgate.engine.requests.streams import DeleteStream, DescribeStream
+from headgate.engine.state.entries.node_limits import NodeLimits
 from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.log import NodeLimits
 from headgate.engine.state.memory import MemoryBounds
 from headgate.engine.state.stream import Stream
 from tests.journals.memory_disk import MemoryDisk

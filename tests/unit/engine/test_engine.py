@@ -51,7 +51,7 @@ from headgate.engine.requests.groups import (
 )
 from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream, ListStreams
 from headgate.engine.state.defaults import Defaults
-from headgate.engine.state.log import NodeLimits
+from headgate.engine.state.entries.node_limits import NodeLimits
 from tests.changes import configured, moved
 from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers

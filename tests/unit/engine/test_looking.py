@@ -8,8 +8,8 @@ from headgate.engine.entry import Draft
 from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.keyspace import ExpireStream
 from headgate.engine.requests.streams import DescribeStream, ListStreams
+from headgate.engine.state.entries.packed import is_worth_packing
 from headgate.engine.state.memory import MemoryBounds, WhenFull
-from headgate.engine.state.packed import is_worth_packing
 from tests.unit.driver import Driver, S, entry_id
 
 MANY = [Draft(None, (b"k", b"%d" % number)) for number in range(5_000)]

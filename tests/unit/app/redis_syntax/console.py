@@ -19,7 +19,7 @@ from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.state.defaults import Defaults
-from headgate.engine.state.log import NodeLimits
+from headgate.engine.state.entries.node_limits import NodeLimits
 from tests.virtual_time import ManualClock
 
 INVALID_ID = "ERR Invalid stream ID specified as stream command argument"

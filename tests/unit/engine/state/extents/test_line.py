@@ -1,7 +1,7 @@
 """One line for several: the same entries are alive, at the same positions behind each other."""
 
 from headgate.engine.entry import Entry, EntryId
-from headgate.engine.state.chunk import Chunk
+from headgate.engine.state.entries.chunk import Chunk
 from headgate.engine.state.extents.line import Covered, line_of
 from headgate.engine.state.memory import ExtentPlace
 

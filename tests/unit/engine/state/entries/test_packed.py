@@ -41,11 +41,11 @@ from headgate.engine.requests.entries import Add, Delete, Range, Trim, TrimTo
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.streams import CreateStream, ListStreams
-from headgate.engine.state import packed as packing
 from headgate.engine.state.defaults import Defaults
+from headgate.engine.state.entries import packed as packing
+from headgate.engine.state.entries.node_limits import NodeLimits
+from headgate.engine.state.entries.packed import Packed, PackedDrafts, is_worth_packing, pack
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.log import NodeLimits
-from headgate.engine.state.packed import Packed, PackedDrafts, is_worth_packing, pack
 from tests.journals.records import states_after
 from tests.model.snapshot import snapshot
 from tests.unit.driver import Driver, S, entry_id

@@ -16,19 +16,16 @@ is not enough, it is the first part of what would go.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import accumulate, chain, islice
+from itertools import chain, islice
 from operator import attrgetter, itemgetter
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, size_in_chunk, sizes_of
+from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId
 from headgate.engine.limits import (
-    CHUNK_PARTS_MIN,
     CUT_CHUNKS_MAX,
     FREED_AT_ONCE_MAX,
-    PAGE_BYTES,
-    PAGE_ENTRIES,
     RANGE_CHUNKS_MAX,
     RANGE_REPACKED_MAX,
     TRANSACTION_COST_MAX,
@@ -36,17 +33,23 @@ from headgate.engine.limits import (
 from headgate.engine.packing import encode_entries, unpacked_bytes
 from headgate.engine.replies import PackedEntries
 from headgate.engine.room import ReadRoom
-from headgate.engine.state.chunk import Chunk, ChunkState
 from headgate.engine.state.dismantling import Pieces
+from headgate.engine.state.entries.batch import Batch, Wanted
+from headgate.engine.state.entries.chunk import Chunk, ChunkState
+from headgate.engine.state.entries.node_limits import NodeLimits
+from headgate.engine.state.entries.view import LogView
 from headgate.engine.state.extents.index import Extents
 from headgate.engine.state.extents.line import Covered, Line
-from headgate.engine.state.extents.missing import Damaged, Missing
-from headgate.engine.state.memory import PART_BYTES, Memory
+from headgate.engine.state.extents.missing import Missing
+from headgate.engine.state.memory import Memory
 
 E = TypeVar("E", Entry, Draft)
 
 _fields_of = itemgetter(1)
 _first_id_of = attrgetter("first_id")
+
+_ASKED_MAX = 1_000
+"""Lines that are looked at to ask for what a range needs."""
 
 ENTRY_COST = 3
 """Microseconds that it takes to return an entry, about."""
@@ -58,78 +61,6 @@ class Cut(NamedTuple):
     through: EntryId
     length: int
     is_whole: bool = True  # false: it ends with the last chunk that was looked at
-
-
-class Run(NamedTuple, Generic[E]):
-    """Neighbouring entries that go into one chunk, and their size together."""
-
-    entries: Sequence[E]
-    size_bytes: int
-
-
-class NodeLimits(NamedTuple):
-    """When a chunk is full (stream-node-max-entries, stream-node-max-bytes); 0 is no limit."""
-
-    entries_max: int
-    size_bytes_max: int
-
-    def within(self, entries_max: int, size_bytes_max: int) -> NodeLimits:
-        """Return limits that are as these, and not above others."""
-        return NodeLimits(
-            min(self.entries_max or entries_max, entries_max),
-            min(self.size_bytes_max or size_bytes_max, size_bytes_max),
-        )
-
-    def runs(self, last: Chunk | None, entries: Sequence[E]) -> list[Run[E]]:
-        """Split entries as they will be laid into chunks (Redis: XADD).
-
-        Args:
-            last: the newest chunk, None if there is none. The first run goes into it, and is empty
-                if it takes nothing more. Each other run makes a chunk of its own.
-            entries: to be appended.
-        """
-        sizes = _sizes_in_chunk(entries)
-        held = last if last is not None and last.is_open else None
-        if held is not None and self._admit(held, len(entries), sum(sizes)):
-            return [Run(entries, sum(sizes))]
-        ends = list(accumulate(sizes, initial=0))
-        at = 0 if held is None else self._fitting(held.count, held.size_bytes, ends, 0)
-        runs = [Run(entries[:at], ends[at])]
-        for end in self.chunk_ends(ends, at):
-            runs.append(Run(entries[at:end], ends[end] - ends[at]))
-            at = end
-        return runs
-
-    def chunk_ends(self, ends: Sequence[int], at: int = 0) -> Iterator[int]:
-        """Yield the end of each chunk that entries make.
-
-        Args:
-            ends: 0, and for each entry the size that it and those before it have in a chunk.
-            at: the first entry.
-        """
-        while at < len(ends) - 1:
-            at = max(self._fitting(0, 0, ends, at), at + 1)  # Redis: a new node takes any entry
-            yield at
-
-    def is_full(self, chunk: Chunk) -> bool:
-        """Tell whether a chunk takes no further entry."""
-        return not self._admit(chunk, 1, 0)
-
-    def _admit(self, chunk: Chunk, count: int, size_bytes: int) -> bool:
-        """Tell whether a chunk takes so much more, all of it."""
-        if 0 < self.entries_max < chunk.count + count:
-            return False
-        return not 0 < self.size_bytes_max <= chunk.size_bytes + size_bytes
-
-    def _fitting(self, held: int, held_bytes: int, ends: Sequence[int], at: int) -> int:
-        """Return the end of the entries from `at` on that fit into a chunk with so much in it."""
-        end = len(ends) - 1
-        if self.entries_max > 0:
-            end = min(end, max(at + self.entries_max - held, at))
-        if self.size_bytes_max > 0:
-            too_much = ends[at] + self.size_bytes_max - held_bytes
-            end = bisect_left(ends, too_much, at + 1, end + 1) - 1
-        return end
 
 
 class Log:
@@ -419,7 +350,7 @@ class Log:
             room: what they take is taken from it; the first entry comes whatever its size. None is
                 without bound.
         """
-        batch = _Batch(limit, room or ReadRoom(None))
+        batch = Batch(limit, room or ReadRoom(None))
         self._require(start, end, limit, room)
         for chunk in self._chunks_from(start):
             if chunk.first_id > end or not batch.take(chunk.between(start, end)):
@@ -483,7 +414,7 @@ class Log:
         room: ReadRoom | None = None,
     ) -> list[Entry]:
         """Return entries from `end` down to `start`, both inclusive; bounds as for `range`."""
-        batch = _Batch(limit, room or ReadRoom(None))
+        batch = Batch(limit, room or ReadRoom(None))
         self._require(start, end, limit, room, reverse=True)
         for chunk in self._chunks_down_from(end):
             if chunk.last_id < start or not batch.take(chunk.between(start, end)[::-1]):
@@ -786,7 +717,7 @@ class Log:
         extents = self.extents
         if extents.end_below(start):
             return
-        left = _Left(limit, None if room is None else room.bytes_left)
+        left = Wanted(limit, None if room is None else room.bytes_left)
         if reverse:
             for chunk in islice(self._hot_down_from(end), _ASKED_MAX):
                 if chunk.last_id <= end and left.take(chunk.live_count, chunk.memory_bytes):
@@ -927,185 +858,3 @@ def _live_between(chunk: Chunk, after: EntryId, through: EntryId) -> int:
     if after < chunk.first_id and chunk.last_id <= through:
         return chunk.live_count
     return len(chunk.ids_between(after.next(), through))
-
-
-def _sizes_in_chunk(entries: Sequence[E]) -> list[int]:
-    """Return the size of each entry as it counts for its chunk."""
-    many = [entry.fields for entry in entries]
-    if len(many) == 1 or max(map(len, many), default=0) >= CHUNK_PARTS_MIN:
-        return list(map(size_in_chunk, many))
-    return sizes_of(many)
-
-
-_ASKED_MAX = 1_000
-"""Lines that are looked at to ask for what a range needs."""
-
-_VIEWED_AHEAD = 16
-"""Extents that a view asks for together."""
-
-
-class LogView:
-    """Entries from one id to another as they are at one moment, read page by page.
-
-    It shares extents and chunks. While there is a view, the log replaces a sealed chunk before it
-    changes it, and what it drops stays here; the files of the extents stay. Of an open chunk, which
-    grows, a view has a copy.
-    """
-
-    def __init__(
-        self,
-        held: tuple[Extents, Sequence[Chunk], Sequence[Entry]],
-        bounds: tuple[EntryId, EntryId],
-        count: int,
-        on_close: Callable[[], None],
-        *,
-        reverse: bool,
-    ) -> None:
-        """Begin at the first page.
-
-        Args:
-            held: extents, sealed chunks behind them, and entries behind those.
-            bounds: the lowest and the highest id.
-            count: how many entries there are between them, or as many as are wanted.
-            on_close: is called once, when nobody reads any more.
-            reverse: the highest ids come first.
-        """
-        self.count = count
-        self._cold, self._hot, self._newest = held
-        self.chunk_count = len(self._cold) + len(self._hot)
-        self._bounds = bounds
-        self._on_close: Callable[[], None] | None = on_close
-        self._reverse = reverse
-        self._at = 0  # the next extent or chunk; the newest entries count as one
-        self._last_at = 0  # the last extent
-        self._taken = 0  # chunks of the last extent
-        self._opened: Iterator[Chunk] = iter(())  # those that are left of it, during a page
-        self._left = count
-
-    @property
-    def is_over(self) -> bool:
-        """Tell whether all pages were read."""
-        return self._left == 0
-
-    def page(self) -> list[Entry]:
-        """Return the next page: some chunks as a whole.
-
-        Raises:
-            Missing: it begins with an extent that is not in memory.
-        """
-        page: list[Entry] = []
-        size_bytes = 0
-        try:
-            if self._taken:
-                self._open(self._last_at, self._taken)
-            while self._left > len(page) and len(page) < PAGE_ENTRIES and size_bytes < PAGE_BYTES:
-                size_bytes += self._take(page)
-        except Damaged as damaged:
-            for lost in damaged.lost:  # here as well: the log loses it
-                self._cold.lose(lost.first_id, lost.last_id)
-            if not page:
-                raise
-        except Missing:
-            if not page:
-                raise
-        finally:
-            self._opened = iter(())  # whoever is slow holds no extent
-        del page[self._left :]
-        self._left -= len(page)
-        return page
-
-    def close(self) -> None:
-        """Let go of the extents and the chunks."""
-        if self._on_close is not None:
-            self._on_close()
-        self._on_close, self._hot, self._newest, self._left = None, (), (), 0
-
-    def _take(self, page: list[Entry]) -> int:
-        """Add the entries of the next chunk; returns what they take unpacked, about."""
-        chunk = next(self._opened, None)
-        if chunk is not None:
-            self._taken += 1
-            return self._add(page, chunk.between(*self._bounds), chunk.unpacked_bytes)
-        place = (
-            self.chunk_count - self._at if self._reverse else self._at
-        )  # the newest are the last
-        if not 0 <= place <= self.chunk_count:  # something was damaged, so there are fewer
-            self._left = len(page)
-            return 0
-        if place < len(self._cold):
-            self._open(place, 0)
-            self._at, self._last_at, self._taken = self._at + 1, place, 0
-            return 0
-        self._at, self._taken = self._at + 1, 0
-        if place == self.chunk_count:
-            return self._add(page, list(self._newest), PAGE_BYTES // 8)
-        chunk = self._hot[place - len(self._cold)]
-        return self._add(page, chunk.between(*self._bounds), chunk.unpacked_bytes)
-
-    def _open(self, place: int, taken: int) -> None:
-        """Go on with the chunks of an extent behind those that were taken.
-
-        Raises:
-            Missing: it is not in memory.
-        """
-        if self._cold.is_missing(place):
-            ahead = range(place, min(place + _VIEWED_AHEAD, len(self._cold)))
-            behind = range(place, max(place - _VIEWED_AHEAD, -1), -1)
-            self._cold.require(behind if self._reverse else ahead)
-        start, end = self._bounds
-        chunks = self._cold.chunks(place)
-        inside = [each for each in chunks if each.last_id >= start and each.first_id <= end]
-        self._opened = islice(reversed(inside) if self._reverse else inside, taken, None)
-
-    def _add(self, page: list[Entry], entries: list[Entry], size_bytes: int) -> int:
-        page += reversed(entries) if self._reverse else entries
-        return max(size_bytes, PART_BYTES * sum(map(len, map(_fields_of, entries))))
-
-
-class _Left:
-    """The entries and bytes that a range still wants, at least."""
-
-    __slots__ = ("_bytes_left", "_limit")
-
-    def __init__(self, limit: int | None, bytes_left: int | None) -> None:
-        self._limit, self._bytes_left = limit, bytes_left
-
-    def take(self, count: int, size_bytes: int) -> bool:
-        """Count some of them; tells whether that is enough."""
-        if self._limit is not None:
-            self._limit -= count
-        if self._bytes_left is not None:
-            self._bytes_left -= size_bytes
-        is_full = self._bytes_left is not None and self._bytes_left < 0
-        return is_full or (self._limit is not None and self._limit <= 0)
-
-
-class _Batch:
-    """Entries up to a bound in number and in size."""
-
-    __slots__ = ("_limit", "_room", "entries")
-
-    def __init__(self, limit: int | None, room: ReadRoom) -> None:
-        self._limit = limit
-        self._room = room
-        self.entries: list[Entry] = []
-
-    def take(self, entries: list[Entry]) -> bool:
-        """Take as many as fit; tells whether more may fit."""
-        if self._limit is not None:
-            entries = entries[: max(self._limit - len(self.entries), 0)]
-        room = self._room
-        if room.bytes_left is None:
-            self.entries += entries
-        else:
-            parts = list(chain.from_iterable(map(_fields_of, entries)))
-            if room.take_all(sum(map(len, parts)), len(parts)):
-                self.entries += entries
-            else:
-                for entry in entries:
-                    if not room.take(entry.fields, is_first=not self.entries):
-                        return False
-                    self.entries.append(entry)
-            if room.is_exceeded:
-                return False
-        return self._limit is None or len(self.entries) < self._limit

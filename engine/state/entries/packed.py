@@ -23,7 +23,7 @@ from headgate.engine.limits import (
     PACKED_PARTS_MIN,
 )
 from headgate.engine.packing import EncodedDrafts, pack_entries, pack_fields
-from headgate.engine.state.log import NodeLimits
+from headgate.engine.state.entries.node_limits import NodeLimits
 
 
 class Packed(NamedTuple):
