@@ -14,6 +14,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from operator import floordiv, mul
 from typing import Final
 
 from headgate.engine.entry import EntryId
@@ -210,8 +211,8 @@ class Extents:
 
     def _live_bytes(self, low: int, high: int) -> Iterator[int]:
         columns, at, end = self._columns, self._head + low, self._head + high
-        parts = columns.sizes[at:end], columns.lives[at:end], columns.counts[at:end]
-        return (size * live // count for size, live, count in zip(*parts, strict=True))
+        alive = map(mul, columns.sizes[at:end], columns.lives[at:end])
+        return map(floordiv, alive, columns.counts[at:end])
 
     # Entries
 
