@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
@@ -10,6 +11,7 @@ from headgate.engine.replies import Commit, Portion
 from headgate.engine.requests.bulk import BulkCursor, LastCommit, PlanRead
 from headgate.engine.requests.entries import From
 from headgate.engine.room import shares
+from headgate.engine.state.extents.missing import require_each
 from headgate.engine.state.keyspace import Keyspace
 
 
@@ -36,15 +38,23 @@ def plan_read(keyspace: Keyspace, request: PlanRead, now_ms: int) -> Decision[li
     cursors, entries_max = freeze(keyspace, request.cursors), request.entries_max
     afters = [_after(keyspace, cursor) for cursor in cursors]
     backlogs = []
+    if keyspace.memory.cold_bytes:
+        require_each(
+            partial(stream.log.count, after, MAX_ID)
+            for cursor, after in zip(cursors, afters, strict=True)
+            if (stream := keyspace.find(cursor.stream)) is not None
+        )
     for cursor, after in zip(cursors, afters, strict=True):
         stream = keyspace.find(cursor.stream)
         backlogs.append(0 if stream is None else stream.log.count(after, MAX_ID))
     given = backlogs if entries_max is None else shares(backlogs, entries_max)
     portions = [
-        _portion(keyspace, cursor.stream, after, backlog, share)
+        partial(_portion, keyspace, cursor.stream, after, backlog, share)
         for cursor, after, backlog, share in zip(cursors, afters, backlogs, given, strict=True)
     ]
-    return Decision(portions, [])
+    if keyspace.memory.cold_bytes:
+        require_each(portions)
+    return Decision([portion() for portion in portions], [])
 
 
 def last_commit(keyspace: Keyspace, request: LastCommit, now_ms: int) -> Decision[Commit | None]:

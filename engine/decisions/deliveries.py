@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice, takewhile
 
@@ -133,6 +133,7 @@ def _ack_and_delete(
     acked: dict[EntryId, None] = {}
     deleted: list[EntryId] = []
     reply = []
+    stream.log.require_all(ids)
     for entry_id in ids:
         if entry_id in acked or entry_id not in group.pel.by_id:
             reply.append(Deletion.NOT_FOUND)
@@ -173,6 +174,8 @@ def _nack(
     log = keyspace.stream(name).log
     outcomes = _fence(pel.by_id.get, ids, request.consumer, Outcome.RELEASED)
     counts: dict[EntryId, int] = {}
+    if request.force:
+        log.require_all(ids)
     for index, entry_id in enumerate(ids):
         pending = pel.by_id.get(entry_id)
         if pending is None and request.force and log.has(entry_id):
@@ -293,6 +296,7 @@ def _claim(
     counts: dict[EntryId, int] = {}
     purged: dict[EntryId, None] = {}
     deliveries: list[Delivery] = []
+    log.require_all(ids)
     for entry_id in ids:
         pending = group.pel.by_id.get(entry_id)
         is_again = entry_id in counts  # an id given twice: this command has just claimed it
@@ -352,6 +356,9 @@ def autoclaim(keyspace: Keyspace, request: Autoclaim, now_ms: int) -> Decision[C
     limit = min(request.limit, AUTOCLAIM_MAX)
     scan_max = min(limit * AUTOCLAIM_SCAN_FACTOR, AUTOCLAIM_SCAN_MAX)
     following: PendingEntry | None = None
+    if log.extents:
+        walk = islice(group.pel.walk(request.start), scan_max)
+        log.require_all(_looked_at(walk, limit, steady_ms, request.min_idle_ms))
     for looked_at, pending in enumerate(scan):
         following = pending
         # Redis: ids without a stream entry count towards the page as well.
@@ -373,6 +380,17 @@ def autoclaim(keyspace: Keyspace, request: Autoclaim, now_ms: int) -> Decision[C
     )
     next_start = MIN_ID if following is None else following.id
     return Decision(Claimed(deliveries, purged, next_start), [command])
+
+
+def _looked_at(
+    scan: Iterable[PendingEntry], limit: int, steady_ms: int, min_idle_ms: int
+) -> Iterator[EntryId]:
+    """Yield the ids of pending entries until so many of them are claimable."""
+    for pending in scan:
+        if not limit:
+            return
+        yield pending.id
+        limit -= pending.is_claimable(steady_ms, min_idle_ms)
 
 
 def _fields_of(log: Log, entry_id: EntryId) -> Fields | None:

@@ -66,6 +66,7 @@ from headgate.engine.requests.entries import (
 from headgate.engine.room import ReadRoom, ReplyRoom
 from headgate.engine.state.entries.log import Log
 from headgate.engine.state.entries.packed import Packed, PackedDrafts
+from headgate.engine.state.extents.missing import require_each
 from headgate.engine.state.idempotency import Made
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
@@ -311,6 +312,7 @@ def read(keyspace: Keyspace, request: Read, now_ms: int) -> Decision[list[Stream
     reads = list[StreamRead]()
     left = ReadRoom(request.size_bytes_max)
     share = left.share(len(request.cursors))
+    _require_new(keyspace, request, request.size_bytes_max)
     for cursor in request.cursors:
         is_over = left.is_spent and any(before.entries for before in reads)
         room = share.share(1)
@@ -324,6 +326,7 @@ def _read_in_order(keyspace: Keyspace, request: Read, budget: Budget) -> list[St
     """Read stream by stream until the budget is used up; the rest is not in the reply."""
     reads: list[StreamRead] = []
     left = ReplyRoom(budget)
+    _require_new(keyspace, request, budget.size_bytes_max)
     for cursor in request.cursors:
         if not left.count:
             break
@@ -337,6 +340,18 @@ def _read_in_order(keyspace: Keyspace, request: Read, budget: Budget) -> list[St
             read = read._replace(entries=entries, next_after=next_after)
         reads.append(read)
     return reads
+
+
+def _require_new(keyspace: Keyspace, request: Read, size_bytes_max: int | None) -> None:
+    """Check that what a read of many streams returns is in memory; `Missing` names all of it."""
+    if not keyspace.memory.cold_bytes or len(request.cursors) == 1:
+        return
+    share = None if size_bytes_max is None else size_bytes_max // len(request.cursors)
+    require_each(
+        partial(stream.log.require_range, after.next(), MAX_ID, request.limit, ReadRoom(share))
+        for name, after in request.cursors
+        if isinstance(after, EntryId) and (stream := keyspace.find(name)) is not None
+    )
 
 
 def _stream_of(keyspace: Keyspace, request: Read, cursor: StreamCursor) -> Stream | None:
@@ -383,6 +398,7 @@ def _delete(
         return Decision([Deletion.NOT_FOUND] * len(ids), [])
     doomed: dict[EntryId, None] = {}
     reply = []
+    stream_state.log.require_all(ids)
     for entry_id in ids:
         if references is References.ACKED and stream_state.is_referenced(entry_id):
             # Redis checks references first, so an id without a stream entry can be referenced.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from heapq import merge
 from itertools import islice, takewhile
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from headgate.engine.limits import CLAIM_SCAN_MAX, COUNT_MAX, GROUP_READ_MAX
 from headgate.engine.replies import Delivery, GroupRead, GroupState
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.room import ReadRoom, ReplyRoom
+from headgate.engine.state.extents.missing import require_each
 from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.pending import Consumer, Pel, PendingEntry
@@ -42,6 +44,8 @@ def read_group(keyspace: Keyspace, request: ReadGroup, now_ms: int) -> Decision[
     unclaimable: list[Unclaimable] = []
     left = None if request.budget is None else ReplyRoom(request.budget)
     limit = request.limit
+    if keyspace.memory.cold_bytes:
+        require_each(_needs(keyspace, groups, request, now_ms))
     for cursor in request.cursors:
         group, stream = groups[cursor.stream], keyspace.stream(cursor.stream)
         if left is not None:
@@ -178,6 +182,30 @@ class StreamDecision(NamedTuple):
     read: GroupRead
     command: Command
     unclaimable: Sequence[Unclaimable] = ()  # as of a `Decision`
+
+
+def _needs(
+    keyspace: Keyspace, groups: Mapping[bytes, GroupInRead], request: ReadGroup, now_ms: int
+) -> Iterator[Callable[[], None]]:
+    """Yield checks that what the cursors of a read return is in memory."""
+    size_bytes_max = request.size_bytes_max
+    limit = GROUP_READ_MAX if request.limit is None else min(request.limit, GROUP_READ_MAX)
+    for name, after in request.cursors:
+        group, log = groups[name], keyspace.stream(name).log
+        if not log.extents:
+            continue
+        if after is not None:
+            held = islice(group.held_after(after), limit)
+            yield partial(log.require_all, held, size_bytes_max)
+            continue
+        room = _room(limit, request.max_pending, group.held_count)
+        if not room:
+            continue
+        claimable = _candidates(group, request, now_ms - group.clock_set_ms)
+        claimed = (pending.id for pending in islice(claimable, room))
+        yield partial(log.require_all, claimed, size_bytes_max)
+        left = ReadRoom(size_bytes_max)
+        yield partial(log.require_range, group.last_id.next(), MAX_ID, room, left)
 
 
 def read_stream(
@@ -340,19 +368,12 @@ def _claimable(
     """
     taken: list[Delivery] = []
     gone: list[EntryId] = []
-    idle_ms_min = request.idle_ms_min
-    if idle_ms_min is None or limit == 0:
+    if limit == 0:
         return taken, gone
     left = ReadRoom(request.size_bytes_max)
-    for pending in islice(group.pel.longest_idle_first(steady_ms), CLAIM_SCAN_MAX):
-        if pending.id in group.counts:  # Redis: a read claims an entry only once
-            continue
-        if not pending.is_claimable(steady_ms, idle_ms_min) or len(taken) == limit:
+    for pending in _candidates(group, request, steady_ms):
+        if len(taken) == limit:
             break
-        if group.policy.is_spent(pending.delivery_count):  # it is about to become a dead letter
-            continue
-        if not request.claim_own and pending.is_owned_by(request.consumer):
-            continue
         entry = stream.log.get(pending.id)
         if entry is None:  # Redis: skipped, and left pending
             gone.append(pending.id)
@@ -361,6 +382,22 @@ def _claimable(
             break
         taken.append(taken_over(group.pel, pending, entry.fields, request.consumer, steady_ms))
     return taken, gone
+
+
+def _candidates(group: GroupInRead, request: ReadGroup, steady_ms: int) -> Iterator[PendingEntry]:
+    """Yield the pending entries that a read may claim, whether the stream has them or not."""
+    idle_ms_min = request.idle_ms_min
+    if idle_ms_min is None:
+        return
+    for pending in islice(group.pel.longest_idle_first(steady_ms), CLAIM_SCAN_MAX):
+        if pending.id in group.counts:  # Redis: a read claims an entry only once
+            continue
+        if not pending.is_claimable(steady_ms, idle_ms_min):
+            return
+        if group.policy.is_spent(pending.delivery_count):  # it is about to become a dead letter
+            continue
+        if request.claim_own or not pending.is_owned_by(request.consumer):
+            yield pending
 
 
 def taken_over(

@@ -219,6 +219,7 @@ def _send_back(
     now_ms: int,
 ) -> tuple[list[Redriven], list[Command]]:
     """Return replies and commands: release entries that still exist, append the others."""
+    stream.log.require_all(origin for _, origin, _ in sent)
     released = [(origin, 0) for _, origin, _ in sent if stream.log.has(origin)]
     there = {origin for origin, _ in released}
     gone = [each for each in sent if each[1] not in there]

@@ -30,8 +30,8 @@ REPLAY_US_MAX = 5_000_000
 """A rewrite begins when a start would take so long to apply the records, or as long as it takes to
 load the snapshot, if that is longer."""
 
-DEAD_SHARE = 5
-"""A rewrite begins when more than a fifth of the extent files is dead."""
+DEAD_SHARE = 6
+"""A rewrite begins when more than a sixth of the extent files is dead."""
 
 LATE_SHARE = 2
 """A rewrite is late when, by its end, so many times what it began for is to be frozen."""

@@ -314,13 +314,20 @@ class Log:
         if index >= 0:
             chunk = self._chunks[index]
             return None if entry_id > chunk.last_id else chunk
-        extents = self.extents
-        index = extents.below(entry_id) - 1 if extents else -1
-        if index < 0 or entry_id > extents.last_id(index):
+        extent = self._extent_of(entry_id)
+        if extent is None:
             return None
-        chunks = extents.chunks(index)
+        chunks = self.extents.chunks(extent)
         at = bisect_right(chunks, entry_id, key=_first_id_of) - 1
         return chunks[at] if at >= 0 and entry_id <= chunks[at].last_id else None
+
+    def _extent_of(self, entry_id: EntryId) -> int | None:
+        """Return the extent in whose bounds an id is."""
+        extents = self.extents
+        if not extents or (self._firsts and self._firsts[0] <= entry_id):
+            return None
+        index = extents.below(entry_id) - 1
+        return None if index < 0 or entry_id > extents.last_id(index) else index
 
     def first(self) -> Entry | None:
         """Return the first live entry, or None."""
@@ -351,7 +358,7 @@ class Log:
                 without bound.
         """
         batch = Batch(limit, room or ReadRoom(None))
-        self._require(start, end, limit, room)
+        self.require_range(start, end, limit, room)
         for chunk in self._chunks_from(start):
             if chunk.first_id > end or not batch.take(chunk.between(start, end)):
                 break
@@ -360,7 +367,7 @@ class Log:
     def ids(self, start: EntryId, end: EntryId) -> list[EntryId]:
         """Return the ids of the entries from `start` to `end`, both inclusive, lowest first."""
         ids: list[EntryId] = []
-        self._require(start, end, None, None)
+        self.require_range(start, end, None, None)
         for chunk in self._chunks_from(start):
             if chunk.first_id > end:
                 break
@@ -382,7 +389,7 @@ class Log:
             size_bytes_max: what they take unpacked; the first chunk comes whatever its size.
         """
         runs: list[PackedEntries] = []
-        self._require(start, end, limit, ReadRoom(size_bytes_max))
+        self.require_range(start, end, limit, ReadRoom(size_bytes_max))
         through, repacked_left = start, RANGE_REPACKED_MAX
         for chunk in islice(_while_there(self._chunks_from(start)), RANGE_CHUNKS_MAX):
             if not limit or not repacked_left or size_bytes_max < 0:
@@ -415,7 +422,7 @@ class Log:
     ) -> list[Entry]:
         """Return entries from `end` down to `start`, both inclusive; bounds as for `range`."""
         batch = Batch(limit, room or ReadRoom(None))
-        self._require(start, end, limit, room, reverse=True)
+        self.require_range(start, end, limit, room, reverse=True)
         for chunk in self._chunks_down_from(end):
             if chunk.last_id < start or not batch.take(chunk.between(start, end)[::-1]):
                 break
@@ -694,13 +701,35 @@ class Log:
         if at >= 0 and through < self.extents.last_id(at):
             self.extents.chunks(at)
 
-    def require_all(self, ids: Iterable[EntryId]) -> None:
-        """Check that entries can be deleted; `Missing` if not."""
-        if self.extents:
-            for entry_id in ids:
-                self._chunk_of(entry_id)
+    def require_all(self, ids: Iterable[EntryId], size_bytes_max: int | None = None) -> None:
+        """Check that entries can be looked up and deleted.
 
-    def _require(
+        Args:
+            ids: of the entries.
+            size_bytes_max: if they take more, by the average of their extents, the rest is left
+                out; None: all are wanted.
+
+        Raises:
+            Missing: some are not in memory: all that are needed are named at once.
+        """
+        extents = self.extents
+        if not extents:
+            return
+        wanted: set[int] = set()
+        left = Wanted(None, size_bytes_max)
+        for entry_id in ids:
+            at = self._extent_of(entry_id)
+            if at is None:
+                continue
+            wanted.add(at)
+            live_count, size_bytes = extents.alive(at)
+            if left.take(1, size_bytes // live_count):
+                break
+        extents.require(sorted(wanted))
+        for at in wanted:
+            extents.chunks(at)
+
+    def require_range(
         self,
         start: EntryId,
         end: EntryId,

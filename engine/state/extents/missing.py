@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from headgate.engine.entry import EntryId
+from headgate.engine.limits import MISSING_BYTES_MAX
 from headgate.engine.state.memory import ExtentPlace
 
 
@@ -22,6 +23,28 @@ class Missing(Exception):
         super().__init__(f"{len(needed)} extents are not in memory")
         self.needed = needed
         self.ahead = ahead
+
+
+def require_each(checks: Iterable[Callable[[], object]]) -> None:
+    """Make checks, and name what they all miss: one by one, a decision would be made for each.
+
+    Raises:
+        Missing: one or more of them have raised it.
+    """
+    missing: list[ExtentPlace] = []
+    size_bytes = 0
+    for check in checks:
+        try:
+            check()
+        except Damaged:
+            raise
+        except Missing as error:
+            missing += error.needed
+            size_bytes += sum(place.size_bytes for place in error.needed)
+            if size_bytes > MISSING_BYTES_MAX:
+                break
+    if missing:
+        raise Missing(missing)
 
 
 class LostChunk(NamedTuple):

@@ -5,6 +5,7 @@ import errno
 import gc
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from random import Random
 from typing import Any, TypeVar
 
 import pytest
@@ -22,7 +23,16 @@ from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.limits import COLD_READS_MAX
 from headgate.engine.replies import Deletion, Gap
-from headgate.engine.requests.deliveries import Claim, GroupCursor, Nack, NackMode, ReadGroup
+from headgate.engine.requests.bulk import BulkCursor, PlanRead
+from headgate.engine.requests.deliveries import (
+    AckAndDelete,
+    Autoclaim,
+    Claim,
+    GroupCursor,
+    Nack,
+    NackMode,
+    ReadGroup,
+)
 from headgate.engine.requests.dumps import DumpStream
 from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor, Trim, TrimTo
 from headgate.engine.requests.groups import CreateGroup, GroupStart
@@ -35,7 +45,7 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import MemoryBounds
 from headgate.engine.state.stream import Stream
 from tests.journals.memory_disk import MemoryDisk
-from tests.virtual_time import settle
+from tests.virtual_time import in_virtual_time, settle
 
 T = TypeVar("T")
 CHUNK = 10
@@ -452,3 +462,86 @@ async def test_entries_that_are_cold_become_dead_letters_and_are_claimed() -> No
         await life.perform(Nack(b"s", b"g", ids[:1], NackMode.FAIL))
         claimed = await life.perform(Claim(b"s", b"g", b"d", ids, 0))
         assert [entry.id for entry in claimed.deliveries] == ids
+
+
+class LatentDisk(MemoryDisk):
+    """A disk whose reads take a second each, however many there are at a time."""
+
+    async def read_in_thread(self, act: Callable[[], T]) -> T:
+        await asyncio.sleep(1)
+        return act()
+
+
+SPREAD = 30
+"""Extents over which the entries of a test lie."""
+
+
+async def spread_over_extents(life: Life) -> list[EntryId]:
+    """Append an entry of 64 KiB to a stream for each extent; they are cold then."""
+    random = Random(1)
+    ids = [EntryId(number, 0) for number in range(1, SPREAD + 1)]
+    for entry_id in ids:
+        await life.perform(Add(b"s", [Draft(entry_id, (b"n", random.randbytes(2**16)))]))
+    await life.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID)))
+    return ids
+
+
+async def spread_over_streams(life: Life) -> list[GroupCursor]:
+    """Append to many streams, each with a group; they are cold then."""
+    names = [b"t%d" % number for number in range(SPREAD)]
+    for name in names:
+        await life.fill(25, name)
+        await life.perform(CreateGroup(name, b"g", GroupStart(MIN_ID)))
+    return [GroupCursor(name, None) for name in names]
+
+
+Deed = Callable[[Life, list[EntryId], list[GroupCursor]], Any]
+"""The request that needs many extents."""
+
+DEEDS: dict[str, tuple[bool, Deed]] = {  # whether the entries are pending before; the request
+    "a read of many streams": (
+        False,
+        lambda _, __, cursors: Read([StreamCursor(name, MIN_ID) for name, _ in cursors]),
+    ),
+    "a group read of many streams": (
+        False,
+        lambda _, __, cursors: ReadGroup(b"g", b"c", cursors, limit=10),
+    ),
+    "a plan for many streams": (
+        False,
+        lambda _, __, cursors: PlanRead([BulkCursor(name, EntryId(3, 0)) for name, _ in cursors]),
+    ),
+    "a read of what a consumer holds": (
+        True,
+        lambda _, __, ___: ReadGroup(b"g", b"c", [GroupCursor(b"s", MIN_ID)], limit=100),
+    ),
+    "a read that claims": (
+        True,
+        lambda _, __, ___: ReadGroup(
+            b"g", b"d", [GroupCursor(b"s", None)], limit=100, claim_idle_ms=0
+        ),
+    ),
+    "a claim by ids": (True, lambda _, ids, __: Claim(b"s", b"g", b"d", ids, 0)),
+    "a claim of what is idle": (
+        True,
+        lambda _, __, ___: Autoclaim(b"s", b"g", b"d", 0, limit=100),
+    ),
+    "a deletion": (False, lambda _, ids, __: Delete(b"s", ids)),
+    "an acknowledgement that deletes": (True, lambda _, ids, __: AckAndDelete(b"s", b"g", ids)),
+}
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+@in_virtual_time
+async def test_what_a_request_needs_is_read_together(deed: str) -> None:
+    are_pending, request = DEEDS[deed]
+    async with living(LatentDisk()) as life:
+        ids = await spread_over_extents(life)
+        cursors = await spread_over_streams(life)
+        if are_pending:
+            await life.perform(ReadGroup(b"g", b"c", [GroupCursor(b"s", None)], limit=100))
+        await life.freeze()
+        assert life.lines() == SPREAD
+        began_s = asyncio.get_running_loop().time()
+        await life.perform(request(life, ids, cursors))
+        assert 1 <= asyncio.get_running_loop().time() - began_s < 4
