@@ -7,6 +7,7 @@ for it. That has a bound: beyond it, the range is closed that was read from the 
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import NamedTuple
 
 from headgate.engine.entry import Entry
@@ -21,7 +22,7 @@ from headgate.engine.loop.executor import Executor
 from headgate.engine.replies import OpenedRange
 from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn, Span
 from headgate.engine.state.entries.view import LogView
-from headgate.engine.state.extents.missing import Missing
+from headgate.engine.state.extents.missing import Missing, require_each
 
 
 class _Open(NamedTuple):
@@ -62,6 +63,13 @@ class Ranges:
         keyspace = self._executor.current()
         self._close_idle()
         opened: list[OpenedRange] = []
+        if len(request.spans) > 1:  # each of them begins with a page
+            is_down = request.reverse
+            require_each(
+                partial(stream.log.require_range, start, end, 1, None, reverse=is_down)
+                for name, start, end in request.spans
+                if (stream := keyspace.find(name)) is not None
+            )
         try:
             for span in request.spans:
                 find = keyspace.find if request.missing_ok else keyspace.stream

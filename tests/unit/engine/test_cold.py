@@ -503,6 +503,10 @@ DEEDS: dict[str, tuple[bool, Deed]] = {  # whether the entries are pending befor
         False,
         lambda _, __, cursors: Read([StreamCursor(name, MIN_ID) for name, _ in cursors]),
     ),
+    "ranges of many streams that are opened": (
+        False,
+        lambda _, __, cursors: OpenRanges([Span(name, MIN_ID, MAX_ID) for name, _ in cursors]),
+    ),
     "a group read of many streams": (
         False,
         lambda _, __, cursors: ReadGroup(b"g", b"c", cursors, limit=10),
