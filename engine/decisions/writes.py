@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from headgate.engine.commands import BatchCommitted, Command, StreamCreated
@@ -13,6 +13,7 @@ from headgate.engine.errors import IdNotGreater, Invalid, StreamNotFound
 from headgate.engine.limits import COMMIT_STREAMS_MAX
 from headgate.engine.replies import Committed, Written
 from headgate.engine.requests.bulk import CommitBatch
+from headgate.engine.state.extents.missing import require_each
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
 
@@ -30,6 +31,7 @@ def commit_batch(keyspace: Keyspace, request: CommitBatch, now_ms: int) -> Decis
     if len(drafts) > COMMIT_STREAMS_MAX:
         text = f"a batch names at most {COMMIT_STREAMS_MAX} streams, not {len(drafts)}"
         raise Invalid(text)
+    _require_ends_of_trims(keyspace, drafts)
     commands: list[Command] = []
     written: list[Written] = []
     next_parts: list[Step[Written | None]] = []
@@ -62,6 +64,16 @@ def commit_batch(keyspace: Keyspace, request: CommitBatch, now_ms: int) -> Decis
     commands.append(BatchCommitted(writer, batch, now_ms))
     reply = Committed(is_repeat=False, streams=written)
     return Decision(reply, commands, partial(_go_on, reply, next_parts) if next_parts else None)
+
+
+def _require_ends_of_trims(keyspace: Keyspace, names: Iterable[bytes]) -> None:
+    """Check that the first extents are in memory, in which most trims end behind an append."""
+    if keyspace.memory.cold_bytes:
+        require_each(
+            partial(stream.log.extents.chunks, 0)
+            for stream in map(keyspace.find, names)
+            if stream is not None and stream.config.retains and stream.log.extents
+        )
 
 
 def _go_on(

@@ -7,6 +7,7 @@ decision has checked everything that could be wrong. No clock, no I/O.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from sortedcontainers import SortedDict, SortedSet
@@ -20,6 +21,7 @@ from headgate.engine.state import restoring
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.dismantling import Pieces, free
+from headgate.engine.state.extents.missing import require_each
 from headgate.engine.state.group import Group
 from headgate.engine.state.memory import Memory
 from headgate.engine.state.revisions import Revisions
@@ -32,6 +34,10 @@ looked up; and for one that is pending."""
 
 _LOOKS = 10
 """Groups that are looked at in a microsecond."""
+
+
+_LOOKING = c.StreamTrimmed, c.EntriesDeleted, c.EntriesLost, c.EntriesEvicted
+"""Commands that look into chunks when they are applied."""
 
 
 class Keyspace:
@@ -151,19 +157,21 @@ class Keyspace:
         Raises:
             Missing: some of it is not.
         """
-        if not self.memory.cold_bytes:
-            return
-        for command in commands:
-            match command:
-                # The same commands may make the stream: then nothing of it is cold.
-                case c.StreamTrimmed(name, through) if name in self.streams:
-                    self.streams[name].log.require_end(through)
-                case c.EntriesDeleted(name, ids) if name in self.streams:
-                    self.streams[name].log.require_all(ids)
-                case c.EntriesLost(name, first_id, last_id) if name in self.streams:
-                    self.streams[name].log.extents.require_lost(first_id, last_id)
-                case c.EntriesEvicted(name, ids) if name in self.streams:
-                    self.streams[name].log.require_all(ids)
+        if self.memory.cold_bytes:
+            looking = [command for command in commands if isinstance(command, _LOOKING)]
+            require_each(partial(self._require, command) for command in looking)
+
+    def _require(self, command: c.Command) -> None:
+        match command:
+            # The same commands may make the stream: then nothing of it is cold.
+            case c.StreamTrimmed(name, through) if name in self.streams:
+                self.streams[name].log.require_end(through)
+            case c.EntriesDeleted(name, ids) if name in self.streams:
+                self.streams[name].log.require_all(ids)
+            case c.EntriesLost(name, first_id, last_id) if name in self.streams:
+                self.streams[name].log.extents.require_lost(first_id, last_id)
+            case c.EntriesEvicted(name, ids) if name in self.streams:
+                self.streams[name].log.require_all(ids)
 
     def apply(self, command: c.Command) -> None:
         """Carry out a decided command on the state."""

@@ -23,7 +23,7 @@ from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.limits import COLD_READS_MAX
 from headgate.engine.replies import Deletion, Gap
-from headgate.engine.requests.bulk import BulkCursor, PlanRead
+from headgate.engine.requests.bulk import BulkCursor, CommitBatch, PlanRead
 from headgate.engine.requests.deliveries import (
     AckAndDelete,
     Autoclaim,
@@ -38,7 +38,7 @@ from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCur
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.keyspace import ChangeDefaults, RenameStream
 from headgate.engine.requests.ranges import OpenRanges, ReadOn, Span
-from headgate.engine.requests.streams import DeleteStream, DescribeStream
+from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream
 from headgate.engine.state.entries.node_limits import NodeLimits
 from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
@@ -490,6 +490,7 @@ async def spread_over_streams(life: Life) -> list[GroupCursor]:
     """Append to many streams, each with a group; they are cold then."""
     names = [b"t%d" % number for number in range(SPREAD)]
     for name in names:
+        await life.perform(CreateStream(name, StreamConfig(max_length=25)))
         await life.fill(25, name)
         await life.perform(CreateGroup(name, b"g", GroupStart(MIN_ID)))
     return [GroupCursor(name, None) for name in names]
@@ -514,6 +515,12 @@ DEEDS: dict[str, tuple[bool, Deed]] = {  # whether the entries are pending befor
     "a plan for many streams": (
         False,
         lambda _, __, cursors: PlanRead([BulkCursor(name, EntryId(3, 0)) for name, _ in cursors]),
+    ),
+    "a batch for many streams that are trimmed": (
+        False,
+        lambda _, __, cursors: CommitBatch(
+            b"w", 1, {name: [Draft(None, (b"n", b"x"))] for name, _ in cursors}
+        ),
     ),
     "a read of what a consumer holds": (
         True,
