@@ -31,7 +31,7 @@ def require_each(checks: Iterable[Callable[[], object]]) -> None:
     Raises:
         Missing: one or more of them have raised it.
     """
-    missing: list[ExtentPlace] = []
+    missing: dict[ExtentPlace, None] = {}  # several checks may need the same
     size_bytes = 0
     for check in checks:
         try:
@@ -39,12 +39,12 @@ def require_each(checks: Iterable[Callable[[], object]]) -> None:
         except Damaged:
             raise
         except Missing as error:
-            missing += error.needed
+            missing |= dict.fromkeys(error.needed)
             size_bytes += sum(place.size_bytes for place in error.needed)
             if size_bytes > MISSING_BYTES_MAX:
                 break
     if missing:
-        raise Missing(missing)
+        raise Missing(list(missing))
 
 
 class LostChunk(NamedTuple):

@@ -399,6 +399,14 @@ async def test_a_file_that_is_missing_is_said_and_nothing_is_lost() -> None:
         assert await life.numbers() == list(range(1, 26))
 
 
+async def test_a_stream_may_be_named_twice() -> None:
+    async with living(MemoryDisk()) as life:
+        await life.fill(25)
+        await life.freeze()
+        reads = await life.perform(Read([StreamCursor(b"s", MIN_ID)] * 2))
+        assert [len(read.entries) for read in reads] == [25, 25]
+
+
 async def test_requests_that_need_much_take_turns() -> None:
     async with living(MemoryDisk()) as life:
         value = bytes(range(256)) * 4_096  # 1 MiB
