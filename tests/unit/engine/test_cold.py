@@ -403,8 +403,13 @@ async def test_a_stream_may_be_named_twice() -> None:
     async with living(MemoryDisk()) as life:
         await life.fill(25)
         await life.freeze()
+        unexpected: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: unexpected.append(context)
+        )
         reads = await life.perform(Read([StreamCursor(b"s", MIN_ID)] * 2))
         assert [len(read.entries) for read in reads] == [25, 25]
+        assert not unexpected
 
 
 async def test_requests_that_need_much_take_turns() -> None:
