@@ -229,7 +229,7 @@ def _keep_growth(kind: Kind, sizes: Sequence[int]) -> None:
     """Measure each store at each size, and keep a table and a picture."""
     grown = [_grown(name, kind, sizes) for name in _stores(kind, 0)]
     labels = {"append_per_s": "entries/s", "resident_mib": "MiB", "start_s": "start, s"}
-    heads = [f"values of {kind.name} entries", *(f"{short(size)}B" for size in sizes)]
+    heads = [f"values of {kind.name} entries", *(f"{size / 1e9:g} GB" for size in sizes)]
     rows = [
         [f"{growth.store}, {label}", *map(short, getattr(growth, field))]
         for growth in grown
