@@ -59,8 +59,8 @@ _END = bytes([_NEVER])
 _GUESSES_MAX = 4
 """For each entry. More would take more memory than a walk through the runs."""
 
-_ENTRY_BYTES_MAX = 2048
-"""Larger ones, on the average, have a run of their own: to walk it, no more bytes are looked at."""
+_COUNT_MIN, _ENTRY_BYTES_MAX = 2, 2048
+"""Runs of so few entries, larger on the average, are walked: no more bytes are looked at."""
 
 _STEPS_MIN, _STEP_BYTES = 64, 4096
 """A step takes as long as the walk through the runs takes for so many bytes. There are as many as
@@ -119,7 +119,7 @@ def _walked_by_entry(
         ends: likewise.
     """
     counts = np.array([run.entry_count for run in runs])
-    if len(data) > _ENTRY_BYTES_MAX * counts.sum():
+    if counts.max(initial=0) <= _COUNT_MIN and len(data) > _ENTRY_BYTES_MAX * counts.sum():
         return None
     has_ids = np.array([run.first_id is None for run in runs])
     firsts = begins + _HEADER_BYTES[data[begins]]  # entries, behind the array that is a run
