@@ -30,7 +30,6 @@ T = TypeVar("T")
 ReadExtents = Callable[[Sequence[ExtentPlace]], Awaitable[Sequence[OpenedExtent | OSError]]]
 """Reads extents that lie behind each other in one file, beside the event loop."""
 
-
 _Read: TypeAlias = dict[ExtentPlace, OpenedExtent | OSError]
 """Extents that were read, or why they cannot be."""
 
@@ -174,8 +173,8 @@ class ColdReads:
         fetched: list[OpenedExtent] = []
         for place, span in zip(missing.needed, reading, strict=True):
             opened = (await asyncio.shield(span))[place]
-            if isinstance(opened, FileNotFoundError):
-                raise opened
+            if isinstance(opened, FileNotFoundError):  # itself would know this frame
+                raise FileNotFoundError(*opened.args)
             if isinstance(opened, OSError):
                 raise _unreadable(opened)
             fetched.append(opened)
