@@ -235,11 +235,13 @@ class Journal:
         """Return the bytes in memory that can leave it; 0 if they are few."""
         return 0 if self._tasks is None else self._rewrites.freezable_bytes
 
-    async def until_frozen(self) -> None:
-        """Return when a rewrite has frozen what is hot, or has taken long, or has failed."""
-        with suppress(Unavailable):
-            self.start_rewrite()
-        await self._rewrites.until_done(FREEZING_S)
+    async def until_frozen(self) -> bool:
+        """Wait until a rewrite has frozen what is hot, or takes long; false if it has failed."""
+        if not self._rewrites.has_failed:
+            with suppress(Unavailable):
+                self.start_rewrite()
+            await self._rewrites.until_done(FREEZING_S)
+        return not self._rewrites.has_failed
 
     async def run(self, go_back: GoBack, holder: Holder | None = None) -> None:
         """Write appended records, until closed.

@@ -117,14 +117,14 @@ class Rewrites:
 
     @property
     def freezable_bytes(self) -> int:
-        """Return the bytes of entries that are new since the last rewrite.
-
-        It is 0 if they are few, or if the last rewrite has failed and is not tried again yet.
-        """
+        """Return the bytes of entries that are new since the last rewrite; 0 if they are few."""
         grown_bytes = self._grown_bytes
-        is_hopeless = self.failure is not None and not self.is_running and self._is_paused
-        is_little = grown_bytes <= self._growth.hot_bytes_max // 4
-        return 0 if is_little or is_hopeless else grown_bytes
+        return grown_bytes if grown_bytes > self._growth.hot_bytes_max // 4 else 0
+
+    @property
+    def has_failed(self) -> bool:
+        """Tell whether the last rewrite has failed, and is not tried again yet."""
+        return self.failure is not None and not self.is_running and self._is_paused
 
     @property
     def _is_paused(self) -> bool:

@@ -185,8 +185,12 @@ class Storage(Protocol):
         """Return the bytes in memory that can leave it; 0 if they are few."""
         ...
 
-    async def until_frozen(self) -> None:
-        """Return when what can leave memory has left it, or that has taken long."""
+    async def until_frozen(self) -> bool:
+        """Wait until what can leave memory has left it, or that has taken long.
+
+        Returns:
+            whether it is of use to wait again.
+        """
         ...
 
     async def run(self, go_back: GoBack, holder: Holder | None = None) -> None:
@@ -301,8 +305,9 @@ class MemoryStorage:
         """Return 0: there is no disk."""
         return 0
 
-    async def until_frozen(self) -> None:
-        """Return at once."""
+    async def until_frozen(self) -> bool:
+        """Return false: there is no disk."""
+        return False
 
     async def run(self, go_back: GoBack, holder: Holder | None = None) -> None:
         """Return at once: there is nothing to do, and nothing to go back to."""

@@ -351,7 +351,8 @@ class Executor:
         await own_task()  # timeouts need one
         over_ms = self.clock.monotonic_ms() + FREEZING_MS_MAX
         while self.must_freeze and self.clock.monotonic_ms() < over_ms:
-            await self.storage.until_frozen()
+            if not await self.storage.until_frozen():
+                return
 
     def require_room(self) -> None:
         """Refuse additions to the streams if there is no room for any.

@@ -42,7 +42,7 @@ from headgate.engine.requests.streams import CreateStream, DeleteStream, Describ
 from headgate.engine.state.entries.node_limits import NodeLimits
 from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.state.memory import MemoryBounds
+from headgate.engine.state.memory import MemoryBounds, WhenFull
 from headgate.engine.state.stream import Stream
 from tests.journals.memory_disk import MemoryDisk
 from tests.virtual_time import in_virtual_time, settle
@@ -455,6 +455,20 @@ async def test_nobody_waits_for_rewrites_that_fail() -> None:
         del life.disk.faults["open"]
         await life.freeze()
         await life.perform(Add(b"s", [Draft(None, (b"n", value))]))
+
+
+async def test_nothing_is_trimmed_as_rewrites_fail() -> None:
+    memory = MemoryBounds(100_000, WhenFull.TRIM_OLDEST)
+    async with living(MemoryDisk(), memory, Growth(0, 64 * 2**20, 10_000)) as life:
+        await life.fill(25)
+        await life.freeze()
+        life.disk.faults["open"] = errno.EIO
+        value = bytes(range(256)) * 4
+        while life.engine.memory.size_bytes <= 100_000:
+            await life.perform(Add(b"s", [Draft(None, (b"n", value))]))
+        with pytest.raises(MemoryFull):
+            await life.perform(Add(b"s", [Draft(None, (b"n", value))]))
+        assert await life.perform(Range(b"s", limit=1)) == [Entry(EntryId(1, 0), (b"n", b"1"))]
 
 
 async def test_a_stream_of_which_most_is_cold_is_dumped_as_a_whole() -> None:
