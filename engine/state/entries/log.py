@@ -19,10 +19,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
-from operator import attrgetter, itemgetter
-from typing import NamedTuple, TypeVar
+from operator import attrgetter
+from typing import NamedTuple
 
-from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId
+from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.limits import (
     CUT_CHUNKS_MAX,
     FREED_AT_ONCE_MAX,
@@ -43,9 +43,6 @@ from headgate.engine.state.extents.line import Covered, Line
 from headgate.engine.state.extents.missing import Missing
 from headgate.engine.state.memory import Memory
 
-E = TypeVar("E", Entry, Draft)
-
-_fields_of = itemgetter(1)
 _first_id_of = attrgetter("first_id")
 
 _ASKED_MAX = 1_000
