@@ -263,7 +263,8 @@ class Extents:
                 if asked_bytes > MISSING_BYTES_MAX:
                     break
         if missing:
-            raise Missing(missing, list(map(self.place, behind[:_AHEAD])))
+            ahead = map(self.place, behind[:_AHEAD])
+            raise Missing(missing, [place for place in ahead if find(place) is None])
 
     # Changes
 
