@@ -34,9 +34,10 @@ class Proxy:
         self._is_unbound.set()
 
     def cut(self) -> None:
-        """End all connections without a word."""
+        """End all connections without a word; those to come are not bounded."""
         for writer in self._writers:
             writer.transport.abort()
+        self.carry_all()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.target is None:
