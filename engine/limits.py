@@ -365,6 +365,12 @@ million streams."""
 SPLITS_AT_ONCE_MAX = 64
 """Cuts of a range before other requests run. Each cut may unpack a chunk."""
 
+FILTER_BYTES_MAX = 4096
+"""Bytes of a filter's JSON."""
+
+FILTER_NODES_MAX = 64
+"""Conditions in a filter. Each one takes about 0.1 µs for each entry that it is asked about."""
+
 SPARE_DESCRIPTORS = 12
 """File descriptors kept in reserve: for the start of a rewrite, and a file for each disk thread."""
 

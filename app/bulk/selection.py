@@ -23,15 +23,16 @@ from numpy.typing import NDArray
 
 from headgate.app.bulk.layout import Layout, pieces_of
 from headgate.app.bulk.packed_columns import Columns
-from headgate.app.wire.filters import (
+from headgate.app.wire.filters import Selection
+from headgate.engine.filters.conditions import (
     AllOf,
     AnyOf,
     Filter,
     NotThat,
     NumberRange,
     Present,
-    Selection,
     TextCondition,
+    names_in,
 )
 
 Mask = NDArray[np.bool_]
@@ -54,18 +55,6 @@ def needed_bytes(condition: Filter | None) -> tuple[bytes, ...]:
             each = [needed_bytes(part) for part in filters]
             return tuple(text for needed in each for text in needed) if all(each) else ()
     return ()
-
-
-def names_in(condition: Filter | None) -> frozenset[bytes]:
-    """Return the names of the fields that a condition looks at."""
-    match condition:
-        case None:
-            return frozenset()
-        case AllOf(filters) | AnyOf(filters):
-            return frozenset().union(*map(names_in, filters))
-        case NotThat(negated):
-            return names_in(negated)
-    return frozenset([condition.name])
 
 
 def _packed(text: bytes) -> bytes:

@@ -5,14 +5,9 @@ from typing import Any
 
 import pytest
 
-from headgate.app.wire.filters import (
-    COLUMNS_MAX,
-    FILTER_BYTES_MAX,
-    FILTER_NODES_MAX,
-    Selection,
-    parse_filter,
-)
+from headgate.app.wire.filters import COLUMNS_MAX, Selection, parse_filter
 from headgate.app.wire.problems import GatewayError
+from headgate.engine.limits import FILTER_BYTES_MAX, FILTER_NODES_MAX
 
 BAD: list[tuple[Any, str]] = [
     (1, ""),

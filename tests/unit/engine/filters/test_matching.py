@@ -1,0 +1,28 @@
+"""Matching: a filter lets through what an obvious implementation lets through."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.engine.filters.matching import matcher_of
+from tests.filter_cases import fields, filters, holds
+
+
+@given(st.lists(fields, min_size=1, max_size=8), filters)
+def test_what_matches_is_let_through(entries: list[tuple[bytes, ...]], condition: Any) -> None:
+    matcher = matcher_of(json.dumps(condition))
+
+    assert [matcher.matches(entry) for entry in entries] == [
+        holds(condition, dict(zip(entry[::2], entry[1::2], strict=True))) for entry in entries
+    ]
+
+
+def test_many_orders_of_names_are_told_apart() -> None:
+    matcher = matcher_of('{"exact":{"x":"1"}}')
+    for count in (*range(200), 1_000):
+        before = tuple(part for n in range(count) for part in (b"%d" % n, b"0"))
+        assert matcher.matches((*before, b"x", b"1"))
+        assert not matcher.matches((*before, b"x", b"1", b"x", b"2"))
+        assert not matcher.matches((*before, b"y", b"1"))
