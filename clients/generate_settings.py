@@ -22,7 +22,7 @@ _HEADER = '''"""Settings of streams and groups, each with what it says.
 `clients/generate_settings.py` writes this file.
 """
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 '''
 _TYPES = {"integer": "int", "string": "str", "boolean": "bool", "null": "None"}
 
@@ -61,6 +61,8 @@ def _literal(text: str) -> str:
 def _type(schema: dict[str, Any]) -> str:
     if schema.get("type") == "array":
         return f"list[{_type(schema['items'])}]"
+    if schema.get("type") == "object":
+        return "dict[str, Any]"
     return _reference(schema) or _TYPES[schema["type"]]
 
 

@@ -120,6 +120,8 @@ class EntriesDelivered(msgspec.Struct, frozen=True, array_like=True, tag=12):
     delivered: list[EntryId]  # new ones that become pending; empty when read without ack
     last_id: EntryId
     entries_read: int | None
+    passed_count: int = 0  # new ones that the group's filters did not let through
+    rated_count: int = 0  # so many deliveries count for the group's rate
 
 
 class EntriesRedelivered(msgspec.Struct, frozen=True, array_like=True, tag=13):

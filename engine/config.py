@@ -27,9 +27,11 @@ import msgspec
 from headgate.engine.limits import (
     BACKOFFS_MAX,
     COUNT_MAX,
+    FILTER_NODES_MAX,
     IDEMPOTENCY_KEYS_MAX,
     IDEMPOTENCY_WINDOW_MS_MAX,
     IDEMPOTENCY_WINDOW_MS_MIN,
+    RATE_MAX,
 )
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -50,7 +52,7 @@ class About(NamedTuple):
     maximum: int = COUNT_MAX
 
     items_max: int = 1
-    """Of numbers: how many there may be."""
+    """Of numbers and filters: how many there may be."""
 
     words: tuple[str, ...] = ()
     """Of a choice: the words for False, which is the default, and True. Files have a boolean."""
@@ -62,6 +64,7 @@ class Form(Enum):
     NUMBER = "number"
     NUMBERS = "list of numbers"
     STREAM = "stream"
+    FILTERS = "list of filters"
     CHOICE = "choice"
 
 
@@ -69,6 +72,7 @@ _FORMS = {
     int | None: Form.NUMBER,
     tuple[int, ...]: Form.NUMBERS,
     bytes | None: Form.STREAM,
+    str | None: Form.FILTERS,
     bool: Form.CHOICE,
 }
 
@@ -145,6 +149,24 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
     consumer_ttl_ms: Annotated[
         int | None, About("A consumer idle for so long, with nothing pending, is removed.", 1)
     ] = None
+    filters: Annotated[
+        str | None,
+        About(
+            "Conditions on fields, in the dialects of CloudEvents subscriptions, that all must "
+            "hold. The group passes by entries that do not meet them.",
+            items_max=FILTER_NODES_MAX,
+        ),
+    ] = None
+    paused_until_ms: Annotated[
+        int | None, About("The group delivers nothing before this unix time.")
+    ] = None
+    rate_per_s: Annotated[
+        int | None, About("The group delivers so many entries a second, at most.", 1, RATE_MAX)
+    ] = None
+    rate_burst: Annotated[
+        int | None,
+        About("So many may come at once after a rest; `rate_per_s` unless given.", 1, RATE_MAX),
+    ] = None
 
     @property
     def other_streams(self) -> list[bytes]:
@@ -155,6 +177,15 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
     def acts_by_time(self) -> bool:
         """Tell whether something is to be done when nobody asks."""
         return self.max_deliveries is not None or self.consumer_ttl_ms is not None
+
+    @property
+    def has_rules(self) -> bool:
+        """Tell whether new entries may have to wait, or are passed by."""
+        return (
+            self.filters is not None
+            or self.paused_until_ms is not None
+            or self.rate_per_s is not None
+        )
 
     def on(self, stream: bytes) -> GroupPolicy:
         """Return the policy as it applies to a stream: none is its own dead letter stream.

@@ -365,6 +365,16 @@ million streams."""
 SPLITS_AT_ONCE_MAX = 64
 """Cuts of a range before other requests run. Each cut may unpack a chunk."""
 
+RATE_MAX = 1_000_000
+"""Entries a second, and at once, that a group's rate allows at most."""
+
+PASSED_AT_ONCE_MAX = 4_000
+"""Entries that a group read looks at, to pass by those that its filters do not let through, before
+other requests run. Each one takes 1 to 3 µs."""
+
+PASSED_BYTES_MAX = 4 * 2**20
+"""Bytes of names and values of these entries."""
+
 FILTER_BYTES_MAX = 4096
 """Bytes of a filter's JSON."""
 

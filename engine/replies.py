@@ -154,6 +154,8 @@ class GroupState(StrEnum):
     LIVE = "live"  # there may be more
     CAUGHT_UP = "caught_up"  # nothing new is left in the stream
     MAX_PENDING = "max_pending"  # the consumer holds as much as it may
+    PAUSED = "paused"  # the group delivers nothing for now
+    RATE_LIMITED = "rate_limited"  # the group has delivered as much as its rate allows for now
 
 
 class GroupRead(NamedTuple):

@@ -1,6 +1,8 @@
 """Durations: how long, as people write it: `500ms`, `45s`, `1m`, `12h`, `7d`, `2w`."""
 
 import re
+import time
+from datetime import datetime
 
 import click
 
@@ -59,6 +61,31 @@ class Duration(click.ParamType[int]):
                 f"{value!r} should be a duration such as 500ms, 45s, 1m, 12h or 7d", param, ctx
             )
         return ms
+
+
+class TimeToCome(click.ParamType[int]):
+    """A time to come, in unix ms: a duration from now, or a time as in ISO 8601."""
+
+    name = "time"
+
+    def convert(
+        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Return it."""
+        if isinstance(value, int):
+            return value
+        ms = duration_ms(value)
+        if ms is not None and ms <= _MS_MAX:
+            return time.time_ns() // 1_000_000 + ms
+        try:
+            return int(datetime.fromisoformat(value).astimezone().timestamp() * 1000)
+        except (ValueError, OverflowError):
+            self.fail(
+                f"{value!r} should be a duration from now such as 10m, or a time such as "
+                "2026-12-24T18:00+01:00",
+                param,
+                ctx,
+            )
 
 
 class Durations(click.ParamType[list[int]]):

@@ -1,12 +1,13 @@
 """Rules: the flags for how a stream is set and for the policy of a group."""
 
+import json
 from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, cast, get_args
 
 import click
 
-from headgate.app.cli.durations import Duration, Durations
+from headgate.app.cli.durations import Duration, Durations, TimeToCome
 from headgate.app.cli.flags import Utf8
 from headgate.client.shapes.settings import Policy, StreamConfig
 
@@ -22,6 +23,24 @@ class _OrNone(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return value if value == _NO_RULE else self._kind.convert(value, param, ctx)
+
+
+class _Filters(click.ParamType[list[Any]]):
+    """A filter, or a list of filters, as JSON."""
+
+    name = "filters"
+
+    def convert(
+        self, value: str | list[Any], param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[Any]:
+        """Return a list of them."""
+        if isinstance(value, list):
+            return value
+        try:
+            filters = json.loads(value)
+        except ValueError as error:
+            self.fail(f"it is not JSON: {error}", param, ctx)
+        return filters if isinstance(filters, list) else [filters]
 
 
 def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,10 +94,14 @@ def _value(name: str, kind: Any) -> tuple[click.ParamType[Any], str | None, str]
     """Return the type, the placeholder and an example of the value of a flag."""
     if kind == list[int]:
         return _OrNone(Durations()), None, " Such as 1s,10s,1m."
+    if kind == list[dict[str, Any]]:
+        return _OrNone(_Filters()), "JSON", """ Such as '{"exact":{"kind":"sale"}}'."""
     if kind is str:
         return _OrNone(Utf8()), "STREAM", ""
     if kind is not int:
         return click.Choice([*get_args(kind), _NO_RULE]), None, ""
+    if name.endswith("_until_ms"):
+        return _OrNone(TimeToCome()), None, " Such as 10m, or 2026-12-24T18:00+01:00."
     if name.endswith("_ms"):
         return _OrNone(Duration()), None, " Such as 30s."
     return _OrNone(click.IntRange(min=0)), "N", ""

@@ -8,7 +8,9 @@ from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import Delivery, Gap, StreamRead
 
-StateName = Literal["live", "caught_up", "credit_exhausted", "max_pending"]
+StateName = Literal[
+    "live", "caught_up", "credit_exhausted", "max_pending", "paused", "rate_limited"
+]
 
 
 class Ready(NamedTuple):

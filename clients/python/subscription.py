@@ -15,7 +15,9 @@ from headgate.client.problems import HeadgateError
 Outcome = Literal["acked", "released", "extended", "not_pending", "claimed", "lost"]
 """Outcome of an entry; `lost`: the connection ended, and the entry went back."""
 
-State = Literal["live", "caught_up", "credit_exhausted", "max_pending", "lost"]
+State = Literal[
+    "live", "caught_up", "credit_exhausted", "max_pending", "paused", "rate_limited", "lost"
+]
 """States: entries come, there are none now, or the reason why none come; `lost`: no connection."""
 
 Mode = Literal["fail", "fatal", "silent"]

@@ -18,7 +18,7 @@ from headgate.engine.commands import (
 )
 from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import Decision, Decisions, in_parts
-from headgate.engine.decisions.group_reads import taken_over
+from headgate.engine.decisions.group_reads.claims import taken_over
 from headgate.engine.entry import MIN_ID, EntryId, Fields
 from headgate.engine.limits import (
     AUTOCLAIM_MAX,

@@ -11,7 +11,6 @@ from headgate.engine.decisions import (
     deliveries,
     dumps,
     entries,
-    group_reads,
     groups,
     keys,
     keyspace,
@@ -21,6 +20,7 @@ from headgate.engine.decisions import (
     trims,
     writes,
 )
+from headgate.engine.decisions.group_reads import reads as group_reads
 from headgate.engine.errors import Invalid
 from headgate.engine.requests import Request
 from headgate.engine.state.keyspace import Keyspace

@@ -45,13 +45,14 @@ def _deliver(total: TotalActivity, keyspace: Keyspace, command: c.EntriesDeliver
     for activity in (total, group.activity):
         activity.delivered_count += new_count
         activity.redelivered_count += len(command.claimed)
+        activity.passed_count += command.passed_count
 
 
 def _read_without_ack(group: Group, command: c.EntriesDelivered) -> int:
     """Return the number of entries that a read without acks (NOACK) delivers; 0: it is unknown."""
     if group.entries_read is None or command.entries_read is None:
         return 0
-    return max(command.entries_read - group.entries_read, 0)
+    return max(command.entries_read - group.entries_read - command.passed_count, 0)
 
 
 def _redeliver(

@@ -16,7 +16,7 @@ from headgate.engine import commands as c
 from headgate.engine.clock import Clock, StepWatch
 from headgate.engine.decisions import Decision, Step, trims
 from headgate.engine.decisions import keyspace as keyspace_decisions
-from headgate.engine.decisions.group_reads import claimable_at
+from headgate.engine.decisions.group_reads.claims import allowed_at, claimable_at
 from headgate.engine.eager import own_task
 from headgate.engine.errors import Invalid, MemoryFull, StreamError, StreamsChanged, Unavailable
 from headgate.engine.journal.room import holds_more, takes_room
@@ -447,12 +447,13 @@ class Executor:
     def _claimable(self, key: QueueKey, waiter: Waiter[Any]) -> Claimable:
         stream = self.current().find(key.stream)
         group = None if stream is None or key.group is None else stream.groups.get(key.group)
-        if group is None or waiter.claim_idle_ms is None:
+        if stream is None or group is None or waiter.claim_idle_ms is None:
             return Claimable(None, is_for_all=True)
-        own = waiter.consumer if waiter.spares_own else None
-        at_ms, is_for_all = claimable_at(
-            key.stream, group, waiter.claim_idle_ms, own, self.steady_ms()
-        )
+        own, steady_ms = waiter.consumer if waiter.spares_own else None, self.steady_ms()
+        at_ms, is_for_all = claimable_at(key.stream, group, waiter.claim_idle_ms, own, steady_ms)
+        if waiter.by_policy and group.policy.has_rules:
+            at_ms = allowed_at(stream, group, at_ms, steady_ms, self.keyspace.clock_set_ms)
+            is_for_all = False
         return Claimable(at_ms, is_for_all)
 
 

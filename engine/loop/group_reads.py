@@ -11,7 +11,8 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from headgate.engine import commands as c
-from headgate.engine.decisions import Decision, deliveries, group_reads, policies
+from headgate.engine.decisions import Decision, deliveries, policies
+from headgate.engine.decisions.group_reads import reads as group_reads
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.limits import LOOKUPS_AT_ONCE_MAX, SETTLED_AT_ONCE_MAX
@@ -62,8 +63,11 @@ class GroupReads:
             for cursor in request.cursors:
                 ack = Ack(cursor.stream, request.group, early, request.consumer)
                 await self._executor.run(partial(self._decide_ack, ack))
-        read_at_once = partial(self._read_at_once, request, acked)
-        reads = await self._executor.cold.until_read(read_at_once)
+        until_read = self._executor.cold.until_read
+        reads = await until_read(partial(self._read_at_once, request, acked))
+        while reads is None:
+            await asyncio.sleep(0)  # let other requests run
+            reads = await until_read(partial(self._read_at_once, request, ()))
         if not _is_served(reads) and request.wait_ms != 0:
             reads = await self._wait_to_read(request, reads)
         try:
@@ -86,7 +90,8 @@ class GroupReads:
     def _decide_ack(self, ack: Ack) -> Decision[list[Outcome]]:
         return deliveries.ack(self._executor.current(), ack, self._executor.now_ms())
 
-    def _read_at_once(self, request: ReadGroup, acked: Sequence[EntryId]) -> list[GroupRead]:
+    def _read_at_once(self, request: ReadGroup, acked: Sequence[EntryId]) -> list[GroupRead] | None:
+        """Acknowledge and read; None: entries were passed by, and there may be others behind."""
         may_wait = request.wait_ms != 0
         if acked and may_wait:  # check now: no refusal after the acknowledgement
             self._waiters.check_room()
@@ -100,7 +105,7 @@ class GroupReads:
         if may_wait and not _is_served(decision.reply):
             self._waiters.check_room()
         self._executor.carry_out(decision)
-        return decision.reply
+        return None if _only_passes(decision) else decision.reply
 
     async def _wait_to_read(self, request: ReadGroup, reads: list[GroupRead]) -> list[GroupRead]:
         """Block until there is something to read; `reads` is the empty result so far."""
@@ -109,6 +114,11 @@ class GroupReads:
             self._dead_letter_before(request)
             decision = self._decide(request)
             waiter.full = _full(decision.reply)
+            if _only_passes(decision):
+                self._executor.carry_out(decision)
+                for cursor in request.cursors:  # there may be others behind
+                    self._waiters.looks_older(cursor.stream, request.group)
+                return None
             if not _is_served(decision.reply):
                 self._executor.hide(decision)
                 return None
@@ -121,6 +131,7 @@ class GroupReads:
             claim_idle_ms=request.idle_ms_min,
             consumer=request.consumer,
             spares_own=not request.claim_own,
+            by_policy=request.by_policy,
         )
         waiter.full = _full(reads)
         try:
@@ -272,6 +283,13 @@ def _queues_of(request: ReadGroup) -> list[QueueKey]:
 
 def _is_served(reads: list[GroupRead]) -> bool:
     return any(read.served for read in reads)
+
+
+def _only_passes(decision: Decision[list[GroupRead]]) -> bool:
+    """Tell whether a read delivers nothing, and passes by some entries."""
+    return not _is_served(decision.reply) and any(
+        isinstance(command, c.EntriesDelivered) for command in decision.commands
+    )
 
 
 def _full(reads: list[GroupRead]) -> frozenset[bytes]:

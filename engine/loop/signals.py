@@ -67,6 +67,8 @@ _MEANINGS: dict[type, Callable[[Waiters, Any], None]] = {
     c.StreamRestored: lambda waiters, command: waiters.changed(command.stream),
     c.StreamCopied: lambda waiters, command: waiters.changed(command.to),
     c.GroupDestroyed: lambda waiters, command: waiters.changed(command.stream, command.group),
+    c.PolicySet: lambda waiters, command: waiters.changed(command.stream, command.group),
+    c.ClockSet: lambda waiters, _: waiters.all_changed(),
     c.EntriesReleased: _released,
     c.EntriesDelayed: _released,
     c.ConsumerDeleted: _consumer_deleted,

@@ -29,7 +29,15 @@ class QueueKey(NamedTuple):
 class BlockedRead(Generic[T]):
     """One blocked read. Its server knows what it reads."""
 
-    __slots__ = ("claim_idle_ms", "consumer", "full", "queues", "served", "spares_own")
+    __slots__ = (
+        "by_policy",
+        "claim_idle_ms",
+        "consumer",
+        "full",
+        "queues",
+        "served",
+        "spares_own",
+    )
 
     def __init__(
         self,
@@ -38,6 +46,7 @@ class BlockedRead(Generic[T]):
         claim_idle_ms: int | None = None,
         consumer: bytes = b"",
         spares_own: bool = False,
+        by_policy: bool = False,
     ) -> None:
         """Describe a blocked read.
 
@@ -47,11 +56,13 @@ class BlockedRead(Generic[T]):
                 claims none.
             consumer: the consumer that reads, for a group read.
             spares_own: the read does not claim entries that its own consumer holds.
+            by_policy: the read goes by the group's rules.
         """
         self.queues = list(dict.fromkeys(queues))  # a read may name a stream twice
         self.claim_idle_ms = claim_idle_ms
         self.consumer = consumer
         self.spares_own = spares_own
+        self.by_policy = by_policy
         self.full: frozenset[bytes] = frozenset()  # streams in which its consumer holds all it may
         self.served: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
 
@@ -86,6 +97,7 @@ class Waiter(BlockedRead[T]):
         claim_idle_ms: int | None = None,
         consumer: bytes = b"",
         spares_own: bool = False,
+        by_policy: bool = False,
     ) -> None:
         """Describe a blocked read. See `BlockedRead`.
 
@@ -95,9 +107,14 @@ class Waiter(BlockedRead[T]):
             claim_idle_ms: the idle time after which it claims pending entries.
             consumer: the consumer that reads.
             spares_own: the read does not claim entries that its own consumer holds.
+            by_policy: the read goes by the group's rules.
         """
         super().__init__(
-            queues, claim_idle_ms=claim_idle_ms, consumer=consumer, spares_own=spares_own
+            queues,
+            claim_idle_ms=claim_idle_ms,
+            consumer=consumer,
+            spares_own=spares_own,
+            by_policy=by_policy,
         )
         self.attempt = attempt
 
@@ -113,13 +130,14 @@ W = TypeVar("W", bound=BlockedRead[Any])
 class WaitQueue(Generic[W]):
     """Waiters in order of arrival, waiters of full consumers, and the timer for claims."""
 
-    __slots__ = ("_full", "_idle_counts", "_waiting", "timer", "timer_at_ms")
+    __slots__ = ("_full", "_idle_counts", "_unruled_count", "_waiting", "timer", "timer_at_ms")
 
     def __init__(self) -> None:
         """Start empty."""
         self._waiting: dict[W, None] = {}
         self._full: dict[bytes, dict[W, None]] = {}  # by consumer
         self._idle_counts: dict[int, int] = {}  # idle time → how many in the queue claim after it
+        self._unruled_count = 0  # waiters in the queue that no policy concerns
         self.timer: asyncio.TimerHandle | None = None
         self.timer_at_ms = 0  # steady time the timer is set to
 
@@ -137,6 +155,11 @@ class WaitQueue(Generic[W]):
         return min(self._idle_counts, default=None)
 
     @property
+    def has_unruled(self) -> bool:
+        """Tell whether there is a waiter in the queue that no policy concerns."""
+        return self._unruled_count > 0
+
+    @property
     def has_full_consumers(self) -> bool:
         """Tell whether any waiter's consumer holds as many entries as it may."""
         return bool(self._full)
@@ -152,6 +175,7 @@ class WaitQueue(Generic[W]):
         elif waiter not in self._waiting:
             self._leave_full(waiter)
             self._waiting[waiter] = None
+            self._unruled_count += not waiter.by_policy
             if waiter.claim_idle_ms is not None:
                 count = self._idle_counts.get(waiter.claim_idle_ms, 0)
                 self._idle_counts[waiter.claim_idle_ms] = count + 1
@@ -165,6 +189,7 @@ class WaitQueue(Generic[W]):
         if waiter not in self._waiting:
             return
         del self._waiting[waiter]
+        self._unruled_count -= not waiter.by_policy
         idle_ms = waiter.claim_idle_ms
         if idle_ms is not None:
             self._idle_counts[idle_ms] -= 1

@@ -344,19 +344,22 @@ class Waiters:
 
         All readers of a group compete for the same entries, so the waiters after that one would get
         nothing either. A waiter whose consumer is full is an exception: it says nothing about the
-        others.
+        others. One that goes by the group's rules says nothing about those that do not.
         """
         if signal is _Signal.RELEASED and queue.idle_ms_min is None:
             return
+        is_ruled_out = False
         for waiter in queue.in_order():
             claims = signal is _Signal.APPENDED or waiter.claim_idle_ms is not None
-            if not claims or waiter.served.done():
+            if not claims or waiter.served.done() or (is_ruled_out and waiter.by_policy):
                 yield False
                 continue
             is_served = self._rerun(waiter)
             yield True
             if key.group is not None and not is_served and key.stream not in waiter.full:
-                break
+                is_ruled_out = waiter.by_policy
+                if not (is_ruled_out and queue.has_unruled):
+                    break
 
     def _serve_due(self, key: QueueKey, queue: _Queue) -> Iterator[bool]:
         """Serve the waiters that claim; for each idle time, until one of them gets nothing."""

@@ -73,7 +73,8 @@ class UpdateGroup(Request[GroupInfo], frozen=True):
     """Set a group's position (XGROUP SETID), change its policy, or both; all or nothing.
 
     The position can move forward or back. Pending entries stay pending, and blocked readers are not
-    run again. The policy takes effect with the next read. `targets_exist` is as in `CreateGroup`.
+    run again for it. A policy takes effect at once, for blocked readers too. `targets_exist` is as
+    in `CreateGroup`.
 
     Raises:
         Invalid: the fields of the new policy would contradict each other.

@@ -17,12 +17,19 @@ _NO_CONSUMERS: SortedDict[bytes, Consumer] = SortedDict()
 class Activity:
     """Counts of one group, or of all, since the start. They are never recorded."""
 
-    __slots__ = ("acked_count", "dead_letter_count", "delivered_count", "redelivered_count")
+    __slots__ = (
+        "acked_count",
+        "dead_letter_count",
+        "delivered_count",
+        "passed_count",
+        "redelivered_count",
+    )
 
     def __init__(self) -> None:
         """Begin at zero."""
         self.delivered_count = 0  # for the first time
         self.redelivered_count = 0  # again, to the same consumer or to another one
+        self.passed_count = 0  # not delivered, as filters did not let them through
         self.acked_count = 0
         self.dead_letter_count = 0  # moved to the dead letter stream
 
@@ -40,6 +47,7 @@ class Group:
         "name",
         "pel",
         "policy",
+        "rate_used_ms",
     )
 
     def __init__(
@@ -57,6 +65,7 @@ class Group:
         self.last_id = last_id  # last delivered id; the next read starts after it
         self.entries_read = entries_read  # its place counted in entries ever added; None: unknown
         self.policy = NO_POLICY
+        self.rate_used_ms = 0.0  # see `Pace`; a start begins with all of the burst
         self.activity = Activity()
         self.pel = Pel(self._memory)
         self.consumers = _NO_CONSUMERS

@@ -24,6 +24,7 @@ from headgate.engine.state.dismantling import Pieces, free
 from headgate.engine.state.extents.missing import require_each
 from headgate.engine.state.group import Group
 from headgate.engine.state.memory import Memory
+from headgate.engine.state.pace import Pace
 from headgate.engine.state.revisions import Revisions
 from headgate.engine.state.stream import Stream
 from headgate.engine.state.writers import Writers
@@ -354,6 +355,9 @@ class Keyspace:
         if command.claimed or command.delivered:
             consumer.active_at_ms = at_ms
         group.last_id, group.entries_read = command.last_id, command.entries_read
+        if command.rated_count and (pace := Pace.of(group.policy)) is not None:
+            used_ms = group.rate_used_ms
+            group.rate_used_ms = pace.used_after(used_ms, at_ms, command.rated_count)
 
     def _redeliver(self, command: c.EntriesRedelivered) -> None:
         group = self.group(command.stream, command.group)

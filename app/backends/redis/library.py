@@ -15,9 +15,9 @@ from typing import NamedTuple
 from headgate.app.backends.redis.settings import lua_tables
 
 _PARTS = (
-    *("prelude", "settings", "keys", "streams", "keyspace", "ranges", "trims", "entries"),
-    *("writes", "bulk", "claims", "pending", "groups", "policies", "deliveries", "group_reads"),
-    "dumps",
+    *("prelude", "settings", "filters", "keys", "streams", "keyspace", "ranges", "trims"),
+    *("entries", "writes", "bulk", "claims", "pending", "groups", "policies", "deliveries"),
+    *("group_reads", "dumps"),
 )
 """The files of operations, in the order in which they are joined."""
 

@@ -55,6 +55,8 @@ def _text(value: Any) -> bytes:
             return b"1"
         case bytes():
             return b"." + value
+        case str():
+            return value.encode()
         case tuple():
             return b",".join(map(_text, value))
     return str(value).encode()
@@ -68,4 +70,6 @@ def _read(setting: Setting, text: bytes) -> Any:
             return tuple(map(int, text.split(b",")))
         case Form.STREAM:
             return text[1:]
+        case Form.FILTERS:
+            return text.decode()
     return True

@@ -5,6 +5,7 @@ from typing import Literal, NotRequired, Self
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
+from headgate.app.live.followed import StateName
 from headgate.app.live.frames.client import FRAME_IDS_MAX
 from headgate.app.wire.problems import Problem
 from headgate.app.wire.schemas.deliveries import Delivery, Settled
@@ -70,7 +71,7 @@ class State(BaseModel):
 
     type: Literal["state"] = "state"
     sub: str
-    state: Literal["live", "caught_up", "credit_exhausted", "max_pending"]
+    state: StateName
 
 
 class Claimed(BaseModel):

@@ -65,8 +65,8 @@ class FollowedSubscription(BaseModel):
     group: str | None = Field(description="Null if the stream itself is read.")
     consumer: str | None = Field(description="Its consumer; null if the stream itself is read.")
     state: str = Field(
-        description="Why nothing comes, or that it does: `live`, `caught_up`, `credit_exhausted` "
-        "or `max_pending`."
+        description="Why nothing comes, or that it does: `live`, `caught_up`, `credit_exhausted`, "
+        "`max_pending`, `paused` or `rate_limited`."
     )
     credit: int | None = Field(description="Entries that the client takes now; null is any number.")
     held: int | None = Field(

@@ -9,7 +9,9 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 import msgspec
 from pydantic import Field
 from pydantic.fields import FieldInfo
+from pydantic_core import from_json, to_json
 
+from headgate.app.wire.filters import parse_filter
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.schemas.values import OnDisconnect, Request
 from headgate.engine import config
@@ -20,7 +22,12 @@ S = TypeVar("S", bound=msgspec.Struct)
 _CHOICES: Mapping[tuple[str, ...], Any] = {get_args(config.OnDisconnect): OnDisconnect}
 """Choices by their words: each has a name in the API's document."""
 
-_EXAMPLES: Mapping[Form, list[Any]] = {Form.NUMBERS: [[1000, 10000, 60000]]}
+_EXAMPLES: Mapping[Form, list[Any]] = {
+    Form.NUMBERS: [[1000, 10000, 60000]],
+    Form.FILTERS: [[{"exact": {"kind": "sale"}}, {"not": {"prefix": {"who": "test-"}}}]],
+}
+
+_LISTS = (Form.NUMBERS, Form.FILTERS)
 
 
 class SettingsForm(Request, Generic[S]):
@@ -79,11 +86,21 @@ class SettingsForm(Request, Generic[S]):
         match setting.form:
             case Form.NUMBERS:
                 return tuple(value or ())
+            case Form.FILTERS:
+                return self._read_filters(value, f"{self._place}/{setting.name}")
             case Form.CHOICE:
                 return value == setting.about.words[True]
             case Form.STREAM if value is not None:
                 return check_name(value, pointer=f"{self._place}/{setting.name}")
         return value
+
+    @staticmethod
+    def _read_filters(value: list[Any] | None, pointer: str) -> str | None:
+        if not value:
+            return None
+        text = to_json(value).decode()
+        parse_filter(text, pointer=pointer)
+        return text
 
 
 def _type_of(setting: Setting) -> Any:
@@ -92,6 +109,8 @@ def _type_of(setting: Setting) -> Any:
     match setting.form:
         case Form.NUMBERS:
             return list[number] | None
+        case Form.FILTERS:
+            return list[dict[str, Any]] | None
         case Form.STREAM:
             return str | None
         case Form.CHOICE:
@@ -103,7 +122,7 @@ def _field_of(setting: Setting) -> Any:
     return Field(
         None,
         description=setting.about.description,
-        max_length=setting.about.items_max if setting.form is Form.NUMBERS else None,
+        max_length=setting.about.items_max if setting.form in _LISTS else None,
         examples=_EXAMPLES.get(setting.form),
     )
 
@@ -112,6 +131,8 @@ def _written(setting: Setting, value: Any) -> Any:
     match setting.form:
         case Form.NUMBERS:
             return list(value) or None
+        case Form.FILTERS if value is not None:
+            return from_json(value)
         case Form.CHOICE:
             return setting.about.words[True] if value else None
         case Form.STREAM if value is not None:

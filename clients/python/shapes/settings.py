@@ -3,7 +3,7 @@
 `clients/generate_settings.py` writes this file.
 """
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 
 class StreamConfig(TypedDict, total=False):
@@ -47,4 +47,14 @@ class Policy(TypedDict, total=False):
     ]
     consumer_ttl_ms: Annotated[
         int | None, "A consumer idle for so long, with nothing pending, is removed."
+    ]
+    filters: Annotated[
+        list[dict[str, Any]] | None,
+        "Conditions on fields, in the dialects of CloudEvents subscriptions, that all "
+        "must hold. The group passes by entries that do not meet them.",
+    ]
+    paused_until_ms: Annotated[int | None, "The group delivers nothing before this unix time."]
+    rate_per_s: Annotated[int | None, "The group delivers so many entries a second, at most."]
+    rate_burst: Annotated[
+        int | None, "So many may come at once after a rest; `rate_per_s` unless given."
     ]

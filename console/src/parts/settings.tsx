@@ -3,13 +3,13 @@ import type { ComponentChildren } from "preact";
 import type { Policy, Schemas } from "../gateway/shapes.js";
 import { streamPlace } from "../route.js";
 import { count, wholeNumber } from "../values/numbers.js";
-import { duration, millisecondsFrom, written } from "../values/times.js";
+import { duration, millisecondsFrom, moment, momentFrom, written } from "../values/times.js";
 import type { Fact } from "./facts.js";
 import type { Field, Values } from "./form.js";
 
 export type Config = Schemas["StreamConfig"];
 
-/** What people read of a setting. The kind of its value is in its name: `_ms`, `_stream`, or else a number. */
+/** What people read of a setting. The kind of its value is in its name: `_until_ms`, `_ms`, `_stream`, `filters`, or else a number. */
 interface Label {
   label: string;
   hint?: string;
@@ -48,6 +48,14 @@ export const POLICY: Labels<Policy> = {
     unset: "as it asks",
     options: [["release", "what it holds is released"], ["keep", "what it holds stays with it"]],
   },
+  filters: {
+    label: "Only entries with",
+    hint: 'Conditions as JSON: [{"exact": {"kind": "sale"}}]',
+    unset: "any fields",
+  },
+  paused_until_ms: { label: "Paused until", hint: "For so long from now, such as 10m; or a time", unset: "not paused" },
+  rate_per_s: { label: "Entries a second at most", hint: "Of the whole group", unset: "any number", set: (value) => `${value} a second` },
+  rate_burst: { label: "At once after a rest", hint: "As many as in a second, if it is empty", unset: "as many as in a second" },
   consumer_ttl_ms: { label: "Idle consumers go after", hint: "If they hold nothing: 1h", unset: "never" },
 };
 
@@ -85,6 +93,8 @@ function each<Settings>(labels: Labels<Settings>): [keyof Settings & string, Lab
 }
 
 function shown(name: string, value: unknown, set: Label["set"]): ComponentChildren {
+  if (name === "filters") return <code>{JSON.stringify(value)}</code>;
+  if (name.endsWith("_until_ms")) return moment(value as number);
   if (name.endsWith("_stream")) return <a href={streamPlace(value as string)}>{value as string}</a>;
   const parts = (Array.isArray(value) ? value : [value]) as (number | string)[];
   const text = parts.map((part) => (typeof part === "string" ? part : name.endsWith("_ms") ? duration(part) : count(part))).join(", ");
@@ -94,14 +104,27 @@ function shown(name: string, value: unknown, set: Label["set"]): ComponentChildr
 /** Return a value as it is typed. */
 function typed(name: string, value: unknown): string {
   if (value == null) return "";
+  if (name === "filters") return JSON.stringify(value);
+  if (name.endsWith("_until_ms")) return new Date(value as number).toISOString();
   const parts = (Array.isArray(value) ? value : [value]) as (number | string)[];
   return parts.map((part) => (typeof part === "number" && name.endsWith("_ms") ? written(part) : String(part))).join(" ");
 }
 
 function valueOf(name: string, { options, several }: Label, given: string): unknown {
   if (options || name.endsWith("_stream")) return given;
+  if (name === "filters") return listFrom(given);
+  if (name.endsWith("_until_ms")) return momentFrom(given);
   const read = name.endsWith("_ms") ? millisecondsFrom : wholeNumber;
   if (!several) return read(given);
   const parts = given.split(/[\s,]+/).map(read);
   return parts.includes(undefined) ? undefined : parts;
+}
+
+function listFrom(json: string): unknown[] | undefined {
+  try {
+    const value = JSON.parse(json);
+    return Array.isArray(value) ? value : [value];
+  } catch {
+    return undefined;
+  }
 }

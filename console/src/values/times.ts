@@ -49,6 +49,13 @@ export function millisecondsFrom(text: string): number | undefined {
   return Math.round(Number(match[1]) * UNITS[unit as keyof typeof UNITS]);
 }
 
+/** Return the time (unix ms) that a text means: a duration from now, or a date and time; undefined if it means none. */
+export function momentFrom(text: string, nowMs = Date.now()): number | undefined {
+  const fromNowMs = millisecondsFrom(text);
+  const atMs = fromNowMs === undefined ? Date.parse(text) : nowMs + fromNowMs;
+  return Number.isNaN(atMs) ? undefined : atMs;
+}
+
 /** Return a duration as it is written in a form. */
 export function written(ms: number): string {
   const unit = (["d", "h", "m", "s"] as const).find((name) => ms >= UNITS[name] && ms % UNITS[name] === 0) ?? "ms";

@@ -16,7 +16,13 @@ from headgate.engine.config import (
     settings_of,
 )
 
-VALUES = {Form.NUMBER: 7, Form.NUMBERS: (1, 2), Form.STREAM: b"s", Form.CHOICE: True}
+VALUES = {
+    Form.NUMBER: 7,
+    Form.NUMBERS: (1, 2),
+    Form.STREAM: b"s",
+    Form.FILTERS: '{"present":"a"}',
+    Form.CHOICE: True,
+}
 KINDS = [StreamConfig, GroupPolicy]
 
 

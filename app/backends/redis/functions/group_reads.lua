@@ -12,6 +12,11 @@ do
   local PAUSE_MS, PART_PAUSE_MS = 1000, 50
 
   local LIVE, CAUGHT_UP, FULL = 'live', 'caught_up', 'max_pending'
+  local PAUSED, RATE_LIMITED = 'paused', 'rate_limited'
+
+  -- Entries, and bytes of names and values, that a call looks at to pass by those that filters do
+  -- not let through.
+  local PASSED_MAX, PASSED_BYTES_MAX = 1000, 2 ^ 20
 
   -- How long a number is in RESP2, with what stands around it.
   local function header_bytes(number)
@@ -131,9 +136,10 @@ do
   end
 
   -- The command that reads as the consumer.
-  local function read(call, asked, count, after)
+  -- passes: what is read is not delivered, and only passed by.
+  local function read(call, asked, count, after, passes)
     local words = { 'XREADGROUP', 'GROUP', asked.group, asked.consumer, 'COUNT', count }
-    if asked.no_ack then
+    if asked.no_ack or passes then
       words[#words + 1] = 'NOACK'
     end
     words[#words + 1] = 'STREAMS'
@@ -206,6 +212,56 @@ do
     return new, true
   end
 
+  -- Read entries that are new to the group and that its filters let through.
+  -- Reply: the entries; whether there may be more; whether the call has only passed by others, and
+  -- there may be more behind them.
+  local function read_matching(call, asked, matches, room, last_id)
+    local new, looked_at, looked_bytes, is_over = {}, 0, 0, false
+    local numbers = asked.claim_idle_ms and { 0, 0 } or {}
+    -- Neighbouring entries that match, or that do not.
+    local run, run_matches = 0, false
+
+    -- Deliver the entries of the run, or pass them by.
+    local function settle()
+      local batch = run > 0 and read(call, asked, run, '>', not run_matches) or {}
+      for _, entry in ipairs(run_matches and batch or {}) do
+        new[#new + 1] = entry
+      end
+      run = 0
+    end
+
+    -- Take an entry into a run. Reply: whether there is room for it.
+    local function look(entry)
+      local is_match = matches(entry[2])
+      if is_match ~= run_matches then
+        settle()
+        run_matches = is_match
+      end
+      local taken = #new + run
+      if is_match
+        and (taken == room or not take(asked, entry[1], entry[2], numbers, taken == 0)) then
+        return false
+      end
+      run, last_id = run + 1, entry[1]
+      looked_at, looked_bytes = looked_at + 1, looked_bytes + size_of(entry[2])
+      return true
+    end
+
+    local may_be_more = true
+    while may_be_more and not is_over and looked_at < PASSED_MAX do
+      local first = next_id(last_id)
+      local page =
+        first and redis.call('XRANGE', call.key, first, '+', 'COUNT', STEP_ENTRIES) or {}
+      for _, entry in ipairs(page) do
+        is_over = is_over or not look(entry)
+      end
+      may_be_more = is_over or #page == STEP_ENTRIES
+      is_over = is_over or looked_bytes > PASSED_BYTES_MAX
+    end
+    settle()
+    return new, may_be_more, looked_at > 0 and #new == 0 and may_be_more
+  end
+
   -- Note that the consumer was here: Redis 7.0 does not if there is nothing new. It reads what it
   -- holds after the greatest id but one: for the server, the greatest id means new entries.
   local function see(call, asked)
@@ -239,18 +295,28 @@ do
 
   -- What a consumer gets that reads on: claimed entries, and then new ones.
   local function deliver(call, asked, policy, info, held)
-    local room = room_of(asked, held)
+    local rules = asked.by_policy and policy or policies.NONE
+    local allowance, free_in = policies.allowance(call, asked.group, rules)
+    local room = math.min(room_of(asked, held), allowance or asked.limit)
     local claimed, gained, oldest_ms = {}, 0, nil
     local may_claim = asked.claims_any and (asked.claim_idle_ms or asked.claim_released)
     may_claim = may_claim and room > 0 and info.pending > 0
     if may_claim then
       claimed, gained, oldest_ms = claim(call, asked, policy, room)
     end
-    local new, may_be_more = {}, true
+    local new, may_be_more, is_looking = {}, true, false
     room = room - #claimed
     if room > 0 and not (#claimed > 0 and is_full(asked)) then
-      new, may_be_more = read_new(call, asked, room, info['last-delivered-id'])
+      if rules.filters then
+        local matches = filters.matcher(rules.filters)
+        new, may_be_more, is_looking = read_matching(
+          call, asked, matches, room, info['last-delivered-id']
+        )
+      else
+        new, may_be_more = read_new(call, asked, room, info['last-delivered-id'])
+      end
     end
+    policies.use_rate(call, asked.group, rules, #claimed + #new)
     if #claimed + #new == 0 then
       see(call, asked)
     end
@@ -260,7 +326,10 @@ do
       held = held + gained + (asked.no_ack and 0 or #new)
     end
     local lag = info.lag
-    if #new > 0 then
+    if rules.filters then
+      info = groups.info(call, asked.group)
+      lag = info.lag
+    elseif #new > 0 then
       lag = lag and lag >= #new and lag - #new
       if not lag then
         info = groups.info(call, asked.group)
@@ -271,7 +340,7 @@ do
     if may_be_more and lag == 0 then
       state = CAUGHT_UP
     elseif may_be_more and not lag then
-      local last_id = #new > 0 and new[#new][1] or info['last-delivered-id']
+      local last_id = #new > 0 and not rules.filters and new[#new][1] or info['last-delivered-id']
       local first = next_id(last_id)
       if not first or #redis.call('XRANGE', call.key, first, '+', 'COUNT', 1) == 0 then
         state = CAUGHT_UP
@@ -280,8 +349,18 @@ do
     if asked.max_pending and held >= asked.max_pending then
       state = FULL
     end
+    if rules.paused_until_ms and rules.paused_until_ms > now_ms() then
+      state = PAUSED
+    elseif allowance and allowance == #claimed + #new and state ~= CAUGHT_UP then
+      state = RATE_LIMITED
+    end
     local is_served = #claimed + #new > 0
     local claim_in = not is_served and may_claim and next_claim_in(call, asked, oldest_ms)
+    if is_looking then
+      claim_in = 0
+    elseif allowance == 0 then
+      claim_in = free_in
+    end
     return is_served, lag, held, state, claim_in, claimed, new
   end
 
@@ -355,8 +434,9 @@ do
   -- is taken.
   --
   -- Reply: whether the read is served; the lag (nil: unknown); how many entries the consumer holds;
-  -- the state; in how many ms the read may claim something (nil: never); how many dead letters wait
-  -- to be relayed; what is left of the budget; deliveries; new entries.
+  -- the state; in how many ms the read may get something (nil: never; 0: it has only passed by what
+  -- filters do not let through, and looks again); how many dead letters wait to be relayed; what is
+  -- left of the budget; deliveries; new entries.
   operations.ReadGroup = function(call)
     local asked = call.args
     local group = asked.group

@@ -89,7 +89,8 @@ do
   -- Remove what is kept about a group.
   local function clear(call, group)
     redis.call(
-      'DEL', call.side('group', group), call.side('released', group), call.side('errors', group)
+      'DEL', call.side('group', group), call.side('released', group), call.side('errors', group),
+      call.side('rate', group)
     )
   end
 
@@ -105,9 +106,16 @@ do
     end
   end
 
+  -- Wake whoever waits for a group.
+  local function wake(call, group)
+    local key = call.side('released', group)
+    redis.call('ZADD', key, 0, MIN_ID)
+    redis.call('ZREM', key, MIN_ID)
+  end
+
   -- Drop the side keys of a group. Whoever waits for the group is woken.
   function groups.drop(call, group)
-    redis.call('ZADD', call.side('released', group), 0, MIN_ID)
+    wake(call, group)
     clear(call, group)
     pending.forget_oldest(call, group)
   end
@@ -233,6 +241,7 @@ do
     groups.mark(call, group)
     local key = call.side('group', group)
     settings.keep(key, changed)
+    wake(call, group)
     if changed.on_disconnect then
       redis.call('HDEL', key, OLD_KEEPS)
     end

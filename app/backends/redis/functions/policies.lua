@@ -24,7 +24,8 @@ do
   -- How long it is remembered which dead letters were relayed or sent back.
   local REMEMBERED_MS = 86400000
 
-  local NONE = { delays = {}, is_spent = function() return false end }
+  -- The policy of a group without one.
+  policies.NONE = { delays = {}, is_spent = function() return false end }
 
   -- The policy of a group. For operations that change the state.
   -- stream: the name of the stream. A stream is not its own dead letter stream, whatever the policy
@@ -32,11 +33,15 @@ do
   function policies.of(call, group, stream)
     local kept = groups.kept(call, group)
     if not next(kept) then
-      return NONE
+      return policies.NONE
     end
     local policy = {
       claim_idle_ms = tonumber(kept.claim_idle_ms),
       max_pending = tonumber(kept.max_pending),
+      paused_until_ms = tonumber(kept.paused_until_ms),
+      rate_per_s = tonumber(kept.rate_per_s),
+      rate_burst = tonumber(kept.rate_burst or kept.rate_per_s),
+      filters = kept.filters,
       delays = {},
     }
     for delay_ms in string.gmatch(kept.backoff_ms or '', '%d+') do
@@ -61,6 +66,38 @@ do
       return 0
     end
     return delays[math.min(math.max(tonumber(count), 1), #delays)]
+  end
+
+  -- How far ahead of now the rate of a group is used, in ms: see `engine/state/pace.py`.
+  local function used_ms(call, group)
+    local used = tonumber(redis.call('GET', call.side('rate', group)) or 0) or 0
+    return math.max(used - now_ms(), 0)
+  end
+
+  -- How many entries a policy lets be delivered now; nil: any number. And in how many ms it is one
+  -- or more, if it is none.
+  function policies.allowance(call, group, policy)
+    local paused_ms = policy.paused_until_ms and policy.paused_until_ms - now_ms() or 0
+    if not policy.rate_per_s then
+      return paused_ms > 0 and 0 or nil, paused_ms
+    end
+    local gap_ms = 1000 / policy.rate_per_s
+    local left_ms = policy.rate_burst * gap_ms - used_ms(call, group)
+    if paused_ms > 0 or left_ms < gap_ms - 1e-6 then
+      return 0, math.ceil(math.max(paused_ms, gap_ms - left_ms, 1))
+    end
+    return math.floor(left_ms / gap_ms + 1e-6), 0
+  end
+
+  -- Note that so many entries were delivered.
+  function policies.use_rate(call, group, policy, count)
+    if policy.rate_per_s and count > 0 then
+      local ahead_ms = used_ms(call, group) + count * 1000 / policy.rate_per_s
+      redis.call(
+        'SET', call.side('rate', group), string.format('%.3f', now_ms() + ahead_ms),
+        'PX', string.format('%.0f', math.ceil(ahead_ms))
+      )
+    end
   end
 
   -- Whether an entry was a dead letter of this group before, and came back to its stream. It would

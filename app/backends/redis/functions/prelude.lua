@@ -212,6 +212,9 @@ local FORM_CHECKS = {
   ['list of numbers'] = function(text)
     return string.gsub(text .. ',', '%d+,', '') == ''
   end,
+  ['list of filters'] = function(text)
+    return (pcall(cjson.decode, text))
+  end,
 }
 
 -- What the text of a field has to satisfy; nil: any text is right.

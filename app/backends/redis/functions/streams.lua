@@ -5,11 +5,13 @@ local streams = {}
 -- The kinds of side keys of a stream and of a group. `outbox` is missing: what is in it has left
 -- the stream, and is still to be relayed.
 local KINDS = { 'meta', 'writers', 'writer_times', 'producers', 'claims', 'relayed' }
-local GROUP_KINDS = { 'group', 'released', 'errors', 'oldest' }
+local GROUP_KINDS = { 'group', 'released', 'errors', 'oldest', 'rate' }
 local PRODUCER_KINDS = { 'keys', 'key_times' }
 
 -- The kinds that expire by themselves.
-local EXPIRES = { producers = true, keys = true, key_times = true, claims = true, oldest = true }
+local EXPIRES = {
+  producers = true, keys = true, key_times = true, claims = true, oldest = true, rate = true,
+}
 
 -- Before the name of a group, in a field of `meta`: the group has side keys.
 local GROUP_MARK = 'group:'

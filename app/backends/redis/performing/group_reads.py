@@ -22,6 +22,10 @@ _ACKED_AT_ONCE_MAX = 1_000
 """Ids that are acknowledged together with a read. Those before are acknowledged first."""
 
 
+_LOOKS_AGAIN = 0
+"""The reply of a read that got nothing, and has not looked at all yet."""
+
+
 class Attempt(NamedTuple):
     """The result of a read's attempt."""
 
@@ -60,6 +64,8 @@ async def attempt(client: Client, request: ReadGroup) -> Attempt:
     for cursor in request.cursors:
         with as_stream_errors(cursor.stream, request.group):
             reply = await _read_stream(client, request, cursor, acked, left, claims_any=claims_any)
+            while reply[4] == _LOOKS_AGAIN:
+                reply = await _read_stream(client, request, cursor, (), left, claims_any=claims_any)
         read, claim_in_ms, dead_letter_count = _read(cursor.stream, reply)
         reads.append(read)
         left.take(len(read.deliveries), *reply[6:8])

@@ -90,6 +90,7 @@ class GroupReaders:
             lambda reads: self._undo(request, reads),
             claim_idle_ms=request.idle_ms_min,
             consumer=request.consumer,
+            by_policy=request.by_policy,
         )
         return waiting
 

@@ -71,6 +71,7 @@ class QueuedRead(BlockedRead[T]):
         *,
         claim_idle_ms: int | None = None,
         consumer: bytes = b"",
+        by_policy: bool = False,
     ) -> None:
         """Describe a blocked read.
 
@@ -81,8 +82,11 @@ class QueuedRead(BlockedRead[T]):
             give_back: called with what was read for a reader that has gone meanwhile.
             claim_idle_ms: the idle time after which it claims pending entries.
             consumer: the consumer that reads, for a group read.
+            by_policy: the read goes by the group's rules.
         """
-        super().__init__(queues, claim_idle_ms=claim_idle_ms, consumer=consumer)
+        super().__init__(
+            queues, claim_idle_ms=claim_idle_ms, consumer=consumer, by_policy=by_policy
+        )
         self.request = request
         self.give_back = give_back
         self._run = attempt
@@ -367,8 +371,10 @@ class WaitQueues:
                 if key.group is None:
                     await self._serve_everybody(queue)
                 else:
-                    await self._serve_in_order(queue)
-                    await self._serve_in_order(queue, full=True)
+                    if await self._serve_in_order(queue, queue.in_order()):
+                        unruled = [read for read in queue.in_order() if not read.by_policy]
+                        await self._serve_in_order(queue, unruled)
+                    await self._serve_in_order(queue, queue.of_full(), full=True)
         except Exception as error:  # noqa: BLE001  all are looked at again in a while
             self._on_outcome(error)
         finally:
@@ -394,14 +400,20 @@ class WaitQueues:
             if at % _GIVEN_AT_ONCE == 0:
                 await asyncio.sleep(0)
 
-    async def _serve_in_order(self, queue: _Queue, *, full: bool = False) -> None:
+    async def _serve_in_order(
+        self, queue: _Queue, of_group: Iterable[QueuedRead[Any]], *, full: bool = False
+    ) -> bool:
         """Run reads of a group, those that wait longest first, until one gets nothing.
 
         Args:
             queue: the queue of the group.
-            full: run those whose consumers held as many entries as they may.
+            of_group: these reads.
+            full: their consumers held as many entries as they may.
+
+        Returns:
+            Whether those that do not go by the group's rules may get something nevertheless.
         """
-        reads = iter(queue.of_full() if full else queue.in_order())
+        reads = iter(of_group)
         together = 1
         while batch := [read for read in islice(reads, together) if not read.served.done()]:
             outcomes = await asyncio.gather(*map(_outcome, batch))
@@ -411,12 +423,15 @@ class WaitQueues:
                 else:
                     read.go_on()
                     self._place(read)
-            if not full and any(
-                outcome is None and not read.full
+            unserved = [
+                read
                 for read, outcome in zip(batch, outcomes, strict=True)
-            ):
-                return
+                if outcome is None and not read.full
+            ]
+            if not full and unserved:
+                return queue.has_unruled and all(read.by_policy for read in unserved)
             together = min(2 * together, _TOGETHER_MAX)
+        return False
 
     def _answer(self, read: QueuedRead[T], outcome: T | Exception) -> None:
         if not isinstance(outcome, Exception):

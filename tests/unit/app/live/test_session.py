@@ -1,7 +1,7 @@
 """Session: the WebSocket conversation without a socket. Frames in, frames and intents out."""
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -749,7 +749,7 @@ def test_of_nothing_no_frame_is_made_but_of_what_was_missed() -> None:
     assert (frame["entries"], frame["gap"]) == ([], {"from": "1-0", "to": "2-0"})
 
 
-@pytest.mark.parametrize("name", ["live", "caught_up", "credit_exhausted", "max_pending"])
+@pytest.mark.parametrize("name", get_args(StateName))
 def test_a_state_is_a_frame(name: StateName) -> None:
     session = group_session()
 

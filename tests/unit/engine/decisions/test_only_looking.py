@@ -8,7 +8,7 @@ import pytest
 
 from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import Decision, policies
-from headgate.engine.decisions.group_reads import read_group
+from headgate.engine.decisions.group_reads.reads import read_group
 from headgate.engine.journal import snapshot
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Delete

@@ -193,7 +193,7 @@ export interface GroupEntries {
   /**
    * Whether there is more, and why not.
    */
-  state: "live" | "caught_up" | "max_pending";
+  state: "live" | "caught_up" | "max_pending" | "paused" | "rate_limited";
 }
 /**
  * The result of an append.
@@ -433,6 +433,26 @@ export interface Policy {
    * A consumer idle for so long, with nothing pending, is removed.
    */
   consumerTtlMs?: number | null;
+  /**
+   * Conditions on fields, in the dialects of CloudEvents subscriptions, that all must hold. The group passes by entries that do not meet them.
+   */
+  filters?:
+    | {
+        [k: string]: unknown;
+      }[]
+    | null;
+  /**
+   * The group delivers nothing before this unix time.
+   */
+  pausedUntilMs?: number | null;
+  /**
+   * The group delivers so many entries a second, at most.
+   */
+  ratePerS?: number | null;
+  /**
+   * So many may come at once after a rest; `rate_per_s` unless given.
+   */
+  rateBurst?: number | null;
 }
 /**
  * An entry that was delivered and not acknowledged.

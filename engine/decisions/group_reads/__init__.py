@@ -1,0 +1,1 @@
+"""Group reads: what a consumer of a group receives (XREADGROUP)."""

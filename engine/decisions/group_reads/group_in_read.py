@@ -1,0 +1,130 @@
+"""A group while it is read: as each cursor of a read finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from heapq import merge
+from itertools import islice, takewhile
+
+from headgate.engine.commands import Command, EntriesDelivered, EntriesRedelivered
+from headgate.engine.config import NO_POLICY
+from headgate.engine.entry import MAX_ID, EntryId
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.requests.deliveries import ReadGroup
+from headgate.engine.state.group import Group
+from headgate.engine.state.pace import Pace
+from headgate.engine.state.pending import Consumer
+
+_NEWCOMER = Consumer(b"", 0)
+"""Stands for a consumer that does not exist yet and so holds nothing."""
+
+
+class GroupInRead:
+    """A group as the consumer finds it after the earlier cursors of the same read are applied.
+
+    Redis serves the streams of a read one by one. If a stream is named twice, the second cursor
+    gets what the first has left.
+    """
+
+    __slots__ = (
+        "_consumer",
+        "clock_set_ms",
+        "counts",
+        "entries_read",
+        "gained",
+        "last_id",
+        "pel",
+        "policy",
+        "rate_used_ms",
+        "rules",
+    )
+
+    def __init__(self, stream: bytes, group: Group, request: ReadGroup, clock_set_ms: int) -> None:
+        """Start with the present group of a stream."""
+        self.clock_set_ms = clock_set_ms
+        self._consumer = group.consumers.get(request.consumer) or _NEWCOMER
+        self.pel = group.pel  # as before the read
+        self.policy = group.policy.on(stream)
+        self.rules = self.policy if request.by_policy else NO_POLICY  # of what may be delivered
+        self.rate_used_ms = group.rate_used_ms
+        self.last_id = group.last_id
+        self.entries_read = group.entries_read
+        self.counts: dict[EntryId, int] = {}  # delivery counts of what this read delivers
+        self.gained: set[EntryId] = set()  # ids that the consumer did not hold before
+
+    @property
+    def held_count(self) -> int:
+        """Return how many entries the consumer holds."""
+        return len(self._consumer.pending) + len(self.gained)
+
+    def held_before(self, ids: Collection[EntryId]) -> set[EntryId]:
+        """Return those of the ids that the consumer held before the read."""
+        find, top = self.pel.by_id.get, self._consumer.pending.top
+        entries = (
+            find(entry_id) for entry_id in ids if entry_id <= top
+        )  # new ids are mostly above
+        return {
+            entry.id for entry in entries if entry is not None and entry.owner is self._consumer
+        }
+
+    def note(self, command: Command) -> None:
+        """Take into account the command that was decided for a cursor."""
+        if isinstance(command, EntriesRedelivered):
+            self._count_one_more(command.ids)
+        elif isinstance(command, EntriesDelivered):
+            self._count_one_more(command.claimed)
+            self.counts.update(dict.fromkeys(command.delivered, 1))
+            pending = {*command.claimed, *command.delivered}
+            self.gained |= pending - self.held_before(pending)
+            self.last_id, self.entries_read = command.last_id, command.entries_read
+            pace = Pace.of(self.rules)
+            if pace is not None:
+                used_ms, at_ms = self.rate_used_ms, command.at_ms - self.clock_set_ms
+                self.rate_used_ms = pace.used_after(used_ms, at_ms, command.rated_count)
+
+    def is_paused(self, now_ms: int) -> bool:
+        """Tell whether nothing may be delivered at a time (unix ms)."""
+        until_ms = self.rules.paused_until_ms
+        return until_ms is not None and now_ms < until_ms
+
+    def allowance(self, now_ms: int) -> int | None:
+        """Return the number of entries that the rules let be delivered now; None: any number."""
+        if self.is_paused(now_ms):
+            return 0
+        pace = Pace.of(self.rules)
+        return (
+            None if pace is None else pace.allowance(self.rate_used_ms, now_ms - self.clock_set_ms)
+        )
+
+    def held_after(self, after: EntryId) -> Iterator[EntryId]:
+        """Yield the ids above `after` that the consumer holds, in order."""
+        if after == MAX_ID:
+            return iter(())
+        before = (pending.id for pending in self._consumer.pending.walk(after.next()))
+        return merge(before, sorted(entry_id for entry_id in self.gained if entry_id > after))
+
+    def may_hold_all(self, after: EntryId, max_pending: int) -> bool:
+        """Tell without counting whether all entries above `after` are within `max_pending`.
+
+        This is so if the consumer holds fewer than `max_pending` entries, or exactly as many and at
+        least one of them above `after`.
+        """
+        held = self.held_count
+        if held == max_pending:
+            return next(iter(self.held_after(after)), None) is not None
+        return held < max_pending
+
+    def held_through(self, end: EntryId, limit: int) -> int:
+        """Return how many entries up to `end` the consumer holds.
+
+        The entries that it held before the read are counted up to `limit`.
+        """
+        through = takewhile(lambda pending: pending.id <= end, self._consumer.pending.walk())
+        return sum(1 for _ in islice(through, limit)) + sum(
+            entry_id <= end for entry_id in self.gained
+        )
+
+    def _count_one_more(self, ids: Sequence[EntryId]) -> None:
+        for entry_id in ids:
+            count = self.counts.get(entry_id) or self.pel.by_id[entry_id].delivery_count
+            self.counts[entry_id] = min(count + 1, COUNT_MAX)

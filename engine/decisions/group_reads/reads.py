@@ -1,0 +1,251 @@
+"""Decisions about group reads: what a consumer of a group receives (XREADGROUP)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from headgate.engine.commands import Command, ConsumerSeen, EntriesDelivered, EntriesRedelivered
+from headgate.engine.decisions import Decision, Decisions, Unclaimable
+from headgate.engine.decisions.group_reads.claims import candidates, claimed_by, taken_over
+from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
+from headgate.engine.decisions.group_reads.new_entries import NewEntries, new_entries
+from headgate.engine.entry import MAX_ID, EntryId
+from headgate.engine.errors import Invalid
+from headgate.engine.limits import GROUP_READ_MAX, PASSED_AT_ONCE_MAX, PASSED_BYTES_MAX
+from headgate.engine.replies import Delivery, GroupRead, GroupState
+from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
+from headgate.engine.room import ReadRoom, ReplyRoom
+from headgate.engine.state.extents.missing import require_each
+from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.stream import Stream
+
+
+def read_group(keyspace: Keyspace, request: ReadGroup, now_ms: int) -> Decision[list[GroupRead]]:
+    """Decide a group read, without waiting; reply with one `GroupRead` per cursor, served or not.
+
+    Raises:
+        Invalid: the request acknowledges entries first, and this needs a decision of its own.
+    """
+    if request.acked:
+        raise Invalid("a read that acknowledges is asked for by itself", location=("acked",))
+    groups = groups_in_read(keyspace, request)
+    reads: list[GroupRead] = []
+    commands: list[Command] = []
+    unclaimable: list[Unclaimable] = []
+    left = None if request.budget is None else ReplyRoom(request.budget)
+    limit = request.limit
+    if keyspace.memory.cold_bytes:
+        require_each(_needs(keyspace, groups, request, now_ms))
+    for cursor in request.cursors:
+        group, stream = groups[cursor.stream], keyspace.stream(cursor.stream)
+        if left is not None:
+            request = replace(request, limit=left.limit(limit))
+        read, command, gone = read_stream(stream, group, request, cursor, now_ms)
+        if left is not None:
+            with_idle = request.claim_idle_ms is not None and cursor.after is None
+            taken = left.take(read.deliveries, with_idle=with_idle)
+            if taken < len(read.deliveries):  # decide again, to deliver only what is in the reply
+                less = replace(request, limit=taken)
+                read, command, _ = read_stream(stream, group, less, cursor, now_ms)
+        reads.append(read)
+        commands.append(command)
+        unclaimable += gone
+        if len(groups) < len(request.cursors):  # a stream is named twice
+            group.note(command)
+        if cursor.after is not None:
+            # Redis: after a stream that is read as history, the streams that follow claim nothing.
+            request = replace(request, claim_idle_ms=None, claim_released=False)
+    return Decision(reads, commands, None, unclaimable)
+
+
+def groups_in_read(keyspace: Keyspace, request: ReadGroup) -> dict[bytes, GroupInRead]:
+    """Return the groups of a read by stream, as they are now.
+
+    Raises:
+        GroupNotFound: a stream has no such group; the error names the first.
+        LimitReached: the consumer is new, and a group has as many consumers as it may have.
+    """
+    groups: dict[bytes, GroupInRead] = {}
+    for stream, _ in request.cursors:
+        group = keyspace.group(stream, request.group)
+        keyspace.bounds.check_consumer(group, request.consumer)
+        groups[stream] = GroupInRead(stream, group, request, keyspace.clock_set_ms)
+    return groups
+
+
+class StreamDecision(NamedTuple):
+    """The decision about one cursor of a group read."""
+
+    read: GroupRead
+    command: Command
+    unclaimable: Sequence[Unclaimable] = ()  # as of a `Decision`
+
+
+def _needs(
+    keyspace: Keyspace, groups: Mapping[bytes, GroupInRead], request: ReadGroup, now_ms: int
+) -> Iterator[Callable[[], None]]:
+    """Yield checks that what the cursors of a read return is in memory."""
+    size_bytes_max = request.size_bytes_max
+    limit = GROUP_READ_MAX if request.limit is None else min(request.limit, GROUP_READ_MAX)
+    for name, after in request.cursors:
+        group, log = groups[name], keyspace.stream(name).log
+        if not log.extents:
+            continue
+        if after is not None:
+            held = islice(group.held_after(after), limit)
+            yield partial(log.require_all, held, size_bytes_max)
+            continue
+        room = _room(limit, request.max_pending, group.held_count)
+        if not room:
+            continue
+        claimable = candidates(group, request, now_ms - group.clock_set_ms)
+        claimed = (pending.id for pending in islice(claimable, room))
+        yield partial(log.require_all, claimed, size_bytes_max)
+        left = ReadRoom(size_bytes_max)
+        if group.rules.filters is not None:
+            room, left = PASSED_AT_ONCE_MAX, ReadRoom(PASSED_BYTES_MAX)
+        yield partial(log.require_range, group.last_id.next(), MAX_ID, room, left)
+
+
+def read_stream(
+    stream: Stream, group: GroupInRead, request: ReadGroup, cursor: GroupCursor, now_ms: int
+) -> StreamDecision:
+    """Decide one cursor of a group read; the cursors in `request` are ignored."""
+    if request.limit is None or request.limit > GROUP_READ_MAX:
+        request = replace(request, limit=GROUP_READ_MAX)
+    if cursor.after is None:
+        return _read_new(stream, group, request, now_ms)
+    return _read_history(stream, group, request, cursor.after, now_ms)
+
+
+def _read_new(
+    stream: Stream, group: GroupInRead, request: ReadGroup, now_ms: int
+) -> StreamDecision:
+    """Decide a consumer's read of one stream (XREADGROUP with `>`).
+
+    1. Compute the room: the limit, and `max_pending` less the number of entries the consumer holds.
+    2. Claim pending entries that are idle for long enough, the longest idle first (`claimed_by`).
+    3. Read entries above the group's position, into the room that is left.
+    4. Put both into one command, `EntriesDelivered`. If there is neither, only note that the
+       consumer was seen (`ConsumerSeen`).
+    5. Reply with the entries, and with the state of the group and the consumer after the read.
+
+    Invariants: no entry is delivered twice in one read. The group's position never decreases. The
+    first entry is delivered whatever its size; the others keep within `size_bytes_max`.
+    """
+    allowance = group.allowance(now_ms)
+    room = _room(request.limit, request.max_pending, group.held_count)
+    if allowance is not None:
+        room = allowance if room is None else min(room, allowance)
+    taken, gone = claimed_by(stream, group, request, room, now_ms - group.clock_set_ms)
+    room = None if room is None else room - len(taken)
+    left = ReadRoom(request.size_bytes_max)
+    for claimed in taken:
+        left.take(claimed.fields or (), is_first=True)
+    is_full = room == 0 or (bool(taken) and left.is_spent)
+    new = NewEntries.none(group)
+    if stream.log.last_id > group.last_id and not is_full:
+        new = new_entries(stream, group, room, left)
+    names = stream.name, request.group, request.consumer
+    command: Command = ConsumerSeen(*names, now_ms)
+    if taken or new.last_id != group.last_id:
+        count = len(taken) + len(new.entries)
+        command = EntriesDelivered(
+            *names,
+            now_ms,
+            claimed=[delivery.id for delivery in taken],
+            delivered=[] if request.no_ack else [entry.id for entry in new.entries],
+            last_id=new.last_id,
+            entries_read=new.entries_read,
+            passed_count=new.passed_count,
+            rated_count=0 if group.rules.rate_per_s is None else count,
+        )
+    read = _reply(stream, group, request, taken, new, now_ms)
+    unclaimable = [Unclaimable(stream.name, request.group, gone)] if gone else ()
+    return StreamDecision(read, command, unclaimable)
+
+
+def _reply(
+    stream: Stream,
+    group: GroupInRead,
+    request: ReadGroup,
+    taken: list[Delivery],
+    new: NewEntries,
+    now_ms: int,
+) -> GroupRead:
+    deliveries = taken + [Delivery(entry.id, entry.fields, 0, 0, None) for entry in new.entries]
+    pending = {delivery.id for delivery in (taken if request.no_ack else deliveries)}
+    pending.difference_update(group.gained)
+    held = group.held_count + len(pending) - len(group.held_before(pending))
+    is_at_end = new.last_id >= stream.log.last_id
+    state = GroupState.CAUGHT_UP if is_at_end else GroupState.LIVE
+    if request.max_pending is not None and held >= request.max_pending:
+        state = GroupState.MAX_PENDING
+    if group.is_paused(now_ms):
+        state = GroupState.PAUSED
+    elif not is_at_end and group.allowance(now_ms) == len(deliveries):
+        state = GroupState.RATE_LIMITED
+    return GroupRead(
+        stream.name,
+        deliveries,
+        served=bool(deliveries),
+        lag=stream.lag(new.last_id, new.entries_read),
+        pending_count=held,
+        state=state,
+    )
+
+
+def _read_history(
+    stream: Stream, group: GroupInRead, request: ReadGroup, after: EntryId, now_ms: int
+) -> StreamDecision:
+    deliveries: list[Delivery] = []
+    room, left = request.limit, ReadRoom(request.size_bytes_max)
+    if request.max_pending is not None and not group.may_hold_all(after, request.max_pending):
+        before = group.held_through(after, request.max_pending)
+        room = _room(request.limit, request.max_pending, before)
+    for entry_id in group.held_after(after):
+        if room is not None and len(deliveries) >= room:
+            break
+        entry = stream.log.get(entry_id)
+        if entry is not None and not left.take(entry.fields, is_first=not deliveries):
+            break
+        fields = None if entry is None else entry.fields
+        if entry_id in group.counts:  # an earlier cursor of this read delivers it
+            error = group.pel.errors.get(entry_id)
+            count = group.counts[entry_id]
+            delivered = Delivery(entry_id, fields, 0, count, None, last_error=error)
+        else:
+            pending, steady_ms = group.pel.by_id[entry_id], now_ms - group.clock_set_ms
+            delivered = taken_over(group.pel, pending, fields, request.consumer, steady_ms)
+        deliveries.append(delivered)
+    live = [delivery.id for delivery in deliveries if delivery.fields is not None]
+    names = stream.name, request.group, request.consumer
+    command: Command = ConsumerSeen(*names, now_ms)
+    if live:
+        command = EntriesRedelivered(*names, now_ms, live)
+    read = GroupRead(
+        stream.name,
+        deliveries,
+        served=room != 0,
+        lag=stream.lag(group.last_id, group.entries_read),
+        pending_count=group.held_count,
+        state=GroupState.MAX_PENDING if room == 0 else GroupState.LIVE,
+    )
+    return StreamDecision(read, command)
+
+
+def _room(limit: int | None, max_pending: int | None, held: int) -> int | None:
+    if max_pending is None:
+        return limit
+    room = max(max_pending - held, 0)
+    return room if limit is None else min(limit, room)
+
+
+DECISIONS: Decisions = {
+    ReadGroup: read_group,
+}
