@@ -101,6 +101,15 @@ policies = st.one_of(
         max_pending=st.sampled_from([None, 2]),
         consumer_ttl_ms=st.sampled_from([None, 100]),
     ),
+    st.builds(
+        GroupPolicy,
+        claim_idle_ms=st.sampled_from([None, 10]),
+        max_pending=st.sampled_from([None, None, 2]),
+        filters=st.sampled_from([None, '{"range":{"f":{"ge":5}}}', '{"not":{"present":"f"}}']),
+        paused_until_ms=st.sampled_from([None, None, START_MS + 20, START_MS + 60]),
+        rate_per_s=st.sampled_from([None, None, 100, 20]),
+        rate_burst=st.sampled_from([None, 1, 2]),
+    ),
 )
 
 

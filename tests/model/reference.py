@@ -7,8 +7,10 @@ Redis on purpose, the line says `Ours:`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from fractions import Fraction
 
 from msgspec import UNSET
 from msgspec.structs import asdict, replace
@@ -35,6 +37,7 @@ from headgate.engine.replies import (
 from headgate.engine.requests.deliveries import Claim, ListPending, Nack, NackMode, ReadGroup
 from headgate.engine.requests.entries import References
 from headgate.engine.requests.groups import GroupStart, UpdateGroup
+from tests.filter_cases import holds
 from tests.model.reference_keyspace import RefKeyspace
 from tests.model.reference_stream import Pending, Reader, RefGroup, RefStream
 
@@ -179,12 +182,16 @@ class Reference(RefKeyspace):
         for cursor, (stream, group) in zip(request.cursors, pairs, strict=True):
             reader = group.see(request.consumer, now_ms)
             if cursor.after is None:
-                delivered, room = self._take(stream, group, reader, asked, now_ms)
+                allowed = self._allowed(group, asked, now_ms)
+                delivered, room = self._take(stream, group, reader, asked, allowed, now_ms)
+                self._use_rate(group, asked, len(delivered), now_ms)
             else:
                 delivered, room = self._history(stream, group, request, cursor.after, now_ms)
                 # For all streams that follow.
                 asked = replace(request, claim_idle_ms=None, claim_released=False)
             state = self._state(stream, group, request, cursor.after is None, room)
+            if cursor.after is None:
+                state = self._state_by_rules(group, request, state, allowed, len(delivered), now_ms)
             held = len(group.held_by(request.consumer))
             served = bool(delivered) if cursor.after is None else room != 0
             reads.append(
@@ -209,22 +216,68 @@ class Reference(RefKeyspace):
         newest = stream.ids[-1] if stream.ids else MIN_ID
         return GroupState.CAUGHT_UP if newest <= group.last_id else GroupState.LIVE
 
+    def _allowed(self, group: RefGroup, request: ReadGroup, now_ms: int) -> int | None:
+        """Ours: how many entries pause and rate let be delivered."""
+        policy = group.policy if request.by_policy else NO_POLICY
+        if policy.paused_until_ms is not None and now_ms < policy.paused_until_ms:
+            return 0
+        if policy.rate_per_s is None:
+            return None
+        gap_ms = Fraction(1000, policy.rate_per_s)
+        latest_ms = now_ms + gap_ms * (policy.rate_burst or policy.rate_per_s)
+        used_ms, allowed = max(group.rate_used_ms, Fraction(now_ms)), 0
+        while used_ms + gap_ms <= latest_ms:
+            used_ms, allowed = used_ms + gap_ms, allowed + 1
+        return allowed
+
+    def _use_rate(self, group: RefGroup, request: ReadGroup, count: int, now_ms: int) -> None:
+        if request.by_policy and group.policy.rate_per_s is not None and count:
+            used_ms = max(group.rate_used_ms, Fraction(now_ms))
+            group.rate_used_ms = used_ms + Fraction(1000 * count, group.policy.rate_per_s)
+
+    def _state_by_rules(
+        self,
+        group: RefGroup,
+        request: ReadGroup,
+        state: GroupState,
+        allowed: int | None,
+        count: int,
+        now_ms: int,
+    ) -> GroupState:
+        until_ms = group.policy.paused_until_ms
+        if request.by_policy and until_ms is not None and now_ms < until_ms:
+            return GroupState.PAUSED
+        is_at_end = state is GroupState.CAUGHT_UP
+        return GroupState.RATE_LIMITED if allowed == count and not is_at_end else state
+
     def _take(
         self,
         stream: RefStream,
         group: RefGroup,
         reader: Reader,
         request: ReadGroup,
+        allowed: int | None,
         now_ms: int,
     ) -> tuple[list[Delivery], int | None]:
         """Take idle entries, then new ones."""
         room = room_for(request, len(group.held_by(request.consumer)))
+        room = min((most for most in (room, allowed) if most is not None), default=None)
         taken = self._claim_idle(stream, group, request, room, now_ms)
-        new = [entry for entry in stream.entries if entry.id > group.last_id]
+        unread = [entry for entry in stream.entries if entry.id > group.last_id]
+        conditions = group.policy.filters if request.by_policy else None
+        new = [entry for entry in unread if matches(conditions, entry.fields)]
         new = new[: None if room is None else room - len(taken)]
         new = within(new, request, taken)
-        for entry in new:
+        is_full = room == len(taken) or (
+            bool(taken)
+            and request.size_bytes_max is not None
+            and size_of(taken) >= request.size_bytes_max
+        )
+        for entry in () if is_full else unread:
+            if entry not in new and matches(conditions, entry.fields):
+                break
             stream.advance(group, entry.id)
+        for entry in new:
             if not request.no_ack:
                 item = group.find(entry.id) or Pending(entry.id)
                 group.stamp(item, request.consumer, now_ms, 1)
@@ -691,6 +744,12 @@ def is_too_much(
     if size_bytes_max is None or not delivered or fields is None:
         return False
     return size_of(delivered) + sum(map(len, fields)) > size_bytes_max
+
+
+def matches(conditions: str | None, fields: Fields) -> bool:
+    """Ours: tell whether the group's filters let an entry through."""
+    values = dict(zip(fields[::2], fields[1::2], strict=True))
+    return conditions is None or holds(json.loads(conditions), values)
 
 
 def within(new: list[Entry], request: ReadGroup, taken: Sequence[Delivery]) -> list[Entry]:

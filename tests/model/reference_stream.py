@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from headgate.engine.config import NO_POLICY, GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId, Fields
@@ -60,6 +61,7 @@ class RefGroup:
     readers: dict[bytes, Reader] = field(default_factory=dict)
     turns: int = 0
     turns_before: int = 0  # when the read that goes on began
+    rate_used_ms: Fraction = Fraction(0)  # what was delivered counts for the rate until then
 
     def find(self, entry_id: EntryId) -> Pending | None:
         matching = [entry for entry in self.pel if entry.id == entry_id]
@@ -81,6 +83,7 @@ class RefGroup:
             self.pel = sorted([*self.pel, pending], key=lambda each: each.id)
 
     def set_clock(self, by_ms: int) -> None:
+        self.rate_used_ms += by_ms
         for entry in self.pel:
             entry.at_ms += by_ms if entry.owner is not None else 0
             entry.delayed_until += by_ms if entry.delayed_until else 0

@@ -93,6 +93,8 @@ STREAMS = b"s", b"t"
 GROUPS = b"g", b"h"
 CONSUMERS = b"ana", b"ben", b"cem"
 DEAD = b"dead"
+FILTERS = ['{"range":{"n":{"lt":5}}}', '{"not":{"suffix":{"n":"3"}}}']
+FAR_MS = 2**53
 HOUR_MS = 3_600_000
 BY_CLOCK_MS = 1_000_000  # an id from here on is by the clock
 STEPS = 60
@@ -168,6 +170,8 @@ class History:
             backoff_ms=choice([(), (), (HOUR_MS,), (0, HOUR_MS)]),
             max_pending=choice([None, None, 3]),
             on_disconnect=choice([False, True]),
+            filters=choice([None, None, *FILTERS]),
+            paused_until_ms=choice([None, None, 0, FAR_MS]),
         )
 
     async def _create(self) -> Request[Any]:
@@ -191,7 +195,11 @@ class History:
         )
         if self._random.random() < 0.5:
             patch = Patch.of(
-                GroupPolicy, max_pending=policy.max_pending, backoff_ms=policy.backoff_ms
+                GroupPolicy,
+                max_pending=policy.max_pending,
+                backoff_ms=policy.backoff_ms,
+                filters=policy.filters,
+                paused_until_ms=policy.paused_until_ms,
             )
         stream, group = self._names()
         if self._random.random() < 0.2:

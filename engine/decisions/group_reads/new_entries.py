@@ -56,7 +56,7 @@ def _matching(
     last_id, entries_read = group.last_id, group.entries_read
     looked_at, room = 0, ReadRoom(PASSED_BYTES_MAX)
     has_room = True
-    while has_room and looked_at < PASSED_AT_ONCE_MAX and len(taken) != limit and not room.is_spent:
+    while has_room and looked_at < PASSED_AT_ONCE_MAX and not room.is_spent:
         try:
             page = stream.log.range(last_id.next(), MAX_ID, _PAGE_ENTRIES, room)
         except Missing:
