@@ -274,6 +274,7 @@ class ObservedGroup(NamedTuple):
     # Since the backend was started:
     delivered_count: int | None  # for the first time
     redelivered_count: int | None
+    passed_count: int | None  # its filters did not let them through
     acked_count: int | None
     dead_letter_count: int | None
 

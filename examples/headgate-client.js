@@ -26,7 +26,7 @@ function renamed(value, rename) {
   if (value === null || typeof value !== "object") return value;
   const result = {};
   for (const [name, item] of Object.entries(value)) {
-    result[rename(name)] = name === "fields" ? item : renamed(item, rename);
+    result[rename(name)] = VERBATIM.has(name) ? item : renamed(item, rename);
   }
   return result;
 }
@@ -36,11 +36,12 @@ function fromWire(value) {
 function toWire(value) {
   return renamed(value, snakeName);
 }
-var known;
+var known, VERBATIM;
 var init_names = __esm({
   "client/src/wire/names.ts"() {
     "use strict";
     known = /* @__PURE__ */ new Map();
+    VERBATIM = /* @__PURE__ */ new Set(["fields", "filter", "filters"]);
   }
 });
 

@@ -93,6 +93,12 @@ _OF_GROUP: Final = (
     ),
     _Measure(
         CounterMetricFamily,
+        "headgate_group_passed_entries",
+        "Entries that the group's filters did not let through.",
+        lambda group: group.passed_count,
+    ),
+    _Measure(
+        CounterMetricFamily,
         "headgate_group_acknowledged_entries",
         "Entries acknowledged.",
         lambda group: group.acked_count,

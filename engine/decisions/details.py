@@ -102,6 +102,7 @@ def _observed_group(stream: Stream, group: Group, steady_ms: int) -> ObservedGro
         oldest_pending_ms=0 if oldest is None else oldest.idle_ms(steady_ms),
         delivered_count=activity.delivered_count,
         redelivered_count=activity.redelivered_count,
+        passed_count=activity.passed_count,
         acked_count=activity.acked_count,
         dead_letter_count=activity.dead_letter_count,
     )

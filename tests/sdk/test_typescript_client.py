@@ -54,7 +54,12 @@ async def test_every_request_is_answered(live: Live, javascript: Path) -> None:
         "pending": ids[1:4],
         "summary": 3,
         "consumers": ["me", "you"],
-        "policy": {"claimIdleMs": 60_000, "maxDeliveries": 3, "deadLetterStream": "dead"},
+        "policy": {
+            "claimIdleMs": 60_000,
+            "maxDeliveries": 3,
+            "deadLetterStream": "dead",
+            "filters": [{"not": {"present": "orderId"}}],
+        },
         "released": 3,
         "moved": ids[4],
         "groups": ["g"],

@@ -76,6 +76,22 @@ async def test_a_group_is_created_set_and_deleted(live: Live) -> None:
     assert (await at_once(live.url, "group", "list", "orders", "--json")).output == ""
 
 
+async def test_a_group_gets_rules(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    group = ["orders", "billing"]
+
+    filters = '{"exact":{"kind":"sale"}}'
+    ruled = await shown(live, "group", "policy", *group, "--filters", filters, "--rate-per-s", "5")
+    paused = await shown(live, "group", "policy", *group, "--paused-until", "2100-01-01T00:00Z")
+    goes_on = await shown(live, "group", "policy", *group, "--paused-until", "none")
+
+    assert (ruled["filters"], ruled["rate_per_s"]) == ([{"exact": {"kind": "sale"}}], 5)
+    assert paused["paused_until_ms"] == 4_102_444_800_000
+    assert "paused_until_ms" not in goes_on
+    for flags in (["--filters", "{"], ["--paused-until", "later"], ["--rate-per-s", "x"]):
+        assert (await at_once(live.url, "group", "policy", *group, *flags)).code == 2
+
+
 async def test_what_is_deleted_is_said_as_json(live: Live) -> None:
     await live.append("orders", "1")
     await live.create_group("orders", "billing")

@@ -367,3 +367,56 @@ async def test_without_a_dead_letter_stream_there_is_nothing_to_send_back(shared
 
     assert (answer.status_code, problem_in(answer)["code"]) == (422, "invalid_request")
     assert "names no dead_letter_stream" in problem_in(answer)["detail"]
+
+
+async def test_a_group_is_paused_and_goes_on(shared: Live) -> None:
+    await prepare(shared, {"paused_until_ms": 2**53}, "1-0")
+    reply = await shared.read_group("orders", "billing", "worker")
+    assert (reply["entries"], reply["state"]) == ([], "paused")
+    assert (await patch(shared, {"paused_until_ms": None})).json()["policy"] == {}
+    assert await read_ids(shared) == ["1-0"]
+
+
+async def test_a_rate_bounds_what_comes(shared: Live) -> None:
+    await prepare(shared, {"rate_per_s": 1, "rate_burst": 2}, "1-0", "2-0", "3-0")
+    reply = await shared.read_group("orders", "billing", "worker")
+    assert [entry["id"] for entry in reply["entries"]] == ["1-0", "2-0"]
+    assert reply["state"] == "rate_limited"
+
+
+async def test_filters_are_shown_as_they_were_written(shared: Live) -> None:
+    filters = [{"exact": {"v": "2-0"}}, {"not": {"present": "orderId"}}]
+    await prepare(shared, {"filters": filters}, "1-0", "2-0", "3-0")
+    assert (await policy_of(shared))["filters"] == filters
+    assert await read_ids(shared) == ["2-0"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "pointer"),
+    [
+        ({"filters": [{"exact": {"kind": 1}}]}, "/body/policy/filters/0/exact/kind"),
+        ({"filters": [{"equals": {"kind": "x"}}]}, "/body/policy/filters/0/equals"),
+        ({"filters": {"exact": {"kind": "x"}}}, "/body/policy/filters"),
+        ({"filters": [{"exact": {"kind": "x" * 4096}}]}, "/body/policy/filters"),
+        ({"filters": [{"present": "x"}] * 64}, "/body/policy/filters/63"),
+        ({"filters": [{"present": "x"}] * 65}, "/body/policy/filters"),
+        ({"paused_until_ms": -1}, "/body/policy/paused_until_ms"),
+        ({"paused_until_ms": 2**63}, "/body/policy/paused_until_ms"),
+        ({"rate_per_s": 0}, "/body/policy/rate_per_s"),
+        ({"rate_per_s": 1_000_001}, "/body/policy/rate_per_s"),
+        ({"rate_burst": 0}, "/body/policy/rate_burst"),
+    ],
+)
+async def test_rules_that_make_no_sense_are_refused(
+    shared: Live, policy: dict[str, Any], pointer: str
+) -> None:
+    problem = problem_in(await put(shared, policy))
+    assert [error["pointer"] for error in problem["errors"]] == [pointer]
+
+
+async def test_filters_that_are_nested_too_deep_are_refused(shared: Live) -> None:
+    deep: dict[str, Any] = {"present": "x"}
+    for _ in range(64):
+        deep = {"not": deep}
+    problem = problem_in(await put(shared, {"filters": [deep]}))
+    assert "at most 64 conditions" in problem["detail"]

@@ -242,6 +242,7 @@ async def _observed_group(client: Client, stream: bytes, group: GroupInfo) -> Ob
         oldest_pending_ms=oldest[0].idle_ms or 0 if oldest else 0,
         delivered_count=read,
         redelivered_count=None,
+        passed_count=None,
         acked_count=None if read is None else max(read - group.pending_count, 0),
         dead_letter_count=None,
     )

@@ -13,7 +13,7 @@ const refusal = (asking) =>
 const bytes = Uint8Array.from([0, 255, 7]);
 
 const created = await stream.create({ maxLength: 100 });
-await group.create({ start: "0", policy: { claimIdleMs: 60_000, maxDeliveries: 3, deadLetterStream: "dead" } });
+await group.create({ start: "0", policy: { claimIdleMs: 60_000, maxDeliveries: 3, deadLetterStream: "dead", filters: [{ not: { present: "orderId" } }] } });
 const id = await stream.append({ sku: "42", count: 7, blob: bytes, snake_case: "stays" });
 const ids = await stream.appendMany([{ n: 1 }, { n: 2 }, { n: 3 }]);
 const again = { idempotencyKey: "once" };

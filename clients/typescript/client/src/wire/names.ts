@@ -15,12 +15,15 @@ function snakeName(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
+/** Names of members whose own members users have named. */
+const VERBATIM = new Set(["fields", "filter", "filters"]);
+
 function renamed(value: unknown, rename: (name: string) => string): unknown {
   if (Array.isArray(value)) return typeof value[0] === "object" ? value.map((item) => renamed(item, rename)) : value;
   if (value === null || typeof value !== "object") return value;
   const result: Record<string, unknown> = {};
   for (const [name, item] of Object.entries(value)) {
-    result[rename(name)] = name === "fields" ? item : renamed(item, rename);
+    result[rename(name)] = VERBATIM.has(name) ? item : renamed(item, rename);
   }
   return result;
 }
