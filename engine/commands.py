@@ -122,6 +122,7 @@ class EntriesDelivered(msgspec.Struct, frozen=True, array_like=True, tag=12):
     entries_read: int | None
     passed_count: int = 0  # new ones that the group's filters did not let through
     rated_count: int = 0  # so many deliveries count for the group's rate
+    keys: list[bytes | None] = []  # of `delivered`; empty: none of them has one
 
 
 class EntriesRedelivered(msgspec.Struct, frozen=True, array_like=True, tag=13):
@@ -316,6 +317,14 @@ class EntriesLost(msgspec.Struct, frozen=True, array_like=True, tag=35):
     last_id: EntryId
 
 
+class EntriesHeld(msgspec.Struct, frozen=True, array_like=True, tag=40):
+    """New entries become pending that nobody gets before their turn; each with its key."""
+
+    stream: bytes
+    group: bytes
+    entries: list[tuple[EntryId, bytes]]
+
+
 class ClockSet(msgspec.Struct, frozen=True, array_like=True, tag=31):
     """The wall clock was set, by so much; what waits goes on waiting as if it had not been."""
 
@@ -358,6 +367,7 @@ Command = (
     | StreamCopied
     | ErrorNoted
     | EntriesLost
+    | EntriesHeld
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -17,6 +17,7 @@ from typing import (
     Generic,
     Literal,
     NamedTuple,
+    NewType,
     TypeVar,
     get_args,
     get_type_hints,
@@ -31,6 +32,8 @@ from headgate.engine.limits import (
     IDEMPOTENCY_KEYS_MAX,
     IDEMPOTENCY_WINDOW_MS_MAX,
     IDEMPOTENCY_WINDOW_MS_MIN,
+    KEY_AHEAD_MAX,
+    KEY_TURNS_MAX,
     RATE_MAX,
 )
 
@@ -38,6 +41,10 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 OnDisconnect = Literal["release", "keep"]
 """Treatment of the entries that a connection leaves pending: its consumer may keep them."""
+
+
+FieldName = NewType("FieldName", bytes)
+"""The name of a field of entries."""
 
 
 class About(NamedTuple):
@@ -64,6 +71,7 @@ class Form(Enum):
     NUMBER = "number"
     NUMBERS = "list of numbers"
     STREAM = "stream"
+    FIELD = "field"
     FILTERS = "list of filters"
     CHOICE = "choice"
 
@@ -72,6 +80,7 @@ _FORMS = {
     int | None: Form.NUMBER,
     tuple[int, ...]: Form.NUMBERS,
     bytes | None: Form.STREAM,
+    FieldName | None: Form.FIELD,
     str | None: Form.FILTERS,
     bool: Form.CHOICE,
 }
@@ -167,11 +176,38 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
         int | None,
         About("So many may come at once after a rest; `rate_per_s` unless given.", 1, RATE_MAX),
     ] = None
+    key_field: Annotated[
+        FieldName | None,
+        About(
+            "Entries with the same value of this field are delivered in order: the next one when "
+            "the one before is acknowledged or a dead letter."
+        ),
+    ] = None
+    key_pending_max: Annotated[
+        int | None,
+        About("So many with the same value are pending at once; 1 unless given.", 1, KEY_TURNS_MAX),
+    ] = None
+    key_ahead_max: Annotated[
+        int | None,
+        About(
+            "So many entries are held back until others with their value are settled; 10,000 "
+            "unless given. The group reads no further then.",
+            1,
+            KEY_AHEAD_MAX,
+        ),
+    ] = None
 
     @property
     def other_streams(self) -> list[bytes]:
-        """Return the streams that the policy writes to: each field of bytes names one."""
-        return [value for value in msgspec.structs.astuple(self) if isinstance(value, bytes)]
+        """Return the streams that the policy writes to."""
+        settings = settings_of(GroupPolicy).values()
+        named = [getattr(self, each.name) for each in settings if each.form is Form.STREAM]
+        return [name for name in named if name is not None]
+
+    @property
+    def key_turns(self) -> int | None:
+        """Return how many entries of a key are pending at once; None: any number."""
+        return None if self.key_field is None else self.key_pending_max or 1
 
     @property
     def acts_by_time(self) -> bool:
@@ -185,6 +221,7 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
             self.filters is not None
             or self.paused_until_ms is not None
             or self.rate_per_s is not None
+            or self.key_field is not None
         )
 
     def on(self, stream: bytes) -> GroupPolicy:

@@ -368,6 +368,15 @@ SPLITS_AT_ONCE_MAX = 64
 RATE_MAX = 1_000_000
 """Entries a second, and at once, that a group's rate allows at most."""
 
+KEY_TURNS_MAX = 1_000
+"""Pending entries of a key at once, at most, if their number is bounded."""
+
+KEY_AHEAD_MAX = 100_000
+"""Entries that a group holds back for their keys, at most."""
+
+KEY_AHEAD_DEFAULT = 10_000
+"""The same, unless the policy says it."""
+
 PASSED_AT_ONCE_MAX = 4_000
 """Entries that a group read looks at, to pass by those that its filters do not let through, before
 other requests run. Each one takes 1 to 3 µs."""

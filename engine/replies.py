@@ -154,6 +154,7 @@ class GroupState(StrEnum):
     LIVE = "live"  # there may be more
     CAUGHT_UP = "caught_up"  # nothing new is left in the stream
     MAX_PENDING = "max_pending"  # the consumer holds as much as it may
+    KEY_BLOCKED = "key_blocked"  # the group holds back as many entries as it may
     PAUSED = "paused"  # the group delivers nothing for now
     RATE_LIMITED = "rate_limited"  # the group has delivered as much as its rate allows for now
 
@@ -203,6 +204,7 @@ class PendingItem(NamedTuple):
     delivery_count: int
     delay_ms: int = 0  # for how long nobody gets it
     last_error: bytes | None = None  # of the last nack of it that carried one
+    waits_for: EntryId | None = None  # the entry of the same key that has its turn before it
 
 
 class PendingSummary(NamedTuple):

@@ -39,7 +39,7 @@ from headgate.engine.state.memory import MemoryBounds
 
 log = logging.getLogger("headgate")
 
-_ALWAYS = frozenset({Ability.BULK, Ability.POLICIES, Ability.CLAIM_FEED, Ability.COMMANDS})
+_ALWAYS = frozenset(Ability) - {Ability.JOURNAL}
 
 _DURABLE = {
     FsyncPolicy.ALWAYS: Durable.DISK,

@@ -97,7 +97,7 @@ def _value(name: str, kind: Any) -> tuple[click.ParamType[Any], str | None, str]
     if kind == list[dict[str, Any]]:
         return _OrNone(_Filters()), "JSON", """ Such as '{"exact":{"kind":"sale"}}'."""
     if kind is str:
-        return _OrNone(Utf8()), "STREAM", ""
+        return _OrNone(Utf8()), name.rpartition("_")[2].upper(), ""
     if kind is not int:
         return click.Choice([*get_args(kind), _NO_RULE]), None, ""
     if name.endswith("_until_ms"):

@@ -9,7 +9,13 @@ from headgate.engine.errors import StreamError
 from headgate.engine.replies import Delivery, Gap, StreamRead
 
 StateName = Literal[
-    "live", "caught_up", "credit_exhausted", "max_pending", "paused", "rate_limited"
+    "live",
+    "caught_up",
+    "credit_exhausted",
+    "max_pending",
+    "key_blocked",
+    "paused",
+    "rate_limited",
 ]
 
 

@@ -110,8 +110,8 @@ async def read_group(
     enough. If the client is gone by then, what it would have got goes back at once.
 
     The answer is always 200. `state` says why it may be empty: `caught_up`, nothing is new;
-    `live`, there may be more; `max_pending`, the consumer holds as much as it may; `paused` and
-    `rate_limited`, the group's policy lets nothing more come for now.
+    `live`, there may be more; `max_pending`, the consumer holds as much as it may; `paused`,
+    `rate_limited` and `key_blocked`, the group's policy lets nothing more come for now.
     """
     read = read or ReadGroup()
     check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")

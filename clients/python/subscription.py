@@ -16,7 +16,14 @@ Outcome = Literal["acked", "released", "extended", "not_pending", "claimed", "lo
 """Outcome of an entry; `lost`: the connection ended, and the entry went back."""
 
 State = Literal[
-    "live", "caught_up", "credit_exhausted", "max_pending", "paused", "rate_limited", "lost"
+    "live",
+    "caught_up",
+    "credit_exhausted",
+    "max_pending",
+    "key_blocked",
+    "paused",
+    "rate_limited",
+    "lost",
 ]
 """States: entries come, there are none now, or the reason why none come; `lost`: no connection."""
 

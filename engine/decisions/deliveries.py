@@ -315,7 +315,8 @@ def _claim(
             break
         if is_again:
             idle_ms, before = now_ms - at_ms, counts.pop(entry_id)  # to the end of the order again
-            delivery = Delivery(entry_id, fields, idle_ms, before, None)
+            error = group.pel.errors.get(entry_id)
+            delivery = Delivery(entry_id, fields, idle_ms, before, None, last_error=error)
         elif pending is None:
             before, delivery = 1, Delivery(entry_id, fields, 0, 0, None)
         else:

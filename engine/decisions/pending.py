@@ -78,6 +78,9 @@ def pending_item(pel: Pel, pending: PendingEntry, steady_ms: int) -> PendingItem
     """Describe a pending entry."""
     owner, count, error = pending.owner, pending.delivery_count, pel.errors.get(pending.id)
     if owner is None:
+        if pending.is_held and pel.turns is not None:
+            first = next(iter(pel.turns.before(pending.id)), None)
+            return PendingItem(pending.id, None, None, count, 0, error, first)
         delay_ms = max(pending.delayed_until_ms - steady_ms, 0)
         return PendingItem(pending.id, None, None, count, delay_ms, error)
     idle_ms = pending.idle_ms(steady_ms)

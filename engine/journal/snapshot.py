@@ -106,6 +106,12 @@ class ErrorsPage(msgspec.Struct, frozen=True, array_like=True, tag=9):
     errors: list[tuple[EntryId, bytes]]
 
 
+class TurnsPage(msgspec.Struct, frozen=True, array_like=True, tag=11):
+    """The keys of pending entries of the group before it, those of a key in order of turns."""
+
+    keys: list[tuple[EntryId, bytes]]
+
+
 class EndItem(msgspec.Struct, frozen=True, array_like=True, tag=7):
     """The end, with the number of items before it."""
 
@@ -138,6 +144,7 @@ Item = (
     | WritersItem
     | ErrorsPage
     | ExtentsItem
+    | TurnsPage
 )
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -179,8 +186,10 @@ def _size_bytes(item: Item) -> int:
             return sum(map(len, item.columns)) + sum(len(bits) for _, bits in item.dead)
         case ErrorsPage(errors):
             return sum(len(error) for _, error in errors)
-        case KeysItem(producer, keys):
-            return len(producer) + sum(len(key) for key, _ in keys)
+        case TurnsPage(keys):
+            return sum(len(key) for _, key in keys)
+        case KeysItem(producer, used):
+            return len(producer) + sum(len(key) for key, _ in used)
     return 0
 
 
@@ -314,8 +323,9 @@ class Loading:
                 self._stream.groups[item.name] = self._group
                 if self._group.policy.acts_by_time:
                     self.keyspace.governed.add(self._stream.name)
-            case PendingPage() | ErrorsPage():
+            case PendingPage() | TurnsPage() | ErrorsPage():
                 _fill(self._group.pel, self._consumers, item)
+                self._stream.note_turns()
         self.item_count += 1
 
     def _add_before_streams(self, item: KeyspaceItem | WritersItem | ExtentsItem) -> None:
@@ -403,6 +413,9 @@ def _group_items(group: Group) -> Iterator[Item]:
     )
     while page := list(islice(rows, _PAGE)):
         yield PendingPage(page)
+    keys = iter(()) if pel.turns is None else pel.turns.items()
+    while named_keys := list(islice(keys, _PAGE)):
+        yield TurnsPage(named_keys)
     errors = iter(pel.errors.items())
     while failed := list(islice(errors, _ERRORS_PAGE)):
         yield ErrorsPage(failed)
@@ -449,7 +462,7 @@ def _stream(item: StreamItem, memory: Memory) -> Stream:
 
 def _group(item: GroupItem, stream: Stream) -> tuple[Group, list[Consumer]]:
     group = stream.add_group(item.name, item.last_id, item.entries_read)
-    group.policy = item.policy
+    stream.set_policy(group, item.policy)
     consumers = []
     for name, seen_at_ms, active_at_ms in item.consumers:
         consumer = group.see(name, seen_at_ms)
@@ -458,12 +471,15 @@ def _group(item: GroupItem, stream: Stream) -> tuple[Group, list[Consumer]]:
     return group, consumers
 
 
-def _fill(pel: Pel, consumers: list[Consumer], page: PendingPage | ErrorsPage) -> None:
-    if isinstance(page, PendingPage):
-        _make_pending(pel, consumers, page.entries)
-        return
-    for entry_id, error in page.errors:
-        pel.note_error(entry_id, error)
+def _fill(pel: Pel, consumers: list[Consumer], page: PendingPage | TurnsPage | ErrorsPage) -> None:
+    match page:
+        case PendingPage():
+            _make_pending(pel, consumers, page.entries)
+        case TurnsPage():
+            pel.fill_turns(page.keys)
+        case ErrorsPage():
+            for entry_id, error in page.errors:
+                pel.note_error(entry_id, error)
 
 
 def _make_pending(pel: Pel, consumers: list[Consumer], rows: list[PendingRow]) -> None:

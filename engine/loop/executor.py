@@ -428,6 +428,8 @@ class Executor:
                 freed = signals.holders_before(keyspace, waiters, command)
                 keyspace.apply(command)
                 signals.notify(waiters, command)
+                if keyspace.memory.has_turns:
+                    signals.notify_of_turns(keyspace, waiters, command)
                 for names in freed:
                     waiters.freed(*names)
             self.storage.replay_us = keyspace.replay_us

@@ -25,6 +25,16 @@ def notify(waiters: Waiters, command: c.Command) -> None:
         means(waiters, command)
 
 
+def notify_of_turns(keyspace: Keyspace, waiters: Waiters, command: c.Command) -> None:
+    """Notify the waiters of groups in which the turn of a held entry may have come."""
+    stream = keyspace.find(getattr(command, "stream", b""))
+    if stream is None:
+        return
+    for group in stream.groups_by_key:
+        if group.pel.turns is not None and group.pel.turns.has_ready:
+            waiters.released(stream.name, group.name)
+
+
 def holders_before(keyspace: Keyspace, waiters: Waiters, command: c.Command) -> Iterable[Holder]:
     """Return the consumers that a command takes entries from. Call this before it is applied.
 

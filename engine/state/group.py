@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sortedcontainers import SortedDict
 
-from headgate.engine.config import NO_POLICY
+from headgate.engine.config import NO_POLICY, GroupPolicy
 from headgate.engine.entry import EntryId
 from headgate.engine.state.dismantling import Pieces, free
 from headgate.engine.state.memory import CONSUMER_BYTES, CONSUMERS_BYTES, GROUP_BYTES, Memory
@@ -81,6 +81,14 @@ class Group:
             self._grow(CONSUMER_BYTES + len(name))
         consumer.seen_at_ms = steady_ms
         return consumer
+
+    def set_policy(self, policy: GroupPolicy) -> None:
+        """Go by another policy. What is held goes on waiting, unless keys are not bounded any more.
+
+        Entries that are pending already have no turn.
+        """
+        self.policy = policy
+        self.pel.bound_keys(policy.key_turns)
 
     def leave(self) -> None:
         """Take account of all of it going."""

@@ -111,6 +111,7 @@ class Keyspace:
             c.StreamCopied: self._copy,
             c.ErrorNoted: self._note_error,
             c.EntriesLost: self._lose,
+            c.EntriesHeld: self._hold,
         }
 
     def find(self, stream: bytes) -> Stream | None:
@@ -330,6 +331,7 @@ class Keyspace:
         stream = self.streams[command.stream]
         group = stream.groups.pop(command.group)
         group.leave()
+        stream.note_turns()
         self._note_looks(stream)
         self.dispose(group.dismantle())
         self.note_policies(stream)
@@ -352,12 +354,22 @@ class Keyspace:
             count = group.pel.by_id[entry_id].delivery_count
             group.pel.assign(entry_id, consumer, at_ms, min(count + 1, COUNT_MAX))
         group.pel.assign_new(command.delivered, consumer, at_ms)
+        if command.keys and (turns := group.pel.turns) is not None:
+            for entry_id, key in zip(command.delivered, command.keys, strict=True):
+                if key is not None:
+                    turns.take(entry_id, key)
         if command.claimed or command.delivered:
             consumer.active_at_ms = at_ms
         group.last_id, group.entries_read = command.last_id, command.entries_read
         if command.rated_count and (pace := Pace.of(group.policy)) is not None:
             used_ms = group.rate_used_ms
             group.rate_used_ms = pace.used_after(used_ms, at_ms, command.rated_count)
+
+    def _hold(self, command: c.EntriesHeld) -> None:
+        pel = self.group(command.stream, command.group).pel
+        self.replay_us += _ENTRY_US * len(command.entries)
+        for entry_id, key in command.entries:
+            pel.hold(entry_id, key)
 
     def _redeliver(self, command: c.EntriesRedelivered) -> None:
         group = self.group(command.stream, command.group)
@@ -455,8 +467,9 @@ class Keyspace:
         self.unplanned.update(dict.fromkeys(self.keyed))
 
     def _set_policy(self, command: c.PolicySet) -> None:
-        self.group(command.stream, command.group).policy = command.policy
-        self._note_looks(self.streams[command.stream])
+        stream = self.streams[command.stream]
+        stream.set_policy(stream.groups[command.group], command.policy)
+        self._note_looks(stream)
         self.note_policies(self.streams[command.stream])
 
     def _delay(self, command: c.EntriesDelayed) -> None:

@@ -22,6 +22,7 @@ GROUP_BYTES = 1_500
 CONSUMERS_BYTES = 4_000  # of a group, once it has a consumer, besides what follows
 CONSUMER_BYTES = 750
 PENDING_BYTES = 340
+TURN_BYTES = 420  # of a pending entry whose key has turns
 ERROR_BYTES = 140  # of a pending entry, besides its length
 CHUNK_BYTES = 150  # besides what is in it
 ENTRY_BYTES = 150  # in an open chunk, besides its parts
@@ -116,6 +117,7 @@ class Memory(msgspec.Struct):
     index_bytes: int = 0  # of what is cold
     held_bytes: int = 0  # of chunks that have gone and are still read: no part of the state
     cold_bytes: int = 0  # of live entries on disk alone, about: no memory
+    has_turns: bool = False  # some group has bounded the entries of a key
     extents: OpenedExtents = _NoExtents()
     files: Counter[int] = msgspec.field(default_factory=Counter)  # lines and readers of each file
 

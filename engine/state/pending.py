@@ -20,6 +20,7 @@ from headgate.engine.limits import ERRORS_MAX, FREED_AT_ONCE_MAX
 from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.memory import ERROR_BYTES, PENDING_BYTES, Memory
 from headgate.engine.state.ordered import KeyedRun, OrderedView
+from headgate.engine.state.turns import HELD_MS, Turns
 
 
 class Consumer:
@@ -74,6 +75,11 @@ class PendingEntry:
         self.is_pending = True  # until it is removed, for good
         self.is_waiting = True  # for its next delivery; not while it is hidden
 
+    @property
+    def is_held(self) -> bool:
+        """Tell whether nobody gets it before its turn comes."""
+        return self.delayed_until_ms == HELD_MS
+
     def idle_ms(self, now_ms: int) -> int:
         """Return the time since the delivery; never negative, even if the clock stepped back."""
         return max(now_ms - self.delivered_at_ms, 0)
@@ -112,6 +118,7 @@ class Pel:
         "_serial",
         "by_id",
         "errors",
+        "turns",
     )
 
     def __init__(self, memory: Memory | None = None) -> None:
@@ -127,6 +134,7 @@ class Pel:
         self._released: Queue = OrderedView(_waiting)  # in order of release
         self._delayed: Queue = OrderedView(_waiting)  # released, by the end of their delay
         self._by_time: Queue = OrderedView(_waiting)  # owned, by delivery time
+        self.turns: Turns | None = None  # of keys, if the policy bounds them
 
     def __len__(self) -> int:
         """Return how many entries are pending."""
@@ -135,16 +143,31 @@ class Pel:
     @property
     def memory_bytes(self) -> int:
         """Return the memory of the PEL, about."""
-        return PENDING_BYTES * len(self.by_id) + self._errors_bytes
+        turns_bytes = 0 if self.turns is None else self.turns.memory_bytes
+        return PENDING_BYTES * len(self.by_id) + self._errors_bytes + turns_bytes
 
     @property
     def released_count(self) -> int:
-        """Return the number of entries without an owner, hidden ones too."""
-        return len(self._released) + len(self._delayed) + self._hidden_released_count
+        """Return the number of entries without an owner, hidden and held ones too."""
+        waiting_count = len(self._released) + len(self._delayed)
+        return waiting_count + self._hidden_released_count + self.held_count
+
+    @property
+    def held_count(self) -> int:
+        """Return the number of entries whose turn has not come."""
+        return 0 if self.turns is None else self.turns.held_count
+
+    def bound_keys(self, at_once: int | None) -> None:
+        """Set how many entries of a key have their turn at once; None: any number."""
+        if self.turns is None and at_once is not None:
+            self.turns = Turns(self._memory)
+        if self.turns is not None:
+            self.turns.change(at_once)
 
     def dismantle(self) -> Pieces:
         """Free the entries."""
         self.errors.clear()
+        self.turns = None
         for view in (self._in_order, self._released, self._delayed, self._by_time):
             yield from view.dismantle()
         while self.by_id:
@@ -214,6 +237,42 @@ class Pel:
         pending.delayed_until_ms = delayed_until_ms
         self._show(pending)
 
+    def hold(self, entry_id: EntryId, key: bytes) -> None:
+        """Make an entry pending that nobody gets before its turn comes."""
+        assert self.turns is not None
+        pending = self._taken_out(entry_id)
+        pending.delivery_count = 0
+        pending.delayed_until_ms = HELD_MS
+        pending.is_waiting = False
+        self.turns.hold(entry_id, key)
+
+    def fill_turns(self, keys: Iterable[tuple[EntryId, bytes]]) -> None:
+        """Note the keys of pending entries: each has its turn, or is held as its delay says."""
+        if self.turns is None:
+            self.turns = Turns(self._memory)
+        for entry_id, key in keys:
+            if self.by_id[entry_id].is_held:
+                count = self.by_id[entry_id].delivery_count
+                self.hold(entry_id, key)
+                self.by_id[entry_id].delivery_count = count
+            else:
+                self.turns.take(entry_id, key)
+
+    def forget_through(self, entry_id: EntryId) -> None:
+        """End the turns of entries up to an id: the stream has them no more."""
+        assert self.turns is not None
+        for gone in list(self.turns.through(entry_id)):
+            self.forget_turn(gone)
+
+    def forget_turn(self, entry_id: EntryId) -> None:
+        """End the turn of an entry that is gone from the stream; a held one is not pending then."""
+        assert self.turns is not None
+        pending = self.by_id.get(entry_id)
+        if pending is not None and pending.is_held:
+            self.remove(entry_id)
+        else:
+            self.turns.end(entry_id)
+
     def note_error(self, entry_id: EntryId, error: bytes) -> None:
         """Keep the last error of a pending entry; the oldest one goes if there are too many."""
         self._forget_error(entry_id)
@@ -240,6 +299,8 @@ class Pel:
             self._in_order.insert(entry_id, pending)
         else:
             self._leave_queue(pending)
+            if pending.is_held and self.turns is not None:
+                self.turns.begin(pending.id)
         self._serial += 1
         pending.serial = self._serial
         return pending
@@ -270,6 +331,9 @@ class Pel:
                 self._leave_queue(pending)
             pending.is_pending = False
             pending.owner = None
+        if self.turns is not None:
+            for pending in entries:
+                self.turns.end(pending.id)
         self._memory.pending_bytes -= PENDING_BYTES * len(entries)
         self._in_order.note_left(len(entries))
         if waiting_count:

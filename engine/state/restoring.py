@@ -94,7 +94,7 @@ def copied(source: Stream, name: bytes, epoch: int, memory: Memory) -> Stream:
     stream.keys.added, stream.keys.duplicates = source.keys.added, source.keys.duplicates
     for each in source.groups.values():
         group = stream.add_group(each.name, each.last_id, each.entries_read)
-        group.policy = each.policy
+        stream.set_policy(group, each.policy)
         for consumer in each.consumers.values():
             group.see(consumer.name, consumer.seen_at_ms).active_at_ms = consumer.active_at_ms
         if each.pel:
@@ -109,5 +109,7 @@ def _copy_pending(pel: Pel, group: Group) -> None:
         else:
             owner = group.consumers[entry.owner.name]
             group.pel.assign(entry.id, owner, entry.delivered_at_ms, entry.delivery_count)
+    if pel.turns is not None:
+        group.pel.fill_turns(pel.turns.items())
     for entry_id, error in pel.errors.items():
         group.pel.note_error(entry_id, error)

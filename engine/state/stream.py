@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sortedcontainers import SortedDict
 
-from headgate.engine.config import StreamConfig
+from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.limits import COUNT_MAX, LOST_MAX
 from headgate.engine.replies import Gap, gap_after
@@ -36,6 +36,7 @@ class Stream:
         "epoch",
         "expires_at_ms",
         "groups",
+        "groups_by_key",
         "keys",
         "last_id",
         "log",
@@ -63,6 +64,7 @@ class Stream:
         self.trimmed_through = MIN_ID  # greatest id removed by a trim: what a late reader missed
         self.entries_added = 0  # over the stream's whole life
         self.groups = _NO_GROUPS
+        self.groups_by_key: tuple[Group, ...] = ()  # whose entries have turns
         self.keys = Keys(self._memory)
         self.expires_at_ms: int | None = None  # unix time at which the stream goes; None: never
 
@@ -72,6 +74,20 @@ class Stream:
             self.groups = SortedDict()
         group = self.groups[name] = Group(name, last_id, entries_read, self._memory)
         return group
+
+    def set_policy(self, group: Group, policy: GroupPolicy) -> None:
+        """Let a group go by another policy."""
+        group.set_policy(policy)
+        self.note_turns()
+
+    def note_turns(self) -> None:
+        """Note which groups have entries with turns."""
+        groups = self.groups.values()
+        self.groups_by_key = tuple(group for group in groups if group.pel.turns is not None)
+
+    def _forget_turns(self, entry_id: EntryId) -> None:
+        for group in self.groups_by_key:
+            group.pel.forget_turn(entry_id)
 
     def leave(self) -> None:
         """Take account of all of it going."""
@@ -132,6 +148,7 @@ class Stream:
     def delete(self, entry_id: EntryId) -> None:
         """Remove a live entry."""
         self.log.delete(entry_id)
+        self._forget_turns(entry_id)
         self.max_deleted_id = max(self.max_deleted_id, entry_id)
 
     def set_last_id(self, last_id: EntryId) -> None:
@@ -162,10 +179,16 @@ class Stream:
     def evict(self, entry_id: EntryId) -> None:
         """Remove a live entry as a trim does: `max_deleted_id` stays."""
         self.log.delete(entry_id)
+        self._forget_turns(entry_id)
         self.trimmed_through = max(self.trimmed_through, entry_id)
 
     def lose(self, first_id: EntryId, last_id: EntryId) -> None:
         """Remove damaged entries. The number of entries behind them is not known any more."""
+        for group in self.groups_by_key:
+            assert group.pel.turns is not None
+            for entry_id in [each for each, _ in group.pel.turns.items()]:
+                if first_id <= entry_id <= last_id:
+                    group.pel.forget_turn(entry_id)
         if self.log.lose(first_id, last_id):
             self.note_lost(first_id, last_id)
 
@@ -194,6 +217,8 @@ class Stream:
         last_id = self.log.last_id_through(through)  # what was deleted is not missed
         self.trimmed_through = max(self.trimmed_through, last_id)
         self.log.trim_through(through)
+        for group in self.groups_by_key:
+            group.pel.forget_through(through)
 
     def lag(self, last_id: EntryId, entries_read: int | None) -> int | None:
         """Return how many entries a group at that position has still to be given.

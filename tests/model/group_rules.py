@@ -7,7 +7,7 @@ from hypothesis.stateful import rule
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from headgate.engine.config import NO_POLICY, GroupPolicy, Patch
+from headgate.engine.config import NO_POLICY, FieldName, GroupPolicy, Patch
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.replies import RedriveOutcome
 from headgate.engine.requests.deliveries import (
@@ -109,6 +109,15 @@ policies = st.one_of(
         paused_until_ms=st.sampled_from([None, None, START_MS + 20, START_MS + 60]),
         rate_per_s=st.sampled_from([None, None, 100, 20]),
         rate_burst=st.sampled_from([None, 1, 2]),
+    ),
+    st.builds(
+        GroupPolicy,
+        claim_idle_ms=st.sampled_from([None, 10]),
+        max_pending=st.sampled_from([None, None, 2]),
+        filters=st.sampled_from([None, None, '{"range":{"f":{"ge":5}}}']),
+        key_field=st.sampled_from([FieldName(b"f"), FieldName(b"f"), FieldName(b"a")]),
+        key_pending_max=st.sampled_from([None, None, 2]),
+        key_ahead_max=st.sampled_from([None, None, 1, 3]),
     ),
 )
 

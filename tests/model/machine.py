@@ -100,6 +100,8 @@ class Machine(RuleBasedStateMachine):
 
         answer = answer_of(lambda: self.loop.run_until_complete(asked()))
         expected = answer_of(expect)
+        for ref_stream in self.reference.streams.values():
+            ref_stream.settle_turns()
         assert answer == expected, f"\n  engine:    {answer}\n  reference: {expected}"
         return answer
 

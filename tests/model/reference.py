@@ -185,13 +185,12 @@ class Reference(RefKeyspace):
                 allowed = self._allowed(group, asked, now_ms)
                 delivered, room = self._take(stream, group, reader, asked, allowed, now_ms)
                 self._use_rate(group, asked, len(delivered), now_ms)
+                state = self._state_after(stream, group, request, allowed, len(delivered), now_ms)
             else:
                 delivered, room = self._history(stream, group, request, cursor.after, now_ms)
+                state = GroupState.MAX_PENDING if room == 0 else GroupState.LIVE
                 # For all streams that follow.
                 asked = replace(request, claim_idle_ms=None, claim_released=False)
-            state = self._state(stream, group, request, cursor.after is None, room)
-            if cursor.after is None:
-                state = self._state_by_rules(group, request, state, allowed, len(delivered), now_ms)
             held = len(group.held_by(request.consumer))
             served = bool(delivered) if cursor.after is None else room != 0
             reads.append(
@@ -199,22 +198,28 @@ class Reference(RefKeyspace):
             )
         return reads
 
-    def _state(
+    def _state_after(
         self,
         stream: RefStream,
         group: RefGroup,
         request: ReadGroup,
-        is_new: bool,
-        room: int | None,
+        allowed: int | None,
+        count: int,
+        now_ms: int,
     ) -> GroupState:
         """Ours: a consumer learns why it got what it got."""
-        if not is_new:
-            return GroupState.MAX_PENDING if room == 0 else GroupState.LIVE
         held = len(group.held_by(request.consumer))
+        until_ms = group.policy.paused_until_ms
+        is_at_end = not stream.ids or stream.ids[-1] <= group.last_id
+        if request.by_policy and until_ms is not None and now_ms < until_ms:
+            return GroupState.PAUSED
+        if allowed == count and not is_at_end:
+            return GroupState.RATE_LIMITED
         if request.max_pending is not None and held >= request.max_pending:
             return GroupState.MAX_PENDING
-        newest = stream.ids[-1] if stream.ids else MIN_ID
-        return GroupState.CAUGHT_UP if newest <= group.last_id else GroupState.LIVE
+        if group.is_blocked:
+            return GroupState.KEY_BLOCKED
+        return GroupState.CAUGHT_UP if is_at_end else GroupState.LIVE
 
     def _allowed(self, group: RefGroup, request: ReadGroup, now_ms: int) -> int | None:
         """Ours: how many entries pause and rate let be delivered."""
@@ -235,21 +240,6 @@ class Reference(RefKeyspace):
             used_ms = max(group.rate_used_ms, Fraction(now_ms))
             group.rate_used_ms = used_ms + Fraction(1000 * count, group.policy.rate_per_s)
 
-    def _state_by_rules(
-        self,
-        group: RefGroup,
-        request: ReadGroup,
-        state: GroupState,
-        allowed: int | None,
-        count: int,
-        now_ms: int,
-    ) -> GroupState:
-        until_ms = group.policy.paused_until_ms
-        if request.by_policy and until_ms is not None and now_ms < until_ms:
-            return GroupState.PAUSED
-        is_at_end = state is GroupState.CAUGHT_UP
-        return GroupState.RATE_LIMITED if allowed == count and not is_at_end else state
-
     def _take(
         self,
         stream: RefStream,
@@ -261,22 +251,10 @@ class Reference(RefKeyspace):
     ) -> tuple[list[Delivery], int | None]:
         """Take idle entries, then new ones."""
         room = room_for(request, len(group.held_by(request.consumer)))
-        room = min((most for most in (room, allowed) if most is not None), default=None)
+        room = min((bound for bound in (room, allowed) if bound is not None), default=None)
+        keys_behind = set(group.held.values())
         taken = self._claim_idle(stream, group, request, room, now_ms)
-        unread = [entry for entry in stream.entries if entry.id > group.last_id]
-        conditions = group.policy.filters if request.by_policy else None
-        new = [entry for entry in unread if matches(conditions, entry.fields)]
-        new = new[: None if room is None else room - len(taken)]
-        new = within(new, request, taken)
-        is_full = room == len(taken) or (
-            bool(taken)
-            and request.size_bytes_max is not None
-            and size_of(taken) >= request.size_bytes_max
-        )
-        for entry in () if is_full else unread:
-            if entry not in new and matches(conditions, entry.fields):
-                break
-            stream.advance(group, entry.id)
+        new, group.is_blocked = self._new(stream, group, request, room, taken, keys_behind)
         for entry in new:
             if not request.no_ack:
                 item = group.find(entry.id) or Pending(entry.id)
@@ -284,6 +262,48 @@ class Reference(RefKeyspace):
         if taken or (new and not request.no_ack):
             reader.active_ms = now_ms
         return taken + [Delivery(entry.id, entry.fields, 0, 0, None) for entry in new], room
+
+    def _new(
+        self,
+        stream: RefStream,
+        group: RefGroup,
+        request: ReadGroup,
+        room: int | None,
+        taken: list[Delivery],
+        keys_behind: set[bytes],
+    ) -> tuple[list[Entry], bool]:
+        """Return the new entries that are delivered, and whether no more can be held back.
+
+        Ours: filters pass entries by, and keys hold them back.
+        """
+        policy = group.policy if request.by_policy else NO_POLICY
+        new: list[Entry] = []
+        left = None if request.size_bytes_max is None else request.size_bytes_max - size_of(taken)
+        if room == len(taken) or (taken and left is not None and left <= 0):
+            return [], False
+        for entry in [entry for entry in stream.entries if entry.id > group.last_id]:
+            values = dict(zip(entry.fields[::2], entry.fields[1::2], strict=True))
+            if policy.filters is None or holds(json.loads(policy.filters), values):
+                if room == len(taken) + len(new):
+                    break
+                key = None if policy.key_field is None else values.get(policy.key_field)
+                if key is not None and (
+                    key in keys_behind or group.turns_of(key) >= (policy.key_turns or COUNT_MAX)
+                ):
+                    if group.find(entry.id) is None:
+                        if len(group.held) >= (policy.key_ahead_max or 10_000):
+                            return new, True
+                        group.hold(entry.id, key)
+                        keys_behind.add(key)
+                else:
+                    size_bytes = sum(item.size_bytes for item in new) + entry.size_bytes
+                    if new and left is not None and size_bytes > max(left, 0):
+                        break
+                    new.append(entry)
+                    if key is not None and not request.no_ack:
+                        group.turns_taken.setdefault(entry.id, key)
+            stream.advance(group, entry.id)
+        return new, False
 
     def _claim_idle(
         self,
@@ -293,10 +313,18 @@ class Reference(RefKeyspace):
         room: int | None,
         now_ms: int,
     ) -> list[Delivery]:
-        if request.claim_idle_ms is None and not request.claim_released:
-            return []
-        idle_ms = COUNT_MAX if request.claim_idle_ms is None else request.claim_idle_ms
         taken: list[Delivery] = []
+        while (entry_id := group.next_ready() if request.by_policy else None) is not None:
+            pending, entry = group.find(entry_id), stream.get(entry_id)
+            assert pending is not None
+            assert entry is not None
+            if len(taken) == room or is_too_much(request.size_bytes_max, taken, entry.fields):
+                return taken
+            taken.append(before(pending, entry.fields, request.consumer, now_ms))
+            group.stamp(pending, request.consumer, now_ms, 1)
+        if request.claim_idle_ms is None and not request.claim_released:
+            return taken
+        idle_ms = COUNT_MAX if request.claim_idle_ms is None else request.claim_idle_ms
         for pending in group.longest_idle_first(now_ms):
             entry = stream.get(pending.id)
             if entry is None or not is_idle(pending, idle_ms, now_ms):
@@ -633,8 +661,13 @@ class Reference(RefKeyspace):
                 consumer=entry.owner,
                 idle_ms=None if entry.owner is None else max(now_ms - entry.at_ms, 0),
                 delivery_count=entry.count,
-                delay_ms=max(entry.delayed_until - now_ms, 0) if entry.delayed_until else 0,
+                delay_ms=(
+                    max(entry.delayed_until - now_ms, 0)
+                    if entry.delayed_until and entry.id not in ref_group.held
+                    else 0
+                ),
                 last_error=entry.error,
+                waits_for=ref_group.waits_for(entry.id),
             )
             for entry in ref_group.pel
             if request.start <= entry.id <= request.end
@@ -744,27 +777,6 @@ def is_too_much(
     if size_bytes_max is None or not delivered or fields is None:
         return False
     return size_of(delivered) + sum(map(len, fields)) > size_bytes_max
-
-
-def matches(conditions: str | None, fields: Fields) -> bool:
-    """Ours: tell whether the group's filters let an entry through."""
-    values = dict(zip(fields[::2], fields[1::2], strict=True))
-    return conditions is None or holds(json.loads(conditions), values)
-
-
-def within(new: list[Entry], request: ReadGroup, taken: Sequence[Delivery]) -> list[Entry]:
-    """Return the new entries that fit besides what was taken; the first one if there is room."""
-    if request.size_bytes_max is None:
-        return new
-    left = max(request.size_bytes_max - size_of(taken), 0)
-    if taken and left == 0:
-        return []
-    fitting = new[:1]
-    for entry in new[1:]:
-        if sum(item.size_bytes for item in fitting) + entry.size_bytes > left:
-            break
-        fitting.append(entry)
-    return fitting
 
 
 def before(pending: Pending, fields: Fields | None, consumer: bytes, now_ms: int) -> Delivery:

@@ -29,6 +29,9 @@ class Slot:
     alive: bool = True
 
 
+NEVER_MS = 2**62
+
+
 @dataclass
 class Pending:
     """One line of the PEL."""
@@ -61,6 +64,9 @@ class RefGroup:
     readers: dict[bytes, Reader] = field(default_factory=dict)
     turns: int = 0
     turns_before: int = 0  # when the read that goes on began
+    held: dict[EntryId, bytes] = field(default_factory=dict)  # with their keys
+    turns_taken: dict[EntryId, bytes] = field(default_factory=dict)
+    is_blocked: bool = False  # by the number of held entries, in the last read
     rate_used_ms: Fraction = Fraction(0)  # what was delivered counts for the rate until then
 
     def find(self, entry_id: EntryId) -> Pending | None:
@@ -77,6 +83,8 @@ class RefGroup:
 
     def stamp(self, pending: Pending, owner: bytes | None, at_ms: int, count: int) -> None:
         self.turns += 1
+        if pending.id in self.held:
+            self.turns_taken[pending.id] = self.held.pop(pending.id)
         pending.owner, pending.at_ms, pending.count, pending.turn = owner, at_ms, count, self.turns
         pending.delayed_until = 0
         if pending not in self.pel:
@@ -86,13 +94,44 @@ class RefGroup:
         self.rate_used_ms += by_ms
         for entry in self.pel:
             entry.at_ms += by_ms if entry.owner is not None else 0
-            entry.delayed_until += by_ms if entry.delayed_until else 0
+            if entry.delayed_until and entry.id not in self.held:
+                entry.delayed_until += by_ms
         for reader in self.readers.values():
             reader.seen_ms += by_ms
             if reader.active_ms is not None:
                 reader.active_ms += by_ms
 
+    def hold(self, entry_id: EntryId, key: bytes) -> None:
+        pending = Pending(entry_id)
+        self.stamp(pending, None, 0, 0)
+        pending.delayed_until = NEVER_MS
+        self.held[entry_id] = key
+
+    def turns_of(self, key: bytes) -> int:
+        return list(self.turns_taken.values()).count(key)
+
+    def next_ready(self) -> EntryId | None:
+        """Ours: return the first held entry whose turn has come."""
+        turns = self.policy.key_turns
+        for entry_id, key in sorted(self.held.items()):
+            if turns is None or self.turns_of(key) < turns:
+                return entry_id
+        return None
+
+    def waits_for(self, entry_id: EntryId) -> EntryId | None:
+        """Ours: return an entry of the same key that has its turn."""
+        key = self.held.get(entry_id)
+        return next((each for each, other in self.turns_taken.items() if other == key), None)
+
+    def forget_turn(self, entry_id: EntryId) -> None:
+        """Ours: the entry is gone from the stream."""
+        self.turns_taken.pop(entry_id, None)
+        if entry_id in self.held:
+            self.drop(entry_id)
+
     def drop(self, entry_id: EntryId) -> bool:
+        self.held.pop(entry_id, None)
+        self.turns_taken.pop(entry_id, None)
         before = len(self.pel)
         self.pel = [entry for entry in self.pel if entry.id != entry_id]
         return len(self.pel) < before
@@ -270,6 +309,13 @@ class RefStream:
             return self.added - group.entries_read
         place = self.estimate(group.last_id)
         return self.added - place if place is not None else None
+
+    def settle_turns(self) -> None:
+        """Ours: what is gone from the stream has no turn, and is not held."""
+        for group in self.groups.values():
+            for entry_id in [*group.held, *group.turns_taken]:
+                if self.get(entry_id) is None:
+                    group.forget_turn(entry_id)
 
     def advance(self, group: RefGroup, entry_id: EntryId) -> None:
         """Move a group past an entry that it is given."""

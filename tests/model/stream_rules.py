@@ -53,6 +53,7 @@ explicit = st.one_of(
 id_requests = st.one_of(st.none(), st.none(), st.none(), explicit)
 fields = st.one_of(
     st.builds(lambda value: (b"f", b"%d" % value), st.integers(0, 9)),
+    st.builds(lambda value: (b"f", b"%d" % value), st.sampled_from([3, 7])),
     st.sampled_from([(b"a", b"1", b"a", b"2"), (b"x", b""), (b"a", b"1", b"b"), ()]),
 )
 drafts = st.builds(Draft, id_requests, fields)

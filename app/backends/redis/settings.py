@@ -68,7 +68,7 @@ def _read(setting: Setting, text: bytes) -> Any:
             return int(text)
         case Form.NUMBERS:
             return tuple(map(int, text.split(b",")))
-        case Form.STREAM:
+        case Form.STREAM | Form.FIELD:
             return text[1:]
         case Form.FILTERS:
             return text.decode()

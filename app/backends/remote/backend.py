@@ -53,7 +53,7 @@ from headgate.engine.requests.streams import DescribeStream
 
 T = TypeVar("T")
 
-_ALWAYS = frozenset({Ability.BULK, Ability.POLICIES, Ability.CLAIM_FEED, Ability.COMMANDS})
+_ALWAYS = frozenset(Ability) - {Ability.JOURNAL}
 
 _SMALL = frozenset({Ack, AckAndDelete, Add, CountStreams, Delete, DescribeStream, TellTime, Trim})
 """Requests of a pipeline that are sent together, as their replies are small."""

@@ -66,7 +66,7 @@ class FollowedSubscription(BaseModel):
     consumer: str | None = Field(description="Its consumer; null if the stream itself is read.")
     state: str = Field(
         description="Why nothing comes, or that it does: `live`, `caught_up`, `credit_exhausted`, "
-        "`max_pending`, `paused` or `rate_limited`."
+        "`max_pending`, `key_blocked`, `paused` or `rate_limited`."
     )
     credit: int | None = Field(description="Entries that the client takes now; null is any number.")
     held: int | None = Field(

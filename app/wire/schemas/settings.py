@@ -27,6 +27,9 @@ _EXAMPLES: Mapping[Form, list[Any]] = {
     Form.FILTERS: [[{"exact": {"kind": "sale"}}, {"not": {"prefix": {"who": "test-"}}}]],
 }
 
+_FIELD_LENGTH_MAX = 256
+"""Characters of the name of a field in a policy."""
+
 _LISTS = (Form.NUMBERS, Form.FILTERS)
 
 
@@ -92,6 +95,8 @@ class SettingsForm(Request, Generic[S]):
                 return value == setting.about.words[True]
             case Form.STREAM if value is not None:
                 return check_name(value, pointer=f"{self._place}/{setting.name}")
+            case Form.FIELD if value is not None:
+                return value.encode()
         return value
 
     @staticmethod
@@ -113,6 +118,8 @@ def _type_of(setting: Setting) -> Any:
             return list[dict[str, Any]] | None
         case Form.STREAM:
             return str | None
+        case Form.FIELD:
+            return Annotated[str, Field(min_length=1, max_length=_FIELD_LENGTH_MAX)] | None
         case Form.CHOICE:
             return _CHOICES[about.words] | None
     return number | None
@@ -135,7 +142,7 @@ def _written(setting: Setting, value: Any) -> Any:
             return from_json(value)
         case Form.CHOICE:
             return setting.about.words[True] if value else None
-        case Form.STREAM if value is not None:
+        case Form.STREAM | Form.FIELD if value is not None:
             return text_of(value)
     return value
 

@@ -58,3 +58,16 @@ class Policy(TypedDict, total=False):
     rate_burst: Annotated[
         int | None, "So many may come at once after a rest; `rate_per_s` unless given."
     ]
+    key_field: Annotated[
+        str | None,
+        "Entries with the same value of this field are delivered in order: the next one "
+        "when the one before is acknowledged or a dead letter.",
+    ]
+    key_pending_max: Annotated[
+        int | None, "So many with the same value are pending at once; 1 unless given."
+    ]
+    key_ahead_max: Annotated[
+        int | None,
+        "So many entries are held back until others with their value are settled; 10,000 "
+        "unless given. The group reads no further then.",
+    ]

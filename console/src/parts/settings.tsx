@@ -9,7 +9,7 @@ import type { Field, Values } from "./form.js";
 
 export type Config = Schemas["StreamConfig"];
 
-/** What people read of a setting. The kind of its value is in its name: `_until_ms`, `_ms`, `_stream`, `filters`, or else a number. */
+/** What people read of a setting. The kind of its value is in its name: `_until_ms`, `_ms`, `_stream`, `_field`, `filters`, or else a number. */
 interface Label {
   label: string;
   hint?: string;
@@ -56,6 +56,9 @@ export const POLICY: Labels<Policy> = {
   paused_until_ms: { label: "Paused until", hint: "For so long from now, such as 10m; or a time", unset: "not paused" },
   rate_per_s: { label: "Entries a second at most", hint: "Of the whole group", unset: "any number", set: (value) => `${value} a second` },
   rate_burst: { label: "At once after a rest", hint: "As many as in a second, if it is empty", unset: "as many as in a second" },
+  key_field: { label: "In order by the field", hint: "Entries with the same value of it come one after the other", unset: "no order by key" },
+  key_pending_max: { label: "Pending of a key at most", hint: "1, if it is empty", unset: "1" },
+  key_ahead_max: { label: "Held back at most", hint: "Entries that wait for others of their key; 10,000, if it is empty", unset: "10,000" },
   consumer_ttl_ms: { label: "Idle consumers go after", hint: "If they hold nothing: 1h", unset: "never" },
 };
 
@@ -111,7 +114,7 @@ function typed(name: string, value: unknown): string {
 }
 
 function valueOf(name: string, { options, several }: Label, given: string): unknown {
-  if (options || name.endsWith("_stream")) return given;
+  if (options || name.endsWith("_stream") || name.endsWith("_field")) return given;
   if (name === "filters") return listFrom(given);
   if (name.endsWith("_until_ms")) return momentFrom(given);
   const read = name.endsWith("_ms") ? millisecondsFrom : wholeNumber;

@@ -92,6 +92,7 @@ const STATES: Record<string, [text: string, about: string]> = {
   caught_up: ["caught up", "There is no entry that it has not got."],
   credit_exhausted: ["no credit", "The client takes no entry until it gives credit again."],
   paused: ["paused", "Its group delivers nothing until the time in its policy."],
+  key_blocked: ["waits for keys", "Its group holds back as many entries as it may, until others with their keys are settled."],
   rate_limited: ["at its rate", "Its group has delivered as many entries as its rate allows for now."],
   max_pending: ["holds too many", "It gets no entry until it settles what it holds."],
 };

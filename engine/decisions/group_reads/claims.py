@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
 from headgate.engine.entry import EntryId, Fields
-from headgate.engine.limits import CLAIM_SCAN_MAX
+from headgate.engine.limits import CLAIM_SCAN_MAX, KEY_AHEAD_DEFAULT
 from headgate.engine.replies import Delivery
 from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.room import ReadRoom
@@ -68,7 +69,9 @@ def allowed_at(
     Returns:
         The steady time, or None if there is nothing to wait for.
     """
-    at_ms = steady_ms if stream.log.last_id > group.last_id else claimable_at_ms
+    may_read = stream.log.last_id > group.last_id and not is_key_blocked(group.pel, group.policy)
+    has_ready = group.pel.turns is not None and group.pel.turns.has_ready
+    at_ms = steady_ms if may_read or has_ready else claimable_at_ms
     if at_ms is None:
         return None
     pace, paused_until_ms = Pace.of(group.policy), group.policy.paused_until_ms
@@ -77,6 +80,13 @@ def allowed_at(
     if paused_until_ms is not None:
         at_ms = max(at_ms, paused_until_ms - clock_set_ms)
     return at_ms
+
+
+def is_key_blocked(pel: Pel, policy: GroupPolicy) -> bool:
+    """Tell whether a group holds back as many entries as it may."""
+    if policy.key_field is None:
+        return False
+    return pel.held_count >= (policy.key_ahead_max or KEY_AHEAD_DEFAULT)
 
 
 def claimed_by(
@@ -114,7 +124,13 @@ def claimed_by(
 
 
 def candidates(group: GroupInRead, request: ReadGroup, steady_ms: int) -> Iterator[PendingEntry]:
-    """Yield the pending entries that a read may claim, whether the stream has them or not."""
+    """Yield the pending entries that a read may claim, whether the stream has them or not.
+
+    Held entries whose turn has come are first.
+    """
+    turns = group.pel.turns if request.by_policy else None
+    for entry_id in () if turns is None else turns.ready():
+        yield group.pel.by_id[entry_id]
     idle_ms_min = request.idle_ms_min
     if idle_ms_min is None:
         return

@@ -1,13 +1,15 @@
-"""New entries: those behind a group's position that a read delivers."""
+"""New entries: those behind a group's position that a read delivers, holds back or passes by."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
-from headgate.engine.entry import MAX_ID, Entry, EntryId
-from headgate.engine.filters.matching import Matcher, matcher_of
-from headgate.engine.limits import PASSED_AT_ONCE_MAX, PASSED_BYTES_MAX
+from headgate.engine.entry import MAX_ID, Entry, EntryId, Fields
+from headgate.engine.filters.matching import matcher_of
+from headgate.engine.limits import KEY_AHEAD_DEFAULT, PASSED_AT_ONCE_MAX, PASSED_BYTES_MAX
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.extents.missing import Missing
 from headgate.engine.state.stream import Stream
@@ -22,6 +24,9 @@ class NewEntries(NamedTuple):
     last_id: EntryId
     entries_read: int | None
     passed_count: int = 0
+    keys: Sequence[bytes | None] = ()  # of the entries, if the group bounds them
+    held: Sequence[tuple[EntryId, bytes]] = ()  # with their keys
+    is_blocked: bool = False  # the next entry would be held, and so many may not be
 
     @classmethod
     def none(cls, group: GroupInRead) -> NewEntries:
@@ -30,50 +35,112 @@ class NewEntries(NamedTuple):
 
 
 def new_entries(
-    stream: Stream, group: GroupInRead, limit: int | None, left: ReadRoom
+    stream: Stream, group: GroupInRead, begun_count: int, limit: int | None, left: ReadRoom
 ) -> NewEntries:
     """Return the entries that are new to a group and may be delivered.
 
     Args:
         stream: of the group.
         group: the group that reads.
+        begun_count: so many held entries have their turn by this read.
         limit: entries at most.
         left: what they take is taken from it; the first entry comes whatever its size.
     """
-    if group.rules.filters is not None:
-        return _matching(stream, group, matcher_of(group.rules.filters), limit, left)
+    if group.rules.filters is not None or group.rules.key_field is not None:
+        return _Walk(group, begun_count, limit, left).through(stream)
     entries = stream.log.range(group.last_id.next(), MAX_ID, limit, left)
     last_id = entries[-1].id if entries else group.last_id
     read = stream.entries_read_after(group.last_id, group.entries_read, entries)
     return NewEntries(entries, last_id, read)
 
 
-def _matching(
-    stream: Stream, group: GroupInRead, matcher: Matcher, limit: int | None, left: ReadRoom
-) -> NewEntries:
-    """Take the entries that match, and pass by the others, up to so many that are looked at."""
-    taken: list[Entry] = []
-    last_id, entries_read = group.last_id, group.entries_read
-    looked_at, room = 0, ReadRoom(PASSED_BYTES_MAX)
-    has_room = True
-    while has_room and looked_at < PASSED_AT_ONCE_MAX and not room.is_spent:
-        try:
-            page = stream.log.range(last_id.next(), MAX_ID, _PAGE_ENTRIES, room)
-        except Missing:
-            if not looked_at:
-                raise
-            break  # the next decision asks for it
-        if not page:
-            break
-        for at, entry in enumerate(page):
-            if matcher.matches(entry.fields):
-                has_room = len(taken) != limit and left.take(entry.fields, is_first=not taken)
-                if not has_room:
-                    page = page[:at]
-                    break
-                taken.append(entry)
-        if page:
-            entries_read = stream.entries_read_after(last_id, entries_read, page)
-            last_id = page[-1].id
-            looked_at += len(page)
-    return NewEntries(taken, last_id, entries_read, looked_at - len(taken))
+class _Walk:
+    """Looks at entries, up to the first that matches and cannot be delivered or held."""
+
+    def __init__(
+        self, group: GroupInRead, begun_count: int, limit: int | None, left: ReadRoom
+    ) -> None:
+        rules = group.rules
+        held_count = group.pel.held_count - begun_count
+        self._group = group
+        self._limit = limit
+        self._left = left
+        self._matches = None if rules.filters is None else matcher_of(rules.filters).matches
+        self._key_field = rules.key_field
+        self._ahead_left = (rules.key_ahead_max or KEY_AHEAD_DEFAULT) - held_count
+        self._given: Counter[bytes] = Counter()  # keys of entries that this read delivers
+        self._behind: set[bytes] = set()  # keys of entries that it holds
+        self._taken: list[Entry] = []
+        self._keys: list[bytes | None] = []
+        self._held: list[tuple[EntryId, bytes]] = []
+        self._is_blocked = False
+
+    def through(self, stream: Stream) -> NewEntries:
+        """Go through a stream, up to so many entries."""
+        last_id, entries_read = self._group.last_id, self._group.entries_read
+        looked_at, room = 0, ReadRoom(PASSED_BYTES_MAX)
+        goes_on = True
+        while goes_on and looked_at < PASSED_AT_ONCE_MAX and not room.is_spent:
+            try:
+                page = stream.log.range(last_id.next(), MAX_ID, _PAGE_ENTRIES, room)
+            except Missing:
+                if not looked_at:
+                    raise
+                break  # the next decision asks for it
+            count = next((at for at, each in enumerate(page) if not self._take(each)), len(page))
+            goes_on = bool(page) and count == len(page)
+            if count:
+                entries_read = stream.entries_read_after(last_id, entries_read, page[:count])
+                last_id = page[count - 1].id
+                looked_at += count
+        passed_count = looked_at - len(self._taken) - len(self._held)
+        return NewEntries(
+            self._taken,
+            last_id,
+            entries_read,
+            passed_count,
+            self._keys if any(key is not None for key in self._keys) else (),
+            self._held,
+            self._is_blocked,
+        )
+
+    def _take(self, entry: Entry) -> bool:
+        """Deliver an entry, hold it back or pass it by; tells whether one of these was possible."""
+        if self._matches is not None and not self._matches(entry.fields):
+            return True
+        if len(self._taken) == self._limit:
+            return False
+        key = None if self._key_field is None else _last_value(entry.fields, self._key_field)
+        if key is not None and not self._has_turn(key):
+            return self._hold(entry.id, key)
+        if not self._left.take(entry.fields, is_first=not self._taken):
+            return False
+        self._taken.append(entry)
+        self._keys.append(key)
+        if key is not None:
+            self._given[key] += 1
+        return True
+
+    def _has_turn(self, key: bytes) -> bool:
+        turns = self._group.pel.turns
+        room = None if turns is None else turns.room(key)
+        return key not in self._behind and (room is None or self._given[key] < room)
+
+    def _hold(self, entry_id: EntryId, key: bytes) -> bool:
+        if entry_id in self._group.pel.by_id:  # the position was set back: it is pending already
+            return True
+        if self._ahead_left <= 0:
+            self._is_blocked = True
+            return False
+        self._ahead_left -= 1
+        self._behind.add(key)
+        self._held.append((entry_id, key))
+        return True
+
+
+def _last_value(fields: Fields, name: bytes) -> bytes | None:
+    """Return the value of a field; the last one, if it repeats."""
+    for at in range(len(fields) - 2, -1, -2):
+        if fields[at] == name:
+            return fields[at + 1]
+    return None

@@ -9,9 +9,19 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from headgate.engine.commands import Command, ConsumerSeen, EntriesDelivered, EntriesRedelivered
+from headgate.engine.commands import (
+    Command,
+    ConsumerSeen,
+    EntriesDelivered,
+    EntriesHeld,
+    EntriesRedelivered,
+)
 from headgate.engine.decisions import Decision, Decisions, Unclaimable
-from headgate.engine.decisions.group_reads.claims import candidates, claimed_by, taken_over
+from headgate.engine.decisions.group_reads.claims import (
+    candidates,
+    claimed_by,
+    taken_over,
+)
 from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
 from headgate.engine.decisions.group_reads.new_entries import NewEntries, new_entries
 from headgate.engine.entry import MAX_ID, EntryId
@@ -45,18 +55,19 @@ def read_group(keyspace: Keyspace, request: ReadGroup, now_ms: int) -> Decision[
         group, stream = groups[cursor.stream], keyspace.stream(cursor.stream)
         if left is not None:
             request = replace(request, limit=left.limit(limit))
-        read, command, gone = read_stream(stream, group, request, cursor, now_ms)
+        read, decided, gone = read_stream(stream, group, request, cursor, now_ms)
         if left is not None:
             with_idle = request.claim_idle_ms is not None and cursor.after is None
             taken = left.take(read.deliveries, with_idle=with_idle)
             if taken < len(read.deliveries):  # decide again, to deliver only what is in the reply
                 less = replace(request, limit=taken)
-                read, command, _ = read_stream(stream, group, less, cursor, now_ms)
+                read, decided, _ = read_stream(stream, group, less, cursor, now_ms)
         reads.append(read)
-        commands.append(command)
+        commands += decided
         unclaimable += gone
         if len(groups) < len(request.cursors):  # a stream is named twice
-            group.note(command)
+            for command in decided:
+                group.note(command)
         if cursor.after is not None:
             # Redis: after a stream that is read as history, the streams that follow claim nothing.
             request = replace(request, claim_idle_ms=None, claim_released=False)
@@ -82,7 +93,7 @@ class StreamDecision(NamedTuple):
     """The decision about one cursor of a group read."""
 
     read: GroupRead
-    command: Command
+    commands: Sequence[Command]
     unclaimable: Sequence[Unclaimable] = ()  # as of a `Decision`
 
 
@@ -107,7 +118,7 @@ def _needs(
         claimed = (pending.id for pending in islice(claimable, room))
         yield partial(log.require_all, claimed, size_bytes_max)
         left = ReadRoom(size_bytes_max)
-        if group.rules.filters is not None:
+        if group.rules.filters is not None or group.rules.key_field is not None:
             room, left = PASSED_AT_ONCE_MAX, ReadRoom(PASSED_BYTES_MAX)
         yield partial(log.require_range, group.last_id.next(), MAX_ID, room, left)
 
@@ -150,7 +161,8 @@ def _read_new(
     is_full = room == 0 or (bool(taken) and left.is_spent)
     new = NewEntries.none(group)
     if stream.log.last_id > group.last_id and not is_full:
-        new = new_entries(stream, group, room, left)
+        begun = [each for each in taken if group.pel.by_id[each.id].is_held]
+        new = new_entries(stream, group, len(begun), room, left)
     names = stream.name, request.group, request.consumer
     command: Command = ConsumerSeen(*names, now_ms)
     if taken or new.last_id != group.last_id:
@@ -164,10 +176,14 @@ def _read_new(
             entries_read=new.entries_read,
             passed_count=new.passed_count,
             rated_count=0 if group.rules.rate_per_s is None else count,
+            keys=[] if request.no_ack else list(new.keys),
         )
+    commands = [command]
+    if new.held:
+        commands.append(EntriesHeld(stream.name, request.group, list(new.held)))
     read = _reply(stream, group, request, taken, new, now_ms)
     unclaimable = [Unclaimable(stream.name, request.group, gone)] if gone else ()
-    return StreamDecision(read, command, unclaimable)
+    return StreamDecision(read, commands, unclaimable)
 
 
 def _reply(
@@ -186,6 +202,8 @@ def _reply(
     state = GroupState.CAUGHT_UP if is_at_end else GroupState.LIVE
     if request.max_pending is not None and held >= request.max_pending:
         state = GroupState.MAX_PENDING
+    elif new.is_blocked:
+        state = GroupState.KEY_BLOCKED
     if group.is_paused(now_ms):
         state = GroupState.PAUSED
     elif not is_at_end and group.allowance(now_ms) == len(deliveries):
@@ -236,7 +254,7 @@ def _read_history(
         pending_count=group.held_count,
         state=GroupState.MAX_PENDING if room == 0 else GroupState.LIVE,
     )
-    return StreamDecision(read, command)
+    return StreamDecision(read, [command])
 
 
 def _room(limit: int | None, max_pending: int | None, held: int) -> int | None:

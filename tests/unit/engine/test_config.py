@@ -20,6 +20,7 @@ VALUES = {
     Form.NUMBER: 7,
     Form.NUMBERS: (1, 2),
     Form.STREAM: b"s",
+    Form.FIELD: b"f",
     Form.FILTERS: '{"present":"a"}',
     Form.CHOICE: True,
 }

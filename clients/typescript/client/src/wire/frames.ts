@@ -399,7 +399,7 @@ export interface Delivery {
 export interface State {
   type: "state";
   sub: string;
-  state: "live" | "caught_up" | "credit_exhausted" | "max_pending" | "paused" | "rate_limited";
+  state: "live" | "caught_up" | "credit_exhausted" | "max_pending" | "key_blocked" | "paused" | "rate_limited";
 }
 /**
  * Entries you held belong to another consumer now.

@@ -193,7 +193,7 @@ export interface GroupEntries {
   /**
    * Whether there is more, and why not.
    */
-  state: "live" | "caught_up" | "max_pending" | "paused" | "rate_limited";
+  state: "live" | "caught_up" | "max_pending" | "key_blocked" | "paused" | "rate_limited";
 }
 /**
  * The result of an append.
@@ -453,6 +453,18 @@ export interface Policy {
    * So many may come at once after a rest; `rate_per_s` unless given.
    */
   rateBurst?: number | null;
+  /**
+   * Entries with the same value of this field are delivered in order: the next one when the one before is acknowledged or a dead letter.
+   */
+  keyField?: string | null;
+  /**
+   * So many with the same value are pending at once; 1 unless given.
+   */
+  keyPendingMax?: number | null;
+  /**
+   * So many entries are held back until others with their value are settled; 10,000 unless given. The group reads no further then.
+   */
+  keyAheadMax?: number | null;
 }
 /**
  * An entry that was delivered and not acknowledged.
