@@ -314,6 +314,13 @@ class EntriesLost(msgspec.Struct, frozen=True, array_like=True, tag=35):
     last_id: EntryId
 
 
+class StreamClosed(msgspec.Struct, frozen=True, array_like=True, tag=36):
+    """A stream takes no entries any more."""
+
+    stream: bytes
+    at_ms: int
+
+
 class ClockSet(msgspec.Struct, frozen=True, array_like=True, tag=31):
     """The wall clock was set, by so much; what waits goes on waiting as if it had not been."""
 
@@ -356,6 +363,7 @@ Command = (
     | StreamCopied
     | ErrorNoted
     | EntriesLost
+    | StreamClosed
 )
 
 _encoder = msgspec.msgpack.Encoder()

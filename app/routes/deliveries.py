@@ -110,7 +110,7 @@ async def read_group(
     enough. If the client is gone by then, what it would have got goes back at once.
 
     The answer is always 200. `state` says why it may be empty: `caught_up`, nothing is new;
-    `live`, there may be more.
+    `live`, there may be more; `closed`, the stream is closed and the group has settled all of it.
     """
     read = read or ReadGroup()
     check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")

@@ -299,13 +299,17 @@ def _read_new(
     pending.difference_update(group.gained)
     held = group.held_count + len(pending) - len(group.held_before(pending))
     full = request.max_pending is not None and held >= request.max_pending
+    state = GroupState.MAX_PENDING if full else caught_up
+    if stream.closed_at_ms is not None and state is GroupState.CAUGHT_UP and request.by_policy:
+        is_settled = not group.pel.by_id and (request.no_ack or not held)
+        state = GroupState.CLOSED if is_settled else state
     read = GroupRead(
         stream.name,
         taken + new,
-        served=bool(taken or entries),
+        served=bool(taken or entries) or state is GroupState.CLOSED,
         lag=stream.lag(last_id, entries_read),
         pending_count=held,
-        state=GroupState.MAX_PENDING if full else caught_up,
+        state=state,
     )
     unclaimable = [Unclaimable(stream.name, request.group, gone)] if gone else ()
     return StreamDecision(read, command, unclaimable)

@@ -427,7 +427,7 @@ class Executor:
                 self.activity.note(keyspace, command)
                 freed = signals.holders_before(keyspace, waiters, command)
                 keyspace.apply(command)
-                signals.notify(waiters, command)
+                signals.notify(keyspace, waiters, command)
                 for names in freed:
                     waiters.freed(*names)
             self.storage.replay_us = keyspace.replay_us

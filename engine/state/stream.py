@@ -31,6 +31,7 @@ class Stream:
 
     __slots__ = (
         "_memory",
+        "closed_at_ms",
         "config",
         "entries_added",
         "epoch",
@@ -65,6 +66,7 @@ class Stream:
         self.groups = _NO_GROUPS
         self.keys = Keys(self._memory)
         self.expires_at_ms: int | None = None  # unix time at which the stream goes; None: never
+        self.closed_at_ms: int | None = None  # unix time since which it takes no entries
 
     def add_group(self, name: bytes, last_id: EntryId, entries_read: int | None) -> Group:
         """Make a group at a position."""
@@ -153,6 +155,11 @@ class Stream:
             entry_id > group.last_id or (group is not but_by and entry_id in group.pel.by_id)
             for group in self.groups.values()
         )
+
+    def is_over_for(self, group: Group) -> bool:
+        """Tell whether nothing can come to a group any more: all of a closed stream is settled."""
+        is_closed = self.closed_at_ms is not None
+        return is_closed and not group.pel.by_id and group.last_id >= self.log.last_id
 
     def purge(self, entry_id: EntryId) -> None:
         """Drop the entry from every group's pending entries (DELREF)."""

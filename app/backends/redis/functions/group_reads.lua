@@ -11,7 +11,7 @@ do
   -- the pending entries, in ms.
   local PAUSE_MS, PART_PAUSE_MS = 1000, 50
 
-  local LIVE, CAUGHT_UP, FULL = 'live', 'caught_up', 'max_pending'
+  local LIVE, CAUGHT_UP, FULL, CLOSED = 'live', 'caught_up', 'max_pending', 'closed'
 
   -- How long a number is in RESP2, with what stands around it.
   local function header_bytes(number)
@@ -280,7 +280,12 @@ do
     if asked.max_pending and held >= asked.max_pending then
       state = FULL
     end
-    local is_served = #claimed + #new > 0
+    local pending_count = info.pending - (call.settled_count or 0) + (asked.no_ack and 0 or #new)
+    if state == CAUGHT_UP and asked.by_policy and pending_count <= 0 and groups.closed_at_ms(call)
+      and groups.is_over(call, groups.info(call, asked.group)) then
+      state = CLOSED
+    end
+    local is_served = #claimed + #new > 0 or state == CLOSED
     local claim_in = not is_served and may_claim and next_claim_in(call, asked, oldest_ms)
     return is_served, lag, held, state, claim_in, claimed, new
   end
