@@ -15,8 +15,9 @@ from headgate.client.problems import HeadgateError
 Outcome = Literal["acked", "released", "extended", "not_pending", "claimed", "lost"]
 """Outcome of an entry; `lost`: the connection ended, and the entry went back."""
 
-State = Literal["live", "caught_up", "credit_exhausted", "max_pending", "lost"]
-"""States: entries come, there are none now, or the reason why none come; `lost`: no connection."""
+State = Literal["live", "caught_up", "credit_exhausted", "max_pending", "closed", "lost"]
+"""States: entries come, there are none now, or the reason why none come; `closed`: all of a closed
+stream has come; `lost`: no connection."""
 
 Mode = Literal["fail", "fatal", "silent"]
 """Modes of a nack: it failed, it can never succeed, or it was not tried."""

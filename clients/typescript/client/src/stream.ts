@@ -6,7 +6,7 @@ import { entryOf, type Fields } from "./fields.js";
 import { Group } from "./group.js";
 import { path } from "./wire/rest.js";
 import type {
-  Appended, AppendedBatch, DeletedEntries, Deletions, Entries, Entry, GroupInfo, Groups, StreamConfig, StreamDetail,
+  Appended, AppendedBatch, ClosedStream, DeletedEntries, Deletions, Entries, Entry, GroupInfo, Groups, StreamConfig, StreamDetail,
   StreamInfo, Trim, Trimmed,
 } from "./wire/types.js";
 
@@ -34,7 +34,7 @@ export interface AppendOptions {
 export interface FollowHandlers extends FollowOptions {
   /** Called with what has come; the next call waits for the promise it returns. */
   onEntries(entries: Entry[]): unknown;
-  /** Nothing more comes, for this reason. */
+  /** Nothing more comes, for this reason. The end of a closed stream is no error: `onState` is told `closed`. */
   onError?: (error: unknown) => void;
 }
 
@@ -68,14 +68,26 @@ export class Stream {
     return (await this.#add<AppendedBatch>("/batch", entries.map(entryOf), options)).ids;
   }
 
-  #add<T>(place: string, body: unknown, { idempotencyKey, lastId, signal }: AppendOptions): Promise<T> {
+  /**
+   * Close the stream for good, behind a last entry if there is one, in one step. Who follows it gets what there is,
+   * and then the end; of a group once all is settled. To close it again without an entry changes nothing.
+   */
+  close(fields?: Fields, options: AppendOptions = {}): Promise<ClosedStream> {
+    return this.#send("/close", fields && entryOf(fields), options);
+  }
+
+  #add<T>(place: string, body: unknown, options: AppendOptions): Promise<T> {
+    return this.#send(`/entries${place}`, body, options);
+  }
+
+  #send<T>(place: string, body: unknown, { idempotencyKey, lastId, signal }: AppendOptions): Promise<T> {
     const headers: Record<string, string> = {
       "idempotency-key": idempotencyKey ?? randomName(),
       "idempotency-producer": this.context.producer,
     };
     if (lastId !== undefined) headers["if-match"] = `"${lastId}"`;
     const request = { body, headers, signal, isRepeatable: true };
-    return this.context.rest.ask("POST", `${this.#path}/entries${place}`, request);
+    return this.context.rest.ask("POST", `${this.#path}${place}`, request);
   }
 
   /** Read a range, or what comes after an id. */
@@ -84,7 +96,7 @@ export class Stream {
     return this.context.rest.ask("GET", `${this.#path}/entries`, { query, signal });
   }
 
-  /** Follow the stream: an endless loop, over every reconnection. It ends with the loop or its signal. */
+  /** Follow the stream, over every reconnection. It ends with the loop or its signal, or when the stream is closed. */
   async *follow(options: FollowOptions = {}): AsyncGenerator<Entry, void, void> {
     const { signal } = options;
     const arrivals = new Arrivals<Entry[]>(signal);
