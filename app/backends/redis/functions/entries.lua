@@ -183,7 +183,7 @@ do
     if #drafts == 0 then
       return { 0, '', 0 }
     end
-    if to and to.references == 'delete' then
+    if exists and to and to.references == 'delete' then
       trims.groups_of(call)  -- which fails before anything is done if it has to
     end
     local ids = appends.append_all(call.key, call.words, drafts)
