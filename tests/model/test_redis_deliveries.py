@@ -32,6 +32,7 @@ from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import (
     Claimed,
+    ClosedStream,
     ConsumerInfo,
     Created,
     Delivery,
@@ -71,6 +72,7 @@ from headgate.engine.requests.groups import (
     ListGroups,
     UpdateGroup,
 )
+from headgate.engine.requests.streams import CloseStream
 
 T = TypeVar("T")
 
@@ -210,6 +212,8 @@ class History:
 
     async def _remove(self) -> Request[Any]:
         stream, group = self._names()
+        if self._random.random() < 0.1:
+            return CloseStream(stream, closed_at_ms=1)
         if self._random.random() < 0.3:
             return DestroyGroup(stream, group)
         if self._random.random() < 0.3:
@@ -365,6 +369,8 @@ def _plain_item(item: Any) -> Any:
         case PendingItem(idle_ms=idle_ms, delay_ms=delay_ms):
             idle_ms = None if idle_ms is None else rough(idle_ms)
             item = item._replace(idle_ms=idle_ms, delay_ms=rough(delay_ms))
+        case ClosedStream():
+            item = item._replace(epoch=0)
         case GroupInfo():
             item = item._replace(lag=None, entries_read=None)
         case ConsumerInfo():

@@ -78,7 +78,13 @@ do
         call.key, low, '+', false, asked.count_max, asked.bytes_max, asked.parts_max
       )
     end
-    local closed_at_ms = is_all and asked.count_max > 0 and known[2] or false
+    local closed_at_ms = known[2] or false
+    if closed_at_ms then
+      local following = next_id(#entries > 0 and entries[#entries][1] or after)
+      if following and #redis.call('XRANGE', call.key, following, '+', 'COUNT', 1) > 0 then
+        closed_at_ms = false
+      end
+    end
     return { after, last_id, trimmed, entries, is_all and 0 or 1, closed_at_ms }
   end
 end

@@ -216,7 +216,7 @@ class _Run:
         self._stream = stream
         self._limit = limit
         self._room = room
-        self.is_whole = False  # the range has no more
+        self._is_whole = False  # the range has no more
 
     @property
     def bounds(self) -> dict[str, int]:
@@ -239,7 +239,7 @@ class _Run:
             if not self._room.take(fields, is_first=not entries):
                 return False
             entries.append(Entry(read_id(entry_id), tuple(fields)))
-        self.is_whole = not has_more
+        self._is_whole = not has_more
         is_full = self._limit is not None and len(entries) >= self._limit
         return has_more and not is_full and not self._room.is_spent
 
@@ -258,7 +258,7 @@ class _Run:
     async def is_cut(self, low: bytes, high: bytes, *, is_reverse: bool) -> bool:
         """Tell whether the range has more entries, and the limit would allow them."""
         is_full = self._limit is not None and len(self.entries) >= self._limit
-        if self.is_whole or is_full or not self.entries:
+        if self._is_whole or is_full or not self.entries:
             return False
         last = b"(%d-%d" % self.entries[-1].id
         following = _Run(self._client, self._stream, 1, ReadRoom(None))
@@ -370,7 +370,7 @@ async def _read_stream(
         await run.read(b"(" + rows[-1][0], b"+")
     after_id = read_id(after_text)
     gap = gap_after(after_id, read_id(trimmed))
-    is_end = closed_at_ms is not None and run.is_whole
+    is_end = closed_at_ms is not None and len(run.entries) >= len(rows)
     read = StreamRead(
         *(cursor.stream, [], after_id, read_id(last_id), gap, after_id),
         closed_at_ms=int(closed_at_ms) if is_end else None,
