@@ -95,6 +95,27 @@ async def test_a_stream_is_trimmed_configured_and_deleted(
     assert (await client.get("streams/orders")).status_code == 404
 
 
+async def test_a_stream_is_closed_and_says_so(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    await console.open("streams/orders")
+    await expect(console.page.get_by_role("button", name="Live")).to_be_visible()
+    await console.page.get_by_role("link", name="Settings").click()
+    await console.act("Close…")
+    await console.says("orders is closed.")
+    badge = console.page.get_by_role("heading", level=1).get_by_text("closed")
+    await expect(badge).to_be_visible()
+    assert (await client.get("streams/orders")).json()["closed_at_ms"] is not None
+
+    append = console.page.get_by_role("button", name="Append")
+    await expect(append).to_have_attribute("aria-disabled", "true")
+    await console.page.get_by_role("link", name="Entries").click()
+    await expect(console.page.get_by_text("complete: the stream is closed")).to_be_visible()
+    await console.open("")
+    row = console.rows("Streams").filter(has_text="orders").first
+    await expect(row).to_contain_text("closed")
+
+
 async def drag_mouse(page: Page, start: float, end: float, y: float) -> None:
     await page.mouse.move(start, y)
     await page.mouse.down()
