@@ -26,7 +26,7 @@ from headgate.engine.requests.deliveries import (
     ReadGroup,
     Redrive,
 )
-from headgate.engine.requests.dumps import CopyStream
+from headgate.engine.requests.dumps import CopyStream, DumpStream, RestoreStream
 from headgate.engine.requests.entries import (
     Add,
     Delete,
@@ -228,6 +228,16 @@ async def test_a_new_name_stays_closed_and_a_new_stream_is_open(backend: Backend
     await backend.perform(DeleteStream(name))
     await backend.perform(Add(name, LAST))
     assert await closed_at(backend, name) is None
+
+
+@pytest.mark.needs(Ability.COMMANDS)
+async def test_what_is_restored_is_open(backend: Backend) -> None:
+    await filled(backend, 1)
+    await backend.perform(CloseStream(S))
+    image = await backend.perform(DumpStream(S, 10**6))
+    await backend.perform(RestoreStream(S, image, replace=True))
+    assert await closed_at(backend) is None
+    await backend.perform(Add(S, drafts(2)))
 
 
 @pytest.mark.needs(Ability.COMMANDS)
