@@ -222,7 +222,8 @@ async def close_stream(
     never opened again: delete it, and the next append begins a new one.
 
     To close it again without a body changes nothing and has the same answer, and so does a repeat
-    with the `Idempotency-Key`. `If-Match` is for a stream that is still open.
+    with the `Idempotency-Key`. `If-Match` is for a stream that is still open. With a body it needs
+    `append` as well.
     """
     drafts = [] if entry is None else [entry.to_draft()]
     try:

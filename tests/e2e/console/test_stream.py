@@ -116,6 +116,22 @@ async def test_a_stream_is_closed_and_says_so(
     await expect(row).to_contain_text("closed")
 
 
+async def test_an_event_source_stops_at_the_end_of_a_closed_stream(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    await client.post("streams/orders/close", json={"fields": {"sku": "last"}})
+    await console.open("")
+    seen = await console.page.evaluate(
+        """() => new Promise((resolve) => {
+          const seen = { entry: 0, closed: 0, ready: 0 };
+          const source = new EventSource("/v1/streams/orders/events?after=0");
+          for (const name in seen) source.addEventListener(name, () => (seen[name] += 1));
+          source.onerror = () => source.readyState === EventSource.CLOSED && resolve(seen);
+        })"""
+    )
+    assert seen == {"entry": ORDERS + 1, "closed": 1, "ready": 1}
+
+
 async def drag_mouse(page: Page, start: float, end: float, y: float) -> None:
     await page.mouse.move(start, y)
     await page.mouse.down()
