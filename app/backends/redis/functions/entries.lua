@@ -1,4 +1,4 @@
--- Entries: append, delete.
+-- Entries: append, close, delete.
 
 local appends = {}
 

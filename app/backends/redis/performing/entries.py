@@ -1,4 +1,4 @@
-"""Entries: append, read, delete."""
+"""Entries: append, read, delete; the last ones, with which a stream is closed."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def close_stream(client: Client, request: CloseStream) -> ClosedStream:
     """Append the last entries, if any, and let the stream take no others."""
     check_drafts(request.drafts)
     added, epoch, closed_at_ms = await client.perform(
-        *(Effect.WRITE, request),
+        *(Effect.WRITE if request.drafts else Effect.FREE, request),
         *drafts_words(request.drafts),
         drafts=None,
         producers_max=client.options.keyspace.producers_max,
