@@ -30,8 +30,8 @@ class PlanRead(Request[list[Portion]], frozen=True):
     Every stream that has entries gets at least one, if `entries_max` is large enough for that. If
     no stream has any entries, the request waits up to `wait_ms` for the first. A missing stream has
     no entries, and may be created during the wait; so may one that is closed, in a later life. If
-    the epoch of a stream differs from the epoch
-    of its cursor, the stream is read from its beginning.
+    the epoch of a stream differs from the epoch of its cursor, the stream is read from its
+    beginning.
 
     Raises:
         TooManyWaiters: too many reads are already blocked.
