@@ -655,7 +655,7 @@ var Consumer = class {
   }
 };
 function stale() {
-  return new Disconnected("the connection that the job came over was lost; the job comes again");
+  return new Disconnected("the connection of the job was lost; it comes again");
 }
 
 // client/src/group.ts
@@ -1115,7 +1115,7 @@ var SocketLine = class {
       case "claimed":
         return sub?.claimed(frame.ids, frame.by);
       case "closed":
-        sub?.state("closed");
+        sub?.state(frame.type);
         return this.#finish(frame.sub);
       case "problem":
         return this.#refused(frame);
@@ -1324,35 +1324,30 @@ var Stream = class {
   }
   /** Append an entry; returns its id. It is sent again until it is known to be there, and is there once. */
   async append(fields, options = {}) {
-    return (await this.#add("", entryOf(fields), options)).id;
+    return (await this.#post("entries", entryOf(fields), options)).id;
   }
   /** Append entries, all or none; returns their ids. */
   async appendMany(entries, options = {}) {
-    return (await this.#add("/batch", entries.map(entryOf), options)).ids;
+    return (await this.#post("entries/batch", entries.map(entryOf), options)).ids;
   }
   /**
    * Close the stream for good, behind a last entry if there is one, in one step. Who follows it gets what there is,
    * and then the end; of a group once all is settled. To close it again without an entry changes nothing.
    */
   close(fields, options = {}) {
-    return this.#send("/close", fields && entryOf(fields), options);
+    return this.#post("close", fields && entryOf(fields), options);
   }
-  #add(place, body, options) {
-    return this.#send(`/entries${place}`, body, options);
-  }
-  #send(place, body, { idempotencyKey, lastId, signal }) {
+  #post(place, body, { idempotencyKey, lastId, signal }) {
     const headers = {
       "idempotency-key": idempotencyKey ?? randomName(),
-      "idempotency-producer": this.context.producer
+      "idempotency-producer": this.context.producer,
+      ...lastId && { "if-match": `"${lastId}"` }
     };
-    if (lastId !== void 0) headers["if-match"] = `"${lastId}"`;
-    const request = { body, headers, signal, isRepeatable: true };
-    return this.context.rest.ask("POST", `${this.#path}${place}`, request);
+    return this.context.rest.ask("POST", `${this.#path}/${place}`, { body, headers, signal, isRepeatable: true });
   }
   /** Read a range, or what comes after an id. */
   read({ signal, waitMs, ...range } = {}) {
-    const query = { ...range, wait_ms: waitMs };
-    return this.context.rest.ask("GET", `${this.#path}/entries`, { query, signal });
+    return this.context.rest.ask("GET", `${this.#path}/entries`, { query: { ...range, wait_ms: waitMs }, signal });
   }
   /** Follow the stream, over every reconnection. It ends with the loop or its signal, or when the stream is closed. */
   async *follow(options = {}) {
@@ -1375,7 +1370,7 @@ var Stream = class {
   /** Follow the stream by callbacks. */
   subscribe({ onEntries, onError, ...options }) {
     let before = Promise.resolve();
-    const fail = (error) => onError ? onError(error) : this.context.report(error, `stream ${this.name}`);
+    const fail = onError ?? ((error) => this.context.report(error, `stream ${this.name}`));
     const take = (entries) => {
       before = before.then(() => onEntries(entries)).then(
         () => follower.taken(entries.length),

@@ -60,12 +60,12 @@ export class Stream {
 
   /** Append an entry; returns its id. It is sent again until it is known to be there, and is there once. */
   async append(fields: Fields, options: AppendOptions = {}): Promise<string> {
-    return (await this.#add<Appended>("", entryOf(fields), options)).id;
+    return (await this.#post<Appended>("entries", entryOf(fields), options)).id;
   }
 
   /** Append entries, all or none; returns their ids. */
   async appendMany(entries: Fields[], options: AppendOptions = {}): Promise<string[]> {
-    return (await this.#add<AppendedBatch>("/batch", entries.map(entryOf), options)).ids;
+    return (await this.#post<AppendedBatch>("entries/batch", entries.map(entryOf), options)).ids;
   }
 
   /**
@@ -73,27 +73,21 @@ export class Stream {
    * and then the end; of a group once all is settled. To close it again without an entry changes nothing.
    */
   close(fields?: Fields, options: AppendOptions = {}): Promise<ClosedStream> {
-    return this.#send("/close", fields && entryOf(fields), options);
+    return this.#post("close", fields && entryOf(fields), options);
   }
 
-  #add<T>(place: string, body: unknown, options: AppendOptions): Promise<T> {
-    return this.#send(`/entries${place}`, body, options);
-  }
-
-  #send<T>(place: string, body: unknown, { idempotencyKey, lastId, signal }: AppendOptions): Promise<T> {
-    const headers: Record<string, string> = {
+  #post<T>(place: string, body: unknown, { idempotencyKey, lastId, signal }: AppendOptions): Promise<T> {
+    const headers = {
       "idempotency-key": idempotencyKey ?? randomName(),
       "idempotency-producer": this.context.producer,
+      ...(lastId && { "if-match": `"${lastId}"` }),
     };
-    if (lastId !== undefined) headers["if-match"] = `"${lastId}"`;
-    const request = { body, headers, signal, isRepeatable: true };
-    return this.context.rest.ask("POST", `${this.#path}${place}`, request);
+    return this.context.rest.ask("POST", `${this.#path}/${place}`, { body, headers, signal, isRepeatable: true });
   }
 
   /** Read a range, or what comes after an id. */
   read({ signal, waitMs, ...range }: ReadOptions = {}): Promise<Entries> {
-    const query = { ...range, wait_ms: waitMs };
-    return this.context.rest.ask("GET", `${this.#path}/entries`, { query, signal });
+    return this.context.rest.ask("GET", `${this.#path}/entries`, { query: { ...range, wait_ms: waitMs }, signal });
   }
 
   /** Follow the stream, over every reconnection. It ends with the loop or its signal, or when the stream is closed. */
@@ -118,7 +112,7 @@ export class Stream {
   /** Follow the stream by callbacks. */
   subscribe({ onEntries, onError, ...options }: FollowHandlers): Following {
     let before: Promise<unknown> = Promise.resolve();
-    const fail = (error: unknown) => (onError ? onError(error) : this.context.report(error, `stream ${this.name}`));
+    const fail = onError ?? ((error: unknown) => this.context.report(error, `stream ${this.name}`));
     const take = (entries: Entry[]) => {
       before = before.then(() => onEntries(entries)).then(
         () => follower.taken(entries.length),

@@ -262,7 +262,7 @@ export class SocketLine implements Line {
       case "claimed":
         return sub?.claimed(frame.ids, frame.by);
       case "closed":
-        sub?.state("closed");
+        sub?.state(frame.type);
         return this.#finish(frame.sub);
       case "problem":
         return this.#refused(frame);
