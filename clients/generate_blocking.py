@@ -63,6 +63,7 @@ from headgate.client.entries import Claimed, Delivery, Entry, Fields, Gap, Pairs
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
 from headgate.client.shapes.answers import (
+    ClosedStream,
     Committed,
     ConsumerInfo,
     GroupInfo,

@@ -317,6 +317,13 @@ class EntriesLost(msgspec.Struct, frozen=True, array_like=True, tag=35):
     last_id: EntryId
 
 
+class StreamClosed(msgspec.Struct, frozen=True, array_like=True, tag=36):
+    """A stream takes no entries any more."""
+
+    stream: bytes
+    at_ms: int
+
+
 class EntriesHeld(msgspec.Struct, frozen=True, array_like=True, tag=40):
     """New entries become pending that nobody gets before their turn; each with its key."""
 
@@ -367,6 +374,7 @@ Command = (
     | StreamCopied
     | ErrorNoted
     | EntriesLost
+    | StreamClosed
     | EntriesHeld
 )
 

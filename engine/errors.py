@@ -11,6 +11,7 @@
     │   ├── IdNotGreater
     │   ├── IdsExhausted
     │   ├── LastIdMismatch
+    │   ├── ClosedToAppends
     │   ├── IdempotencyMismatch
     │   ├── StreamsChanged
     │   ├── WrongType
@@ -257,6 +258,14 @@ class LastIdMismatch(Conflict):
         super().__init__(f"the last id is {last_id}, not {expected}")
         self.expected = expected
         self.last_id = last_id
+
+
+class ClosedToAppends(Conflict):
+    """The stream is closed: nothing is appended to it any more."""
+
+    def __init__(self, stream: bytes) -> None:
+        super().__init__(f"stream {_quoted(stream)} is closed, and takes no entries any more")
+        self.stream = stream
 
 
 class IdempotencyMismatch(Conflict):

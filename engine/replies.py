@@ -26,6 +26,15 @@ class Added(NamedTuple):
     is_repeat: bool
 
 
+class ClosedStream(NamedTuple):
+    """A stream that is closed, and the ids of the last append."""
+
+    ids: list[EntryId]
+    is_repeat: bool  # the key of the append was used before
+    epoch: int
+    closed_at_ms: int  # unix time
+
+
 class Gap(NamedTuple):
     """Ids a late reader can no longer get because trimming took them: from < id <= to."""
 
@@ -50,6 +59,7 @@ class StreamRead(NamedTuple):
     last_id: EntryId  # of the stream, so that a reader knows how far it is
     gap: Gap | None
     after: EntryId  # the cursor it was read after, as an id
+    closed_at_ms: int | None = None  # of the stream, if nothing comes behind `next_after` any more
 
 
 class OpenedRange(NamedTuple):
@@ -157,6 +167,7 @@ class GroupState(StrEnum):
     KEY_BLOCKED = "key_blocked"  # the group holds back as many entries as it may
     PAUSED = "paused"  # the group delivers nothing for now
     RATE_LIMITED = "rate_limited"  # the group has delivered as much as its rate allows for now
+    CLOSED = "closed"  # the stream is closed, and the group has settled all of it
 
 
 class GroupRead(NamedTuple):
@@ -164,7 +175,7 @@ class GroupRead(NamedTuple):
 
     stream: bytes
     deliveries: list[Delivery]
-    served: bool  # false: nothing for now, a blocked read waits on
+    served: bool  # false: nothing for now, a blocked read waits on; at the end it does not
     lag: int | None  # entries the group has still to be given; None if unknowable
     pending_count: int  # of the consumer
     state: GroupState
@@ -237,6 +248,8 @@ class GroupInfo(NamedTuple):
     released_count: int
     consumer_count: int
     policy: GroupPolicy
+    closed_at_ms: int | None = None  # of its stream, if that is closed
+    is_over: bool = False  # it is, and all of it is settled: nothing comes any more
 
 
 class StreamInfo(NamedTuple):
@@ -256,6 +269,7 @@ class StreamInfo(NamedTuple):
     # About; None: servers keep the stream, and do not say.
     hot_bytes: int | None = None  # what its entries take in memory
     cold_bytes: int | None = None  # of its live entries on disk alone
+    closed_at_ms: int | None = None  # since when it takes no entries (unix time); None: it is open
 
 
 class GroupDetail(NamedTuple):

@@ -308,7 +308,7 @@ var init_events_line = __esm({
           }
           if (this.#isOpen) this.subscriber.lost();
           this.#isOpen = false;
-          if (signal.aborted) continue;
+          if (this.#isOver || signal.aborted) continue;
           if (!this.#isPaused) this.onState("lost");
           await waited(this.#isPaused ? PAUSE_MS_MAX : this.#comeBackAfterMs ?? backoffMs(this.#attempt), signal);
           this.#comeBackAfterMs = void 0;
@@ -357,6 +357,9 @@ var init_events_line = __esm({
             return subscriber.state("caught_up");
           case "claimed":
             return subscriber.claimed(value.ids, value.by);
+          case "closed":
+            this.#isOver = true;
+            return subscriber.state("closed");
           case "draining":
             this.#comeBackAfterMs = value.reconnect_after_ms;
             return;
@@ -653,7 +656,7 @@ var Consumer = class {
   }
 };
 function stale() {
-  return new Disconnected("the connection that the job came over was lost; the job comes again");
+  return new Disconnected("the connection of the job was lost; it comes again");
 }
 
 // client/src/group.ts
@@ -1112,6 +1115,9 @@ var SocketLine = class {
         return sub?.state(frame.state);
       case "claimed":
         return sub?.claimed(frame.ids, frame.by);
+      case "closed":
+        sub?.state(frame.type);
+        return this.#finish(frame.sub);
       case "problem":
         return this.#refused(frame);
       default:
@@ -1319,27 +1325,32 @@ var Stream = class {
   }
   /** Append an entry; returns its id. It is sent again until it is known to be there, and is there once. */
   async append(fields, options = {}) {
-    return (await this.#add("", entryOf(fields), options)).id;
+    return (await this.#post("entries", entryOf(fields), options)).id;
   }
   /** Append entries, all or none; returns their ids. */
   async appendMany(entries, options = {}) {
-    return (await this.#add("/batch", entries.map(entryOf), options)).ids;
+    return (await this.#post("entries/batch", entries.map(entryOf), options)).ids;
   }
-  #add(place, body, { idempotencyKey, lastId, signal }) {
+  /**
+   * Close the stream for good, behind a last entry if there is one, in one step. Who follows it gets what there is,
+   * and then the end; of a group once all is settled. To close it again without an entry changes nothing.
+   */
+  close(fields, options = {}) {
+    return this.#post("close", fields && entryOf(fields), options);
+  }
+  #post(place, body, { idempotencyKey, lastId, signal }) {
     const headers = {
       "idempotency-key": idempotencyKey ?? randomName(),
-      "idempotency-producer": this.context.producer
+      "idempotency-producer": this.context.producer,
+      ...lastId && { "if-match": `"${lastId}"` }
     };
-    if (lastId !== void 0) headers["if-match"] = `"${lastId}"`;
-    const request = { body, headers, signal, isRepeatable: true };
-    return this.context.rest.ask("POST", `${this.#path}/entries${place}`, request);
+    return this.context.rest.ask("POST", `${this.#path}/${place}`, { body, headers, signal, isRepeatable: true });
   }
   /** Read a range, or what comes after an id. */
   read({ signal, waitMs, ...range } = {}) {
-    const query = { ...range, wait_ms: waitMs };
-    return this.context.rest.ask("GET", `${this.#path}/entries`, { query, signal });
+    return this.context.rest.ask("GET", `${this.#path}/entries`, { query: { ...range, wait_ms: waitMs }, signal });
   }
-  /** Follow the stream: an endless loop, over every reconnection. It ends with the loop or its signal. */
+  /** Follow the stream, over every reconnection. It ends with the loop or its signal, or when the stream is closed. */
   async *follow(options = {}) {
     const { signal } = options;
     const arrivals = new Arrivals(signal);
@@ -1360,7 +1371,7 @@ var Stream = class {
   /** Follow the stream by callbacks. */
   subscribe({ onEntries, onError, ...options }) {
     let before = Promise.resolve();
-    const fail = (error) => onError ? onError(error) : this.context.report(error, `stream ${this.name}`);
+    const fail = onError ?? ((error) => this.context.report(error, `stream ${this.name}`));
     const take = (entries) => {
       before = before.then(() => onEntries(entries)).then(
         () => follower.taken(entries.length),

@@ -41,7 +41,7 @@ from headgate.engine.requests.keyspace import (
     ScanNames,
 )
 from headgate.engine.requests.names import NameFilter
-from headgate.engine.requests.streams import ListStreams
+from headgate.engine.requests.streams import CloseStream, ListStreams
 
 T = TypeVar("T")
 PolicyRequest = TypeVar("PolicyRequest", CreateGroup, UpdateGroup)
@@ -324,6 +324,13 @@ def _narrow_add(request: Add, principal: Principal) -> Add:
     return request
 
 
+def _narrow_close(request: CloseStream, principal: Principal) -> CloseStream:
+    if request.idempotent is None:
+        return request
+    producer = _own_producer(request.idempotent.producer, principal)
+    return replace(request, idempotent=request.idempotent._replace(producer=producer))
+
+
 def _narrow_commit(request: CommitBatch, principal: Principal) -> CommitBatch:
     if request.create_streams and not all(map(principal.may_create, request.drafts)):
         return replace(request, create_streams=False)
@@ -356,6 +363,7 @@ def _narrow_list(request: ListRequest, principal: Principal) -> ListRequest:
 
 _NARROW: dict[type[Request[Any]], Callable[[Any, Principal], Any]] = {
     Add: _narrow_add,
+    CloseStream: _narrow_close,
     RememberKey: _narrow_key,
     CommitBatch: _narrow_commit,
     CreateGroup: _narrow_group,

@@ -1,10 +1,12 @@
 """Words: texts of clients, on one line and without control characters."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from headgate.client.entries import Delivery, Entry, encoded
+import click
+
+from headgate.client.entries import Delivery, Entry, Value, encoded
 
 _NEED_QUOTES = frozenset(" \"'=")
 
@@ -30,6 +32,21 @@ def pairs_of(entry: Entry | Delivery) -> Iterator[tuple[str, str]]:
     named = "base64:" if item.get("names_base64") else ""
     for name, value in item.get("pairs") or item["fields"].items():
         yield named + word(name), ("base64:" if name in packed else "") + word(value)
+
+
+def fields_of(words: Sequence[str]) -> list[tuple[str, Value]]:
+    """Return the fields of NAME=VALUE words, in order.
+
+    Raises:
+        click.UsageError: a word is none.
+    """
+    pairs: list[tuple[str, Value]] = []
+    for each in words:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise click.UsageError(f"{each!r} is no NAME=VALUE.")
+        pairs.append((name, value))
+    return pairs
 
 
 def line_of(entry: Entry | Delivery) -> str:

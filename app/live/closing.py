@@ -16,6 +16,7 @@ from headgate.app.wire.problems import (
 from headgate.engine import errors
 from headgate.engine.errors import StreamError
 
+NORMAL = 1000
 FAILED = 1011
 RESTARTING = 1012
 TRY_LATER = 1013

@@ -20,8 +20,8 @@ from headgate.app.auth.grants import Verb
 from headgate.app.auth.limits.usage import Patience, Usage
 from headgate.app.auth.principal import Forbidden, Need, Unauthenticated
 from headgate.app.gateway.gateway import Gateway
-from headgate.app.live.closing import FAILED, SLOW, CloseError, ending_of
-from headgate.app.live.followed import Ended, Followed, GroupBatch, StreamBatch
+from headgate.app.live.closing import FAILED, NORMAL, SLOW, CloseError, ending_of
+from headgate.app.live.followed import AtEnd, Ended, Followed, GroupBatch, StreamBatch
 from headgate.app.live.frames.reading import BadFramesError
 from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.intents import (
@@ -378,12 +378,14 @@ class Connection:
                 await feed.end()
                 self._over(sub, Ended(Forbidden(str(feed.subscription.need))))
 
-    def _over(self, sub: str, ended: Ended) -> None:
+    def _over(self, sub: str, ended: AtEnd | Ended) -> None:
         """Tell that a subscription has ended; a connection that was made for it ends, too."""
-        if self._is_short:
+        if self._is_short and isinstance(ended, Ended):
             self._end(ended.error)
         elif self._feeds.pop(sub, None) is not None:
             self._session.followed(sub, ended)
+            if self._is_short:
+                self._end(CloseError(NORMAL))
 
     async def _settle(self, intent: Settlement) -> Sequence[Outcome]:
         feed = self._feeds.get(intent.sub)
@@ -440,10 +442,10 @@ class Connection:
     async def _follow(self, sub: str, subscription: Subscription) -> None:
         """Send the items of a subscription, until it ends and all of it is undone."""
         delivered_counts = self._gateway.metrics.delivered_counts
-        ended = None
+        ended: AtEnd | Ended | None = None
         async with aclosing(subscription.follow()) as coming:
             async for item in coming:
-                if isinstance(item, Ended):
+                if isinstance(item, AtEnd | Ended):
                     ended = item
                     break
                 self._session.followed(sub, item)
@@ -453,7 +455,7 @@ class Connection:
                 await self._send()
         if ended is None or self._is_over:
             return
-        if isinstance(ended.error, errors.Draining):
+        if isinstance(ended, Ended) and isinstance(ended.error, errors.Draining):
             self._end(ended.error)
             return
         self._over(sub, ended)

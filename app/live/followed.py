@@ -58,10 +58,17 @@ class State(NamedTuple):
     name: StateName
 
 
+class AtEnd(NamedTuple):
+    """The stream is closed, and all of it has come: the subscription is over."""
+
+    position: EntryId
+    closed_at_ms: int
+
+
 class Ended(NamedTuple):
     """The subscription is over, and nothing comes behind this."""
 
     error: StreamError | GatewayError
 
 
-Followed = StreamBatch | GroupBatch | ClaimedAway | State | Ended
+Followed = StreamBatch | GroupBatch | ClaimedAway | State | AtEnd | Ended

@@ -2,9 +2,9 @@
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -12,14 +12,22 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
 from headgate.app.live.choices import SubscriptionChoices
-from headgate.app.live.followed import ClaimedAway, Followed, GroupBatch, Ready, State
+from headgate.app.live.followed import (
+    AtEnd,
+    ClaimedAway,
+    Followed,
+    GroupBatch,
+    Ready,
+    State,
+    StateName,
+)
 from headgate.app.live.held import Held
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import BATCH_BYTES_MAX, RETRY_S, Credit, Subscription
 from headgate.app.runtime.connections import OpenSubscription
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import Disconnected
-from headgate.engine.replies import GroupInfo, GroupRead, Outcome, Takeover
+from headgate.engine.replies import GroupInfo, GroupRead, GroupState, Outcome, Takeover
 from headgate.engine.requests.deliveries import (
     Ack,
     AckThrough,
@@ -125,6 +133,11 @@ class GroupSubscription(Subscription):
         """Return the id behind which the group's next new entry comes."""
         return (await self._access.perform(DescribeGroup(*self._names))).last_id
 
+    async def holds_last(self) -> bool:
+        """Tell whether the consumer holds entries of a closed stream."""
+        info = await self._access.perform(DescribeGroup(*self._names)) if len(self._held) else None
+        return info is not None and info.closed_at_ms is not None
+
     async def ack_through(self, seen: EntryId) -> None:
         """Acknowledge the consumer's entries up to one. See the request `AckThrough`."""
         await self._access.perform(AckThrough(*self._names, self._consumer, seen))
@@ -186,22 +199,39 @@ class GroupSubscription(Subscription):
                 if isinstance(read, ClaimedAway):
                     yield read
                     continue
-                alive = [delivery for delivery in read.deliveries if delivery.fields is not None]
                 gone = [delivery.id for delivery in read.deliveries if delivery.fields is None]
-                if not self._request.no_ack:
-                    self._held.add(alive)
-                if read.deliveries:
-                    yield GroupBatch(alive, gone, read.lag, self._spend(len(alive)))
-                change = self._state_change(read.state.value)
-                if change is not None:
-                    yield change
-                if not read.deliveries and change != _CAUGHT_UP:
-                    yield GroupBatch([], [], read.lag, self._spend(0))
+                for item in self._items(read, gone):
+                    yield item
+                if read.state is GroupState.CLOSED and (end := await self._end()) is not None:
+                    yield end
+                    return
                 with suppress(Disconnected):
                     if gone:  # it would only use up what the consumer may hold
                         await self._access.perform(Ack(*self._names, gone, consumer=self._consumer))
                     if len(self._held) > 2 * self._held_expected:
                         await self._forget_settled()
+
+    def _items(self, read: GroupRead, gone: list[EntryId]) -> Iterator[Followed]:
+        alive = [delivery for delivery in read.deliveries if delivery.fields is not None]
+        if not self._request.no_ack:
+            self._held.add(alive)
+        if read.deliveries:
+            yield GroupBatch(alive, gone, read.lag, self._spend(len(alive)))
+        if read.state is GroupState.CLOSED:
+            return
+        change = self._state_change(cast("StateName", read.state.value))
+        if change is not None:
+            yield change
+        if not read.deliveries and change != _CAUGHT_UP:
+            yield GroupBatch([], [], read.lag, self._spend(0))
+
+    async def _end(self) -> AtEnd | None:
+        """Return the end of the group; None if it has been moved meanwhile."""
+        with suppress(Disconnected):
+            info = await self._access.perform(DescribeGroup(*self._names))
+            if info.is_over and info.closed_at_ms is not None:
+                return AtEnd(info.last_id, info.closed_at_ms)
+        return None
 
     async def _reads(self) -> AsyncGenerator[GroupRead | ClaimedAway, None]:
         """Yield reads, also after the servers were not there for a while.

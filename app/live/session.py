@@ -33,6 +33,7 @@ from pydantic import BaseModel, ValidationError
 from headgate.app.auth.principal import Principal, Unauthenticated
 from headgate.app.live.answers import OrderedAnswers, Text
 from headgate.app.live.followed import (
+    AtEnd,
     ClaimedAway,
     Ended,
     Followed,
@@ -71,6 +72,7 @@ from headgate.app.live.frames.server import (
     AppendedFrame,
     Authenticated,
     Claimed,
+    Closed,
     Ok,
     Pong,
     ProblemFrame,
@@ -276,6 +278,10 @@ class Session:
                 self.say(StateFrame(sub=sub, state=name))
             case ClaimedAway(ids, by):
                 self.say(Claimed(sub=sub, ids=list(map(str, ids)), by=text_of(by)))
+            case AtEnd(position, closed_at_ms):
+                self._known.pop(sub, None)
+                self.say(Closed(sub=sub, at=str(position), closed_at_ms=closed_at_ms))
+                self.say(Unsubscribed(sub=sub, reason="closed"))
             case Ended(error):
                 self._known.pop(sub, None)
                 self.say(ProblemFrame(sub=sub, problem=problem_of(error, INSTANCE)))

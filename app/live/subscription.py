@@ -1,8 +1,9 @@
 """Subscription: one model of following a stream or a group, for events and sockets.
 
-A stream or a group in, values of `followed` out, without end. Who encodes them knows nothing else:
-what the reader still takes (credit), what it holds, what others claimed from it, whether it has
-caught up, and what is given back in the end stands here and in `group_subscription`.
+A stream or a group in, values of `followed` out, until all of a closed stream has come. Who encodes
+them knows nothing else: what the reader still takes (credit), what it holds, what others claimed
+from it, whether it has caught up, and what is given back in the end stands here and in
+`group_subscription`.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from contextlib import aclosing
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
-from headgate.app.live.followed import Ended, Followed, Ready, State, StateName, StreamBatch
+from headgate.app.live.followed import AtEnd, Ended, Followed, Ready, State, StateName, StreamBatch
 from headgate.app.live.merging import merged
 from headgate.app.runtime.connections import OpenSubscription
 from headgate.app.wire.problems import GatewayError
@@ -110,7 +111,7 @@ class Subscription(ABC):
     async def follow(
         self, *, until: Callable[[], Awaitable[None]] | None = None
     ) -> AsyncGenerator[Followed, None]:
-        """Yield the items as they come; `Ended` is the last. At the close, held entries go back.
+        """Yield the items as they come; `AtEnd` or `Ended` is the last. Then held entries go back.
 
         Args:
             until: returns when the subscription has to end, with `Draining`, or raises why else.
@@ -201,6 +202,12 @@ class StreamSubscription(Subscription):
         """Return the need of reading the stream."""
         return Need((Verb.READ,), self._cursor.stream)
 
+    @property
+    def is_over(self) -> bool:
+        """Tell, once it is open, whether nothing comes: the stream is closed, and at its end."""
+        first = self._first
+        return first is not None and first.closed_at_ms is not None and not first.entries
+
     async def position(self) -> EntryId:
         """Return the id behind which the next entry comes."""
         assert isinstance(self._cursor.after, EntryId)
@@ -220,6 +227,9 @@ class StreamSubscription(Subscription):
             count = len(read.entries)
             if count or read.gap is not None:
                 yield StreamBatch(read, self._spend(count))
+            if read.closed_at_ms is not None:
+                yield AtEnd(read.next_after, read.closed_at_ms)
+                return
             # What is at the end of the stream may be deleted: then nothing comes though its last id
             # is above.
             at_end = not count or read.next_after >= read.last_id

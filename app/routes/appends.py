@@ -1,4 +1,4 @@
-"""Appends: of an entry, and of many."""
+"""Appends: of an entry, of many, and of the last one of a stream."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -30,12 +30,13 @@ from headgate.app.runtime.turns import Turn
 from headgate.app.wire.ids import parse_id
 from headgate.app.wire.plain import plain_entry
 from headgate.app.wire.problems import GatewayError, place_drafts, responses
-from headgate.app.wire.schemas.entries import Append, Appended, AppendedBatch
+from headgate.app.wire.schemas.entries import Append, Appended, AppendedBatch, Close, Closed
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import Added
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.idempotency import Digest, Idempotent
+from headgate.engine.requests.streams import CloseStream
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
 batches = APIRouter(prefix="/v1", tags=["Entries"], route_class=BatchOperation)
@@ -134,6 +135,7 @@ _APPEND_PROBLEMS = responses(
     "invalid_id",
     "stream_not_found",
     "id_not_greater",
+    "stream_closed",
     "limit_reached",
     "last_id_mismatch",
     "too_large",
@@ -195,6 +197,51 @@ async def append_entry(
     path: bytes = request.scope["raw_path"]
     response.raw_headers.append((b"location", b"%b/%b" % (path, text.encode())))
     return Appended(id=text)
+
+
+@router.post(
+    "/streams/{stream}/close",
+    operation_id="closeStream",
+    responses={200: {"headers": _REPLAYED}, **_APPEND_PROBLEMS},
+    tags=["Streams"],
+)
+@needs(Verb.MANAGE)
+async def close_stream(
+    access: AccessDep,
+    stream: StreamDep,
+    expected: ExpectedDep,
+    key: WriterKeyDep,
+    response: Response,
+    entry: Close | None = None,
+) -> Closed:
+    """Close a stream for good; with a body, behind a last entry, in one step.
+
+    From then on every append is refused with `stream_closed`. Reads, acknowledgements, trims and
+    deletes go on. Who follows the stream gets what there is, then `closed`, and the subscription
+    ends; who reads as a group does once the group has settled all entries. A closed stream is
+    never opened again: delete it, and the next append begins a new one.
+
+    To close it again without a body changes nothing and has the same answer, and so does a repeat
+    with the `Idempotency-Key`. `If-Match` is for a stream that is still open. With a body it needs
+    `append` as well.
+    """
+    drafts = [] if entry is None else [entry.to_draft()]
+    try:
+        end = await access.perform(
+            CloseStream(
+                stream,
+                drafts,
+                await key.of(drafts, is_batch=False) if key is not None and drafts else None,
+                create_stream=entry is None or entry.create_stream,
+                expected_last_id=expected,
+            )
+        )
+    except StreamError as error:
+        place_drafts(error, lambda _: ())  # the body is the entry
+        raise
+    if end.is_repeat:
+        response.headers["Idempotent-Replayed"] = "true"
+    return Closed(ids=list(map(str, end.ids)), epoch=end.epoch, closed_at_ms=end.closed_at_ms)
 
 
 @batches.post(

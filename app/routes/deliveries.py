@@ -111,7 +111,8 @@ async def read_group(
 
     The answer is always 200. `state` says why it may be empty: `caught_up`, nothing is new;
     `live`, there may be more; `max_pending`, the consumer holds as much as it may; `paused`,
-    `rate_limited` and `key_blocked`, the group's policy lets nothing more come for now.
+    `rate_limited` and `key_blocked`, the group's policy lets nothing more come for now;
+    `closed`, the stream is closed and the group has settled all of it.
     """
     read = read or ReadGroup()
     check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")

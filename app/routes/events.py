@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from headgate.app.auth.access import Access
@@ -48,7 +48,9 @@ router = APIRouter(prefix="/v1/streams/{stream}", tags=["Events"], route_class=O
 _RETURN_MS = 100
 """Pause before a browser comes back only to acknowledge."""
 
-_FULL = followed.State("max_pending")
+_OVER: dict[int | str, dict[str, object]] = {
+    204: {"description": "It was read to its end and is closed: do not come back."}
+}
 
 AckMode = Literal["explicit", "on_receipt", "on_reconnect"]
 
@@ -66,6 +68,13 @@ class CaughtUp(BaseModel):
     """All there was has been sent; what follows is new."""
 
     at: IdText
+
+
+class Closed(BaseModel):
+    """The stream is closed, and all of it has been sent. The answer ends."""
+
+    at: IdText
+    closed_at_ms: int
 
 
 class ClaimedAway(BaseModel):
@@ -117,6 +126,7 @@ def last_seen_id(
     response_class=EventStream,
     status_code=200,
     responses=EVENT_STREAM
+    | _OVER
     | responses(
         "invalid_id",
         "stream_not_found",
@@ -131,12 +141,13 @@ async def stream_events(
     access: AccessDep,
     stream: StreamDep,
     cursor: Annotated[tuple[EntryId | From, bool], Depends(last_event_id)],
-) -> EventStream:
+) -> Response:
     """Send a stream as events (XREAD BLOCK): the entries after the cursor, then new ones.
 
     Events: `ready {position, resumed, gap}` · `entry` (its id line is the entry's id) ·
-    `caught_up {at}` · `draining {reconnect_after_ms}` · `problem {…}`. A comment every 15 s keeps
-    the connection open.
+    `caught_up {at}` · `closed {at, closed_at_ms}` · `draining {reconnect_after_ms}` ·
+    `problem {…}`. A comment every 15 s keeps the connection open. Behind `closed` the answer ends.
+    A browser comes back all the same, with a `Last-Event-ID`: the answer 204 makes it stop.
     """
     after, is_resumed = cursor
     gateway = gateway_of(request)
@@ -144,6 +155,8 @@ async def stream_events(
     beat_ms = gateway.limits.heartbeat_ms
     subscription = StreamSubscription(access, StreamCursor(stream, after), beat_ms=beat_ms)
     ready = await subscription.open()
+    if is_resumed and subscription.is_over:
+        return Response(status_code=204)
     encoder = _Encoder(request, access, subscription, ready, is_resumed=is_resumed)
     return EventStream(encoder.events(), gateway.limits)
 
@@ -154,6 +167,7 @@ async def stream_events(
     response_class=EventStream,
     status_code=200,
     responses=EVENT_STREAM
+    | _OVER
     | responses(
         "malformed",
         "invalid_id",
@@ -196,7 +210,7 @@ async def group_events(
         ),
     ] = "explicit",
     seen: Annotated[EntryId | None, Depends(last_seen_id)] = None,
-) -> EventStream:
+) -> Response:
     """Read as a consumer of a group, as events (XREADGROUP BLOCK).
 
     First come the consumer's own pending entries, then those given back or idle, then new ones; at
@@ -204,7 +218,8 @@ async def group_events(
     `ready` tells. Without a name the gateway makes one and removes it when the connection ends.
 
     Events: `ready {position, resumed, consumer}` · `entry` · `caught_up {at}` · `claimed {ids, by}`
-    (another consumer has these now) · `draining {reconnect_after_ms}` · `problem {…}`.
+    (another consumer has these now) · `closed {at, closed_at_ms}` (the stream is closed, and the
+    group has settled all of it: the answer ends) · `draining {reconnect_after_ms}` · `problem {…}`.
     """
     check_at_most(credit, limits.credit_max, pointer="/query/credit")
     if ack == "on_reconnect" and consumer is None:
@@ -224,16 +239,14 @@ async def group_events(
         stream, group, consumer, choices.on_disconnect, policy=info.policy, random=gateway.random
     )
     subscription = GroupSubscription(access, subscriber, info, choices, beat_ms=limits.heartbeat_ms)
-    if ack == "on_reconnect" and seen is not None:
-        await subscription.ack_through(seen)
+    if seen is not None:
+        if ack == "on_reconnect":
+            await subscription.ack_through(seen)
+        if (await access.perform(DescribeGroup(stream, group))).is_over:
+            return Response(status_code=204)
     ready = await subscription.open()
     encoder = _Encoder(
-        request,
-        access,
-        subscription,
-        ready,
-        is_resumed=bool(ready.pending_count),
-        ack=ack,
+        request, access, subscription, ready, is_resumed=bool(ready.pending_count), ack=ack
     )
     return EventStream(encoder.events(), limits)
 
@@ -302,7 +315,8 @@ class _Encoder:
                                 yield part
                             if self._ack == "on_receipt" and isinstance(item, followed.GroupBatch):
                                 await self._acknowledge(item)
-                            if self._ack == "on_reconnect" and item == _FULL:
+                            if self._ack == "on_reconnect" and await self._must_return(item):
+                                yield f"retry: {_RETURN_MS}\n\n".encode()
                                 return  # only a new connection acknowledges
             except (StreamError, GatewayError) as error:
                 yield self._connection.last_event(error)
@@ -312,6 +326,16 @@ class _Encoder:
         ids = [delivery.id for delivery in batch.deliveries] + batch.gone
         if ids:
             await self._subscription.ack(ids)
+
+    async def _must_return(self, item: followed.Followed) -> bool:
+        """Tell whether the client has to come back, as nothing comes before it acknowledges."""
+        assert isinstance(self._subscription, GroupSubscription)
+        match item:
+            case followed.State("max_pending"):
+                return True
+            case followed.State("caught_up") | followed.GroupBatch([]):
+                return await self._subscription.holds_last()
+        return False
 
     async def _encoded(self, item: followed.Followed) -> bytes:
         match item:
@@ -323,10 +347,10 @@ class _Encoder:
             case followed.State("caught_up"):
                 at = await self._subscription.position()
                 return event("caught_up", CaughtUp(at=str(at)))
-            case followed.State("max_pending") if self._ack == "on_reconnect":
-                return f"retry: {_RETURN_MS}\n\n".encode()
             case followed.State():
                 return b""
+            case followed.AtEnd(at, closed_at_ms):
+                return event("closed", Closed(at=str(at), closed_at_ms=closed_at_ms), last_id=at)
             case followed.ClaimedAway(ids, by):
                 return event("claimed", ClaimedAway(ids=list(map(str, ids)), by=text_of(by)))
             case followed.Ended(error):

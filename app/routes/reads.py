@@ -165,7 +165,8 @@ async def read_entries(
     from the oldest, and `gap` tells what trimming took. With `Accept: application/x-ndjson` the
     entries are streamed, one per line, and `limit` may be as large as you like; if the stream goes
     meanwhile, the last line is a `Problem`. An answer may hold less than `limit` where entries are
-    large: read on from `next_after`.
+    large: read on from `next_after`. At the end of a closed stream a read after a cursor does not
+    wait, and `closed_at_ms` says why.
 
     With `Accept: application/vnd.apache.arrow.stream` the entries there are now are streamed as
     Arrow: `id` (utf8), `ms` and `seq` (int64; `seq` is null where it is larger, and `id` has it),
@@ -261,7 +262,8 @@ async def read_streams(
 ) -> Response:
     """Read several streams at once, each after its own cursor (XREAD), waiting if asked to.
 
-    Each has its share of what one answer may hold: there may be more than what has come.
+    Each has its share of what one answer may hold: there may be more than what has come. It does
+    not wait if all the streams are closed and read to their ends.
     """
     check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")
     check_at_most(read.limit, limits.read_entries_max, pointer="/body/limit")
@@ -313,6 +315,7 @@ async def _wire_read(read: StreamRead, turn: Turn | None = None) -> Entries:
         "next_after": str(read.next_after),
         "last_id": str(read.last_id),
         "gap": gap_wire(read.gap),
+        "closed_at_ms": read.closed_at_ms,
     }
 
 

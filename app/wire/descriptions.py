@@ -24,6 +24,7 @@ def stream_wire(info: replies.StreamInfo) -> Stream:
         "chunks": info.chunk_count,
         "hot_bytes": info.hot_bytes,
         "cold_bytes": info.cold_bytes,
+        "closed_at_ms": info.closed_at_ms,
         "config": StreamConfig.wire(info.config),
     }
 

@@ -10,10 +10,20 @@ from headgate.engine.entry import EntryId
 from headgate.engine.replies import Delivery, StreamRead
 
 
-def event(name: str, data: BaseModel, *, retry_ms: int | None = None) -> bytes:
-    """Return an event that is no entry; `retry_ms` tells a browser when to connect again."""
+def event(
+    name: str, data: BaseModel, *, retry_ms: int | None = None, last_id: EntryId | None = None
+) -> bytes:
+    """Return an event that is no entry.
+
+    Args:
+        name: of the event.
+        data: its data.
+        retry_ms: tells a browser when to connect again.
+        last_id: what a browser says then that it has seen.
+    """
     text = data.model_dump_json(exclude_unset=True, by_alias=True)
-    return format_sse_event(data_str=text, event=name, retry=retry_ms)
+    event_id = None if last_id is None else str(last_id)
+    return format_sse_event(data_str=text, event=name, id=event_id, retry=retry_ms)
 
 
 def entry_events(read: StreamRead) -> bytes:

@@ -116,6 +116,11 @@ EXPLANATIONS: dict[Code, Explanation] = {
         ("Two programs create the same stream with different settings.",),
         "Change the configuration with PATCH.",
     ),
+    "stream_closed": Explanation(
+        "The stream is closed: it takes no entries any more.",
+        ("Somebody has closed it, and this writer has not been told.",),
+        "Append to another stream. A stream is never opened again: delete it, or copy it (COPY).",
+    ),
     "wrong_type": Explanation(
         "The Redis server has something under a key that the gateway has not put there.",
         (

@@ -142,6 +142,9 @@ class Conversation:
             subscription.changed(frame["state"])
         elif kind == "claimed":
             subscription.claimed(frame["ids"], frame["by"])
+        elif kind == "closed":
+            subscription.changed("closed")
+            self._end(subscription)
         elif kind == "unsubscribed":  # a problem that ends it for good came before
             subscription.lost()
             self.refused.append((subscription, _RETRY_S))
@@ -166,7 +169,7 @@ class Conversation:
         else:
             self._end(subscription, problem)
 
-    def _end(self, subscription: Subscription, failure: Exception) -> None:
+    def _end(self, subscription: Subscription, failure: Exception | None = None) -> None:
         self.subscriptions.pop(subscription.name, None)
         subscription.end(failure)
         self._quiet(subscription.name)

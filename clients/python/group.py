@@ -165,6 +165,8 @@ class Group:
     ) -> Consuming:
         """Consume entries: an iterator of jobs that waits for the next one (XREADGROUP BLOCK).
 
+        It ends when the stream is closed and the group has settled all of it.
+
         Args:
             consumer: who reads; None: the gateway makes a name, and removes it in the end.
             credit: entries that may be on the way to this program, or in work.
@@ -196,6 +198,8 @@ class Group:
         stop: asyncio.Event | None = None,
     ) -> None:
         """Work entries off until SIGTERM or SIGINT comes, or `stop` is set.
+
+        It also ends when the stream is closed and the group has settled all of it.
 
         An entry is acknowledged when the handler returns. If the handler raises, the entry has
         failed: it comes again as the group's policy says (`backoff_ms`, `max_deliveries`), with the
@@ -246,6 +250,9 @@ class Group:
         ack: Sequence[str] = (),
     ) -> list[Delivery]:
         """Return entries by one request (XREADGROUP); `consume` is faster and settles by itself.
+
+        It does not wait when the stream is closed and the group has settled all of it: that is the
+        end of `consume`.
 
         Args:
             consumer: who reads.

@@ -152,6 +152,12 @@ class StreamExists(Problem):
     code = "stream_exists"
 
 
+class StreamClosed(Problem):
+    """The stream is closed, and takes no entries any more."""
+
+    code = "stream_closed"
+
+
 class WrongType(Problem):
     """The Redis server has something under a key that the gateway has not put there."""
 

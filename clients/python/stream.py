@@ -14,7 +14,7 @@ from headgate.client.bulk.plans import Split
 from headgate.client.calls import Calls, segment
 from headgate.client.entries import Entry, Fields, Gap, Pairs, encoded, entry_of
 from headgate.client.live import Live
-from headgate.client.shapes.answers import GroupInfo, StreamDetail, StreamInfo
+from headgate.client.shapes.answers import ClosedStream, GroupInfo, StreamDetail, StreamInfo
 from headgate.client.shapes.settings import StreamConfig
 from headgate.client.subscription import State, Subscription
 
@@ -33,12 +33,14 @@ class Page(NamedTuple):
         next_after: read on after this id; None: this is the end.
         last_id: of the stream.
         gap: entries that trimming took before these.
+        closed_at_ms: when the stream was closed, if nothing comes behind `next_after` any more.
     """
 
     entries: list[Entry]
     next_after: str | None
     last_id: str
     gap: Gap | None
+    closed_at_ms: int | None = None
 
 
 class Following:
@@ -208,7 +210,8 @@ class Stream:
             end: the highest id of a range, inclusive.
             limit: entries at most.
             reverse: the highest id of the range first.
-            wait_ms: how long to wait for an entry after `after`.
+            wait_ms: how long to wait for an entry after `after`. Where the stream is closed and
+                read to its end, it does not wait.
         """
         query = {
             "after": after,
@@ -227,6 +230,7 @@ class Stream:
             answer["next_after"],
             answer["last_id"],
             None if gap is None else Gap(gap["from"], gap["to"]),
+            answer.get("closed_at_ms"),
         )
 
     async def scan(self, *, after: str = "0", limit: int = 1_000) -> AsyncGenerator[Entry]:
@@ -245,13 +249,14 @@ class Stream:
     ) -> Following:
         """Follow the stream: an iterator of entries that waits for the next one (XREAD BLOCK).
 
-        It goes on through every loss of the connection, without a lost or repeated entry.
+        It goes on through every loss of the connection, without a lost or repeated entry. It ends
+        behind the last entry of a stream that is closed.
 
         Args:
             after: an id, `0` for all entries, or `$` for those from now on.
             credit: entries that may be on the way to this program.
-            on_state: is called when entries come, when all were read (`caught_up`), and when the
-                connection is `lost`, with the reason.
+            on_state: is called when entries come, when all were read (`caught_up`), when there
+                will be no others (`closed`), and when the connection is `lost`, with the reason.
         """
         wanted = {"stream": self.name, "after": after}
         following = Following(self._live, wanted, credit=credit)
@@ -470,6 +475,41 @@ class Stream:
         path = f"{self._path}/trim"
         answer = await self._calls.call("POST", path, body=sent, is_repeatable=True)
         return cast(int, answer["removed"])
+
+    async def close(
+        self,
+        fields: Fields | Pairs | None = None,
+        *,
+        create_stream: bool = True,
+        idempotency_key: str | None = None,
+        if_last_id: str | None = None,
+    ) -> ClosedStream:
+        """Close the stream for good, behind a last entry if there is one, in one step.
+
+        Whoever follows it gets what there is, and then the iteration ends; of a group once it has
+        settled everything. To close it again without an entry changes nothing.
+
+        Args:
+            fields: of the last entry; None: there is none.
+            create_stream: append it also if the stream does not exist.
+            idempotency_key: of the last entry; see `append`.
+            if_last_id: close only if this is the last id (`LastIdMismatch` otherwise).
+
+        Raises:
+            StreamClosed: it is closed, and there is an entry.
+            AnswerLost: it may be closed. With an idempotency key the append is repeated.
+        """
+        body = None if fields is None else encoded(fields)
+        if body is not None and not create_stream:
+            body["create_stream"] = False
+        headers, is_repeatable = self._append_headers(
+            idempotency_key, if_last_id, has_ids=fields is None
+        )
+        path = f"{self._path}/close"
+        answer = await self._calls.call(
+            "POST", path, body=body, headers=headers, is_repeatable=is_repeatable or body is None
+        )
+        return cast(ClosedStream, answer)
 
     async def delete(self) -> None:
         """Delete the stream with its groups (DEL)."""

@@ -23,9 +23,11 @@ State = Literal[
     "key_blocked",
     "paused",
     "rate_limited",
+    "closed",
     "lost",
 ]
-"""States: entries come, there are none now, or the reason why none come; `lost`: no connection."""
+"""States: entries come, there are none now, or the reason why none come; `closed`: all of a closed
+stream has come; `lost`: no connection."""
 
 Mode = Literal["fail", "fatal", "silent"]
 """Modes of a nack: it failed, it can never succeed, or it was not tried."""

@@ -10,7 +10,7 @@ const [openapi = `${documents}/openapi.json`, asyncapi = `${documents}/asyncapi.
 /** Types that programs see, by their names in the document; classes have some of these names. */
 const PUBLIC = {
   Entry: "Entry", Delivery: "Delivery", EntryInput: "EntryInput", Entries: "Entries", GroupEntries: "GroupEntries",
-  Appended: "Appended", AppendedBatch: "AppendedBatch", Settled: "Settled", SettledEntries: "SettledEntries",
+  Appended: "Appended", AppendedBatch: "AppendedBatch", Closed: "ClosedStream", Settled: "Settled", SettledEntries: "SettledEntries",
   Stream: "StreamInfo", StreamDetail: "StreamDetail", StreamConfig: "StreamConfig", Streams: "Streams", Trim: "Trim",
   Deletion: "Deletion", Deletions: "Deletions", Group: "GroupInfo", Groups: "Groups", GroupInput: "GroupInput",
   GroupPatch: "GroupPatch", Policy: "Policy", Consumers: "Consumers", GroupConsumer: "GroupConsumer",

@@ -37,6 +37,7 @@ from headgate.engine.entry import (
     sizes_of,
 )
 from headgate.engine.errors import (
+    ClosedToAppends,
     IdNotGreater,
     IdsExhausted,
     LastIdMismatch,
@@ -95,9 +96,9 @@ def add(keyspace: Keyspace, request: Add, now_ms: int) -> Decision[Added]:
     made = made_before(keyspace, stream, idempotent, now_ms)
     if made is not None:
         return Decision(Added(made.ids(), is_repeat=True), [DuplicateCounted(name)])
-    last_id = stream.last_id if stream is not None else MIN_ID
-    if request.expected_last_id is not None and request.expected_last_id != last_id:
-        raise LastIdMismatch(expected=request.expected_last_id, last_id=last_id)
+    if stream is not None and stream.closed_at_ms is not None:
+        raise ClosedToAppends(name)
+    check_last_id(stream, request.expected_last_id)
     created = None
     if stream is None:
         keyspace.bounds.check_another_stream(len(keyspace.streams))
@@ -118,6 +119,13 @@ def add(keyspace: Keyspace, request: Add, now_ms: int) -> Decision[Added]:
     return _and_trims(reply, commands, keyspace, stream, appending, trim, now_ms)
 
 
+def check_last_id(stream: Stream | None, expected: EntryId | None) -> None:
+    """Raise `LastIdMismatch` if a writer expects another last id than the stream has."""
+    last_id = stream.last_id if stream is not None else MIN_ID
+    if expected is not None and expected != last_id:
+        raise LastIdMismatch(expected=expected, last_id=last_id)
+
+
 def append(
     keyspace: Keyspace, stream: Stream, drafts: Sequence[Draft] | PackedDrafts, now_ms: int
 ) -> Decision[Written | None]:
@@ -128,10 +136,13 @@ def append(
     own.
 
     Raises:
+        ClosedToAppends: the stream is closed.
         IdNotGreater: an explicit id is not greater than the id before it.
         IdsExhausted: the stream has no greater id left.
         Invalid: an entry has no fields, a name without a value, or more than 1 GiB.
     """
+    if stream.closed_at_ms is not None:
+        raise ClosedToAppends(stream.name)
     appending = _appending(stream, drafts, now_ms)
     if appending is None:
         return Decision(None, [])
@@ -337,7 +348,7 @@ def _read_in_order(keyspace: Keyspace, request: Read, budget: Budget) -> list[St
         if taken < len(read.entries):
             entries = read.entries[:taken]
             next_after = entries[-1].id if entries else read.after
-            read = read._replace(entries=entries, next_after=next_after)
+            read = read._replace(entries=entries, next_after=next_after, closed_at_ms=None)
         reads.append(read)
     return reads
 
@@ -374,7 +385,8 @@ def _read_stream(
     gap = stream.gap_after(after, entries[-1].id if entries else MAX_ID)
     behind = after if gap is None else gap.through
     next_after = entries[-1].id if entries else behind
-    return StreamRead(cursor.stream, entries, next_after, stream.last_id, gap, after)
+    closed_at_ms = stream.closed_at_ms if next_after >= stream.log.last_id else None
+    return StreamRead(cursor.stream, entries, next_after, stream.last_id, gap, after, closed_at_ms)
 
 
 def delete(keyspace: Keyspace, request: Delete, now_ms: int) -> Decision[list[Deletion]]:

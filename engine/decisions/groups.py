@@ -239,6 +239,8 @@ def group_info(stream: Stream, group: Group) -> GroupInfo:
         released_count=group.pel.released_count,
         consumer_count=len(group.consumers),
         policy=group.policy,
+        closed_at_ms=stream.closed_at_ms,
+        is_over=stream.is_over_for(group),
     )
 
 

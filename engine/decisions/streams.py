@@ -1,4 +1,4 @@
-"""Decisions about streams: list, describe, create, change, delete, watch."""
+"""Decisions about streams: list, describe, create, change, close, delete, watch."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from itertools import islice
 from headgate.engine.commands import (
     Command,
     KeysForgotten,
+    StreamClosed,
     StreamConfigured,
     StreamCreated,
     StreamDeleted,
 )
 from headgate.engine.decisions import Decision, Decisions
+from headgate.engine.decisions.entries import add, check_last_id
 from headgate.engine.decisions.keys import key_limits, key_window_ms
 from headgate.engine.decisions.name_ranges import (
     NameRange,
@@ -22,9 +24,11 @@ from headgate.engine.decisions.name_ranges import (
 )
 from headgate.engine.decisions.trims import retention_cuts, trim_command
 from headgate.engine.errors import StreamExists, StreamsChanged
-from headgate.engine.replies import Created, StreamInfo
+from headgate.engine.replies import Added, ClosedStream, Created, StreamInfo
+from headgate.engine.requests.entries import Add
 from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
 from headgate.engine.requests.streams import (
+    CloseStream,
     CreateStream,
     DeleteStream,
     DescribeStream,
@@ -82,6 +86,7 @@ def stream_info(keyspace: Keyspace, stream: bytes) -> StreamInfo:
         group_count=len(stream_state.groups),
         hot_bytes=stream_state.log.memory_bytes,
         cold_bytes=stream_state.log.extents.size_bytes,
+        closed_at_ms=stream_state.closed_at_ms,
     )
 
 
@@ -115,6 +120,30 @@ def update_stream(keyspace: Keyspace, request: UpdateStream, now_ms: int) -> Dec
             commands.append(KeysForgotten(name, None))  # Redis: a changed value wipes the history
         commands += trim_command(name, retention_cuts(stream, [], config, now_ms))
     return Decision.then(commands, lambda keyspace, _: stream_info(keyspace, name))
+
+
+def close_stream(keyspace: Keyspace, request: CloseStream, now_ms: int) -> Decision[ClosedStream]:
+    """Decide to append the last entries, if any, and to close the stream."""
+    name, expected = request.stream, request.expected_last_id
+    added, commands = Added([], is_repeat=False), list[Command]()
+    if request.drafts:
+        wanted = name, request.drafts, request.idempotent, request.create_stream, expected
+        added, commands, *_ = add(keyspace, Add(*wanted), now_ms)
+        stream = keyspace.find(name)
+    else:
+        stream = keyspace.stream(name)
+        if stream.closed_at_ms is None:
+            check_last_id(stream, expected)
+    if stream is None or stream.closed_at_ms is None:
+        at_ms = now_ms if request.closed_at_ms is None else request.closed_at_ms
+        commands.append(StreamClosed(name, at_ms))
+
+    def look(keyspace: Keyspace, _: int) -> ClosedStream:
+        closed = keyspace.stream(name)
+        assert closed.closed_at_ms is not None
+        return ClosedStream(*added, closed.epoch, closed.closed_at_ms)
+
+    return Decision.then(commands, look)
 
 
 def delete_stream(keyspace: Keyspace, request: DeleteStream, now_ms: int) -> Decision[bool]:
@@ -167,5 +196,6 @@ DECISIONS: Decisions = {
     DescribeStream: describe_stream,
     CreateStream: create_stream,
     UpdateStream: update_stream,
+    CloseStream: close_stream,
     DeleteStream: delete_stream,
 }

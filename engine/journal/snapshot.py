@@ -55,6 +55,7 @@ class StreamItem(msgspec.Struct, frozen=True, array_like=True, tag=2):
     keys_added: int
     key_duplicates: int
     lost: list[tuple[EntryId, EntryId]] = []
+    closed_at_ms: int | None = None
 
 
 class ChunkItem(msgspec.Struct, frozen=True, array_like=True, tag=3):
@@ -369,6 +370,7 @@ def _items(keyspace: Keyspace) -> Iterator[Item]:
             stream.keys.added,
             stream.keys.duplicates,
             stream.lost,
+            stream.closed_at_ms,
         )
         yield from map(ChunkItem, stream.log.dump())
         for producer, keys in stream.keys.by_producer.items():
@@ -456,7 +458,7 @@ def _stream(item: StreamItem, memory: Memory) -> Stream:
     stream.expires_at_ms = item.expires_at_ms
     stream.keys.added = item.keys_added
     stream.keys.duplicates = item.key_duplicates
-    stream.lost = item.lost
+    stream.lost, stream.closed_at_ms = item.lost, item.closed_at_ms
     return stream
 
 

@@ -71,6 +71,7 @@ def _trimmed(keyspace: Keyspace, command: c.StreamTrimmed) -> int:
 _COUNTS: dict[type, Callable[[Keyspace, Any], int]] = {
     c.StreamConfigured: _once,
     c.StreamDeleted: _once,
+    c.StreamClosed: _once,
     c.StreamTrimmed: _trimmed,
     c.EntriesDeleted: lambda _, command: len(command.ids),
     c.EntriesEvicted: lambda _, command: len(command.ids),

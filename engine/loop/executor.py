@@ -427,7 +427,7 @@ class Executor:
                 self.activity.note(keyspace, command)
                 freed = signals.holders_before(keyspace, waiters, command)
                 keyspace.apply(command)
-                signals.notify(waiters, command)
+                signals.notify(keyspace, waiters, command)
                 if keyspace.memory.has_turns:
                     signals.notify_of_turns(keyspace, waiters, command)
                 for names in freed:

@@ -43,11 +43,11 @@ class Reads:
 
         def attempt() -> list[StreamRead] | None:
             reads = read_once()
-            return reads if any(read.entries for read in reads) else None
+            return reads if request.is_answered_by(reads) else None
 
         cold = self._executor.cold
         reads = await cold.until_read(read_once)
-        if wait_ms != 0 and not any(read.entries for read in reads):
+        if wait_ms != 0 and not request.is_answered_by(reads):
             queues = [QueueKey(cursor.stream, None) for cursor in cursors]
             try:
                 served = await self._executor.block(Waiter(queues, attempt), wait_ms)

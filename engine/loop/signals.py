@@ -18,11 +18,25 @@ Holder = tuple[bytes, bytes, bytes]
 """A consumer: the names of its stream, its group and itself."""
 
 
-def notify(waiters: Waiters, command: c.Command) -> None:
+def notify(keyspace: Keyspace, waiters: Waiters, command: c.Command) -> None:
     """Notify the waiters that a command may concern. Call this after the command is applied."""
-    means = _MEANINGS.get(type(command))
+    kind = type(command)
+    means = _MEANINGS.get(kind)
     if means is not None:
         means(waiters, command)
+    if kind in _SETTLING:
+        _settled(keyspace, waiters, command)
+
+
+def _settled(keyspace: Keyspace, waiters: Waiters, command: Any) -> None:
+    """Notify the waiters of groups that have settled all of a closed stream."""
+    stream = keyspace.find(command.stream)
+    if stream is None or stream.closed_at_ms is None:
+        return
+    for name in waiters.groups_of(stream.name):
+        group = stream.groups.get(name)
+        if group is not None and stream.is_over_for(group):
+            waiters.changed(stream.name, name)
 
 
 def notify_of_turns(keyspace: Keyspace, waiters: Waiters, command: c.Command) -> None:
@@ -83,7 +97,14 @@ _MEANINGS: dict[type, Callable[[Waiters, Any], None]] = {
     c.EntriesDelayed: _released,
     c.ConsumerDeleted: _consumer_deleted,
     c.EntriesClaimed: _claimed,
+    c.StreamClosed: lambda waiters, command: waiters.changed(command.stream),
 }
+
+_SETTLING = {
+    *(c.EntriesAcked, c.EntriesDelivered, c.EntriesClaimed, c.PendingPurged, c.ConsumerDeleted),
+    *(c.GroupMoved, c.StreamTrimmed, c.EntriesDeleted, c.EntriesEvicted, c.EntriesLost),
+}
+"""Commands behind which there may be nothing left for a group."""
 
 
 def _taken(

@@ -199,6 +199,10 @@ class Waiters:
         """Note that a pending entry may become claimable earlier than expected."""
         self._note(QueueKey(stream, group), _Signal.DUE)
 
+    def groups_of(self, stream: bytes) -> list[bytes]:
+        """Return the groups of a stream in which reads are blocked."""
+        return [group for group in self._queues.get(stream, ()) if group is not None]
+
     def has_full(self, stream: bytes, group: bytes) -> bool:
         """Tell whether a read of the group waits until its consumer holds less."""
         queue = self._queues.get(stream, {}).get(group)

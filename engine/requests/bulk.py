@@ -29,8 +29,9 @@ class PlanRead(Request[list[Portion]], frozen=True):
     `entries_max` bounds all streams together. It is divided in proportion to what each stream has.
     Every stream that has entries gets at least one, if `entries_max` is large enough for that. If
     no stream has any entries, the request waits up to `wait_ms` for the first. A missing stream has
-    no entries, and may be created during the wait. If the epoch of a stream differs from the epoch
-    of its cursor, the stream is read from its beginning.
+    no entries, and may be created during the wait; so may one that is closed, in a later life. If
+    the epoch of a stream differs from the epoch of its cursor, the stream is read from its
+    beginning.
 
     Raises:
         TooManyWaiters: too many reads are already blocked.

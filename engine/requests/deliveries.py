@@ -38,8 +38,9 @@ class ReadGroup(Request[list[GroupRead]], frozen=True):
     that were delivered to it are given back.
 
     With a `budget`, the streams are read in order until the budget is used up; the streams after
-    that get nothing. If `by_policy` is false, the group's policy does not change the request and no
-    entries become dead letters (as in Redis).
+    that get nothing. A read does not wait for a stream that is closed and of which all is settled
+    in the group. If `by_policy` is false, it does, the group's policy does not change the request,
+    and no entries become dead letters (as in Redis).
 
     Entries that are gone from the stream are not claimed. They stay pending, or a backend drops
     them.

@@ -67,6 +67,7 @@ class Add(Request[Added], frozen=True):
 
     Raises:
         StreamNotFound: the stream does not exist and `create_stream` is false.
+        ClosedToAppends: the stream is closed, and this is no repeat.
         LastIdMismatch: the last id is not `expected_last_id`.
         IdNotGreater: an explicit id is not greater than the id before it.
         IdsExhausted: the stream has no greater id left.
@@ -164,7 +165,9 @@ class Read(Request[list[StreamRead]], frozen=True):
     reply.
 
     If no stream has entries, the request waits up to `wait_ms`: 0 means no wait, None means without
-    limit. Every blocked reader gets every new entry.
+    limit. Every blocked reader gets every new entry. Where all streams are closed there is nothing
+    to wait for. With `missing_ok` it waits even then, as Redis does: a stream of that name may
+    begin anew.
 
     Raises:
         StreamNotFound: a stream does not exist or is deleted during the wait, and `missing_ok` is
@@ -178,6 +181,12 @@ class Read(Request[list[StreamRead]], frozen=True):
     wait_ms: int | None = 0
     missing_ok: bool = False
     budget: Budget | None = None
+
+    def is_answered_by(self, reads: Sequence[StreamRead]) -> bool:
+        """Tell whether nobody need wait for more than these reads have."""
+        return any(read.entries for read in reads) or (
+            not self.missing_ok and all(read.closed_at_ms is not None for read in reads)
+        )
 
 
 class Delete(Request[list[Deletion]], frozen=True):

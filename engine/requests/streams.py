@@ -1,10 +1,14 @@
-"""Streams: list, describe, create, change, delete."""
+"""Streams: list, describe, create, change, close, delete."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headgate.engine.config import Patch, StreamConfig
-from headgate.engine.replies import Created, Observation, StreamDetail, StreamInfo
+from headgate.engine.entry import Draft, EntryId
+from headgate.engine.replies import ClosedStream, Created, Observation, StreamDetail, StreamInfo
 from headgate.engine.requests import Request
+from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.names import NameFilter
 
 
@@ -85,6 +89,28 @@ class UpdateStream(Request[StreamInfo], frozen=True):
 
     stream: bytes
     config: Patch[StreamConfig]
+
+
+class CloseStream(Request[ClosedStream], frozen=True):
+    """Append the last entries, if any, and let the stream take no others: both or neither.
+
+    A stream that is closed stays closed. To close it again without entries changes nothing. With
+    `idempotent`, so does a repeat under the same key.
+
+    Raises:
+        StreamNotFound: the stream does not exist, and there are no entries or `create_stream` is
+            false.
+        ClosedToAppends: the stream is closed, and there are entries.
+        LastIdMismatch, IdNotGreater, IdsExhausted, IdempotencyMismatch, Invalid, LimitReached: as
+            for `Add`.
+    """
+
+    stream: bytes
+    drafts: Sequence[Draft] = ()
+    idempotent: Idempotent | None = None
+    create_stream: bool = True
+    expected_last_id: EntryId | None = None
+    closed_at_ms: int | None = None  # given for the copy of a stream of another backend
 
 
 class DeleteStream(Request[bool], frozen=True):

@@ -112,6 +112,7 @@ class Keyspace:
             c.ErrorNoted: self._note_error,
             c.EntriesLost: self._lose,
             c.EntriesHeld: self._hold,
+            c.StreamClosed: self._close_stream,
         }
 
     def find(self, stream: bytes) -> Stream | None:
@@ -246,6 +247,10 @@ class Keyspace:
         self.streams[command.stream].config = command.config
         self._note_aging(command.stream, command.config)
         self.unplanned[command.stream] = None
+
+    def _close_stream(self, command: c.StreamClosed) -> None:
+        self.streams[command.stream].closed_at_ms = command.at_ms
+        self._note_change(command.stream)
 
     def _delete_stream(self, command: c.StreamDeleted) -> None:
         stream = self.streams.pop(command.stream)

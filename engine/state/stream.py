@@ -31,6 +31,7 @@ class Stream:
 
     __slots__ = (
         "_memory",
+        "closed_at_ms",
         "config",
         "entries_added",
         "epoch",
@@ -67,6 +68,7 @@ class Stream:
         self.groups_by_key: tuple[Group, ...] = ()  # whose entries have turns
         self.keys = Keys(self._memory)
         self.expires_at_ms: int | None = None  # unix time at which the stream goes; None: never
+        self.closed_at_ms: int | None = None  # unix time since which it takes no entries
 
     def add_group(self, name: bytes, last_id: EntryId, entries_read: int | None) -> Group:
         """Make a group at a position."""
@@ -81,7 +83,7 @@ class Stream:
         self.note_turns()
 
     def note_turns(self) -> None:
-        """Note which groups have entries with turns."""
+        """Note the groups of entries with turns."""
         groups = self.groups.values()
         self.groups_by_key = tuple(group for group in groups if group.pel.turns is not None)
 
@@ -170,6 +172,11 @@ class Stream:
             entry_id > group.last_id or (group is not but_by and entry_id in group.pel.by_id)
             for group in self.groups.values()
         )
+
+    def is_over_for(self, group: Group) -> bool:
+        """Tell whether nothing can come to a group any more: all of a closed stream is settled."""
+        is_closed = self.closed_at_ms is not None
+        return is_closed and not group.pel.by_id and group.last_id >= self.log.last_id
 
     def purge(self, entry_id: EntryId) -> None:
         """Drop the entry from every group's pending entries (DELREF)."""

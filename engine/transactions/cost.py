@@ -379,6 +379,11 @@ def _delete_stream(cost: Cost, request: s.DeleteStream) -> int:
     return _REQUEST + cost.put(request.stream, _Size(None))
 
 
+def _close_stream(cost: Cost, request: s.CloseStream) -> int:
+    added = e.Add(request.stream, request.drafts, request.idempotent)
+    return _REQUEST + (_add(cost, added) if request.drafts else 0)
+
+
 def _rename(cost: Cost, request: k.RenameStream) -> int:
     size = cost.size(request.stream)
     replaced = cost.put(request.to, size)
@@ -530,6 +535,7 @@ COSTS: Mapping[type[Request[Any]], Callable[[Cost, Any], int]] = {
     k.TellTime: _once,
     k.TimeToLive: _once,
     s.CreateStream: _once,
+    s.CloseStream: _close_stream,
     s.DeleteStream: _delete_stream,
     s.DescribeStream: _once,
     s.ListStreams: _list_streams,

@@ -23,7 +23,7 @@ from headgate.engine.requests.deliveries import Ack, Autoclaim, Claim, ListPendi
 from headgate.engine.requests.entries import Add, Delete, Range, Trim, TrimTo
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart, ListGroups
 from headgate.engine.requests.keyspace import ExpireStream, ListNames, SetCounters, TimeToLive
-from headgate.engine.requests.streams import CreateStream, DescribeStream
+from headgate.engine.requests.streams import CloseStream, CreateStream, DescribeStream
 from tests.contract.backends import KINDS, Kind
 from tests.contract.calls import (
     ANA,
@@ -140,6 +140,7 @@ async def used(backend: Backend) -> None:
     await backend.perform(Delete(DEAD, ids(1, 2)))
     await backend.perform(CreateStream(b"expiring"))
     await backend.perform(ExpireStream(b"expiring", HOUR_MS))
+    await backend.perform(CloseStream(b"expiring"))
 
 
 async def other_stream(backend: Backend, stream: bytes, number: int) -> None:

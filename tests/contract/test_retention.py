@@ -96,3 +96,13 @@ async def test_ids_do_not_come_again(backend: Backend) -> None:
     [last] = (await backend.perform(Add(S, drafts(6)))).ids
     assert last == entry_id(6)
     assert (await backend.perform(Range(S, MIN_ID)))[0].id == entry_id(6)
+
+
+async def test_an_append_that_trims_with_references_may_create_its_stream(
+    backend: Backend,
+) -> None:
+    for references in References:
+        stream = references.value.encode()
+        trim = TrimTo(max_length=1, references=references)
+        await backend.perform(Add(stream, drafts(1, 2), trim=trim))
+        assert await numbers(backend, stream) == [2]

@@ -28,7 +28,7 @@ from headgate.engine.requests.entries import Add, Delete, Trim, TrimTo
 from headgate.engine.requests.groups import CreateGroup, DeleteConsumer, GroupStart
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.keyspace import ChangeDefaults, ExpireStream
-from headgate.engine.requests.streams import DeleteStream
+from headgate.engine.requests.streams import CloseStream, DeleteStream
 from tests.changes import acting_by, configured
 from tests.virtual_time import ManualClock
 
@@ -63,6 +63,7 @@ class Workload:
             self._configure: 2,
             self._expire: 1,
             self._delete_stream: 1,
+            self._close_stream: 1,
         }
 
     async def begin(self) -> None:
@@ -199,6 +200,10 @@ class Workload:
     async def _expire(self) -> Any:
         name, delay_ms = self._stream(), self._random.choice([30, 10**6])
         return await self._engine.perform(ExpireStream(name, delay_ms))
+
+    async def _close_stream(self) -> Any:
+        last = [Draft(None, (b"n", b"last"))] * self._random.randint(0, 1)
+        return await self._engine.perform(CloseStream(b"c", last))
 
     async def _delete_stream(self) -> Any:
         return await self._engine.perform(DeleteStream(b"c"))

@@ -17,7 +17,13 @@ from msgspec.structs import asdict, replace
 
 from headgate.engine.config import NO_POLICY, GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Draft, Entry, EntryId, Fields
-from headgate.engine.errors import GroupExists, IdsExhausted, Invalid, StreamNotFound
+from headgate.engine.errors import (
+    ClosedToAppends,
+    GroupExists,
+    IdsExhausted,
+    Invalid,
+    StreamNotFound,
+)
 from headgate.engine.replies import (
     Claimed,
     ConsumerInfo,
@@ -115,6 +121,8 @@ class Reference(RefKeyspace):
             released_count=len(ref_group.held_by(None)),
             consumer_count=len(ref_group.readers),
             policy=ref_group.policy,
+            closed_at_ms=stream.closed_at_ms,
+            is_over=is_over(stream, ref_group),
         )
 
     def create_consumer(self, name: bytes, group: bytes, consumer: bytes, now_ms: int) -> bool:
@@ -193,6 +201,7 @@ class Reference(RefKeyspace):
                 asked = replace(request, claim_idle_ms=None, claim_released=False)
             held = len(group.held_by(request.consumer))
             served = bool(delivered) if cursor.after is None else room != 0
+            served = served or state is GroupState.CLOSED
             reads.append(
                 GroupRead(cursor.stream, delivered, served, stream.lag(group), held, state)
             )
@@ -211,6 +220,8 @@ class Reference(RefKeyspace):
         held = len(group.held_by(request.consumer))
         until_ms = group.policy.paused_until_ms
         is_at_end = not stream.ids or stream.ids[-1] <= group.last_id
+        if request.by_policy and is_over(stream, group):
+            return GroupState.CLOSED
         if request.by_policy and until_ms is not None and now_ms < until_ms:
             return GroupState.PAUSED
         if allowed == count and not is_at_end:
@@ -477,7 +488,7 @@ class Reference(RefKeyspace):
         drafts = [Draft(None, dead_letter_fields(name, group, item, entry)) for item, entry in dead]
         if not drafts:
             return
-        with suppress(IdsExhausted):
+        with suppress(IdsExhausted, ClosedToAppends):
             self.add_once(
                 policy.dead_letter_stream,
                 drafts,
@@ -687,6 +698,12 @@ class Reference(RefKeyspace):
             consumers=holders,
             holder_count=len(holders),
         )
+
+
+def is_over(stream: RefStream, group: RefGroup) -> bool:
+    """Ours: tell whether all of a closed stream is settled in a group."""
+    is_read = all(entry.id <= group.last_id for entry in stream.entries)
+    return stream.closed_at_ms is not None and is_read and not group.pel
 
 
 def position(stream: RefStream, start: GroupStart) -> tuple[EntryId, int | None]:

@@ -20,6 +20,7 @@ from headgate.engine.entry import (
     PartialId,
 )
 from headgate.engine.errors import (
+    ClosedToAppends,
     CounterTooLow,
     GroupNotFound,
     IdempotencyMismatch,
@@ -33,6 +34,7 @@ from headgate.engine.errors import (
 )
 from headgate.engine.replies import (
     Added,
+    ClosedStream,
     Committed,
     Deletion,
     Gap,
@@ -47,6 +49,7 @@ from headgate.engine.requests.bulk import BulkCursor
 from headgate.engine.requests.entries import From, References, StreamCursor, TrimTo
 from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.streams import CloseStream
 from headgate.engine.room import shares
 from headgate.engine.state.defaults import Defaults
 from tests.model.reference_stream import RefGroup, RefStream, UsedKey
@@ -191,6 +194,7 @@ class RefKeyspace:
             trimmed_through=stream.trimmed_max,
             entries_added=stream.added,
             group_count=len(stream.groups),
+            closed_at_ms=stream.closed_at_ms,
         )
 
     # Entries
@@ -214,9 +218,7 @@ class RefKeyspace:
             made = self._made_before(self.streams[name], idempotent, now_ms)
             if made is not None:
                 return Added(made.ids, is_repeat=True)
-        last_id = self.streams[name].last_id if name in self.streams else MIN_ID
-        if expected_last_id not in (None, last_id):
-            raise LastIdMismatch(expected=expected_last_id, last_id=last_id)
+        last_id = self._last_id_before(name, expected_last_id)
         entries: list[Entry] = []
         for index, draft in enumerate(drafts):
             check_fields(draft.fields, index)
@@ -231,6 +233,34 @@ class RefKeyspace:
         if ids:
             self._trim_after(stream, trim, now_ms)
         return Added(ids, is_repeat=False)
+
+    def _last_id_before(self, name: bytes, expected: EntryId | None) -> EntryId:
+        if name in self.streams and self.streams[name].closed_at_ms is not None:
+            raise ClosedToAppends(name)
+        last_id = self.streams[name].last_id if name in self.streams else MIN_ID
+        if expected not in (None, last_id):
+            raise LastIdMismatch(expected=expected, last_id=last_id)
+        return last_id
+
+    def close_stream(self, request: CloseStream, now_ms: int) -> ClosedStream:
+        """Ours: append the last entries, and let no others come."""
+        added = Added([], is_repeat=False)
+        if request.drafts:
+            added = self.add_once(
+                request.stream,
+                request.drafts,
+                request.idempotent,
+                create_stream=request.create_stream,
+                expected_last_id=request.expected_last_id,
+                trim=None,
+                now_ms=now_ms,
+            )
+        stream = self._stream(request.stream)
+        if stream.closed_at_ms is None:
+            if not request.drafts and request.expected_last_id not in (None, stream.last_id):
+                raise LastIdMismatch(expected=request.expected_last_id, last_id=stream.last_id)
+            stream.closed_at_ms = now_ms
+        return ClosedStream(*added, stream.epoch, stream.closed_at_ms)
 
     def _trim_after(self, stream: RefStream, trim: TrimTo | None, now_ms: int) -> None:
         """Ours: both the retention and the request look at the stream as it is after the append."""
@@ -468,13 +498,16 @@ class RefKeyspace:
             entries = stream.entries[-1:][:limit]
         # Ours: a cursor above 0-0 that trimming has overtaken learns what it missed.
         missed = MIN_ID < after < stream.trimmed_max
+        next_after = entries[-1].id if entries else (stream.trimmed_max if missed else after)
+        has_more = any(entry.id > next_after for entry in stream.entries)
         return StreamRead(
             stream=cursor.stream,
             entries=entries,
-            next_after=entries[-1].id if entries else (stream.trimmed_max if missed else after),
+            next_after=next_after,
             last_id=stream.last_id,
             gap=Gap(after, stream.trimmed_max) if missed else None,
             after=after,
+            closed_at_ms=None if has_more else stream.closed_at_ms,
         )
 
     # Removing

@@ -178,6 +178,7 @@ class RefStream:
     keys_added: int = 0
     keys_repeated: int = 0
     expires_at_ms: int | None = None
+    closed_at_ms: int | None = None  # Ours: since then nothing is appended
 
     @property
     def entries(self) -> list[Entry]:

@@ -27,7 +27,13 @@ from headgate.engine.requests.entries import (
 from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.keyspace import RenameStream, SetCounters
-from headgate.engine.requests.streams import CreateStream, DeleteStream, ListStreams, UpdateStream
+from headgate.engine.requests.streams import (
+    CloseStream,
+    CreateStream,
+    DeleteStream,
+    ListStreams,
+    UpdateStream,
+)
 from tests.model.machine import (
     START_MS,
     Command,
@@ -372,6 +378,41 @@ class StreamRules(Machine):
                 self.engine.perform(DeleteStream(stream)),
                 lambda: self.reference.delete_stream(stream),
             )
+
+    @rule(
+        stream=streams,
+        batch=st.lists(drafts, max_size=2),
+        expected=st.one_of(st.none(), st.none(), st.none(), picks),
+        create=st.sampled_from([True, True, False]),
+        really=st.integers(0, 4),
+    )
+    def close_stream(
+        self,
+        stream: bytes,
+        batch: list[Draft],
+        expected: Pick | EntryId | None,
+        create: bool,
+        really: int,
+    ) -> None:
+        if really == 0:
+            last_id = None if expected is None else self.pick(stream, expected)
+            self._close(CloseStream(stream, batch, create_stream=create, expected_last_id=last_id))
+
+    @rule(stream=streams, idempotent=idempotents, size=st.integers(0, 2), really=st.integers(0, 3))
+    def close_once(self, stream: bytes, idempotent: Idempotent, size: int, really: int) -> None:
+        """A retry of the close is answered as it was before."""
+        if really == 0:
+            batch = [Draft(None, (b"f", b"v"))] * size
+            for _ in range(2):
+                self._close(CloseStream(stream, batch, idempotent))
+
+    def _close(self, request: CloseStream) -> None:
+        kind, closed = self.both(
+            self.engine.perform(request),
+            lambda: self.reference.close_stream(request, self.clock.now_ms),
+        )
+        if kind == "reply" and not closed.is_repeat:
+            self.given_out.setdefault(request.stream, []).extend(closed.ids)
 
     @rule(stream=streams, to=streams)
     def rename(self, stream: bytes, to: bytes) -> None:

@@ -31,6 +31,7 @@ from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, IdRequest, PartialId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import (
+    ClosedStream,
     Commit,
     ConsumerInfo,
     ConsumerInspection,
@@ -84,6 +85,7 @@ from headgate.engine.requests.keyspace import (
 )
 from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import (
+    CloseStream,
     CreateStream,
     DeleteStream,
     DescribeStream,
@@ -243,9 +245,18 @@ class History:
                 DescribeStream(name),
                 DescribeStream(name),
                 DeleteStream(name),
+                DeleteStream(name),
                 RenameStream(name, self._name()),
+                self._close(name),
             ]
         )
+
+    def _close(self, name: bytes) -> CloseStream:
+        if self._flag(30):
+            return CloseStream(name, [Draft(None, self._fields())], self._idempotent())
+        drafts = self._drafts() if self._flag(50) else []
+        expected = self._id() if self._flag(10) else None
+        return CloseStream(name, drafts, create_stream=self._flag(70), expected_last_id=expected)
 
     def _group(self) -> Request[Any]:
         pick, name = self._random, self._name()
@@ -345,6 +356,7 @@ LEFT_OUT: Mapping[type, Mapping[str, Any]] = {
     KeyspaceInfo: {"now_ms": 0, "average_ttl_ms": 0},
     Portion: {"epoch": 0},
     Commit: {"at_ms": 0},
+    ClosedStream: {"epoch": 0},
     GroupInfo: {"lag": None, "entries_read": None},
     GroupRead: {"lag": None},
     PendingItem: {"idle_ms": 0},
@@ -364,7 +376,9 @@ def comparable(value: Any) -> Any:
     if isinstance(value, tuple | list):
         record: Any = value
         kind = type(value)
-        parts = record._replace(**LEFT_OUT[kind]) if kind in LEFT_OUT else value
+        if hasattr(record, "closed_at_ms"):
+            record = record._replace(closed_at_ms=record.closed_at_ms is not None)
+        parts = record._replace(**LEFT_OUT[kind]) if kind in LEFT_OUT else record
         return [comparable(part) for part in parts]
     return value
 

@@ -32,6 +32,7 @@ from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import (
     Claimed,
+    ClosedStream,
     ConsumerInfo,
     Created,
     Delivery,
@@ -71,6 +72,7 @@ from headgate.engine.requests.groups import (
     ListGroups,
     UpdateGroup,
 )
+from headgate.engine.requests.streams import CloseStream
 
 T = TypeVar("T")
 
@@ -87,7 +89,9 @@ DIFFERENCES = {
     "delivery counts above 2^53": "are exact only if they are the greatest one",
     "dead letters": "one that cannot be appended waits in the outbox, and is pending no more",
 }
-"""Differences of the Redis backend and the engine. The histories do not reach them."""
+"""Differences of the Redis backend and the engine. The histories do not reach most of them."""
+
+EXACT_MAX = 2**53
 
 STREAMS = b"s", b"t"
 GROUPS = b"g", b"h"
@@ -218,6 +222,8 @@ class History:
 
     async def _remove(self) -> Request[Any]:
         stream, group = self._names()
+        if self._random.random() < 0.1:
+            return CloseStream(stream, closed_at_ms=1)
         if self._random.random() < 0.3:
             return DestroyGroup(stream, group)
         if self._random.random() < 0.3:
@@ -368,11 +374,15 @@ def plain(reply: Any) -> Any:
 
 def _plain_item(item: Any) -> Any:
     match item:
-        case Delivery(idle_ms=idle_ms):
-            item = item._replace(idle_ms=rough(idle_ms))
-        case PendingItem(idle_ms=idle_ms, delay_ms=delay_ms):
+        case Delivery(idle_ms=idle_ms, delivered_before=before):
+            item = item._replace(idle_ms=rough(idle_ms), delivered_before=min(before, EXACT_MAX))
+        case PendingItem(idle_ms=idle_ms, delivery_count=count, delay_ms=delay_ms):
             idle_ms = None if idle_ms is None else rough(idle_ms)
-            item = item._replace(idle_ms=idle_ms, delay_ms=rough(delay_ms))
+            item = item._replace(
+                idle_ms=idle_ms, delivery_count=min(count, EXACT_MAX), delay_ms=rough(delay_ms)
+            )
+        case ClosedStream():
+            item = item._replace(epoch=0)
         case GroupInfo():
             item = item._replace(lag=None, entries_read=None)
         case ConsumerInfo():

@@ -236,3 +236,18 @@ async def test_a_program_ends_when_its_client_is_closed_or_it_fails(
             await process.wait()
     assert process.returncode == code, stderr
     assert (b"Error: no space" in stderr) == (end == "failed")
+
+
+@pytest.mark.parametrize("transport", ["socket", "events"])
+async def test_loops_end_with_a_closed_stream(live: Live, javascript: Path, transport: str) -> None:
+    ids = await live.append("talk", "1", "2")
+    await live.create_group("talk", "readers")
+    words = (tool("node"), "closing.mjs", live.url, transport)
+    answers = json.loads(await output_of(*words, folder=javascript))
+    ids += answers["end"]["ids"]
+    assert answers["again"] == answers["end"]
+    for way in ("followed", "called", "worked"):
+        assert answers[way] == ids, way
+    assert answers["states"][-1] == "closed"
+    assert answers["code"] == "stream_closed"
+    assert answers["closedAtMs"] == answers["end"]["closedAtMs"]

@@ -1,4 +1,6 @@
-"""Aspects of requests about streams: describe, create, change, delete, dump, copy."""
+"""Aspects of requests about streams: describe, create, change, close, delete, dump, copy."""
+
+from collections.abc import Collection
 
 from headgate.app.auth.aspects.aspects import (
     Aspects,
@@ -9,7 +11,14 @@ from headgate.app.auth.aspects.aspects import (
     on_stream,
 )
 from headgate.app.auth.grants import Verb
+from headgate.app.auth.principal import Need
 from headgate.engine.requests import dumps, streams
+
+
+def _close(request: streams.CloseStream) -> Collection[Need]:
+    needs = on_stream(Verb.MANAGE)(request)
+    return (*needs, Need((Verb.APPEND,), request.stream)) if request.drafts else needs
+
 
 ASPECTS: Table = {
     streams.Observe: Aspects(needs=on_all(Verb.ADMIN)),
@@ -20,6 +29,9 @@ ASPECTS: Table = {
     ),
     streams.CreateStream: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
     streams.UpdateStream: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
+    streams.CloseStream: Aspects(
+        needs=_close, is_act=True, appended=lambda close: len(close.drafts)
+    ),
     streams.DeleteStream: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
     dumps.DumpStream: Aspects(needs=on_stream(Verb.READ), delivered=lambda image: image.length),
     dumps.RestoreStream: Aspects(

@@ -103,14 +103,14 @@ async def differences(source: StreamStore, target: StreamStore, stream: bytes) -
 
 
 async def settings_of(store: StreamStore, stream: bytes) -> str:
-    """Return a digest of the configuration of a stream and the policies of its groups.
+    """Return a digest of a stream's configuration, its close, and the policies of its groups.
 
     Raises:
         StreamNotFound: the stream does not exist.
     """
     info = await store.perform(DescribeStream(stream))
     settings = _Digest()
-    settings.add([msgspec.json.encode(info.config)])
+    settings.add([msgspec.json.encode((info.config, info.closed_at_ms))])
     async for group in groups_of(store, stream):
         settings.add([group.name, msgspec.json.encode(group.policy)])
     return settings.value()

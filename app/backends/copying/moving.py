@@ -37,6 +37,7 @@ from headgate.engine.replies import StreamInfo
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.groups import DescribeGroup
 from headgate.engine.requests.streams import (
+    CloseStream,
     CreateStream,
     DeleteStream,
     DescribeStream,
@@ -276,6 +277,8 @@ class Move:
             await target.perform(UpdateStream(stream, settings))
         if not self._is_plain:
             await govern_groups(self._source, target, stream)
+            if info.closed_at_ms is not None:
+                await target.perform(CloseStream(stream, closed_at_ms=info.closed_at_ms))
         await unmark(self._source, target, stream)
 
     async def _has_more(self, copy: StreamInfo) -> bool:

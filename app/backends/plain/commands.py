@@ -1,7 +1,7 @@
 """Commands: what a server of Redis has to be sent so that a stream becomes a copy.
 
-They are those of Redis 7.0. Redis keeps less than a gateway does: configuration, policies, delays
-and epochs have no command, and are left out.
+They are those of Redis 7.0. Redis keeps less than a gateway does: configuration, policies, delays,
+epochs and closes have no command, and are left out.
 """
 
 from __future__ import annotations

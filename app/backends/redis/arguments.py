@@ -14,7 +14,16 @@ from headgate.engine.entry import EntryId
 from headgate.engine.requests.names import NameFilter
 
 _TEXTS = {
-    *("at_ms", "batch", "entries_added", "entries_read", "epoch", "expires_at_ms", "idle_ms"),
+    *(
+        "at_ms",
+        "batch",
+        "closed_at_ms",
+        "entries_added",
+        "entries_read",
+        "epoch",
+        "expires_at_ms",
+        "idle_ms",
+    ),
     *("retry_count", "samples", "time_ms", "ttl_ms"),
 }
 """Numbers that may be any. They are texts, as a number of Lua is exact up to 2^53 only."""

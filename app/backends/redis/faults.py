@@ -125,6 +125,8 @@ def stream_error(fault: Fault, stream: bytes, group: bytes) -> StreamError:
     match fault.name:
         case "StreamNotFound":
             return errors.StreamNotFound(stream)
+        case "ClosedToAppends":
+            return errors.ClosedToAppends(stream)
         case "StreamExists":
             return errors.StreamExists(stream)
         case "EntryNotFound":

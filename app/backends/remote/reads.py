@@ -58,7 +58,7 @@ class SharedReads:
     async def read(self, request: Read) -> list[StreamRead]:
         """Read after each cursor, and block if there are no entries (XREAD BLOCK)."""
         reads = await self._ask(replace(request, cursors=tuple(request.cursors), wait_ms=0))
-        if request.wait_ms == 0 or any(read.entries for read in reads):
+        if request.wait_ms == 0 or request.is_answered_by(reads):
             return reads
         cursors = tuple(StreamCursor(read.stream, read.after) for read in reads)
         waiting = replace(request, cursors=cursors, wait_ms=None)

@@ -2,15 +2,16 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import BinaryIO
 
 import click
 
 from headgate.app.cli.flags import Utf8, gateway_options, json_option, stream_argument
 from headgate.app.cli.manual import epilog
+from headgate.app.cli.words import fields_of
 from headgate.client.blocking import BlockingStream, Client
-from headgate.client.entries import Entry, Fields, Pairs, Value, decoded
+from headgate.client.entries import Entry, Fields, Pairs, decoded
 from headgate.client.problems import HeadgateError
 
 _READ_BYTES = 2**16
@@ -57,7 +58,8 @@ def command(
     else:
         if keep_ids:
             raise click.UsageError("--keep-ids is for entries from standard input.")
-        batches = iter([[_entry(fields, entry_id)]])
+        pairs = fields_of(fields)
+        batches = iter([[pairs if entry_id is None else Entry(entry_id, dict(pairs), pairs)]])
     _send(gateway.stream(stream), batches, as_json=as_json)
 
 
@@ -73,16 +75,6 @@ def _send(stream: BlockingStream, batches: Iterator[list[Draft]], *, as_json: bo
         done += len(ids)
         for entry_id in ids:
             click.echo(json.dumps({"id": entry_id}) if as_json else entry_id)
-
-
-def _entry(words: Sequence[str], entry_id: str | None) -> Draft:
-    pairs: list[tuple[str, Value]] = []
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise click.UsageError(f"{word!r} is no NAME=VALUE.")
-        pairs.append((name, value))
-    return pairs if entry_id is None else Entry(entry_id, dict(pairs), pairs)
 
 
 def _batches(source: BinaryIO, *, keep_ids: bool) -> Iterator[list[Draft]]:

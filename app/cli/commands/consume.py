@@ -37,8 +37,8 @@ failed before, and ENTRY_BASE64 is a list of the fields whose values are not UTF
 headgate consume orders billing --concurrency 4 -- ./charge.sh
 headgate consume orders billing -- jq -c .sku
 
-SIGTERM or Ctrl-C lets the commands that run end, and takes no more entries; the second time it ends
-these commands, too.
+It ends when the stream is closed and all of it is done. SIGTERM or Ctrl-C lets the commands that
+run end, and takes no more entries; the second time it ends these commands, too.
 """
 
 

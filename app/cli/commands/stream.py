@@ -18,12 +18,13 @@ from headgate.app.cli.manual import epilog
 from headgate.app.cli.output.listing import show_deletion, show_item
 from headgate.app.cli.output.stream_list import show_streams
 from headgate.app.cli.rules import config_of, config_options
+from headgate.app.cli.words import fields_of
 from headgate.client.blocking import Client
 
 
 @click.group("stream", epilog=epilog("headgate stream info orders"))
 def command() -> None:
-    """Create, list, set, trim and delete streams."""
+    """Create, list, set, trim, close and delete streams."""
 
 
 @command.command("create", epilog=epilog("headgate stream create orders --max-age 7d"))
@@ -102,6 +103,24 @@ def trim(
         max_length=max_length, min_id=min_id, approximate=approximate
     )
     show_item({"removed": removed}, as_json=as_json)
+
+
+@command.command("close", epilog=epilog("headgate stream close orders status=done --yes"))
+@stream_argument
+@click.argument("fields", nargs=-1, type=Utf8(), metavar="[NAME=VALUE…]")
+@yes_option
+@json_option
+@gateway_options
+def close(stream: str, fields: tuple[str, ...], yes: bool, as_json: bool, gateway: Client) -> None:
+    """Close a stream for good, behind a last entry if there is one.
+
+    It takes no entries any more, and is never opened again. What follows it, such as `headgate
+    tail`, ends behind the last entry; what works a group off, such as `headgate consume`, ends once
+    all is done. On a terminal it asks before.
+    """
+    last = fields_of(fields) if fields else None
+    confirm(f"Close {stream!r} for good?", yes=yes)
+    show_item(gateway.stream(stream).close(last), as_json=as_json)
 
 
 @command.command("delete", epilog=epilog("headgate stream delete orders --yes"))

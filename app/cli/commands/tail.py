@@ -14,7 +14,7 @@ from headgate.client.stream import Stream
 _PAGE = 1_000
 
 _HELP = """\
-Follow a stream: every entry, as it comes, until Ctrl-C.
+Follow a stream: every entry, as it comes, until Ctrl-C or until the stream is closed.
 
 A connection that breaks is made again, and goes on after the last entry. On a terminal entries
 are cut to one line each; in a pipe they are whole, as lines `ID NAME=VALUE …`.
@@ -65,6 +65,8 @@ async def command(
             left = None if left is None else left - len(entries)
             if left is not None and left <= 0:
                 return
+        if not no_follow:
+            display.note("the stream is closed: nothing comes any more")
 
 
 async def _present(stream: Stream, after: str, display: Display) -> AsyncGenerator[list[Entry]]:

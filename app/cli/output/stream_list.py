@@ -41,6 +41,9 @@ def _table(streams: Sequence[StreamInfo], width: int) -> Table:
         table.add_column("last id", style="cyan", no_wrap=True)
     for stream in streams:
         counts = f"{stream['length']:,}", f"{stream['groups']:,}"
-        cells = Text(one_line(stream["name"])), *counts, stream["last_id"]
+        name = Text(one_line(stream["name"]))
+        if stream["closed_at_ms"] is not None:
+            name.append(" closed", style="not bold dim")
+        cells = name, *counts, stream["last_id"]
         table.add_row(*cells[: len(table.columns)])
     return table

@@ -74,6 +74,18 @@ class State(BaseModel):
     state: StateName
 
 
+class Closed(BaseModel):
+    """The stream is closed, and all of it has come; of a group, all is settled by all consumers.
+
+    The subscription ends, and `unsubscribed` follows.
+    """
+
+    type: Literal["closed"] = "closed"
+    sub: str
+    at: IdText = Field(description="Nothing comes behind this id.")
+    closed_at_ms: int = Field(description="When the stream was closed.")
+
+
 class Claimed(BaseModel):
     """Entries you held belong to another consumer now."""
 
@@ -119,12 +131,12 @@ class Authenticated(BaseModel):
 
 
 class Unsubscribed(BaseModel):
-    """A subscription has ended: you asked for it, or what it read is gone."""
+    """A subscription has ended: you asked for it, or what it read is gone, or closed and read."""
 
     type: Literal["unsubscribed"] = "unsubscribed"
     rid: str | None = None
     sub: str
-    reason: Literal["requested", "gone", "failed"]
+    reason: Literal["requested", "closed", "gone", "failed"]
 
 
 class Draining(BaseModel):
@@ -155,6 +167,7 @@ ServerFrame = (
     | Subscribed
     | Entries
     | State
+    | Closed
     | Claimed
     | Acked
     | Ok

@@ -70,6 +70,20 @@ class Append(EntryInput):
     trim: Trim | None = Field(None, description="Trim the stream after the append.")
 
 
+class Close(EntryInput):
+    """The last entry of a stream that is to be closed, and how it is appended."""
+
+    create_stream: Flag = Field(True, description="Create the stream, closed, if it is not there.")
+
+
+class Closed(BaseModel):
+    """The end of a stream."""
+
+    ids: list[IdText] = Field(description="Of the last append; none if there was none.")
+    epoch: int = Field(description="Identity of this life of the stream's name.")
+    closed_at_ms: int = Field(description="When the stream was closed.")
+
+
 class Appended(BaseModel):
     """The result of an append."""
 

@@ -1,6 +1,6 @@
 """Reads of streams by cursor."""
 
-from typing import Annotated
+from typing import Annotated, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -23,6 +23,15 @@ class Entries(TypedDict):
     next_after: Annotated[IdText | None, Field(description="Cursor for the next read, ascending.")]
     last_id: Annotated[IdText, Field(description="The stream's last id.")]
     gap: MissedOfCursor
+    closed_at_ms: NotRequired[
+        Annotated[
+            int | None,
+            Field(
+                description="After a cursor: when the stream was closed, if nothing comes behind "
+                "`next_after` any more."
+            ),
+        ]
+    ]
 
 
 class StreamEntries(Entries):

@@ -37,6 +37,9 @@ class Stream(TypedDict):
         int | None,
         Field(description="Size of its entries that are on disk alone, about; null at servers."),
     ]
+    closed_at_ms: Annotated[
+        int | None, Field(description="Since when it takes no entries; null: it is open.")
+    ]
     config: StreamConfig
 
 

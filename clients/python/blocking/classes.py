@@ -21,6 +21,7 @@ from headgate.client.entries import Claimed, Delivery, Entry, Fields, Gap, Pairs
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
 from headgate.client.shapes.answers import (
+    ClosedStream,
     Committed,
     ConsumerInfo,
     GroupInfo,
@@ -392,7 +393,8 @@ class BlockingStream:
             end: the highest id of a range, inclusive.
             limit: entries at most.
             reverse: the highest id of the range first.
-            wait_ms: how long to wait for an entry after `after`.
+            wait_ms: how long to wait for an entry after `after`. Where the stream is closed and
+                read to its end, it does not wait.
         """
         return self._portal.call(
             self._inner.read(
@@ -409,13 +411,14 @@ class BlockingStream:
     ) -> BlockingFollowing:
         """Follow the stream: an iterator of entries that waits for the next one (XREAD BLOCK).
 
-        It goes on through every loss of the connection, without a lost or repeated entry.
+        It goes on through every loss of the connection, without a lost or repeated entry. It ends
+        behind the last entry of a stream that is closed.
 
         Args:
             after: an id, `0` for all entries, or `$` for those from now on.
             credit: entries that may be on the way to this program.
-            on_state: is called when entries come, when all were read (`caught_up`), and when the
-                connection is `lost`, with the reason.
+            on_state: is called when entries come, when all were read (`caught_up`), when there
+                will be no others (`closed`), and when the connection is `lost`, with the reason.
         """
         return BlockingFollowing(
             self._inner.follow(after=after, credit=credit, on_state=on_state), self._portal
@@ -589,6 +592,38 @@ class BlockingStream:
             self._inner.trim(max_length=max_length, min_id=min_id, approximate=approximate)
         )
 
+    def close(
+        self,
+        fields: Fields | Pairs | None = None,
+        *,
+        create_stream: bool = True,
+        idempotency_key: str | None = None,
+        if_last_id: str | None = None,
+    ) -> ClosedStream:
+        """Close the stream for good, behind a last entry if there is one, in one step.
+
+        Whoever follows it gets what there is, and then the iteration ends; of a group once it has
+        settled everything. To close it again without an entry changes nothing.
+
+        Args:
+            fields: of the last entry; None: there is none.
+            create_stream: append it also if the stream does not exist.
+            idempotency_key: of the last entry; see `append`.
+            if_last_id: close only if this is the last id (`LastIdMismatch` otherwise).
+
+        Raises:
+            StreamClosed: it is closed, and there is an entry.
+            AnswerLost: it may be closed. With an idempotency key the append is repeated.
+        """
+        return self._portal.call(
+            self._inner.close(
+                fields,
+                create_stream=create_stream,
+                idempotency_key=idempotency_key,
+                if_last_id=if_last_id,
+            )
+        )
+
     def delete(self) -> None:
         """Delete the stream with its groups (DEL)."""
         self._portal.call(self._inner.delete())
@@ -705,6 +740,8 @@ class BlockingGroup(Working):
     ) -> BlockingConsuming:
         """Consume entries: an iterator of jobs that waits for the next one (XREADGROUP BLOCK).
 
+        It ends when the stream is closed and the group has settled all of it.
+
         Args:
             consumer: who reads; None: the gateway makes a name, and removes it in the end.
             credit: entries that may be on the way to this program, or in work.
@@ -735,6 +772,9 @@ class BlockingGroup(Working):
         ack: Sequence[str] = (),
     ) -> list[Delivery]:
         """Return entries by one request (XREADGROUP); `consume` is faster and settles by itself.
+
+        It does not wait when the stream is closed and the group has settled all of it: that is the
+        end of `consume`.
 
         Args:
             consumer: who reads.

@@ -40,7 +40,8 @@ class Working:
     ) -> None:
         """Work entries off until SIGTERM or SIGINT comes, or `stop` is set.
 
-        It does what `AsyncClient`'s groups do; handlers are functions, and run in threads.
+        It does what `AsyncClient`'s groups do, and ends with a closed stream as well; handlers are
+        functions, and run in threads.
 
         Args:
             handler: a function that takes a job.

@@ -21,7 +21,16 @@ class StreamInfo(TypedDict):
     chunks: int
     hot_bytes: int | None
     cold_bytes: int | None
+    closed_at_ms: int | None
     config: StreamConfig
+
+
+class ClosedStream(TypedDict):
+    """A stream that is closed, with the ids of the last append."""
+
+    ids: list[str]
+    epoch: int
+    closed_at_ms: int
 
 
 class GroupInfo(TypedDict):

@@ -44,6 +44,24 @@ export function configureStream(stream: string, config: Config): Act<Stream> {
   };
 }
 
+export function closeStream(stream: string): Act<Schemas["Closed"]> {
+  return {
+    title: `Close ${stream}`,
+    verb: "Close for good",
+    right: "manage",
+    stream,
+    destroys: true,
+    about: "It takes no entries any more, and nobody can open it again. Readers are told once they have everything.",
+    fields: [{ name: "pairs", label: "Last entry", kind: "pairs", value: [["", ""]], hint: "None if it is left empty" }],
+    call: ({ pairs }) => {
+      const last = named(pairs as Pairs);
+      const body = last.length ? entryOf(last) : undefined;
+      return call("post", "/v1/streams/{stream}/close", { params: { path: { stream } }, body });
+    },
+    done: () => `${stream} is closed.`,
+  };
+}
+
 export function deleteStream(stream: string, length: number, groups: number): Act<unknown> {
   return {
     title: `Delete ${stream}`,
@@ -107,11 +125,9 @@ export function appendEntry(stream: string, template: Pairs): Act<Schemas["Appen
       { name: "id", label: "Id", kind: "text", value: "*", hint: "* is the next one" },
     ],
     call: ({ pairs, id }) => {
-      const named = (pairs as Pairs).filter(([name, value]) => name !== "" || value !== "");
-      if (named.length === 0) return "An entry has at least one field.";
-      const names = new Set(named.map(([name]) => name));
-      const fields = names.size === named.length ? { fields: Object.fromEntries(named) } : { pairs: named };
-      const body: Schemas["Append"] = { ...fields, ...(id === "*" ? {} : { id: id as string }) };
+      const given = named(pairs as Pairs);
+      if (given.length === 0) return "An entry has at least one field.";
+      const body: Schemas["Append"] = { ...entryOf(given), ...(id === "*" ? {} : { id: id as string }) };
       return call("post", "/v1/streams/{stream}/entries", { params: { path: { stream } }, body });
     },
     done: ({ id }) => `Appended as ${id}.`,
@@ -130,4 +146,14 @@ export function deleteEntry(stream: string, id: string, after: () => void): Act<
     done: () => `${id} is deleted.`,
     after,
   };
+}
+
+/** Return the pairs that say something. */
+function named(pairs: Pairs): Pairs {
+  return pairs.filter(([name, value]) => name !== "" || value !== "");
+}
+
+function entryOf(pairs: Pairs): Schemas["Append"] {
+  const names = new Set(pairs.map(([name]) => name));
+  return names.size === pairs.length ? { fields: Object.fromEntries(pairs) } : { pairs };
 }

@@ -208,10 +208,13 @@ def _reply(
         state = GroupState.PAUSED
     elif not is_at_end and group.allowance(now_ms) == len(deliveries):
         state = GroupState.RATE_LIMITED
+    if stream.closed_at_ms is not None and is_at_end and request.by_policy:
+        is_settled = not group.pel.by_id and (request.no_ack or not held)
+        state = GroupState.CLOSED if is_settled and not new.held else state
     return GroupRead(
         stream.name,
         deliveries,
-        served=bool(deliveries),
+        served=bool(deliveries) or state is GroupState.CLOSED,
         lag=stream.lag(new.last_id, new.entries_read),
         pending_count=held,
         state=state,

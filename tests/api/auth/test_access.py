@@ -44,3 +44,25 @@ async def test_a_key_that_may_read_may_not_append(gateway: Secured) -> None:
     assert other.status_code == nowhere.status_code == 403
     assert other.json()["detail"] == nowhere.json()["detail"].replace("nowhere", "jobs")
     assert [stream["name"] for stream in listed.json()["streams"]] == ["news.today"]
+
+
+async def test_a_close_needs_manage_and_with_a_last_entry_append_as_well(gateway: Secured) -> None:
+    for stream in ("jobs.a", "jobs.b"):
+        await gateway.live.append(stream, "1")
+    appender = await gateway.key(Grant(streams=["jobs*"], do=[Verb.APPEND]))
+    manager = await gateway.key(Grant(streams=["jobs*"], do=[Verb.MANAGE]))
+    both = await gateway.key(Grant(streams=["jobs*"], do=[Verb.APPEND, Verb.MANAGE]))
+    entry = {"fields": {"v": "last"}}
+    async with gateway.client(appender) as http:
+        refused = [await http.post("/v1/streams/jobs.a/close", json=body) for body in (None, entry)]
+    async with gateway.client(manager) as http:
+        refused.append(await http.post("/v1/streams/jobs.a/close", json=entry))
+        allowed = [await http.post("/v1/streams/jobs.a/close")]
+    async with gateway.client(both) as http:
+        allowed += [
+            await http.post(f"/v1/streams/{stream}/close", json=entry)
+            for stream in ("jobs.b", "jobs.new")
+        ]
+
+    assert [answer.status_code for answer in refused] == [403] * 3
+    assert [answer.status_code for answer in allowed] == [200] * 3

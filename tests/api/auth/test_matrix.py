@@ -29,13 +29,16 @@ SHARED = frozenset({"describeGroup", "readGroupHistory"})
 NARROWER = {"createTicket": frozenset({"read"})}
 """Operations whose example needs less than the operation may."""
 
+OF_TWO_VERBS = frozenset({"closeStream"})
+"""Operations whose example needs two verbs: no grant of one is enough."""
+
 
 def is_allowed(operation: Operation, verb: Verb, case: Case) -> bool:
     """Tell whether the page of rights allows it."""
     verbs = NARROWER.get(operation.id, operation.verbs)
     if operation.is_open:
         return True
-    if verbs and verb not in verbs:
+    if (verbs and verb not in verbs) or operation.id in OF_TWO_VERBS:
         return False
     if not operation.names("stream"):
         return True

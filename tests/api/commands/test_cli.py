@@ -56,6 +56,18 @@ async def test_a_tail_begins_now_and_ends_at_its_limit(live: Live) -> None:
     assert await tail.wait() == 0
 
 
+async def test_a_tail_ends_with_a_closed_stream(live: Live) -> None:
+    [first] = await live.append("orders", "1")
+    tail = await start(live.url, "tail", "orders", "--after", "0")
+    assert await next_line(tail) == f"{first} v=1"
+    closed = await live.http.post("/v1/streams/orders/close", json={"fields": {"v": "last"}})
+    [last] = closed.json()["ids"]
+    assert await next_line(tail) == f"{last} v=last"
+    assert await tail.wait() == 0
+    assert tail.stderr is not None
+    assert b"the stream is closed" in await tail.stderr.read()
+
+
 async def test_a_tail_that_does_not_follow_shows_what_is_there(live: Live) -> None:
     ids = await live.append("orders", "1", "2")
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from typing import Any
 
 import pytest
 
@@ -10,10 +11,10 @@ from tests.api.commands.command_line import at_once
 from tests.api.conftest import Live
 
 
-async def shown(live: Live, *words: str) -> dict[str, object]:
+async def shown(live: Live, *words: str) -> dict[str, Any]:
     ended = await at_once(live.url, *words, "--json")
     assert ended.code == 0, ended.error
-    answer: dict[str, object] = json.loads(ended.output)
+    answer: dict[str, Any] = json.loads(ended.output)
     return answer
 
 
@@ -35,6 +36,21 @@ async def test_a_stream_is_created_set_and_deleted(live: Live) -> None:
     assert (unset["max_length"], unset["max_age_ms"]) == (10, None)
     assert await at_once(live.url, "stream", "delete", "orders") == (0, "", "")
     assert (await at_once(live.url, "stream", "info", "orders")).code == 1
+
+
+async def test_a_stream_is_closed_behind_a_last_entry(live: Live) -> None:
+    await live.append("orders", "1")
+
+    end = await shown(live, "stream", "close", "orders", "v=last")
+    again = await shown(live, "stream", "close", "orders")
+    info = await shown(live, "stream", "info", "orders")
+    odd = await at_once(live.url, "stream", "close", "orders", "last")
+    refused = await at_once(live.url, "append", "orders", "v=2")
+
+    assert (info["last_id"], info["closed_at_ms"]) == (end["ids"][0], end["closed_at_ms"])
+    assert again == {**end, "ids": []}
+    assert odd.code == 2
+    assert (refused.code, "is closed" in refused.error) == (1, True)
 
 
 async def test_a_stream_is_described_line_by_line(live: Live) -> None:

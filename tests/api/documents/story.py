@@ -286,6 +286,7 @@ async def _histories(story: Recorder) -> None:
 
 async def _the_end(story: Recorder) -> None:
     await story.ask("DELETE", "/v1/streams/orders/groups/billing")
+    await story.ask("POST", "/v1/streams/orders/close", json={"fields": {"status": "done"}})
     await story.ask("DELETE", "/v1/streams/orders.dead")
     ticket = {"stream": "orders", "do": ["read"], "ttl_ms": 60_000}
     await story.ask("POST", "/v1/tickets", json=ticket)

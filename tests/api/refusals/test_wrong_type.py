@@ -39,6 +39,7 @@ BODIES: dict[str, Any] = {
     f"POST {STREAM}/entries/batch": [ENTRY],
     f"POST {STREAM}/entries/delete": IDS,
     f"POST {STREAM}/trim": {"max_length": 1},
+    f"POST {STREAM}/close": ENTRY,
     f"PATCH {STREAM}": {"max_length": 1},
     f"PUT {GROUP}": {"create_stream": True},
     f"PATCH {GROUP}": {"policy": {"max_pending": 5}},

@@ -77,6 +77,7 @@ async def test_a_stream_is_created_empty(shared: Live) -> None:
         "first_id": None,
         "last_id": "0-0",
         "max_deleted_id": "0-0",
+        "closed_at_ms": None,
         "entries_added": 0,
         "groups": 0,
         "chunks": 0,

@@ -95,6 +95,43 @@ async def test_a_stream_is_trimmed_configured_and_deleted(
     assert (await client.get("streams/orders")).status_code == 404
 
 
+async def test_a_stream_is_closed_and_says_so(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    await console.open("streams/orders")
+    await expect(console.page.get_by_role("button", name="Live")).to_be_visible()
+    await console.page.get_by_role("link", name="Settings").click()
+    await console.act("Close…")
+    await console.says("orders is closed.")
+    badge = console.page.get_by_role("heading", level=1).get_by_text("closed")
+    await expect(badge).to_be_visible()
+    assert (await client.get("streams/orders")).json()["closed_at_ms"] is not None
+
+    append = console.page.get_by_role("button", name="Append")
+    await expect(append).to_have_attribute("aria-disabled", "true")
+    await console.page.get_by_role("link", name="Entries").click()
+    await expect(console.page.get_by_text("complete: the stream is closed")).to_be_visible()
+    await console.open("")
+    row = console.rows("Streams").filter(has_text="orders").first
+    await expect(row).to_contain_text("closed")
+
+
+async def test_an_event_source_stops_at_the_end_of_a_closed_stream(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    await client.post("streams/orders/close", json={"fields": {"sku": "last"}})
+    await console.open("")
+    seen = await console.page.evaluate(
+        """() => new Promise((resolve) => {
+          const seen = { entry: 0, closed: 0, ready: 0 };
+          const source = new EventSource("/v1/streams/orders/events?after=0");
+          for (const name in seen) source.addEventListener(name, () => (seen[name] += 1));
+          source.onerror = () => source.readyState === EventSource.CLOSED && resolve(seen);
+        })"""
+    )
+    assert seen == {"entry": ORDERS + 1, "closed": 1, "ready": 1}
+
+
 async def drag_mouse(page: Page, start: float, end: float, y: float) -> None:
     await page.mouse.move(start, y)
     await page.mouse.down()

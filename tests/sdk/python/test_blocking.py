@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -83,3 +84,19 @@ async def test_nothing_is_left_of_a_client(url: str) -> None:
 
     assert len(await asyncio.to_thread(use)) == 1
     assert not {each for each in set(threading.enumerate()) - before if is_of_client(each)}
+
+
+async def test_loops_end_with_a_closed_stream(url: str) -> None:
+    def use() -> tuple[list[Any], list[str], list[str]]:
+        with headgate.Client(url) as hg:
+            runs, group = hg.stream("runs"), hg.group("runs", "g")
+            runs.append({"n": "0"})
+            group.create(start="0")
+            runs.close({"n": "last"})
+            followed = [entry.fields["n"] for entry in runs.follow(after="0")]
+            worked: list[str] = []
+            group.work(lambda job: worked.append(job.id))
+            return followed, worked, [job.id for job in group.consume()]
+
+    followed, worked, left = await asyncio.to_thread(use)
+    assert (followed, len(worked), left) == (["0", "last"], 2, [])

@@ -282,3 +282,19 @@ async def test_what_is_pending_is_read_on_behind_the_last_id(hg: headgate.AsyncC
     second = await billing.pending(start=f"({first[-1]['id']}", limit=3)
 
     assert [entry["id"] for entry in first + second] == ids
+
+
+async def test_work_ends_with_a_closed_stream(hg: headgate.AsyncClient) -> None:
+    ids = await filled(hg, 10)
+    billing, done = hg.group("orders", "billing"), list[str]()
+
+    async def charge(job: headgate.Job) -> None:
+        done.append(job.id)
+        if len(done) == 1:
+            await hg.stream("orders").close()
+
+    async with asyncio.timeout(20):
+        await billing.work(charge, concurrency=3, stop=asyncio.Event())
+        await billing.work(charge, concurrency=3, stop=asyncio.Event())  # nothing is left
+    assert sorted(done) == ids
+    assert [job.id async for job in billing.consume()] == []

@@ -168,3 +168,26 @@ def shape(name: str) -> dict[str, Any]:
 )
 def test_shapes_are_those_of_the_document(ours: str, theirs: str) -> None:
     assert set(getattr(answers, ours).__annotations__) == set(shape(theirs))
+
+
+async def test_a_loop_ends_with_a_closed_stream(hg: headgate.AsyncClient) -> None:
+    orders = hg.stream("orders")
+    states: list[str] = []
+    await orders.append({"n": "1"})
+    async with orders.follow(after="0", on_state=lambda state, _: states.append(state)) as entries:
+        assert (await anext(entries)).fields == {"n": "1"}
+        end = await orders.close({"n": "last"}, idempotency_key="1")
+        assert [entry.fields["n"] async for entry in entries] == ["last"]
+        assert states[-1] == "closed"
+        with pytest.raises(StopAsyncIteration):
+            await anext(entries)
+    assert await orders.close({"n": "last"}, idempotency_key="1") == end
+    assert await orders.close() == {**end, "ids": []}
+    assert (await orders.info())["closed_at_ms"] == end["closed_at_ms"]
+    assert [entry.fields["n"] async for entry in orders.follow(after="0")] == ["1", "last"]
+    page = await orders.read(after=end["ids"][0], wait_ms=30_000)
+    assert (page.entries, page.closed_at_ms) == ([], end["closed_at_ms"])
+    with pytest.raises(problems.StreamClosed):
+        await orders.append({"n": "2"})
+    with pytest.raises(problems.StreamNotFound):
+        await hg.stream("nothing").close({"n": "1"}, create_stream=False)

@@ -70,6 +70,7 @@ do
       end
     end
     redis.call('HSET', target.side('meta'), 'epoch', epoch)
+    redis.call('HDEL', target.side('meta'), 'closed_at_ms')
     streams.expire_alike(target, target.side('meta'))
     return 1
   end

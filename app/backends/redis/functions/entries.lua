@@ -1,4 +1,4 @@
--- Entries: append, delete.
+-- Entries: append, close, delete.
 
 local appends = {}
 
@@ -107,7 +107,10 @@ do
   -- Append one entry: the words from `first` on are its id (or `ms-*`, or '*'), names and values.
   -- Returns the id, or an error.
   function appends.append(call, may_create, words, first)
-    local config = settings.of_stream(call)
+    local config, closed_at_ms = settings.of_stream(call)
+    if closed_at_ms and redis.call('EXISTS', call.key) == 1 then
+      return fault('ClosedToAppends')
+    end
     local id = redis.pcall('XADD', call.key, 'NOMKSTREAM', unpack(words, first))
     if not id then
       if not may_create then
@@ -143,7 +146,10 @@ do
     if not exists and not may_create then
       return fault('StreamNotFound')
     end
-    local key, config = nil, exists and settings.of_stream(call) or {}
+    local key, config, closed_at_ms = nil, {}, nil
+    if exists then
+      config, closed_at_ms = settings.of_stream(call)
+    end
     if given then
       key = idempotency.key(call, given.producer, given.key, config)
     end
@@ -154,6 +160,9 @@ do
       end
       idempotency.count_repeat(call)
       return { 1, made.first_id, tonumber(made.count) }
+    end
+    if closed_at_ms then
+      return fault('ClosedToAppends')
     end
     local last_id = info and info['last-generated-id'] or MIN_ID
     if expected and expected ~= last_id then
@@ -174,7 +183,7 @@ do
     if #drafts == 0 then
       return { 0, '', 0 }
     end
-    if to and to.references == 'delete' then
+    if exists and to and to.references == 'delete' then
       trims.groups_of(call)  -- which fails before anything is done if it has to
     end
     local ids = appends.append_all(call.key, call.words, drafts)
@@ -192,6 +201,25 @@ do
       return { 0, ids[1], #ids }
     end
     return { 0, ids }
+  end
+
+  -- Append the last entries, if there are any, as `Add` does, and close the stream.
+  -- Reply: what `Add` replies, the epoch, and when the stream was closed.
+  operations.CloseStream = function(call)
+    local added, expected = { 0, '', 0 }, call.args.expected_last_id
+    if call.words[call.first_word + 1] ~= '0' then
+      added = operations.Add(call)
+      if added.err then
+        return added
+      end
+    else
+      local info = require_info(call)
+      local _, closed_at_ms = settings.of_stream(call)
+      if expected and not closed_at_ms and expected ~= info['last-generated-id'] then
+        return fault('LastIdMismatch', expected, info['last-generated-id'])
+      end
+    end
+    return { added, streams.close(call, call.args.closed_at_ms) }
   end
 
   -- Reply: for each id `deleted`, `not_found` or `referenced`; fewer than there are ids if the rest

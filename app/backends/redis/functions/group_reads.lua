@@ -12,7 +12,7 @@ do
   local PAUSE_MS, PART_PAUSE_MS = 1000, 50
 
   local LIVE, CAUGHT_UP, FULL = 'live', 'caught_up', 'max_pending'
-  local PAUSED, RATE_LIMITED = 'paused', 'rate_limited'
+  local PAUSED, RATE_LIMITED, CLOSED = 'paused', 'rate_limited', 'closed'
 
   -- Entries, and bytes of names and values, that a call looks at to pass by those that filters do
   -- not let through.
@@ -349,12 +349,18 @@ do
     if asked.max_pending and held >= asked.max_pending then
       state = FULL
     end
+    local is_at_end = state == CAUGHT_UP
     if rules.paused_until_ms and rules.paused_until_ms > now_ms() then
       state = PAUSED
     elseif allowance and allowance == #claimed + #new and state ~= CAUGHT_UP then
       state = RATE_LIMITED
     end
-    local is_served = #claimed + #new > 0
+    local pending_count = info.pending - (call.settled_count or 0) + (asked.no_ack and 0 or #new)
+    if is_at_end and asked.by_policy and pending_count <= 0 and groups.closed_at_ms(call)
+      and groups.is_over(call, groups.info(call, asked.group)) then
+      state = CLOSED
+    end
+    local is_served = #claimed + #new > 0 or state == CLOSED
     local claim_in = not is_served and may_claim and next_claim_in(call, asked, oldest_ms)
     if is_looking then
       claim_in = 0

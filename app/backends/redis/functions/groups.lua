@@ -120,6 +120,32 @@ do
     pending.forget_oldest(call, group)
   end
 
+  -- When the stream was closed; false: it is open. If another client has put something else there,
+  -- it is open: what is delivered or settled by now must not fail.
+  function groups.closed_at_ms(call)
+    local text = redis.pcall('HGET', call.side('meta'), 'closed_at_ms')
+    return type(text) == 'string' and is_number(text) and text
+  end
+
+  -- Whether nothing can come to a group any more: all of a closed stream is settled.
+  -- info: what XINFO GROUPS says of the group.
+  function groups.is_over(call, info)
+    if info.pending > 0 then
+      return false
+    end
+    local first = next_id(info['last-delivered-id'])
+    return not first or #redis.call('XRANGE', call.key, first, '+', 'COUNT', 1) == 0
+  end
+
+  -- Wake the reads of a group of a closed stream if all of that is settled now.
+  function groups.wake_at_end(call, group)
+    if groups.closed_at_ms(call) and groups.is_over(call, groups.info(call, group)) then
+      local key = call.side('released', group)
+      redis.call('ZADD', key, 0, MIN_ID)
+      redis.call('ZREM', key, MIN_ID)
+    end
+  end
+
   -- The consumers of a group as XINFO CONSUMERS describes them, without `RELEASED`; and what it
   -- says of `RELEASED`, if it is there.
   local function consumers(call, group)
@@ -175,12 +201,14 @@ do
   end
 
   -- What is to be added to XINFO GROUPS: how many entries nobody owns, how many consumers do not
-  -- count, and the policy.
+  -- count, the policy, when the stream was closed, and whether all of it is settled then.
   local function additions(call, info)
     local kept = found(call, info.name)
     local released = kept[MARK] and released_count(call, info)
+    local closed_at_ms = groups.closed_at_ms(call)
     return {
       released or 0, released and 1 or 0, settings.in_order(POLICY, released and kept or {}),
+      closed_at_ms, closed_at_ms and groups.is_over(call, info) and 1 or 0,
     }
   end
 
@@ -394,6 +422,7 @@ do
     redis.call('XGROUP', 'DELCONSUMER', call.key, group, consumer)
     if not release then
       pending.forget_errors(call, group)
+      groups.wake_at_end(call, group)
     end
     return { held, 1 }
   end

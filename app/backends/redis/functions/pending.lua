@@ -128,6 +128,10 @@ do
       redis.call('ZREM', call.side('released', group), unpack(ids, first, last))
       redis.call('HDEL', call.side('errors', group), unpack(ids, first, last))
     end
+    call.settled_count = (call.settled_count or 0) + count
+    if count > 0 then
+      groups.wake_at_end(call, group)
+    end
     return count
   end
 

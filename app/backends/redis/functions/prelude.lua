@@ -5,6 +5,7 @@
 --   call.side    call.side(kind) and call.side(kind, group) return side keys, in the same slot
 --   call.args    its arguments by name: the fields of the request, if it carries out one
 --   call.words, call.first_word   words, and the place of the first that is an argument
+--   call.settled_count   how many entries it has settled so far; nil: none
 --   call.streams   what has `key` and `side`: the call, and others if it is about several streams
 -- It returns integers, strings and arrays of them, or returns or raises `fault(name, fact, ...)`.
 
@@ -203,7 +204,7 @@ end
 -- What the text of a field of a hash has to satisfy, if it is not that of a setting.
 local CHECKS = {
   epoch = is_number, trimmed = is_id, keys_added = is_number, keys_repeated = is_number,
-  next = is_id, oldest_ms = is_number, not_before_ms = is_number,
+  closed_at_ms = is_number, next = is_id, oldest_ms = is_number, not_before_ms = is_number,
 }
 
 -- What the text of a setting has to satisfy, by its form: FORMS in settings.lua.

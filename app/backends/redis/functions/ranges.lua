@@ -55,7 +55,8 @@ do
   -- Read what comes `after` an id, with bounds as for `read_range`: '$' is the last id, and '+'
   -- stands for the last entry.
   -- Reply: nil if there is no stream; otherwise the id after which was read, the last id, the
-  -- greatest id that was trimmed, the entries, whether there may be more.
+  -- greatest id that was trimmed, the entries, whether there may be more, and when the stream was
+  -- closed (nil: it is open, or there is more).
   operations.read = function(call)
     local asked, after = call.args, call.args.after
     local info = stream_info(call)
@@ -63,7 +64,8 @@ do
       return false
     end
     local last_id = info['last-generated-id']
-    local trimmed = streams.known(call, last_id)[1] or MIN_ID
+    local known = streams.known(call, last_id, 'closed_at_ms')
+    local trimmed = known[1] or MIN_ID
     local entries, is_all = {}, true
     if after == '+' then
       entries = redis.call('XREVRANGE', call.key, '+', '-', 'COUNT', math.min(asked.count_max, 1))
@@ -76,6 +78,13 @@ do
         call.key, low, '+', false, asked.count_max, asked.bytes_max, asked.parts_max
       )
     end
-    return { after, last_id, trimmed, entries, is_all and 0 or 1 }
+    local closed_at_ms = known[2] or false
+    if closed_at_ms then
+      local following = next_id(#entries > 0 and entries[#entries][1] or after)
+      if following and #redis.call('XRANGE', call.key, following, '+', 'COUNT', 1) > 0 then
+        closed_at_ms = false
+      end
+    end
+    return { after, last_id, trimmed, entries, is_all and 0 or 1, closed_at_ms }
   end
 end

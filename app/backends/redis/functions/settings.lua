@@ -16,10 +16,11 @@ do
     return config
   end
 
-  -- The configuration of the stream. Operations read it before they change anything: if another
-  -- client has put something else there, nothing is done.
+  -- The configuration of the stream, and when it was closed (nil: it is open). Operations read it
+  -- before they change anything: if another client has put something else there, nothing is done.
   function settings.of_stream(call)
-    return settings.config_of(meta_of(call, 'trimmed', unpack(CONFIG)), 1)
+    local texts = meta_of(call, 'trimmed', 'closed_at_ms', unpack(CONFIG))
+    return settings.config_of(texts, 2), texts[2] or nil
   end
 
   -- Raise a fault if another client has put in what the gateway would not write. Fields that are no

@@ -1,4 +1,4 @@
--- Streams: describe, create, change, delete; and the side keys that go with them.
+-- Streams: describe, create, change, close, delete; and the side keys that go with them.
 
 local streams = {}
 
@@ -97,7 +97,7 @@ do
       return nil
     end
     local last_id = info['last-generated-id']
-    local known, is_stale = streams.known(call, last_id, 'epoch', unpack(CONFIG))
+    local known, is_stale = streams.known(call, last_id, 'epoch', 'closed_at_ms', unpack(CONFIG))
     local trimmed, epoch = known[1] or MIN_ID, known[2] or false
     if is_kept and not epoch then
       if is_stale then
@@ -107,11 +107,11 @@ do
       redis.call('HSET', call.side('meta'), 'epoch', epoch)
       streams.expire_alike(call, call.side('meta'))
     end
-    local config = settings.config_of(known, 2)
+    local config = settings.config_of(known, 3)
     return {
       epoch, settings.in_order(CONFIG, config), info.length, info['radix-tree-keys'],
       info['recorded-first-entry-id'], last_id, info['max-deleted-entry-id'], trimmed,
-      info['entries-added'], info.groups,
+      info['entries-added'], info.groups, known[3] or false,
     }, config
   end
 
@@ -158,6 +158,32 @@ do
       idempotency.forget_all(call)
     end
     return (described(call, true))
+  end
+
+  -- How long a stream is to live while it is touched.
+  local TOUCHED_MS = 86400000
+
+  -- Change the stream without an effect, so that the server tells all gateways of it.
+  local function touch(call)
+    local at_ms = redis.call('PEXPIRETIME', call.key)
+    if at_ms > 0 then
+      redis.call('PEXPIREAT', call.key, string.format('%.0f', at_ms))
+    else
+      redis.call('PEXPIRE', call.key, TOUCHED_MS)
+      redis.call('PERSIST', call.key)
+    end
+  end
+
+  -- Close the stream, if it is open, and wake whoever reads it: a change of `meta` would not.
+  -- at_ms: when that was, if it was elsewhere; nil: now.
+  -- Returns the epoch, and when the stream was closed.
+  function streams.close(call, at_ms)
+    local present, meta = described(call, true), call.side('meta')
+    at_ms = at_ms or string.format('%.0f', now_ms())
+    if redis.call('HSETNX', meta, 'closed_at_ms', at_ms) == 1 then
+      touch(call)
+    end
+    return present[1], redis.call('HGET', meta, 'closed_at_ms')
   end
 
   -- Reply: whether the stream existed.
@@ -214,7 +240,7 @@ do
       epoch, info.length, newest and newest[1] or '', info['recorded-first-entry-id'],
       info['last-generated-id'], info['max-deleted-entry-id'],
       string.format('%.0f', info['entries-added']),
-      string.format('%.0f', redis.call('PEXPIRETIME', call.key)),
+      string.format('%.0f', redis.call('PEXPIRETIME', call.key)), present[11] or '',
     }, '/')
   end
 

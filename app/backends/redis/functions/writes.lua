@@ -47,13 +47,16 @@ do
       part.drafts, at = appends.read_drafts(call.words, at)
       part.info = stream_info(part)
       check_types(part, { 'meta', 'writers', 'writer_times' })
-      part.config = settings.of_stream(part)
+      part.config, part.closed_at_ms = settings.of_stream(part)
       local last_batch = part.info and read_commit(part.side('writers'), writer)
       if last_batch and compare_numbers(batch, last_batch) <= 0 then
         return false
       end
     end
     for place, part in ipairs(parts) do
+      if part.info and part.closed_at_ms then
+        return fault('ClosedToAppends', place - 1)
+      end
       if not part.info and not call.args.create_streams then
         return fault('StreamNotFound', place - 1)
       end

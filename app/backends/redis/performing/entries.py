@@ -1,4 +1,4 @@
-"""Entries: append, read, delete."""
+"""Entries: append, read, delete; the last ones, with which a stream is closed."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from headgate.engine.limits import CHUNK_ENTRIES_MAX
 from headgate.engine.packing import encode_entries
 from headgate.engine.replies import (
     Added,
+    ClosedStream,
     Deletion,
     PackedEntries,
     PackedPage,
@@ -46,6 +47,7 @@ from headgate.engine.requests.entries import (
     check_trim,
 )
 from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
+from headgate.engine.requests.streams import CloseStream
 from headgate.engine.room import ReadRoom, ReplyRoom
 
 FIELDS_MAX = 3_500
@@ -75,12 +77,27 @@ async def add(client: Client, request: Add) -> Added:
         "producers_max": client.options.keyspace.producers_max,
         "trim": None if request.trim is None else bounded(request.trim),
     }
-    is_repeat, first, *count = await client.perform(
-        Effect.WRITE, request, *drafts_words(drafts), drafts=None, **more
+    return _added(
+        *await client.perform(Effect.WRITE, request, *drafts_words(drafts), drafts=None, **more)
     )
+
+
+def _added(is_repeat: int, first: Any, *count: int) -> Added:
     if not count:
         return Added(list(map(read_id, first)), is_repeat=False)
     return Added(_run(first, *count), bool(is_repeat))
+
+
+async def close_stream(client: Client, request: CloseStream) -> ClosedStream:
+    """Append the last entries, if any, and let the stream take no others."""
+    check_drafts(request.drafts)
+    added, epoch, closed_at_ms = await client.perform(
+        *(Effect.WRITE if request.drafts else Effect.FREE, request),
+        *drafts_words(request.drafts),
+        drafts=None,
+        producers_max=client.options.keyspace.producers_max,
+    )
+    return ClosedStream(*_added(*added), int(epoch), int(closed_at_ms))
 
 
 def _run(first: bytes, count: int) -> list[EntryId]:
@@ -318,7 +335,7 @@ def _shortened(read: StreamRead, count: int) -> StreamRead:
     """Return only the first entries of what was read."""
     if count >= len(read.entries):
         return read
-    return _stream_read(read, read.entries[:count])
+    return _stream_read(read, read.entries[:count])._replace(closed_at_ms=None)
 
 
 def _stream_read(read: StreamRead, entries: list[Entry]) -> StreamRead:
@@ -348,12 +365,16 @@ async def _read_stream(
     reply = await client.call(Effect.READ, "read", cursor.stream, after=after, **run.bounds)
     if reply is None:
         return None
-    after_text, last_id, trimmed, rows, has_more = reply
+    after_text, last_id, trimmed, rows, has_more, closed_at_ms = reply
     if run.take(rows, has_more=bool(has_more)):
         await run.read(b"(" + rows[-1][0], b"+")
     after_id = read_id(after_text)
     gap = gap_after(after_id, read_id(trimmed))
-    read = StreamRead(cursor.stream, [], after_id, read_id(last_id), gap, after_id)
+    is_end = closed_at_ms is not None and len(run.entries) >= len(rows)
+    read = StreamRead(
+        *(cursor.stream, [], after_id, read_id(last_id), gap, after_id),
+        closed_at_ms=int(closed_at_ms) if is_end else None,
+    )
     return _stream_read(read, run.entries)
 
 
@@ -361,6 +382,7 @@ _NOT_KEPT = not_supported("ranges that are kept open")
 
 PERFORMERS: Performers = {
     Add: by_function(add),
+    CloseStream: by_function(close_stream),
     Delete: by_function(delete),
     Range: by_function(range_),
     RangePacked: by_function(range_packed),

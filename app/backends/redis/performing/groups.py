@@ -125,7 +125,7 @@ def _given(value: T | UnsetType | None, default: str | None) -> T | str | None:
 def read_group_info(description: Sequence[Any]) -> GroupInfo:
     """Return a group's description by `describe_group`."""
     facts = _by_name(description[0])
-    nobodys_count, hidden_count, policy = description[1]
+    nobodys_count, hidden_count, policy, closed_at_ms, is_over = description[1]
     return GroupInfo(
         name=facts[b"name"],
         last_id=read_id(facts[b"last-delivered-id"]),
@@ -135,6 +135,8 @@ def read_group_info(description: Sequence[Any]) -> GroupInfo:
         released_count=nobodys_count,
         consumer_count=facts[b"consumers"] - hidden_count,
         policy=read_settings(GroupPolicy, policy),
+        closed_at_ms=None if closed_at_ms is None else int(closed_at_ms),
+        is_over=bool(is_over),
     )
 
 

@@ -56,7 +56,8 @@ async def describe(client: Client, stream: bytes) -> StreamInfo:
 
 
 def _info(stream: bytes, row: Sequence[Any]) -> StreamInfo:
-    epoch, config, length, chunk_count, first, last, deleted, trimmed, added, group_count = row
+    epoch, config, length, chunk_count, first, last, deleted, trimmed, added, *others = row
+    group_count, closed_at_ms = others
     return StreamInfo(
         name=stream,
         epoch=int(epoch),
@@ -69,6 +70,7 @@ def _info(stream: bytes, row: Sequence[Any]) -> StreamInfo:
         trimmed_through=read_id(trimmed),
         entries_added=added,
         group_count=group_count,
+        closed_at_ms=None if closed_at_ms is None else int(closed_at_ms),
     )
 
 

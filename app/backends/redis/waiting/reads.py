@@ -43,12 +43,12 @@ class StreamReaders:
 
         async def attempt() -> list[StreamRead] | None:
             reads = await entries.read_once(self._client, request)
-            return reads if any(read.entries for read in reads) else None
+            return reads if request.is_answered_by(reads) else None
 
         queues = [QueueKey(cursor.stream, None) for cursor in cursors]
         with self._queues.watching(queues) as watch:
             reads = await self._read_alike(request)
-            if any(read.entries for read in reads):
+            if request.is_answered_by(reads):
                 return reads
             waiting = QueuedRead(queues, request, attempt, _drop)
             served = await self._queues.block(waiting, wait_ms, watch)

@@ -199,5 +199,5 @@ export class Consumer implements Subscriber, Settler {
 }
 
 function stale(): Error {
-  return new Disconnected("the connection that the job came over was lost; the job comes again");
+  return new Disconnected("the connection of the job was lost; it comes again");
 }

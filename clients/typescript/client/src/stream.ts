@@ -6,7 +6,7 @@ import { entryOf, type Fields } from "./fields.js";
 import { Group } from "./group.js";
 import { path } from "./wire/rest.js";
 import type {
-  Appended, AppendedBatch, DeletedEntries, Deletions, Entries, Entry, GroupInfo, Groups, StreamConfig, StreamDetail,
+  Appended, AppendedBatch, ClosedStream, DeletedEntries, Deletions, Entries, Entry, GroupInfo, Groups, StreamConfig, StreamDetail,
   StreamInfo, Trim, Trimmed,
 } from "./wire/types.js";
 
@@ -34,7 +34,7 @@ export interface AppendOptions {
 export interface FollowHandlers extends FollowOptions {
   /** Called with what has come; the next call waits for the promise it returns. */
   onEntries(entries: Entry[]): unknown;
-  /** Nothing more comes, for this reason. */
+  /** Nothing more comes, for this reason. The end of a closed stream is no error: `onState` is told `closed`. */
   onError?: (error: unknown) => void;
 }
 
@@ -60,31 +60,37 @@ export class Stream {
 
   /** Append an entry; returns its id. It is sent again until it is known to be there, and is there once. */
   async append(fields: Fields, options: AppendOptions = {}): Promise<string> {
-    return (await this.#add<Appended>("", entryOf(fields), options)).id;
+    return (await this.#post<Appended>("entries", entryOf(fields), options)).id;
   }
 
   /** Append entries, all or none; returns their ids. */
   async appendMany(entries: Fields[], options: AppendOptions = {}): Promise<string[]> {
-    return (await this.#add<AppendedBatch>("/batch", entries.map(entryOf), options)).ids;
+    return (await this.#post<AppendedBatch>("entries/batch", entries.map(entryOf), options)).ids;
   }
 
-  #add<T>(place: string, body: unknown, { idempotencyKey, lastId, signal }: AppendOptions): Promise<T> {
-    const headers: Record<string, string> = {
+  /**
+   * Close the stream for good, behind a last entry if there is one, in one step. Who follows it gets what there is,
+   * and then the end; of a group once all is settled. To close it again without an entry changes nothing.
+   */
+  close(fields?: Fields, options: AppendOptions = {}): Promise<ClosedStream> {
+    return this.#post("close", fields && entryOf(fields), options);
+  }
+
+  #post<T>(place: string, body: unknown, { idempotencyKey, lastId, signal }: AppendOptions): Promise<T> {
+    const headers = {
       "idempotency-key": idempotencyKey ?? randomName(),
       "idempotency-producer": this.context.producer,
+      ...(lastId && { "if-match": `"${lastId}"` }),
     };
-    if (lastId !== undefined) headers["if-match"] = `"${lastId}"`;
-    const request = { body, headers, signal, isRepeatable: true };
-    return this.context.rest.ask("POST", `${this.#path}/entries${place}`, request);
+    return this.context.rest.ask("POST", `${this.#path}/${place}`, { body, headers, signal, isRepeatable: true });
   }
 
   /** Read a range, or what comes after an id. */
   read({ signal, waitMs, ...range }: ReadOptions = {}): Promise<Entries> {
-    const query = { ...range, wait_ms: waitMs };
-    return this.context.rest.ask("GET", `${this.#path}/entries`, { query, signal });
+    return this.context.rest.ask("GET", `${this.#path}/entries`, { query: { ...range, wait_ms: waitMs }, signal });
   }
 
-  /** Follow the stream: an endless loop, over every reconnection. It ends with the loop or its signal. */
+  /** Follow the stream, over every reconnection. It ends with the loop or its signal, or when the stream is closed. */
   async *follow(options: FollowOptions = {}): AsyncGenerator<Entry, void, void> {
     const { signal } = options;
     const arrivals = new Arrivals<Entry[]>(signal);
@@ -106,7 +112,7 @@ export class Stream {
   /** Follow the stream by callbacks. */
   subscribe({ onEntries, onError, ...options }: FollowHandlers): Following {
     let before: Promise<unknown> = Promise.resolve();
-    const fail = (error: unknown) => (onError ? onError(error) : this.context.report(error, `stream ${this.name}`));
+    const fail = onError ?? ((error: unknown) => this.context.report(error, `stream ${this.name}`));
     const take = (entries: Entry[]) => {
       before = before.then(() => onEntries(entries)).then(
         () => follower.taken(entries.length),

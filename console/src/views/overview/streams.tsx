@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { asked } from "../../gateway/key.js";
 import { changes, isSeen } from "../../gateway/polling.js";
 import { ActButton } from "../../parts/act.js";
+import { ClosedBadge } from "../../parts/badge.js";
 import { Grid } from "../../parts/grid.js";
 import { useKeys } from "../../parts/keys.js";
 import { Refusal } from "../../parts/refusal.js";
@@ -68,9 +69,12 @@ export function Streams() {
           onOpen={(stream) => go(streamPlace(stream.name))}
           onNear={() => void pages.more()}
           cells={(stream) => [
-            <a href={streamPlace(stream.name)} tabIndex={-1} title={stream.name}>
-              {stream.name}
-            </a>,
+            <>
+              <a href={streamPlace(stream.name)} tabIndex={-1} title={stream.name}>
+                {stream.name}
+              </a>{" "}
+              <ClosedBadge closedAtMs={stream.closed_at_ms} />
+            </>,
             count(stream.length),
             <span class={stream.perSecond ? "" : "soft"}>{rate(stream.perSecond)}</span>,
             stream.groups ? count(stream.groups) : <span class="soft">0</span>,

@@ -61,7 +61,9 @@ export function Entries({ stream }: { stream: string }) {
         <Search label="Find a text, or field=text" value={words} field={field} />
         {place.value && placeId.value === undefined && <span class="bad">No id and no time</span>}
         <span class="push live">
-          {canBeLive.value ? (
+          {tail?.isOver.value ? (
+            <span class="soft">complete: the stream is closed</span>
+          ) : canBeLive.value ? (
             <button type="button" aria-pressed={!isPaused.value} class={isPaused.value ? "state" : "state good"} onClick={() => (isPaused.value = !isPaused.value)}>
               {isPaused.value ? "Paused" : "Live"}
             </button>

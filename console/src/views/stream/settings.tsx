@@ -1,10 +1,11 @@
 /** Settings: what a stream keeps, and the end of it. */
-import { configureStream, deleteStream } from "../../acts/streams.js";
+import { closeStream, configureStream, deleteStream } from "../../acts/streams.js";
 import type { Stream } from "../../gateway/shapes.js";
 import { ActButton } from "../../parts/act.js";
 import { Facts } from "../../parts/facts.js";
 import { CONFIG, factsOf } from "../../parts/settings.js";
 import { count } from "../../values/numbers.js";
+import { moment } from "../../values/times.js";
 
 export function StreamSettings({ detail }: { detail: Stream }) {
   const { name, config } = detail;
@@ -24,6 +25,17 @@ export function StreamSettings({ detail }: { detail: Stream }) {
             { name: "greatest id deleted", value: <code>{detail.max_deleted_id}</code> },
           ]}
         />
+      </section>
+      <section>
+        <h2>Close</h2>
+        {detail.closed_at_ms === null ? (
+          <>
+            <p class="soft">A closed stream takes no entries any more. Whoever follows it is told once everything has come.</p>
+            <ActButton act={closeStream(name)} label="Close…" />
+          </>
+        ) : (
+          <Facts facts={[{ name: "closed", value: moment(detail.closed_at_ms), title: "Since then it takes no entries" }]} />
+        )}
       </section>
       <section>
         <h2>Delete</h2>

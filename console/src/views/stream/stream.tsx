@@ -5,6 +5,7 @@ import { call, send } from "../../gateway/calls.js";
 import { usePolled } from "../../gateway/polling.js";
 import type { Stream } from "../../gateway/shapes.js";
 import { ActButton } from "../../parts/act.js";
+import { ClosedBadge } from "../../parts/badge.js";
 import { type Fact, Facts } from "../../parts/facts.js";
 import type { Pairs } from "../../parts/form.js";
 import { useKeys } from "../../parts/keys.js";
@@ -31,13 +32,16 @@ export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) 
   const append = appendEntry(stream, template);
   // An act begins with what the stream is (its last entry's fields, its length), and its entries go by its epoch.
   const unread = detail || problem.value ? undefined : "The stream is being read.";
-  useKeys(unread ? [] : [{ key: "a", does: "append an entry", run: () => begin(append) }]);
+  const noAppend = detail && detail.closed_at_ms !== null ? "The stream is closed." : unread;
+  useKeys(noAppend ? [] : [{ key: "a", does: "append an entry", run: () => begin(append) }]);
   return (
     <>
       <header class="view">
-        <h1>{stream}</h1>
+        <h1>
+          {stream} {detail && <ClosedBadge closedAtMs={detail.closed_at_ms} />}
+        </h1>
         <span class="acts">
-          <ActButton act={append} class="main" idle={unread} />
+          <ActButton act={append} class="main" idle={noAppend} />
           <ActButton act={trimStream(stream, detail?.length ?? 0)} label="Trim" idle={unread} />
         </span>
       </header>

@@ -13,6 +13,8 @@ export class Tail {
   readonly waiting = signal(0);
   /** Why nothing comes any more. */
   readonly failure = signal("");
+  /** Whether the stream is closed, and all of it has come. */
+  readonly isOver = signal(false);
   readonly #following: Following;
   #arrived: Entry[] = [];
   #isHeld = false;
@@ -28,6 +30,7 @@ export class Tail {
       after,
       onEntries: (entries) => this.#take(entries as Entry[]),
       onError: (error) => (this.failure.value = textOf(error)),
+      onState: (state) => (this.isOver.value = state === "closed"),
     });
   }
 

@@ -30,6 +30,7 @@ ERRORS: list[errors.StreamError] = [
     errors.IdNotGreater(PartialId(0), last_id=LAST, index=0),
     errors.IdsExhausted(),
     errors.LastIdMismatch(expected=MIN_ID, last_id=LAST),
+    errors.ClosedToAppends(b"s"),
     errors.IdempotencyMismatch(b"k"),
     errors.StreamsChanged(),
     errors.LimitReached("streams", 3),

@@ -24,6 +24,7 @@ from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import BLOCK_BYTES_MAX, COUNT_MAX, IDEMPOTENCY_ID_BYTES_MAX
 from headgate.engine.requests.deliveries import Nack, NackMode
 from headgate.engine.requests.entries import Add
+from headgate.engine.requests.streams import CloseStream
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Made
 from headgate.engine.state.keyspace import Keyspace
@@ -266,3 +267,20 @@ async def test_long_keys_of_a_producer_are_written_in_blocks() -> None:
         keyspace.stream(S).keys.by_producer[b"p"].items()
     )
     assert copy.memory_bytes == keyspace.stream(S).keys.memory_bytes
+
+
+async def test_a_closed_stream_stays_closed() -> None:
+    engine = Engine(MemoryStorage(), clock=ManualClock(1_000))
+    await engine.perform(CloseStream(S, [Draft(None, FIELDS)]))
+    await engine.perform(Add(b"open", [Draft(None, FIELDS)]))
+    streams = again(engine.keyspace).streams
+    assert (streams[S].closed_at_ms, streams[b"open"].closed_at_ms) == (1_000, None)
+
+
+def test_a_stream_of_a_snapshot_from_before_streams_could_be_closed_is_open() -> None:
+    counters = EntryId(1, 0), EntryId(0, 0), EntryId(0, 0), 1
+    item = snapshot.StreamItem(S, 7, StreamConfig(), *counters, None, 0, 0, [], 1_000)
+    *before, closed_at_ms = msgspec.msgpack.decode(msgspec.msgpack.encode(item))
+    assert closed_at_ms == 1_000
+    read = msgspec.msgpack.decode(msgspec.msgpack.encode(before), type=snapshot.StreamItem)
+    assert (read.name, read.last_id, read.closed_at_ms) == (S, EntryId(1, 0), None)

@@ -111,7 +111,7 @@ class Feed {
       }
       if (this.#isOpen) this.subscriber.lost();
       this.#isOpen = false;
-      if (signal.aborted) continue;
+      if (this.#isOver || signal.aborted) continue;
       if (!this.#isPaused) this.onState("lost");
       await waited(this.#isPaused ? PAUSE_MS_MAX : (this.#comeBackAfterMs ?? backoffMs(this.#attempt)), signal);
       this.#comeBackAfterMs = undefined;
@@ -163,6 +163,9 @@ class Feed {
         return subscriber.state("caught_up");
       case "claimed":
         return subscriber.claimed(value.ids, value.by);
+      case "closed":
+        this.#isOver = true;
+        return subscriber.state("closed");
       case "draining":
         this.#comeBackAfterMs = value.reconnect_after_ms;
         return;

@@ -9,7 +9,8 @@ import type { Settled } from "../wire/types.js";
 export type ConnectionState = "idle" | "connecting" | "open" | "paused" | "lost" | "closed";
 
 export type Wanted = Omit<SubscribeFrame, "type" | "rid" | "sub">;
-export type LiveState = State["state"];
+/** `closed`: the stream is closed, and all of it has come. */
+export type LiveState = State["state"] | "closed";
 export type Settlement = Extract<ClientFrame, { type: "ack" | "nack" | "extend" }>;
 
 export interface Subscriber {
@@ -23,7 +24,7 @@ export interface Subscriber {
   claimed(ids: string[], by: string): void;
   /** The connection was lost; it comes back. */
   lost(): void;
-  /** Nothing more comes, for this reason; without one it was asked for. */
+  /** Nothing more comes, for this reason; without one it was asked for, or the stream is closed. */
   ended(error?: Error): void;
 }
 

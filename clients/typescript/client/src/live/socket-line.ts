@@ -261,6 +261,9 @@ export class SocketLine implements Line {
         return sub?.state(frame.state);
       case "claimed":
         return sub?.claimed(frame.ids, frame.by);
+      case "closed":
+        sub?.state(frame.type);
+        return this.#finish(frame.sub);
       case "problem":
         return this.#refused(frame);
       default:

@@ -16,6 +16,7 @@ export type ServerFrame =
   | Subscribed
   | Entries
   | State
+  | Closed
   | Claimed
   | Acked
   | Ok
@@ -402,6 +403,23 @@ export interface State {
   state: "live" | "caught_up" | "credit_exhausted" | "max_pending" | "key_blocked" | "paused" | "rate_limited";
 }
 /**
+ * The stream is closed, and all of it has come; of a group, all is settled by all consumers.
+ *
+ * The subscription ends, and `unsubscribed` follows.
+ */
+export interface Closed {
+  type: "closed";
+  sub: string;
+  /**
+   * Nothing comes behind this id.
+   */
+  at: string;
+  /**
+   * When the stream was closed.
+   */
+  closed_at_ms: number;
+}
+/**
  * Entries you held belong to another consumer now.
  */
 export interface Claimed {
@@ -447,13 +465,13 @@ export interface AppendedFrame {
   ids: string[];
 }
 /**
- * A subscription has ended: you asked for it, or what it read is gone.
+ * A subscription has ended: you asked for it, or what it read is gone, or closed and read.
  */
 export interface Unsubscribed {
   type: "unsubscribed";
   rid?: string | null;
   sub: string;
-  reason: "requested" | "gone" | "failed";
+  reason: "requested" | "closed" | "gone" | "failed";
 }
 /**
  * The connection is about to end; come back after so long.
@@ -537,6 +555,7 @@ export interface Problem {
     | "not_acceptable"
     | "group_exists"
     | "stream_exists"
+    | "stream_closed"
     | "wrong_type"
     | "id_not_greater"
     | "staged_missing"

@@ -18,6 +18,7 @@ export interface Types {
   GroupEntries: GroupEntries;
   Appended: Appended;
   AppendedBatch: AppendedBatch;
+  ClosedStream: ClosedStream;
   Settled: Settled;
   SettledEntries: SettledEntries;
   StreamInfo: StreamInfo;
@@ -159,6 +160,10 @@ export interface Entries {
    * Trimmed entries between the cursor and the oldest.
    */
   gap: Gap | null;
+  /**
+   * After a cursor: when the stream was closed, if nothing comes behind `next_after` any more.
+   */
+  closedAtMs?: number | null;
 }
 /**
  * Entries a reader missed because trimming took them: above `from`, up to `to`.
@@ -193,7 +198,7 @@ export interface GroupEntries {
   /**
    * Whether there is more, and why not.
    */
-  state: "live" | "caught_up" | "max_pending" | "key_blocked" | "paused" | "rate_limited";
+  state: "live" | "caught_up" | "max_pending" | "key_blocked" | "paused" | "rate_limited" | "closed";
 }
 /**
  * The result of an append.
@@ -221,6 +226,23 @@ export interface AppendedBatch {
    * One per entry, in order.
    */
   ids: string[];
+}
+/**
+ * The end of a stream.
+ */
+export interface ClosedStream {
+  /**
+   * Of the last append; none if there was none.
+   */
+  ids: string[];
+  /**
+   * Identity of this life of the stream's name.
+   */
+  epoch: number;
+  /**
+   * When the stream was closed.
+   */
+  closedAtMs: number;
 }
 /**
  * The outcome of one id.
@@ -283,6 +305,10 @@ export interface StreamInfo {
    * Size of its entries that are on disk alone, about; null at servers.
    */
   coldBytes: number | null;
+  /**
+   * Since when it takes no entries; null: it is open.
+   */
+  closedAtMs: number | null;
   config: StreamConfig;
 }
 /**
@@ -351,6 +377,10 @@ export interface StreamDetail {
    * Size of its entries that are on disk alone, about; null at servers.
    */
   coldBytes: number | null;
+  /**
+   * Since when it takes no entries; null: it is open.
+   */
+  closedAtMs: number | null;
   config: StreamConfig;
   firstEntry: Entry | null;
   lastEntry: Entry | null;
@@ -951,6 +981,7 @@ export interface ProblemDetails {
     | "not_acceptable"
     | "group_exists"
     | "stream_exists"
+    | "stream_closed"
     | "wrong_type"
     | "id_not_greater"
     | "staged_missing"

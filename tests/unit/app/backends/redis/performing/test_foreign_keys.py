@@ -74,6 +74,7 @@ from headgate.engine.requests.keyspace import (
     TimeToLive,
 )
 from headgate.engine.requests.streams import (
+    CloseStream,
     CreateStream,
     DeleteStream,
     DescribeStream,
@@ -183,6 +184,8 @@ REQUESTS: list[Request[Any]] = [
     MeasureStream(S),
     CopyStream(S, b"{orders}2"),
     RenameStream(S, b"{orders}2"),
+    CloseStream(S),
+    CloseStream(S, ENTRY, KEY),
     DeleteStream(S),
 ]
 
@@ -193,6 +196,7 @@ CONTENTS: dict[str, list[tuple[object, ...]]] = {
         ("HSET", "max_length", "-1"),
         ("HSET", "max_length", "9" * 40),
         ("HSET", "max_age_ms", b"\xff"),
+        ("HSET", "closed_at_ms", "garbage"),
         ("HSET", "trimmed", "garbage"),
         ("HSET", "trimmed", "9" * 40 + "-1"),
         ("HSET", "keys_added", "garbage"),

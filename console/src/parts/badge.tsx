@@ -1,0 +1,11 @@
+/** Badge: a word about a stream, beside its name. */
+import { moment } from "../values/times.js";
+
+/** Tell that a stream takes no entries any more; nothing, if it is open. */
+export function ClosedBadge({ closedAtMs }: { closedAtMs: number | null }) {
+  return closedAtMs === null ? null : (
+    <span class="badge" title={`takes no entries since ${moment(closedAtMs)}`}>
+      closed
+    </span>
+  );
+}
