@@ -19,6 +19,7 @@ import msgspec
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.images import StreamImage
+from headgate.engine.schedules.progress import Progress, ScheduleInfo
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.entries.chunk import Chunk
 from headgate.engine.state.idempotency import Made
@@ -314,6 +315,25 @@ class EntriesLost(msgspec.Struct, frozen=True, array_like=True, tag=35):
     last_id: EntryId
 
 
+class ScheduleSet(msgspec.Struct, frozen=True, array_like=True, tag=37):
+    """A schedule comes to be, or gets another definition."""
+
+    info: ScheduleInfo
+
+
+class ScheduleDeleted(msgspec.Struct, frozen=True, array_like=True, tag=38):
+    """A schedule goes."""
+
+    schedule: bytes
+
+
+class ScheduleAdvanced(msgspec.Struct, frozen=True, array_like=True, tag=39):
+    """A schedule goes on to another due time; the entry it has appended stands before this."""
+
+    schedule: bytes
+    progress: Progress
+
+
 class ClockSet(msgspec.Struct, frozen=True, array_like=True, tag=31):
     """The wall clock was set, by so much; what waits goes on waiting as if it had not been."""
 
@@ -356,6 +376,9 @@ Command = (
     | StreamCopied
     | ErrorNoted
     | EntriesLost
+    | ScheduleSet
+    | ScheduleDeleted
+    | ScheduleAdvanced
 )
 
 _encoder = msgspec.msgpack.Encoder()

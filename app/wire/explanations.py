@@ -76,6 +76,16 @@ EXPLANATIONS: dict[Code, Explanation] = {
         ),
         "Append an entry, or create the stream with PUT.",
     ),
+    "schedule_not_found": Explanation(
+        "The schedule does not exist, or it appends to a stream that the credential may not see.",
+        ("It was deleted, or its name is another one.",),
+        "List the schedules with `GET /v1/schedules`, or set this one with PUT.",
+    ),
+    "schedule_exists": Explanation(
+        "A schedule of this name exists, and appends to a stream that is not yours to manage.",
+        ("Somebody else has chosen the same name.",),
+        "Choose another name, such as one that begins with that of the stream.",
+    ),
     "group_not_found": Explanation(
         "The stream exists, and has no such group.",
         ("The group was not created, or was deleted with its stream.",),
