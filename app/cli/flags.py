@@ -20,6 +20,7 @@ from headgate.app.wire.name_rule import fault_of
 from headgate.client.address import is_loopback
 from headgate.client.blocking import Client
 from headgate.client.credential import TOKEN_VARIABLE
+from headgate.client.entries import Value
 from headgate.client.problems import HeadgateError
 
 _URL = "http://127.0.0.1:8080"
@@ -103,6 +104,19 @@ def _stream_names(
     return _names(
         ctx, lambda gateway: (stream["name"] for stream in gateway.streams(prefix=incomplete))
     )
+
+
+def _schedule_names(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the schedules whose names begin so."""
+    del param
+
+    def names(gateway: Client) -> Iterator[str]:
+        all_names = (schedule["name"] for schedule in gateway.schedules())
+        return (name for name in all_names if name.startswith(incomplete))
+
+    return _names(ctx, names)
 
 
 def _group_names(
@@ -236,9 +250,28 @@ def _with(
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON value per line.")
+schedule_argument = click.argument(
+    "schedule", type=_Name("schedule"), shell_complete=_schedule_names
+)
 stream_argument = click.argument("stream", type=_Name("stream"), shell_complete=_stream_names)
 group_argument = click.argument("group", type=_Name("group"), shell_complete=_group_names)
 ids_argument = click.argument("ids", nargs=-1, required=True, type=Utf8(), metavar="ID…")
+
+
+def fields_in(words: Sequence[str]) -> list[tuple[str, Value]]:
+    """Return the fields in words `NAME=VALUE`.
+
+    Raises:
+        click.UsageError: a word is none.
+    """
+    fields: list[tuple[str, Value]] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise click.UsageError(f"{word!r} is no NAME=VALUE.")
+        fields.append((name, value))
+    return fields
+
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 

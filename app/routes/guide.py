@@ -19,6 +19,7 @@ TASKS = {
     "follow": "Follow a stream",
     "work": "Work entries off",
     "retry": "Retry what fails",
+    "schedules": "Append on a schedule",
     "browser": "Use it in a browser",
     "backfill": "Backfill history",
     "tables": "Read into pandas",

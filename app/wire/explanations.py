@@ -76,16 +76,6 @@ EXPLANATIONS: dict[Code, Explanation] = {
         ),
         "Append an entry, or create the stream with PUT.",
     ),
-    "schedule_not_found": Explanation(
-        "The schedule does not exist, or it appends to a stream that the credential may not see.",
-        ("It was deleted, or its name is another one.",),
-        "List the schedules with `GET /v1/schedules`, or set this one with PUT.",
-    ),
-    "schedule_exists": Explanation(
-        "A schedule of this name exists, and appends to a stream that is not yours to manage.",
-        ("Somebody else has chosen the same name.",),
-        "Choose another name, such as one that begins with that of the stream.",
-    ),
     "group_not_found": Explanation(
         "The stream exists, and has no such group.",
         ("The group was not created, or was deleted with its stream.",),
@@ -95,6 +85,11 @@ EXPLANATIONS: dict[Code, Explanation] = {
         "The stream has no entry of this id.",
         ("It was deleted, or trimming took it.",),
         "Nothing has to be done, unless the stream keeps less than it should: see its `config`.",
+    ),
+    "schedule_not_found": Explanation(
+        "The schedule does not exist, or it appends to a stream that the credential may not see.",
+        ("It was deleted, or its name is another one.",),
+        "List the schedules with `GET /v1/schedules`, or set this one with PUT.",
     ),
     "entry_referenced": Explanation(
         "Groups still have to acknowledge the entry, so it was not deleted.",
@@ -125,6 +120,11 @@ EXPLANATIONS: dict[Code, Explanation] = {
         "The stream exists with another configuration.",
         ("Two programs create the same stream with different settings.",),
         "Change the configuration with PATCH.",
+    ),
+    "schedule_exists": Explanation(
+        "A schedule of this name exists, and appends to a stream that is not yours to manage.",
+        ("Somebody else has chosen the same name.",),
+        "Choose another name, such as one that begins with that of the stream.",
     ),
     "wrong_type": Explanation(
         "The Redis server has something under a key that the gateway has not put there.",

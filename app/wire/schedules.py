@@ -53,17 +53,22 @@ class ScheduleInput(FieldsInput):
         )
 
 
-class SchedulePatch(ScheduleInput):
+class SchedulePatch(FieldsInput):
     """A change of a schedule; give at least one part. Fields are replaced as a whole."""
 
-    stream: StreamName = ""
-    cron: Cron = ""
+    stream: StreamName | None = None
+    cron: Cron | None = None
+    time_zone: TimeZone | None = None
+    missed: Missed | None = None
+    paused: Paused | None = None
 
     @model_validator(mode="before")
     @classmethod
     def _has_parts(cls, parts: Any) -> Any:
         if not parts:
             raise ValueError("give at least one part")
+        if isinstance(parts, dict) and None in parts.values():
+            raise ValueError("no part of a schedule can be null")
         return parts
 
     def _leaves_fields(self) -> bool:
@@ -71,14 +76,14 @@ class SchedulePatch(ScheduleInput):
 
     def changed(self, before: definition.Definition) -> definition.Definition:
         """Return the definition with the changes."""
-        given = self.model_fields_set
+        stream = None if self.stream is None else check_name(self.stream, pointer="/body/stream")
         return definition.Definition(
-            check_name(self.stream, pointer="/body/stream") if "stream" in given else before.stream,
+            before.stream if stream is None else stream,
             before.fields if self._leaves_fields() else self.to_fields(),
-            self.cron if "cron" in given else before.cron,
-            self.time_zone if "time_zone" in given else before.time_zone,
-            definition.Missed(self.missed) if "missed" in given else before.missed,
-            self.paused if "paused" in given else before.is_paused,
+            before.cron if self.cron is None else self.cron,
+            before.time_zone if self.time_zone is None else self.time_zone,
+            before.missed if self.missed is None else definition.Missed(self.missed),
+            before.is_paused if self.paused is None else self.paused,
         )
 
 

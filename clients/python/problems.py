@@ -110,6 +110,12 @@ class GroupNotFound(Problem):
     code = "group_not_found"
 
 
+class ScheduleNotFound(Problem):
+    """There is no schedule of this name."""
+
+    code = "schedule_not_found"
+
+
 class EntryNotFound(Problem):
     """The entry does not exist."""
 
@@ -150,6 +156,12 @@ class StreamExists(Problem):
     """The stream exists, and is set differently."""
 
     code = "stream_exists"
+
+
+class ScheduleExists(Problem):
+    """Another schedule has this name, for a stream that is not yours to manage."""
+
+    code = "schedule_exists"
 
 
 class WrongType(Problem):

@@ -7,10 +7,10 @@ from typing import BinaryIO
 
 import click
 
-from headgate.app.cli.flags import Utf8, gateway_options, json_option, stream_argument
+from headgate.app.cli.flags import Utf8, fields_in, gateway_options, json_option, stream_argument
 from headgate.app.cli.manual import epilog
 from headgate.client.blocking import BlockingStream, Client
-from headgate.client.entries import Entry, Fields, Pairs, Value, decoded
+from headgate.client.entries import Entry, Fields, Pairs, decoded
 from headgate.client.problems import HeadgateError
 
 _READ_BYTES = 2**16
@@ -76,12 +76,7 @@ def _send(stream: BlockingStream, batches: Iterator[list[Draft]], *, as_json: bo
 
 
 def _entry(words: Sequence[str], entry_id: str | None) -> Draft:
-    pairs: list[tuple[str, Value]] = []
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise click.UsageError(f"{word!r} is no NAME=VALUE.")
-        pairs.append((name, value))
+    pairs = fields_in(words)
     return pairs if entry_id is None else Entry(entry_id, dict(pairs), pairs)
 
 

@@ -52,6 +52,8 @@ export interface Types {
   Ticket: Ticket;
   TicketRequest: TicketRequest;
   Gap: Gap;
+  ScheduleInfo: ScheduleInfo;
+  Schedules: Schedules;
   ProblemDetails: ProblemDetails;
 }
 /**
@@ -876,6 +878,93 @@ export interface TicketRequest {
   ttlMs?: number;
 }
 /**
+ * A schedule, and how far it has come.
+ */
+export interface ScheduleInfo {
+  name: string;
+  /**
+   * Stream that gets the entries.
+   */
+  stream: string;
+  fields: FieldMap;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[];
+  /**
+   * All fields in order, where a name repeats.
+   */
+  pairs?: string[][];
+  /**
+   * True if a name is not UTF-8: then all names are base64 text.
+   */
+  namesBase64?: boolean;
+  /**
+   * Minute, hour, day of month, month, day of week, as Debian's cron reads them.
+   */
+  cron: string;
+  /**
+   * IANA name of the time zone.
+   */
+  timeZone: string;
+  /**
+   * Due times that nobody could run for a minute: the latest of them is run late, or none is.
+   */
+  missed: "run_once" | "skip";
+  /**
+   * Nothing is due until it goes on.
+   */
+  paused: boolean;
+  /**
+   * The next due time; null while it is paused.
+   */
+  nextDueMs: number | null;
+  /**
+   * The due time of the last entry; null: there was none yet.
+   */
+  lastDueMs: number | null;
+  /**
+   * Of the last entry.
+   */
+  lastId: string | null;
+  /**
+   * Due times without an entry, as nobody could run them.
+   */
+  missedCount: number;
+  /**
+   * Appends that were refused.
+   */
+  refusedCount: number;
+  /**
+   * Why the last append was refused; null: it was not.
+   */
+  problem: ScheduleRefusal | null;
+}
+/**
+ * The last append of a schedule that was refused.
+ */
+export interface ScheduleRefusal {
+  /**
+   * The problem, for programs.
+   */
+  code: string;
+  /**
+   * The problem, for people.
+   */
+  detail: string;
+  atMs: number;
+}
+/**
+ * A page of schedules, by name.
+ */
+export interface Schedules {
+  schedules: ScheduleInfo[];
+  /**
+   * Pass it as `cursor` for the next page; null: this was the last.
+   */
+  nextCursor: string | null;
+}
+/**
  * Why a request was not served. Nothing was changed.
  */
 export interface ProblemDetails {
@@ -913,12 +1002,14 @@ export interface ProblemDetails {
     | "stream_not_found"
     | "group_not_found"
     | "entry_not_found"
+    | "schedule_not_found"
     | "entry_referenced"
     | "not_found"
     | "method_not_allowed"
     | "not_acceptable"
     | "group_exists"
     | "stream_exists"
+    | "schedule_exists"
     | "wrong_type"
     | "id_not_greater"
     | "staged_missing"
