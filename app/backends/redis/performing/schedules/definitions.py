@@ -56,7 +56,8 @@ async def list_schedules(client: Client, request: ListSchedules) -> list[Schedul
     keys = client.names.of_schedules()
     low = b"-" if request.after is None else b"(" + request.after
     while True:
-        words = (b"ZRANGEBYLEX", keys.side(b"schedule_names"), low, b"+", b"LIMIT", 0, _PAGE)
+        names_key = keys.side(b"schedule_names")
+        words = (b"ZRANGE", names_key, low, b"+", b"BYLEX", b"LIMIT", 0, _PAGE)
         [names] = await client.execute_all(keys.slot, [words], changes=False)
         if names:
             [texts] = await client.execute_all(
