@@ -71,11 +71,11 @@ class Schedule:
         return await self._patch({"paused": True})
 
     async def resume(self) -> ScheduleInfo:
-        """Go on. What would have been due meanwhile is not made up for."""
+        """End the pause. Due times of the pause are not made up for."""
         return await self._patch({"paused": False})
 
     async def info(self) -> ScheduleInfo:
-        """Describe it: when it is due next, what it has appended last, and what went wrong."""
+        """Describe it: its next due time, its last entry, and its last problem."""
         return cast(ScheduleInfo, await self._calls.call("GET", self._path))
 
     async def run(self) -> str:

@@ -103,7 +103,7 @@ def pause(schedule: str, as_json: bool, gateway: Client) -> None:
 @json_option
 @gateway_options
 def resume(schedule: str, as_json: bool, gateway: Client) -> None:
-    """Go on; what would have been due meanwhile is not made up for."""
+    """End the pause; due times of the pause are not made up for."""
     show_item(gateway.schedule(schedule).resume(), as_json=as_json)
 
 

@@ -929,11 +929,11 @@ class BlockingSchedule:
         return self._portal.call(self._inner.pause())
 
     def resume(self) -> ScheduleInfo:
-        """Go on. What would have been due meanwhile is not made up for."""
+        """End the pause. Due times of the pause are not made up for."""
         return self._portal.call(self._inner.resume())
 
     def info(self) -> ScheduleInfo:
-        """Describe it: when it is due next, what it has appended last, and what went wrong."""
+        """Describe it: its next due time, its last entry, and its last problem."""
         return self._portal.call(self._inner.info())
 
     def run(self) -> str:

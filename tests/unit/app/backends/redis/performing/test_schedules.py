@@ -49,12 +49,12 @@ async def ids(backend: RedisBackend) -> list[EntryId]:
 async def test_a_run_that_was_broken_off_is_repeated_without_an_entry(redis: RedisBackend) -> None:
     await redis.perform(SetSchedule(NAME, DEFINITION, 1_000, 0))
     before = await text_of(redis)
-    first = await redis.perform(RUN)
+    entry_id = await redis.perform(RUN)
     await put_back(redis, before)
-    assert await redis.perform(RUN) == first
-    assert await ids(redis) == [first]
+    assert await redis.perform(RUN) == entry_id
+    assert await ids(redis) == [entry_id]
     info = await redis.perform(GetSchedule(NAME))
-    assert (info.progress.last_id, info.progress.next_due_ms) == (first, 2_000)
+    assert (info.progress.last_id, info.progress.next_due_ms) == (entry_id, 2_000)
 
 
 async def test_a_later_due_time_is_not_the_one_before(redis: RedisBackend) -> None:
@@ -82,25 +82,25 @@ async def test_what_a_stream_remembers_goes_with_it(redis: RedisBackend) -> None
 
 
 async def test_one_gateway_runs_the_schedules(server: Server, tmp_path: Path) -> None:
-    async with running(server, tmp_path) as one, running(server, tmp_path) as other:
-        await one.perform(SetSchedule(NAME, DEFINITION, 1_000, 0))
-        assert len((await one.perform(AwaitSchedules(b"one", 9))).schedules) == 1
+    async with running(server, tmp_path) as first, running(server, tmp_path) as other:
+        await first.perform(SetSchedule(NAME, DEFINITION, 1_000, 0))
+        assert len((await first.perform(AwaitSchedules(b"first", 9))).schedules) == 1
         assert (await other.perform(AwaitSchedules(b"other", 9))).schedules == []
-        assert len((await one.perform(AwaitSchedules(b"one", 9))).schedules) == 1
-        keys = one.client.names.of_schedules()
+        assert len((await first.perform(AwaitSchedules(b"first", 9))).schedules) == 1
+        keys = first.client.names.of_schedules()
         lease = keys.side(b"schedule_runner")
-        await one.client.execute_all(keys.slot, [[b"DEL", lease]], changes=True)  # it is over
+        await first.client.execute_all(keys.slot, [[b"DEL", lease]], changes=True)  # it is over
         assert len((await other.perform(AwaitSchedules(b"other", 9))).schedules) == 1
 
 
 async def test_two_gateways_that_run_the_same_append_once(server: Server, tmp_path: Path) -> None:
-    async with running(server, tmp_path) as one, running(server, tmp_path) as other:
-        await one.perform(SetSchedule(NAME, DEFINITION, 1_000, 0))
-        before = await text_of(one)
-        await one.perform(RUN)
-        await put_back(one, before)
+    async with running(server, tmp_path) as first, running(server, tmp_path) as other:
+        await first.perform(SetSchedule(NAME, DEFINITION, 1_000, 0))
+        before = await text_of(first)
+        await first.perform(RUN)
+        await put_back(first, before)
         await other.perform(RUN)
-        assert len(await ids(one)) == 1
+        assert len(await ids(first)) == 1
 
 
 @pytest.mark.parametrize("wait_ms", [0, 20])
