@@ -190,6 +190,7 @@ async def _set(
     for _ in range(_TRIES_MAX):
         before = await _schedule_or_none(access, name)
         definition = define(before)
+        access.admit(SetSchedule(name, definition, None, 0))  # before anything is computed
         if before is not None and before.definition == definition:
             next_due_ms = before.progress.next_due_ms
         else:

@@ -26,6 +26,9 @@ OPERATIONS = {
 SHARED = frozenset({"describeGroup", "readGroupHistory"})
 """Operations with the same answer for all consumers: a grant for one of them is enough."""
 
+BOTH = frozenset({"setSchedule"})
+"""Operations that need two verbs on the stream: each of the grants has one."""
+
 NARROWER = {"createTicket": frozenset({"read"})}
 """Operations whose example needs less than the operation may."""
 
@@ -35,7 +38,7 @@ def is_allowed(operation: Operation, verb: Verb, case: Case) -> bool:
     verbs = NARROWER.get(operation.id, operation.verbs)
     if operation.is_open:
         return True
-    if verbs and verb not in verbs:
+    if (verbs and verb not in verbs) or operation.id in BOTH:
         return False
     if not operation.names("stream"):
         return True
