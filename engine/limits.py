@@ -82,7 +82,7 @@ SCHEDULES_MAX = 10_000
 """Schedules. Each one takes about 2 kB besides its fields; if all are due at one moment, the last
 one runs some seconds later."""
 
-SCHEDULE_FIELDS_MAX, SCHEDULE_BYTES_MAX = 1_000, 64 * 1024
+SCHEDULE_FIELDS_MAX, SCHEDULE_BYTES_MAX = 1_000, 16 * 1024
 """Fields of a schedule, and bytes of their names and values. All schedules are in memory."""
 
 SCHEDULES_AT_ONCE_MAX = 1_000

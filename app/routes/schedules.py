@@ -65,7 +65,7 @@ ScheduleDep = Annotated[bytes, Depends(_schedule_name)]
 async def list_schedules(
     access: AccessDep,
     limits: LimitsDep,
-    limit: Annotated[int, Query(ge=1, description="Schedules in one page.")] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Schedules in one page.")] = 100,
     cursor: Annotated[str | None, CURSOR] = None,
 ) -> Response:
     """List the schedules of streams that one may see, by name."""

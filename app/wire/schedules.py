@@ -108,7 +108,8 @@ class Schedule(_ScheduleHead, FieldsRead):
     missed: Missed
     paused: Paused
     next_due_ms: Annotated[
-        int | None, Field(description="The next due time; null while it is paused.")
+        int | None,
+        Field(description="The next due time; null while it is paused, or if there is none."),
     ]
     last_due_ms: Annotated[
         int | None, Field(description="The due time of the last entry; null: there was none yet.")

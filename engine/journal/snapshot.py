@@ -429,8 +429,8 @@ def _group_items(group: Group) -> Iterator[Item]:
 _LINES = 4096
 """Lines of an index in one item."""
 
-_SCHEDULES = 64
-"""Schedules in one item. Each one has up to 64 KiB."""
+_SCHEDULES = 256
+"""Schedules in one item. Each one has up to 16 KiB of fields."""
 
 _PAGE = 4096
 """Pending entries in one item."""

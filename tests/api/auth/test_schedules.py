@@ -1,4 +1,4 @@
-"""Schedules: who may set one, and who sees it."""
+"""Schedules: the rights to set one, and to see it."""
 
 import logging
 from collections.abc import AsyncIterator

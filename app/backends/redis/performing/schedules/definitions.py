@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.performing import Performers, by_function
-from headgate.app.backends.redis.performing.schedules.stored import decode, find, forget, put
+from headgate.app.backends.redis.performing.schedules.stored import find, forget, put, readable
 from headgate.engine.errors import ScheduleChanged, ScheduleExists, ScheduleNotFound
 from headgate.engine.replies import Created
 from headgate.engine.requests.names import is_shown
@@ -63,7 +63,7 @@ async def list_schedules(client: Client, request: ListSchedules) -> list[Schedul
             [texts] = await client.execute_all(
                 keys.slot, [[b"HMGET", keys.key, *names]], changes=False
             )
-            page = [decode(text) for text in texts if text is not None]
+            page = readable(texts)
             infos += (info for info in page if is_shown(info.definition.stream, request.only))
         if len(names) < _PAGE or len(infos) >= request.limit:
             return infos[: request.limit]

@@ -15,10 +15,10 @@ from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.app.backends.redis.performing.schedules.stored import (
     call,
-    decode,
     find,
     identity_of,
     put,
+    readable,
 )
 from headgate.engine.entry import EntryId
 from headgate.engine.replies import DueSchedules
@@ -56,7 +56,7 @@ async def _due(client: Client, request: AwaitSchedules) -> DueSchedules:
         lease_ms=_LEASE_MS,
     )
     next_due_ms = None if next_ms is None else int(float(next_ms))
-    return DueSchedules(now_ms, [*map(decode, texts)], next_due_ms, max(count, 0))
+    return DueSchedules(now_ms, readable(texts), next_due_ms, max(count, 0))
 
 
 async def run_schedule(client: Client, request: RunSchedule) -> EntryId | None:

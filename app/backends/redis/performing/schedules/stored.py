@@ -5,23 +5,45 @@ A schedule is changed by compare and set, as its stream may be in another slot.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.library import Effect
+from headgate.engine.errors import WrongSideKey
 from headgate.engine.schedules.progress import ScheduleInfo
 
 encode = msgspec.msgpack.Encoder().encode
-decode = msgspec.msgpack.Decoder(ScheduleInfo).decode
+_decode = msgspec.msgpack.Decoder(ScheduleInfo).decode
+
+
+def readable(texts: Iterable[bytes | None]) -> list[ScheduleInfo]:
+    """Return the schedules of texts, without those that another client has written there."""
+    infos: list[ScheduleInfo] = []
+    for text in texts:
+        with suppress(msgspec.DecodeError):
+            if text is not None:
+                infos.append(_decode(text))
+    return infos
 
 
 async def find(client: Client, name: bytes) -> tuple[bytes, ScheduleInfo | None]:
-    """Return a schedule as its text and as a value; none is empty text and None."""
+    """Return a schedule as its text and as a value; none is empty text and None.
+
+    Raises:
+        WrongSideKey: another client has written something else there.
+    """
     keys = client.names.of_schedules()
     [text] = await client.execute_all(keys.slot, [[b"HGET", keys.key, name]], changes=False)
-    return (b"", None) if text is None else (text, decode(text))
+    if text is None:
+        return b"", None
+    try:
+        return text, _decode(text)
+    except msgspec.DecodeError as error:
+        raise WrongSideKey(keys.key, str(error)) from None
 
 
 async def put(client: Client, name: bytes, before: bytes, info: ScheduleInfo | None) -> bool:

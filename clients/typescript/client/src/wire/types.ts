@@ -916,7 +916,7 @@ export interface ScheduleInfo {
    */
   paused: boolean;
   /**
-   * The next due time; null while it is paused.
+   * The next due time; null while it is paused, or if there is none.
    */
   nextDueMs: number | null;
   /**

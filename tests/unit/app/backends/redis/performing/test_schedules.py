@@ -7,11 +7,13 @@ import pytest
 from deploy.local_cluster.server import Server
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.engine.entry import EntryId
+from headgate.engine.errors import WrongSideKey
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.schedules import (
     AwaitSchedules,
     DeleteSchedule,
     GetSchedule,
+    ListSchedules,
     RunSchedule,
     SetSchedule,
 )
@@ -108,3 +110,16 @@ async def test_what_is_due_later_is_not_told(redis: RedisBackend, wait_ms: int) 
     await redis.perform(SetSchedule(NAME, DEFINITION, SLOW_MS, 0))
     reply = await redis.perform(AwaitSchedules(b"me", 9, wait_ms))
     assert (reply.schedules, reply.next_ms) == ([], SLOW_MS)
+
+
+async def test_what_another_client_has_written_holds_up_no_schedule(redis: RedisBackend) -> None:
+    for name in (b"broken", NAME):
+        await redis.perform(SetSchedule(name, DEFINITION, 1_000, 0))
+    keys = redis.client.names.of_schedules()
+    command = [b"HSET", keys.key, b"broken", b"\xc1"]
+    await redis.client.execute_all(keys.slot, [command], changes=True)
+    due = await redis.perform(AwaitSchedules(b"me", 9))
+    assert [info.name for info in due.schedules] == [NAME]
+    assert [info.name for info in await redis.perform(ListSchedules())] == [NAME]
+    with pytest.raises(WrongSideKey):
+        await redis.perform(GetSchedule(b"broken"))
