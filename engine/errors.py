@@ -223,7 +223,10 @@ class ScheduleExists(Conflict):
     """A schedule of this name exists, and belongs to somebody else."""
 
     def __init__(self, schedule: bytes) -> None:
-        super().__init__(f"another schedule has the name {_quoted(schedule)}")
+        text = (
+            f"a schedule has the name {_quoted(schedule)}, and a stream that is not yours to manage"
+        )
+        super().__init__(text)
         self.schedule = schedule
 
 

@@ -87,7 +87,6 @@ async def list_schedules(
         200: {"description": "It was there, and is as asked for now.", "model": Schedule},
         **responses(
             "malformed",
-            "schedule_exists",
             "limit_reached",
             "unsupported_media_type",
             "invalid_request",
@@ -116,7 +115,7 @@ async def set_schedule(
     "/{schedule}",
     operation_id="describeSchedule",
     response_model=Schedule,
-    responses=responses("schedule_not_found", "invalid_request"),
+    responses=responses("not_found", "invalid_request"),
 )
 @needs()
 async def describe_schedule(access: AccessDep, schedule: ScheduleDep) -> Schedule:
@@ -130,8 +129,7 @@ async def describe_schedule(access: AccessDep, schedule: ScheduleDep) -> Schedul
     response_model=Schedule,
     responses=responses(
         "malformed",
-        "schedule_not_found",
-        "schedule_exists",
+        "not_found",
         "unsupported_media_type",
         "invalid_request",
         "overloaded",
@@ -159,7 +157,7 @@ async def update_schedule(
     "/{schedule}",
     operation_id="deleteSchedule",
     status_code=204,
-    responses=responses("schedule_not_found", "invalid_request"),
+    responses=responses("not_found", "invalid_request"),
 )
 @needs(Verb.MANAGE)
 async def delete_schedule(access: AccessDep, schedule: ScheduleDep) -> None:
@@ -172,7 +170,7 @@ async def delete_schedule(access: AccessDep, schedule: ScheduleDep) -> None:
     "/{schedule}/run",
     operation_id="runSchedule",
     status_code=201,
-    responses=responses("schedule_not_found", "invalid_request", "memory_full"),
+    responses=responses("not_found", "invalid_request", "memory_full"),
 )
 @needs(Verb.APPEND)
 async def run_schedule(access: AccessDep, schedule: ScheduleDep) -> Appended:

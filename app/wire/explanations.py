@@ -86,11 +86,6 @@ EXPLANATIONS: dict[Code, Explanation] = {
         ("It was deleted, or trimming took it.",),
         "Nothing has to be done, unless the stream keeps less than it should: see its `config`.",
     ),
-    "schedule_not_found": Explanation(
-        "The schedule does not exist, or it appends to a stream that the credential may not see.",
-        ("It was deleted, or its name is another one.",),
-        "List the schedules with `GET /v1/schedules`, or set this one with PUT.",
-    ),
     "entry_referenced": Explanation(
         "Groups still have to acknowledge the entry, so it was not deleted.",
         ("The request has `references=acked`.",),
@@ -120,11 +115,6 @@ EXPLANATIONS: dict[Code, Explanation] = {
         "The stream exists with another configuration.",
         ("Two programs create the same stream with different settings.",),
         "Change the configuration with PATCH.",
-    ),
-    "schedule_exists": Explanation(
-        "A schedule of this name exists, and appends to a stream that is not yours to manage.",
-        ("Somebody else has chosen the same name.",),
-        "Choose another name, such as one that begins with that of the stream.",
     ),
     "wrong_type": Explanation(
         "The Redis server has something under a key that the gateway has not put there.",

@@ -110,12 +110,6 @@ class GroupNotFound(Problem):
     code = "group_not_found"
 
 
-class ScheduleNotFound(Problem):
-    """There is no schedule of this name."""
-
-    code = "schedule_not_found"
-
-
 class EntryNotFound(Problem):
     """The entry does not exist."""
 
@@ -156,12 +150,6 @@ class StreamExists(Problem):
     """The stream exists, and is set differently."""
 
     code = "stream_exists"
-
-
-class ScheduleExists(Problem):
-    """Another schedule has this name, for a stream that is not yours to manage."""
-
-    code = "schedule_exists"
 
 
 class WrongType(Problem):

@@ -85,7 +85,7 @@ async def test_every_request_is_answered(live: Live, javascript: Path) -> None:
         "schedules": [{"name": "nightly", "fields": {"n": "1"}}],
         "gone": {
             "is": "Problem",
-            "code": "schedule_not_found",
+            "code": "not_found",
             "status": 404,
             "isProblem": [True, False, False],
         },

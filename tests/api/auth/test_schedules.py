@@ -62,9 +62,9 @@ async def test_a_schedule_of_another_is_not_seen_replaced_run_or_deleted(
             await http.patch("/v1/schedules/a", json={"paused": True}),
             await http.post("/v1/schedules/a/run"),
         ):
-            assert refusal_of(answer) == (404, "schedule_not_found", "")
+            assert refusal_of(answer) == (404, "not_found", "")
         answer = await http.put("/v1/schedules/a", json=body("mine.a"))
-        assert refusal_of(answer) == (409, "schedule_exists", "")
+        assert refusal_of(answer) == (403, "forbidden", "")
     assert await names(gateway.admin) == ["a"]
 
 

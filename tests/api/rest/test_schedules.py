@@ -96,7 +96,7 @@ async def test_a_schedule_is_deleted(shared: Live) -> None:
         await shared.http.patch(NIGHTLY, json={"paused": True}),
         await shared.http.post(f"{NIGHTLY}/run"),
     ):
-        assert refusal_of(answer) == (404, "schedule_not_found", "")
+        assert refusal_of(answer) == (404, "not_found", "")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ async def test_a_schedule_is_set_changed_and_deleted(hg: headgate.AsyncClient) -
     assert (entry.id, entry.fields["_schedule"]) == (entry_id, "a b")
     assert [schedule["name"] async for schedule in hg.schedules()] == ["a b"]
     await nightly.delete()
-    with pytest.raises(problems.ScheduleNotFound):
+    with pytest.raises(problems.NotFound):
         await nightly.info()
 
 
