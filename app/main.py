@@ -49,6 +49,7 @@ from headgate.app.routes import (
     principal,
     problem_pages,
     reads,
+    schedules,
     socket,
     streams,
     stylesheet,
@@ -56,9 +57,11 @@ from headgate.app.routes import (
     welcome,
 )
 from headgate.app.runtime import collector
+from headgate.app.runtime.families import Collected
 from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.siblings import Siblings
 from headgate.app.runtime.telemetry import Metrics, RequestMetrics
+from headgate.app.scheduling.runner import ScheduleRunner
 from headgate.app.settings import MEMORY, Settings
 from headgate.app.transport.proxies import Proxies
 from headgate.app.transport.request_ids import HEADER
@@ -80,6 +83,7 @@ _TAGS = {
     "Entries": "Append entries; read them by range or after a cursor, waiting if asked to.",
     "Groups": "Consumer groups and their consumers.",
     "Delivery": "Read as a consumer of a group, acknowledge, give back, claim.",
+    "Schedules": "Entries that are appended by themselves, at the times of a cron expression.",
     "Bulk": "Whole ranges of streams, planned, read and written by batch: for data pipelines.",
     "Events": "The same reads as Server-Sent Events.",
     "Commands": "Redis commands, for people and libraries that already speak them.",
@@ -99,6 +103,8 @@ _ROUTERS = (
     streams.patches,
     groups.router,
     groups.patches,
+    schedules.router,
+    schedules.patches,
     events.router,
     operations.router,
     tickets.router,
@@ -185,6 +191,10 @@ def create_app(
     app.state.proxies = Proxies(settings.trusted_proxies)
     app.state.loop_delay = loop_delay
     app.state.measuring = measuring
+    app.state.schedules = None
+    if has_streams:
+        app.state.schedules = ScheduleRunner(backend.perform)
+        metrics.registry.register(Collected(app.state.schedules.families))
     _check_declared()
     for router in _ROUTERS:
         app.router.routes.extend(router.routes)  # not nested: each would be looked for twice
@@ -260,6 +270,11 @@ async def _watched(run: Coroutine[Any, Any, None], gateway: Gateway) -> None:
         gateway.died.set()
 
 
+async def _run_schedules(runner: ScheduleRunner | None) -> None:
+    if runner is not None:  # or the process with the engine does
+        await runner.run()
+
+
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
     """Own the tasks beside the requests; yields the `state` that each request gets."""
@@ -275,6 +290,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
         keeping = tasks.create_task(_watched(collector.keep_low(gateway.streams_bytes), gateway))
         sharing = tasks.create_task(_watched(gateway.share(), gateway))
         counting = tasks.create_task(_watched(collector.keep_few_new(), gateway))
+        scheduling = tasks.create_task(_run_schedules(app.state.schedules))
         recording = tasks.create_task(_watched(measured.run(), gateway))
         try:
             with suppress(Unavailable):  # then nothing can change, and there is all that was
@@ -282,6 +298,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
             proxies: Proxies = app.state.proxies
             yield {"gateway": gateway, "staging": staging, "arrow": arrow, "proxies": proxies}
         finally:
+            scheduling.cancel()
             recording.cancel()
             sharing.cancel()
             sweeping.cancel()

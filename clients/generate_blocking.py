@@ -23,6 +23,7 @@ CLASSES = {
     "job": {"Job": "BlockingJob"},
     "stream": {"Following": "BlockingFollowing", "Stream": "BlockingStream"},
     "group": {"Consuming": "BlockingConsuming", "Group": "BlockingGroup"},
+    "schedule": {"Schedule": "BlockingSchedule"},
     "client": {"AsyncClient": "Client"},
 }
 """Of each module: its classes, with the names of their blocking ones."""
@@ -62,14 +63,17 @@ from headgate.client.credential import TokenSource
 from headgate.client.entries import Claimed, Delivery, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
+from headgate.client.schedule import Schedule
 from headgate.client.shapes.answers import (
     ClosedStream,
     Committed,
     ConsumerInfo,
     GroupInfo,
+    Missed,
     PendingEntry,
     PendingSummary,
     Redriven,
+    ScheduleInfo,
     StreamDetail,
     StreamInfo,
 )

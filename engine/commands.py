@@ -19,6 +19,7 @@ import msgspec
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.images import StreamImage
+from headgate.engine.schedules.progress import Progress, ScheduleInfo
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.entries.chunk import Chunk
 from headgate.engine.state.idempotency import Made
@@ -324,6 +325,25 @@ class StreamClosed(msgspec.Struct, frozen=True, array_like=True, tag=36):
     at_ms: int
 
 
+class ScheduleSet(msgspec.Struct, frozen=True, array_like=True, tag=37):
+    """A schedule comes to be, or gets another definition."""
+
+    info: ScheduleInfo
+
+
+class ScheduleDeleted(msgspec.Struct, frozen=True, array_like=True, tag=38):
+    """A schedule goes."""
+
+    schedule: bytes
+
+
+class ScheduleAdvanced(msgspec.Struct, frozen=True, array_like=True, tag=39):
+    """A schedule goes on to another due time; the entry it has appended stands before this."""
+
+    schedule: bytes
+    progress: Progress
+
+
 class EntriesHeld(msgspec.Struct, frozen=True, array_like=True, tag=40):
     """New entries become pending that nobody gets before their turn; each with its key."""
 
@@ -375,6 +395,9 @@ Command = (
     | ErrorNoted
     | EntriesLost
     | StreamClosed
+    | ScheduleSet
+    | ScheduleDeleted
+    | ScheduleAdvanced
     | EntriesHeld
 )
 

@@ -42,6 +42,12 @@ from headgate.engine.requests.entries import Add, Read
 from headgate.engine.requests.groups import CreateGroup, ListConsumers, ListGroups
 from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
+from headgate.engine.requests.schedules import (
+    AwaitSchedules,
+    ListSchedules,
+    RunSchedule,
+    SetSchedule,
+)
 from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.extents.missing import Missing
@@ -53,7 +59,7 @@ T = TypeVar("T")
 
 _ENDED = "the gateway has failed"
 
-_GROWING = {Add, CommitBatch, RestoreStream, CreateGroup}
+_GROWING = {Add, CommitBatch, RestoreStream, CreateGroup, RunSchedule, SetSchedule}
 """Requests that take memory for good: they wait until a rewrite has made room."""
 
 
@@ -130,6 +136,8 @@ class Engine:
             CloseRange: ranges.close,
             DumpStream: dumps.dump,
             RestoreStream: dumps.restore,
+            AwaitSchedules: lists.await_schedules,
+            ListSchedules: lists.list_schedules,
         }
 
     @property

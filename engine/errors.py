@@ -4,7 +4,8 @@
     ├── NotFound
     │   ├── StreamNotFound
     │   ├── GroupNotFound
-    │   └── EntryNotFound
+    │   ├── EntryNotFound
+    │   └── ScheduleNotFound
     ├── Conflict
     │   ├── StreamExists
     │   ├── GroupExists
@@ -18,6 +19,8 @@
     │   │   └── WrongSideKey
     │   ├── RangeClosed
     │   ├── OutOfReach
+    │   ├── ScheduleExists
+    │   ├── ScheduleChanged
     │   └── LimitReached
     ├── Invalid
     │   ├── InvalidId
@@ -207,6 +210,33 @@ class EntryNotFound(NotFound):
         super().__init__(f"no entry {entry_id} in stream {_quoted(stream)}")
         self.stream = stream
         self.entry_id = entry_id
+
+
+class ScheduleNotFound(NotFound):
+    """The schedule does not exist."""
+
+    def __init__(self, schedule: bytes) -> None:
+        super().__init__(f"there is no schedule {_quoted(schedule)}")
+        self.schedule = schedule
+
+
+class ScheduleExists(Conflict):
+    """A schedule of this name exists, and belongs to somebody else."""
+
+    def __init__(self, schedule: bytes) -> None:
+        text = (
+            f"a schedule has the name {_quoted(schedule)}, and a stream that is not yours to manage"
+        )
+        super().__init__(text)
+        self.schedule = schedule
+
+
+class ScheduleChanged(Conflict):
+    """The schedule was set or deleted since somebody looked."""
+
+    def __init__(self, schedule: bytes) -> None:
+        super().__init__(f"schedule {_quoted(schedule)} was changed at the same time")
+        self.schedule = schedule
 
 
 class StreamExists(Conflict):

@@ -78,6 +78,16 @@ STREAMS_MAX = 10_000_000
 """Streams. Each one takes about a kilobyte, so memory is usually full before this bound is
 reached."""
 
+SCHEDULES_MAX = 10_000
+"""Schedules. Each one takes about 2 kB besides its fields; if all are due at one moment, the last
+one runs some seconds later."""
+
+SCHEDULE_FIELDS_MAX, SCHEDULE_BYTES_MAX = 1_000, 16 * 1024
+"""Fields of a schedule, and bytes of their names and values. All schedules are in memory."""
+
+SCHEDULES_AT_ONCE_MAX = 1_000
+"""Schedules that a list looks at before other requests run."""
+
 GROUPS_MAX = 10_000
 """Groups of one stream. Each one takes 1.5 to 5.5 kB, and deleting an entry looks into every
 group."""

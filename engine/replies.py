@@ -8,6 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId, Fields
+from headgate.engine.schedules.progress import ScheduleInfo
 
 T = TypeVar("T")
 
@@ -17,6 +18,15 @@ class Created(NamedTuple, Generic[T]):
 
     is_new: bool
     info: T
+
+
+class DueSchedules(NamedTuple):
+    """The schedules about which something is to be done."""
+
+    now_ms: int  # by the clock of what keeps them
+    schedules: list[ScheduleInfo]
+    next_ms: int | None  # when something is to be done about the next one; None: never
+    schedule_count: int  # of all schedules
 
 
 class Added(NamedTuple):

@@ -1229,6 +1229,66 @@ var Live = class {
 // client/src/client.ts
 init_rest();
 
+// client/src/fields.ts
+function entryOf(fields) {
+  const texts = {};
+  const base64 = [];
+  for (const [name, value] of Object.entries(fields)) {
+    if (value instanceof Uint8Array) base64.push(name);
+    texts[name] = value instanceof Uint8Array ? textOf(value) : String(value);
+  }
+  return base64.length ? { fields: texts, base64 } : { fields: texts };
+}
+function bytesOf(entry, name) {
+  const text = entry.fields[name] ?? "";
+  if (!entry.base64?.includes(name)) return new TextEncoder().encode(text);
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+}
+function textOf(bytes) {
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+}
+
+// client/src/schedule.ts
+init_rest();
+var Schedule = class {
+  constructor(context, name) {
+    this.context = context;
+    this.name = name;
+  }
+  get #path() {
+    return path`/v1/schedules/${this.name}`;
+  }
+  /** Create the schedule, or replace it. */
+  set({ fields, ...parts }) {
+    return this.context.rest.ask("PUT", this.#path, { body: { ...parts, ...entryOf(fields) }, isRepeatable: true });
+  }
+  /** Change parts of it. */
+  update({ fields, ...parts }) {
+    const body = fields === void 0 ? parts : { ...parts, ...entryOf(fields) };
+    return this.context.rest.ask("PATCH", this.#path, { body, isRepeatable: true });
+  }
+  /** Let nothing be due until `resume`. */
+  pause() {
+    return this.update({ paused: true });
+  }
+  /** Go on; what would have been due meanwhile is not made up for. */
+  resume() {
+    return this.update({ paused: false });
+  }
+  /** Return when it is due next, what it has appended last, and what went wrong. */
+  info() {
+    return this.context.rest.ask("GET", this.#path);
+  }
+  /** Append its entry now; returns the id. Its due times stay. */
+  async run() {
+    return (await this.context.rest.ask("POST", `${this.#path}/run`)).id;
+  }
+  /** Delete it; its stream stays. */
+  delete() {
+    return this.context.rest.ask("DELETE", this.#path, { isRepeatable: true });
+  }
+};
+
 // client/src/follower.ts
 init_names();
 var Follower = class {
@@ -1289,25 +1349,6 @@ var Follower = class {
     if (gap) this.options.onGap?.(gap);
   }
 };
-
-// client/src/fields.ts
-function entryOf(fields) {
-  const texts = {};
-  const base64 = [];
-  for (const [name, value] of Object.entries(fields)) {
-    if (value instanceof Uint8Array) base64.push(name);
-    texts[name] = value instanceof Uint8Array ? textOf(value) : String(value);
-  }
-  return base64.length ? { fields: texts, base64 } : { fields: texts };
-}
-function bytesOf(entry, name) {
-  const text = entry.fields[name] ?? "";
-  if (!entry.base64?.includes(name)) return new TextEncoder().encode(text);
-  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-}
-function textOf(bytes) {
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
-}
 
 // client/src/stream.ts
 init_rest();
@@ -1454,6 +1495,18 @@ var Client = class {
   group(stream, name) {
     return new Group(this.#context, stream, name);
   }
+  schedule(name) {
+    return new Schedule(this.#context, name);
+  }
+  /** Return schedules by name, page by page. */
+  async *schedules() {
+    for (let cursor; ; ) {
+      const page = await this.#rest.ask("GET", "/v1/schedules", { query: { cursor } });
+      yield* page.schedules;
+      if (page.nextCursor == null) return;
+      cursor = page.nextCursor;
+    }
+  }
   /** Return streams by name, page by page. */
   async *streams({ prefix } = {}) {
     for (let cursor; ; ) {
@@ -1488,6 +1541,7 @@ export {
   Group,
   Job,
   Problem,
+  Schedule,
   Stream,
   bytesOf,
   createClient,

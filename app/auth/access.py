@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
 
-from headgate.app.auth.aspects.aspects import POLICY_TARGET, policy_needs
+from headgate.app.auth.aspects.aspects import DESCRIBE, POLICY_TARGET, policy_needs
 from headgate.app.auth.aspects.table import aspects_of
 from headgate.app.auth.audit import Audit
 from headgate.app.auth.grants import Verb
@@ -41,11 +41,19 @@ from headgate.engine.requests.keyspace import (
     ScanNames,
 )
 from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.schedules import (
+    DeleteSchedule,
+    GetSchedule,
+    ListSchedules,
+    SetSchedule,
+)
 from headgate.engine.requests.streams import CloseStream, ListStreams
 
 T = TypeVar("T")
 PolicyRequest = TypeVar("PolicyRequest", CreateGroup, UpdateGroup)
 Move = TypeVar("Move", RenameStream, CopyStream)
+SeenRequest = TypeVar("SeenRequest", GetSchedule, ListSchedules)
+ManagedRequest = TypeVar("ManagedRequest", SetSchedule, DeleteSchedule)
 ListRequest = TypeVar("ListRequest", ListStreams, ListNames, ScanNames, CountStreams, PickName)
 
 _CREATE = "manage on a stream that is to be created, or append by a grant with `create`"
@@ -361,6 +369,16 @@ def _narrow_list(request: ListRequest, principal: Principal) -> ListRequest:
     return request if readable is None else replace(request, only=readable)
 
 
+def _narrow_seen(request: SeenRequest, principal: Principal) -> SeenRequest:
+    shown = principal.reach(DESCRIBE)
+    return request if shown is None else replace(request, only=shown)
+
+
+def _narrow_managed(request: ManagedRequest, principal: Principal) -> ManagedRequest:
+    managed = principal.reach((Verb.MANAGE,))
+    return request if managed is None else replace(request, only=managed)
+
+
 _NARROW: dict[type[Request[Any]], Callable[[Any, Principal], Any]] = {
     Add: _narrow_add,
     CloseStream: _narrow_close,
@@ -375,4 +393,8 @@ _NARROW: dict[type[Request[Any]], Callable[[Any, Principal], Any]] = {
     ScanNames: _narrow_list,
     PickName: _narrow_list,
     CountStreams: _narrow_list,
+    GetSchedule: _narrow_seen,
+    ListSchedules: _narrow_seen,
+    SetSchedule: _narrow_managed,
+    DeleteSchedule: _narrow_managed,
 }

@@ -122,6 +122,7 @@ class EmbeddedBackend:
             "groups": memory.groups_bytes,
             "pending": memory.pending_bytes,
             "keys": memory.keys_bytes,
+            "schedules": memory.schedules_bytes,
             "index": memory.index_bytes,
             "cache": self.engine.cold.cached_bytes,
             "held": memory.held_bytes,

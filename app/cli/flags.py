@@ -105,6 +105,19 @@ def _stream_names(
     )
 
 
+def _schedule_names(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the schedules whose names begin so."""
+    del param
+
+    def names(gateway: Client) -> Iterator[str]:
+        all_names = (schedule["name"] for schedule in gateway.schedules())
+        return (name for name in all_names if name.startswith(incomplete))
+
+    return _names(ctx, names)
+
+
 def _group_names(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
@@ -236,9 +249,13 @@ def _with(
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON value per line.")
+schedule_argument = click.argument(
+    "schedule", type=_Name("schedule"), shell_complete=_schedule_names
+)
 stream_argument = click.argument("stream", type=_Name("stream"), shell_complete=_stream_names)
 group_argument = click.argument("group", type=_Name("group"), shell_complete=_group_names)
 ids_argument = click.argument("ids", nargs=-1, required=True, type=Utf8(), metavar="ID…")
+
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 

@@ -20,6 +20,7 @@ TASKS = {
     "work": "Work entries off",
     "retry": "Retry what fails",
     "choose": "Choose what a group gets",
+    "schedules": "Append on a schedule",
     "browser": "Use it in a browser",
     "backfill": "Backfill history",
     "tables": "Read into pandas",

@@ -170,6 +170,8 @@ _CODE_OF: dict[type[Exception], Code] = {
     errors.StreamExists: "stream_exists",
     errors.GroupExists: "group_exists",
     errors.ClosedToAppends: "stream_closed",
+    errors.ScheduleExists: "forbidden",
+    errors.ScheduleChanged: "overloaded",
     errors.WrongType: "wrong_type",
     errors.IdNotGreater: "id_not_greater",
     errors.IdsExhausted: "id_not_greater",

@@ -18,10 +18,12 @@ from headgate.app.gateway.backends import open_engine
 from headgate.app.gateway.measuring import observer_of, watch_loop, watch_streams
 from headgate.app.measuring.sampler import Sampler
 from headgate.app.runtime import collector
+from headgate.app.runtime.families import Collected
 from headgate.app.runtime.logs.loading import progress_of_gateway
 from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.metric_sums import METRICS, encode, families_of
 from headgate.app.runtime.telemetry import Metrics
+from headgate.app.scheduling.runner import ScheduleRunner
 from headgate.app.server import GRACE_S
 from headgate.app.settings import Settings
 from headgate.app.workers.frames import Orders
@@ -60,9 +62,14 @@ def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
         observer=observer_of(backend, settings),
     )
     sampler.answer_siblings(member)
+    schedules = ScheduleRunner(backend.perform)
+    metrics.registry.register(Collected(schedules.families))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(
-            _serve(backend, listening, member, loop_delay, sampler, is_first=orders.is_first)
+            _serve(
+                *(backend, listening, member, loop_delay, sampler, schedules),
+                is_first=orders.is_first,
+            )
         )
 
 
@@ -72,6 +79,7 @@ async def _serve(
     member: Member,
     loop_delay: LoopDelay,
     sampler: Sampler,
+    schedules: ScheduleRunner,
     *,
     is_first: bool,
 ) -> None:
@@ -83,6 +91,7 @@ async def _serve(
         member: this process.
         loop_delay: measures the event loop.
         sampler: measures this process and its streams.
+        schedules: runs what is due.
         is_first: no worker can hold anything, so all temporary consumers are of an earlier life.
 
     Raises:
@@ -100,6 +109,7 @@ async def _serve(
         )
         counting = tasks.create_task(collector.keep_few_new())
         sampling = tasks.create_task(sampler.run())
+        scheduling = tasks.create_task(schedules.run())
         tasks.create_task(backend.run())
         if is_first:
             with suppress(Unavailable):  # then nothing can change, and there is all that was
@@ -111,6 +121,7 @@ async def _serve(
         await _until_left(server)
         backend.drain()
         sampling.cancel()
+        scheduling.cancel()
         serving.cancel()
         with suppress(asyncio.CancelledError):
             await serving

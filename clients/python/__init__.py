@@ -16,6 +16,7 @@ from headgate.client.problems import (
     UnexpectedAnswer,
     Unreachable,
 )
+from headgate.client.schedule import Schedule
 from headgate.client.stream import Following, Page, Stream
 from headgate.client.subscription import Closed
 
@@ -40,6 +41,7 @@ __all__ = [
     "Plan",
     "Problem",
     "Refused",
+    "Schedule",
     "Split",
     "Stream",
     "TokenFile",

@@ -15,7 +15,8 @@ from headgate.client.calls import Calls
 from headgate.client.credential import Credential, TokenSource
 from headgate.client.group import Group
 from headgate.client.live import Live
-from headgate.client.shapes.answers import StreamInfo
+from headgate.client.schedule import Schedule
+from headgate.client.shapes.answers import ScheduleInfo, StreamInfo
 from headgate.client.stream import Stream
 
 
@@ -98,6 +99,15 @@ class AsyncClient:
     def group(self, stream: str, name: str) -> Group:
         """Return a group of a stream; it need not exist."""
         return Group(self._calls, self._live, stream, name)
+
+    def schedule(self, name: str) -> Schedule:
+        """Return a schedule by its name; it need not exist."""
+        return Schedule(self._calls, name)
+
+    async def schedules(self, *, limit: int = 100) -> AsyncGenerator[ScheduleInfo]:
+        """Yield the schedules of the streams that one may see, by pages of `limit`."""
+        async for schedule in self._calls.items("/v1/schedules", "schedules", limit=limit):
+            yield cast(ScheduleInfo, schedule)
 
     async def streams(self, *, prefix: str = "", limit: int = 100) -> AsyncGenerator[StreamInfo]:
         """Yield the streams whose names begin so, by pages of `limit` (SCAN TYPE stream)."""

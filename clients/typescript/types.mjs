@@ -17,7 +17,8 @@ const PUBLIC = {
   ReadGroup: "ReadGroup", Nack: "Nack", Claim: "Claim", Claimed: "Claimed", Autoclaim: "Autoclaim",
   Autoclaimed: "Autoclaimed", PendingEntry: "PendingEntry", PendingSummary: "PendingSummary", Redrive: "Redrive",
   Redriven: "Redriven", RedrivenLetters: "RedrivenEntries", PendingEntries: "PendingEntries", Trimmed: "Trimmed",
-  DeletedEntries: "DeletedEntries", DeletedConsumer: "DeletedConsumer", Ticket: "Ticket", TicketRequest: "TicketRequest", Gap: "Gap", Problem: "ProblemDetails",
+  DeletedEntries: "DeletedEntries", DeletedConsumer: "DeletedConsumer", Ticket: "Ticket", TicketRequest: "TicketRequest", Gap: "Gap", Schedule: "ScheduleInfo",
+  Schedules: "Schedules", Problem: "ProblemDetails",
 };
 
 const camel = (name) => name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());

@@ -15,6 +15,7 @@ import { go, groupPlace, HOME, type Route, route, streamPlace } from "./route.js
 import { Connections } from "./views/connections.js";
 import { GroupView } from "./views/group/group.js";
 import { Overview } from "./views/overview/overview.js";
+import { Schedules } from "./views/schedules.js";
 import { StreamView } from "./views/stream/stream.js";
 
 export function App() {
@@ -26,6 +27,7 @@ export function App() {
     { key: "/", does: "go to a stream or a group", run: palette },
     { key: "g o", does: "overview", run: () => go(HOME) },
     { key: "g c", does: "connections", run: () => go("connections") },
+    { key: "g s", does: "schedules", run: () => go("schedules") },
     { key: "u", does: "one up", run: () => go(above(route.value)) },
     { key: "t", does: "light, dark, or as the system", run: nextTheme },
     { key: "?", does: "these keys", run: () => (over.value = "help") },
@@ -49,6 +51,9 @@ export function App() {
           </a>
           <a href="connections" aria-current={route.value.view === "connections" ? "page" : undefined}>
             Connections
+          </a>
+          <a href="schedules" aria-current={route.value.view === "schedules" ? "page" : undefined}>
+            Schedules
           </a>
         </nav>
         <button type="button" class="find" onClick={palette} title="Go to a stream or a group">
@@ -78,6 +83,8 @@ function View({ route: shown }: { route: Route }) {
       return <Overview />;
     case "connections":
       return <Connections />;
+    case "schedules":
+      return <Schedules />;
     case "stream":
       return <StreamView key={shown.stream} stream={shown.stream} tab={shown.tab} />;
     case "group":
@@ -99,6 +106,8 @@ function titleOf(shown: Route): string {
       return `${shown.group} of ${shown.stream}`;
     case "connections":
       return "Connections";
+    case "schedules":
+      return "Schedules";
     default:
       return "Overview";
   }

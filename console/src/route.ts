@@ -10,6 +10,7 @@ export type GroupTab = (typeof GROUP_TABS)[number];
 export type Route =
   | { view: "overview" }
   | { view: "connections" }
+  | { view: "schedules" }
   | { view: "stream"; stream: string; tab: StreamTab }
   | { view: "group"; stream: string; group: string; tab: GroupTab }
   | { view: "nowhere" };
@@ -65,7 +66,7 @@ function routeOf(href: string): Route {
   const path = new URL(href).pathname.slice(new URL(consoleUrl).pathname.length);
   const [first, stream, second, group, third] = path.split("/").filter(Boolean).map(decodeURIComponent);
   if (first === undefined) return { view: "overview" };
-  if (first === "connections" && stream === undefined) return { view: "connections" };
+  if ((first === "connections" || first === "schedules") && stream === undefined) return { view: first };
   if (first !== "streams" || stream === undefined) return { view: "nowhere" };
   if (group !== undefined && second === "groups") return groupRoute(stream, group, third ?? "pending");
   const tab = STREAM_TABS.find((name) => name === (second ?? "entries"));

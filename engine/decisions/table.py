@@ -21,6 +21,7 @@ from headgate.engine.decisions import (
     writes,
 )
 from headgate.engine.decisions.group_reads import reads as group_reads
+from headgate.engine.decisions.schedules import definitions, runs
 from headgate.engine.errors import Invalid
 from headgate.engine.requests import Request
 from headgate.engine.state.keyspace import Keyspace
@@ -43,6 +44,8 @@ DECISIONS: Decisions = {
         streams,
         trims,
         writes,
+        definitions,
+        runs,
     )
     for request, decide_about in module.DECISIONS.items()
 }

@@ -28,6 +28,7 @@ _GROWING = (
     | c.BatchCommitted
     | c.StreamRestored
     | c.StreamCopied
+    | c.ScheduleSet
 )
 
 

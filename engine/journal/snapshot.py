@@ -14,12 +14,13 @@ from typing import NamedTuple
 import msgspec
 
 from headgate.engine.config import GroupPolicy, StreamConfig
-from headgate.engine.entry import EntryId
+from headgate.engine.entry import EntryId, size_of
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal.blocks import Block, Header, Kind, pack_block, pack_header
 from headgate.engine.limits import BLOCK_BYTES_MAX, ENTRY_BYTES_MAX, SNAPSHOT_ITEMS_MAX
 from headgate.engine.packing import packed_count, unpacked_bytes
 from headgate.engine.replies import Commit
+from headgate.engine.schedules.progress import ScheduleInfo
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.entries.chunk import ChunkState
 from headgate.engine.state.group import Group
@@ -134,6 +135,12 @@ class WritersItem(msgspec.Struct, frozen=True, array_like=True, tag=8):
     writers: list[tuple[bytes, Commit]]
 
 
+class SchedulesItem(msgspec.Struct, frozen=True, array_like=True, tag=37):
+    """Schedules, by name. Those that do not fit into one block are in several items."""
+
+    schedules: list[ScheduleInfo]
+
+
 Item = (
     KeyspaceItem
     | StreamItem
@@ -146,6 +153,7 @@ Item = (
     | ErrorsPage
     | ExtentsItem
     | TurnsPage
+    | SchedulesItem
 )
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -191,6 +199,8 @@ def _size_bytes(item: Item) -> int:
             return sum(len(key) for _, key in keys)
         case KeysItem(producer, used):
             return len(producer) + sum(len(key) for key, _ in used)
+        case SchedulesItem(schedules):
+            return sum(size_of(info.definition.fields) for info in schedules)
     return 0
 
 
@@ -306,7 +316,7 @@ class Loading:
         match item:
             case EndItem(item_count):
                 self.is_complete = item_count == self.item_count
-            case KeyspaceItem() | WritersItem() | ExtentsItem():
+            case KeyspaceItem() | WritersItem() | ExtentsItem() | SchedulesItem():
                 self._add_before_streams(item)
             case StreamItem():
                 self._stream = _stream(item, self.keyspace.memory)
@@ -329,8 +339,13 @@ class Loading:
                 self._stream.note_turns()
         self.item_count += 1
 
-    def _add_before_streams(self, item: KeyspaceItem | WritersItem | ExtentsItem) -> None:
+    def _add_before_streams(
+        self, item: KeyspaceItem | WritersItem | ExtentsItem | SchedulesItem
+    ) -> None:
         match item:
+            case SchedulesItem(schedules):
+                for info in schedules:
+                    self.keyspace.add_schedule(info)
             case KeyspaceItem(epoch, defaults, clock_set_ms, latest_ms, _, last_extent_file):
                 self.keyspace.last_extent_file = last_extent_file
                 self.keyspace.epoch, self.keyspace.defaults = epoch, defaults
@@ -357,6 +372,9 @@ def _items(keyspace: Keyspace) -> Iterator[Item]:
             yield ExtentsItem(stream.name, stream.epoch, *lines)
     if keyspace.writers.by_name:
         yield WritersItem(list(keyspace.writers.by_name.items()))
+    infos = iter(keyspace.schedules.by_name.values())
+    while schedules := list(islice(infos, _SCHEDULES)):
+        yield SchedulesItem(schedules)
     for stream in keyspace.streams.values():
         yield StreamItem(
             stream.name,
@@ -425,6 +443,9 @@ def _group_items(group: Group) -> Iterator[Item]:
 
 _LINES = 4096
 """Lines of an index in one item."""
+
+_SCHEDULES = 256
+"""Schedules in one item. Each one has up to 16 KiB of fields."""
 
 _PAGE = 4096
 """Pending entries in one item."""

@@ -84,6 +84,7 @@ class Executor:
         )
         self.cold.on_damaged = self._lose
         self.on_held: Callable[[], None] = _nothing  # open ranges hold too much that has gone
+        self.schedules_changed = asyncio.Event()  # something may be due earlier
         self.keyspace = keyspace  # for inspection; expired streams may still be in it
         self.adopt(keyspace)
         self.waiters = Waiters(self.steady_ms, self._claimable, waiters_max)
@@ -93,10 +94,12 @@ class Executor:
         keyspace.dispose = self.disposal.take
         keyspace.memory.extents = self.cold
         keyspace.bounds = self._bounds
+        keyspace.schedules.on_change = self.schedules_changed.set
         self._lives += 1
         life = f"{self._lives}.{self.storage.position}"
         keyspace.revisions.begin(lambda: f"{self.clock.monotonic_ms()}.{life}")
         self.keyspace = keyspace
+        self.schedules_changed.set()
 
     def _lose(self, damaged: Damaged) -> None:
         """Record that entries are lost, as what was written of them is not there any more."""

@@ -1,8 +1,12 @@
-"""Long lists and ranges: they are read in pages, with other requests in between."""
+"""Long lists and ranges: they are read in pages, with other requests in between.
+
+Who runs schedules waits for a list of those that are due.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -11,17 +15,28 @@ from msgspec.structs import replace
 from headgate.engine.decisions import Decision, entries, streams
 from headgate.engine.decisions.details import group_details, observed
 from headgate.engine.decisions.name_ranges import parts_of
+from headgate.engine.decisions.schedules import definitions, runs
 from headgate.engine.decisions.table import decide
+from headgate.engine.eager import own_task
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.limits import LISTED_AT_ONCE_MAX, SPLITS_AT_ONCE_MAX, TURN_MS_MAX
 from headgate.engine.loop.executor import Executor
-from headgate.engine.replies import Histogram, Observation, Split, StreamDetail, StreamInfo
+from headgate.engine.replies import (
+    DueSchedules,
+    Histogram,
+    Observation,
+    Split,
+    StreamDetail,
+    StreamInfo,
+)
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import SplitRange
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.groups import ListConsumers, ListGroups
 from headgate.engine.requests.histogram import CountByTime, TimeBuckets
+from headgate.engine.requests.schedules import AwaitSchedules, ListSchedules
 from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
+from headgate.engine.schedules.progress import ScheduleInfo
 from headgate.engine.state.entries.log import Cut, Log
 
 
@@ -111,6 +126,36 @@ class Lists:
             room -= len(page.streams) + sum(len(stream.groups) for stream in page.streams)
             await asyncio.sleep(0)
         return await executor.durable(Observation(streams, page.streams_left_out))
+
+    async def await_schedules(self, request: AwaitSchedules) -> DueSchedules:
+        """Return the schedules that are due, once there is one or the wait is over."""
+        await own_task()  # timeouts need one
+        executor, changed = self._executor, self._executor.schedules_changed
+        over_ms = executor.clock.monotonic_ms() + request.wait_ms
+        while True:
+            changed.clear()
+            keyspace = executor.current()
+            due = runs.due_schedules(keyspace, request, executor.now_ms()).reply
+            wait_ms = over_ms - executor.clock.monotonic_ms()
+            if due.schedules or wait_ms <= 0:
+                return await executor.durable(due)
+            if due.next_ms is not None:
+                wait_ms = min(wait_ms, due.next_ms - due.now_ms)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_ms / 1000):
+                    await changed.wait()
+
+    async def list_schedules(self, request: ListSchedules) -> list[ScheduleInfo]:
+        """Describe schedules by name, with other requests in between."""
+        infos: list[ScheduleInfo] = []
+        while True:
+            part = definitions.list_schedules(self._executor.current(), request)
+            infos += part.infos
+            left = request.limit - len(part.infos)
+            if part.last is None or left <= 0:
+                return await self._executor.durable(infos)
+            request = replace(request, after=part.last, limit=left)
+            await asyncio.sleep(0)
 
     async def split_range(self, request: SplitRange) -> list[Split]:
         """Cut a range into parts of equal count.

@@ -13,3 +13,12 @@ class NameFilter(msgspec.Struct, frozen=True):
 
     names: frozenset[bytes] = frozenset()
     prefixes: tuple[bytes, ...] = ()
+
+    def shows(self, name: bytes) -> bool:
+        """Tell whether a name may be shown."""
+        return name in self.names or name.startswith(self.prefixes)
+
+
+def is_shown(name: bytes, only: NameFilter | None) -> bool:
+    """Tell whether a name may be shown; None: all may."""
+    return only is None or only.shows(name)

@@ -1,4 +1,4 @@
-"""Bounds: how many streams, groups, consumers and producers there may be.
+"""Bounds: how many streams, groups, consumers, producers and schedules there may be.
 
 Decisions check the bounds before they make another one. `apply` does not check: what was recorded
 is applied. So everything that exists goes on when a bound is lowered, and only new things are
@@ -10,7 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from headgate.engine.errors import LimitReached
-from headgate.engine.limits import CONSUMERS_MAX, GROUPS_MAX, PRODUCERS_MAX, STREAMS_MAX
+from headgate.engine.limits import (
+    CONSUMERS_MAX,
+    GROUPS_MAX,
+    PRODUCERS_MAX,
+    SCHEDULES_MAX,
+    STREAMS_MAX,
+)
 from headgate.engine.state.group import Group
 from headgate.engine.state.stream import Stream
 
@@ -22,11 +28,17 @@ class KeyspaceBounds(NamedTuple):
     groups_max: int = GROUPS_MAX  # of a stream
     consumers_max: int = CONSUMERS_MAX  # of a group
     producers_max: int = PRODUCERS_MAX  # of idempotency keys, of a stream
+    schedules_max: int = SCHEDULES_MAX
 
     def check_another_stream(self, stream_count: int) -> None:
         """Check that there may be one more stream than so many."""
         if stream_count >= self.streams_max:
             raise LimitReached("streams", self.streams_max)
+
+    def check_another_schedule(self, schedule_count: int) -> None:
+        """Check that there may be one more schedule than so many."""
+        if schedule_count >= self.schedules_max:
+            raise LimitReached("schedules", self.schedules_max)
 
     def check_another_group(self, stream: Stream) -> None:
         """Check that a stream may have another group."""

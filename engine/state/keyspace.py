@@ -17,6 +17,7 @@ from headgate.engine.config import StreamConfig
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupNotFound, StreamNotFound
 from headgate.engine.limits import COUNT_MAX
+from headgate.engine.schedules.progress import ScheduleInfo
 from headgate.engine.state import restoring
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.defaults import Defaults
@@ -26,6 +27,7 @@ from headgate.engine.state.group import Group
 from headgate.engine.state.memory import Memory
 from headgate.engine.state.pace import Pace
 from headgate.engine.state.revisions import Revisions
+from headgate.engine.state.schedules import ScheduleIndex
 from headgate.engine.state.stream import Stream
 from headgate.engine.state.writers import Writers
 
@@ -57,6 +59,7 @@ class Keyspace:
         self.expiring: SortedSet[tuple[int, bytes]] = SortedSet()
         self.defaults = Defaults()
         self.writers = Writers()
+        self.schedules = ScheduleIndex()
         self.revisions = Revisions()  # of streams, for those who watch them; never recorded
         self.epoch = 0  # the greatest of all streams ever made
         # Deliveries, rests, consumers, keys and writers have steady times: see `clock`.
@@ -113,6 +116,9 @@ class Keyspace:
             c.EntriesLost: self._lose,
             c.EntriesHeld: self._hold,
             c.StreamClosed: self._close_stream,
+            c.ScheduleSet: self._set_schedule,
+            c.ScheduleDeleted: self._delete_schedule,
+            c.ScheduleAdvanced: self._advance_schedule,
         }
 
     def find(self, stream: bytes) -> Stream | None:
@@ -261,7 +267,11 @@ class Keyspace:
         self.dispose(stream.dismantle())
 
     def _flush(self, _: c.AllDeleted) -> None:
-        self.memory = Memory(extents=self.memory.extents, files=self.memory.files)
+        self.memory = Memory(
+            extents=self.memory.extents,
+            files=self.memory.files,
+            schedules_bytes=self.memory.schedules_bytes,
+        )
         self.revisions.note_all_gone(self.streams.keys())
         self.dispose(_dismantle(self.streams))
         self.streams = SortedDict()
@@ -491,6 +501,22 @@ class Keyspace:
     def _lose(self, command: c.EntriesLost) -> None:
         self.streams[command.stream].lose(command.first_id, command.last_id)
         self._note_change(command.stream)
+
+    def add_schedule(self, info: ScheduleInfo) -> None:
+        """Add a schedule, or replace it by what it has become."""
+        self.schedules.put(info)
+        self.memory.schedules_bytes = self.schedules.size_bytes
+
+    def _set_schedule(self, command: c.ScheduleSet) -> None:
+        self.add_schedule(command.info)
+
+    def _delete_schedule(self, command: c.ScheduleDeleted) -> None:
+        self.schedules.remove(command.schedule)
+        self.memory.schedules_bytes = self.schedules.size_bytes
+
+    def _advance_schedule(self, command: c.ScheduleAdvanced) -> None:
+        info = self.schedules.by_name[command.schedule]
+        self.add_schedule(info._replace(progress=command.progress))
 
     def _commit_batch(self, command: c.BatchCommitted) -> None:
         at_ms = self._reached(command.at_ms)

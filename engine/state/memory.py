@@ -29,6 +29,7 @@ ENTRY_BYTES = 150  # in an open chunk, besides its parts
 PART_BYTES = 41  # a name or a value, besides its length
 KEY_BYTES = 300  # an idempotency key, besides its length
 PRODUCER_BYTES = 400
+SCHEDULE_BYTES = 1_800  # besides its fields
 LINE_BYTES = 96  # of the index of extents
 
 
@@ -114,6 +115,7 @@ class Memory(msgspec.Struct):
     groups_bytes: int = 0  # with their consumers
     pending_bytes: int = 0
     keys_bytes: int = 0
+    schedules_bytes: int = 0
     index_bytes: int = 0  # of what is cold
     held_bytes: int = 0  # of chunks that have gone and are still read: no part of the state
     cold_bytes: int = 0  # of live entries on disk alone, about: no memory
@@ -135,5 +137,6 @@ class Memory(msgspec.Struct):
             + self.groups_bytes
             + self.pending_bytes
             + self.keys_bytes
+            + self.schedules_bytes
             + self.index_bytes
         )

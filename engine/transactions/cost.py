@@ -37,6 +37,7 @@ from headgate.engine.requests import dumps as u
 from headgate.engine.requests import entries as e
 from headgate.engine.requests import groups as g
 from headgate.engine.requests import keyspace as k
+from headgate.engine.requests import schedules as h
 from headgate.engine.requests import streams as s
 from headgate.engine.requests.names import NameFilter
 from headgate.engine.state.entries.log import Log
@@ -540,6 +541,11 @@ COSTS: Mapping[type[Request[Any]], Callable[[Cost, Any], int]] = {
     s.DescribeStream: _once,
     s.ListStreams: _list_streams,
     s.UpdateStream: _update_stream,
+    h.DeleteSchedule: _once,
+    h.GetSchedule: _once,
+    h.PassSchedule: _once,
+    h.RunSchedule: _once,
+    h.SetSchedule: _once,
     b.CommitBatch: _commit,
     b.LastCommit: _once,
     b.PlanRead: _plan,

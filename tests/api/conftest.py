@@ -21,6 +21,7 @@ from headgate.app.gateway.gateway import Gateway
 from headgate.app.main import create_app
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
+from headgate.engine.requests.schedules import DeleteSchedule, ListSchedules
 from headgate.engine.requests.streams import DeleteStream, ListStreams
 from tests.api.documents.documented import check_documented
 from tests.behind_socket import served
@@ -211,6 +212,8 @@ async def shared(one_gateway: Live) -> AsyncIterator[Live]:
     backend = one_gateway.gateway.backend
     for info in await backend.perform(ListStreams(limit=10_000)):
         await backend.perform(DeleteStream(info.name))
+    for schedule in await backend.perform(ListSchedules(limit=10_000)):
+        await backend.perform(DeleteSchedule(schedule.name))
     await one_gateway.until_waiting(0)
 
 

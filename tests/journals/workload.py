@@ -28,11 +28,21 @@ from headgate.engine.requests.entries import Add, Delete, Trim, TrimTo
 from headgate.engine.requests.groups import CreateGroup, DeleteConsumer, GroupStart
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.keyspace import ChangeDefaults, ExpireStream
+from headgate.engine.requests.schedules import (
+    AwaitSchedules,
+    DeleteSchedule,
+    PassSchedule,
+    RunSchedule,
+    SetSchedule,
+)
 from headgate.engine.requests.streams import CloseStream, DeleteStream
+from headgate.engine.schedules.definition import Definition
+from headgate.engine.schedules.progress import Refusal
 from tests.changes import acting_by, configured
 from tests.virtual_time import ManualClock
 
 STREAMS = [b"a", b"b", b"c"]
+SCHEDULES = [b"hourly", b"nightly"]
 GROUPS = [b"g", b"h"]
 CONSUMERS = [b"x", b"y", b"z"]
 SMALL_NODES = ChangeDefaults(node_bytes_max=0, node_entries_max=4, idempotency_max=6)
@@ -64,6 +74,9 @@ class Workload:
             self._expire: 1,
             self._delete_stream: 1,
             self._close_stream: 1,
+            self._set_schedule: 2,
+            self._run_schedule: 4,
+            self._delete_schedule: 1,
         }
 
     async def begin(self) -> None:
@@ -133,6 +146,32 @@ class Workload:
             claim_idle_ms=self._random.choice([None, None, 5]),
         )
         return await self._engine.perform(request)
+
+    async def _set_schedule(self) -> Any:
+        name = self._random.choice(SCHEDULES)
+        known = self._engine.keyspace.schedules.by_name.get(name)
+        definition = Definition(self._stream(), (b"f", b"1"), "* * * * *", "UTC")
+        due_ms = self._random.choice([None, self._clock.now_ms + 5])
+        revision = 0 if known is None else known.revision
+        return await self._engine.perform(SetSchedule(name, definition, due_ms, revision))
+
+    async def _run_schedule(self) -> Any:
+        """Run or pass what is due first, or refuse it."""
+        due = (await self._engine.perform(AwaitSchedules(b"me", 1))).schedules
+        if not due:
+            return None
+        name, _, revision, definition, progress = due[0]
+        due_ms = progress.next_due_ms
+        assert due_ms is not None
+        if self._random.random() < 0.3:
+            refusal = self._random.choice([None, Refusal("limit_reached", "no", due_ms)])
+            passing = PassSchedule(name, revision, due_ms, due_ms + 7, refusal=refusal)
+            return await self._engine.perform(passing)
+        run = RunSchedule(name, definition.stream, revision, due_ms, due_ms, due_ms + 7)
+        return await self._engine.perform(run)
+
+    async def _delete_schedule(self) -> Any:
+        return await self._engine.perform(DeleteSchedule(self._random.choice(SCHEDULES)))
 
     async def _ack(self) -> Any:
         stream, group = self._stream(), self._group()

@@ -30,13 +30,21 @@ def snapshot(keyspace: Keyspace) -> dict[str, Any]:
         "defaults": keyspace.defaults,
         "memory": _memory(keyspace.memory),
         "writers": list(keyspace.writers.by_name.items()),
+        "schedules": list(keyspace.schedules.by_name.values()),
+        "wakes": list(keyspace.schedules.wakes),
         "streams": [_stream(keyspace, stream) for stream in keyspace.streams.values()],
     }
 
 
 def _memory(memory: Memory) -> tuple[int, ...]:
     """Return the kinds of memory that are the same whatever is cold."""
-    return memory.streams_bytes, memory.groups_bytes, memory.pending_bytes, memory.keys_bytes
+    return (
+        memory.streams_bytes,
+        memory.groups_bytes,
+        memory.pending_bytes,
+        memory.keys_bytes,
+        memory.schedules_bytes,
+    )
 
 
 def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:

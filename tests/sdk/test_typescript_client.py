@@ -84,6 +84,16 @@ async def test_every_request_is_answered(live: Live, javascript: Path) -> None:
         "exposed": [True, True],
         "sent": ["https://gateway.example", "http://[::1]:1", "http://127.0.0.1:1"],
         "kinds": ["Problem", "Disconnected"],
+        "schedule": {"paused": True, "nextDueMs": None, "missed": "skip"},
+        "resumed": True,
+        "ran": True,
+        "schedules": [{"name": "nightly", "fields": {"n": "1"}}],
+        "gone": {
+            "is": "Problem",
+            "code": "not_found",
+            "status": 404,
+            "isProblem": [True, False, False],
+        },
     }
 
 

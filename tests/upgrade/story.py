@@ -55,6 +55,8 @@ def write(http: httpx.Client) -> None:
     random = Random(5)
     large = [{"fields": {"value": random.randbytes(1_500).hex()}} for _ in range(60)]
     ask("POST", "large/entries/batch", large)  # so much of one stream goes to an extent file
+    schedule = {"stream": "orders", "fields": {"a": "1"}, "cron": "0 2 * * *", "paused": True}
+    knows_schedules = http.put("/v1/schedules/early", json=schedule).is_success
     # The first part is a snapshot from here on, and the other is in segments behind it.
     http.post("/v1/admin/rewrite").raise_for_status()
     deadline = time.monotonic() + START_S_MAX
@@ -80,6 +82,8 @@ def write(http: httpx.Client) -> None:
     ask("POST", "orders/entries", {"fields": {"n": "behind"}})
     ask("POST", "orders/groups/billing/read?consumer=bert", {"limit": 3})
     ask("POST", "long/entries/batch", batch[:5])
+    if knows_schedules:
+        http.put("/v1/schedules/late", json={**schedule, "missed": "skip"}).raise_for_status()
     ask("PUT", "orders/groups/late", {"start": "0", "policy": {"claim_idle_ms": 1_000}})
 
 
@@ -105,6 +109,8 @@ def seen(http: httpx.Client) -> dict[str, Any]:
     ):
         answer = http.get(f"/v1/streams{path}")
         facts[path] = [answer.status_code, _lasting(answer.json())]
+    answer = http.get("/v1/schedules")
+    facts["schedules"] = [answer.status_code, _lasting(answer.json())]
     return facts
 
 

@@ -5,7 +5,15 @@ A gateway with a request that is missing here does not start.
 
 from typing import Any
 
-from headgate.app.auth.aspects import bulk, deliveries, entries, groups, keyspace, streams
+from headgate.app.auth.aspects import (
+    bulk,
+    deliveries,
+    entries,
+    groups,
+    keyspace,
+    schedules,
+    streams,
+)
 from headgate.app.auth.aspects.aspects import Aspects, Table
 from headgate.engine.requests import Request
 
@@ -15,6 +23,7 @@ _TABLE: Table = {
     **entries.ASPECTS,
     **groups.ASPECTS,
     **keyspace.ASPECTS,
+    **schedules.ASPECTS,
     **streams.ASPECTS,
 }
 

@@ -70,6 +70,10 @@ class KeyNames:
         """Return the keys of a bulk writer: its key is no stream."""
         return self._with_tail(self.head + b"writer:" + self._escape(writer))
 
+    def of_schedules(self) -> StreamKeys:
+        """Return the keys of all schedules: their key is no stream."""
+        return self._with_tail(self.head + b"schedules")
+
     def name(self, key: bytes) -> bytes:
         """Return the name of the stream that has this key."""
         name = key[len(self.prefix) :]

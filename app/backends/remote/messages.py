@@ -30,12 +30,24 @@ from headgate.engine.requests import (
     histogram,
     keyspace,
     ranges,
+    schedules,
     streams,
 )
 
 R = TypeVar("R")
 
-MODULES = (bulk, deliveries, dumps, entries, groups, histogram, keyspace, ranges, streams)
+MODULES = (
+    bulk,
+    deliveries,
+    dumps,
+    entries,
+    groups,
+    histogram,
+    keyspace,
+    ranges,
+    schedules,
+    streams,
+)
 """Modules of requests."""
 
 REQUESTS: tuple[type[Request[Any]], ...] = tuple(

@@ -12,11 +12,11 @@ from headgate.app.wire.ids import parse_new_id
 from headgate.app.wire.problems import pointer_to
 from headgate.app.wire.schemas.removals import Trim
 from headgate.app.wire.schemas.values import Flag, IdText, Request
-from headgate.engine.entry import Draft
+from headgate.engine.entry import Draft, Fields
 
 
-class EntryInput(Request):
-    """An entry to append."""
+class FieldsInput(Request):
+    """The fields of an entry that is to be appended."""
 
     fields: FieldMap | None = None
     base64: Annotated[list[str], Field(fail_fast=True)] | None = Field(
@@ -26,12 +26,11 @@ class EntryInput(Request):
         None, description="Instead of `fields`, where names repeat or their order matters."
     )
     names_base64: Flag = Field(False, description="All names are base64 text of bytes.")
-    id: str = Field(
-        "*", description="`*`, `ms-*`, or an explicit id above the last.", examples=["*"]
-    )
 
     @model_validator(mode="after")
     def _has_fields(self) -> Self:
+        if self._leaves_fields():
+            return self
         if (self.fields is None) == (self.pairs is None):
             raise ValueError("give either fields or pairs")
         if not (self.fields or self.pairs):
@@ -42,14 +41,15 @@ class EntryInput(Request):
                 raise ValueError(f"base64 names {name!r}, and there is no such field")
         return self
 
-    def to_draft(self, place: str = "/body") -> Draft:
+    def _leaves_fields(self) -> bool:
+        """Tell whether there need not be any fields."""
+        return False
+
+    def to_fields(self, place: str = "/body") -> Fields:
         """Return the engine's form; `place` is a pointer to it, for errors."""
         if self.base64 or self.names_base64:
-            flat = tuple(self._bytes(place))
-        else:
-            flat = tuple([text.encode() for text in chain.from_iterable(self._fields())])
-        new_id = None if self.id == "*" else parse_new_id(self.id, field=f"{place}/id")
-        return Draft(new_id, flat)
+            return tuple(self._bytes(place))
+        return tuple([text.encode() for text in chain.from_iterable(self._fields())])
 
     def _bytes(self, place: str) -> Iterator[bytes]:
         """Yield names and values where some are base64 text."""
@@ -61,6 +61,19 @@ class EntryInput(Request):
 
     def _fields(self) -> Iterable[Sequence[str]]:
         return self.fields.items() if self.fields is not None else self.pairs or ()
+
+
+class EntryInput(FieldsInput):
+    """An entry to append."""
+
+    id: str = Field(
+        "*", description="`*`, `ms-*`, or an explicit id above the last.", examples=["*"]
+    )
+
+    def to_draft(self, place: str = "/body") -> Draft:
+        """Return the engine's form; `place` is a pointer to it, for errors."""
+        new_id = None if self.id == "*" else parse_new_id(self.id, field=f"{place}/id")
+        return Draft(new_id, self.to_fields(place))
 
 
 class Append(EntryInput):

@@ -13,6 +13,7 @@ from headgate.engine.limits import (
     CONSUMERS_MAX,
     GROUPS_MAX,
     PRODUCERS_MAX,
+    SCHEDULES_MAX,
     STREAMS_MAX,
     WAITERS_MAX,
 )
@@ -46,6 +47,7 @@ class GatewayLimits(BaseModel):
         ge=1,
         description="Producers of one stream whose idempotency keys are remembered.",
     )
+    schedules_max: int = Field(SCHEDULES_MAX, ge=1, description="Schedules of all streams.")
     staged_bytes_max: int = Field(
         2 * 2**30, ge=1024, description="Chunks of batches that are not committed yet."
     )

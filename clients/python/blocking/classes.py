@@ -20,14 +20,17 @@ from headgate.client.credential import TokenSource
 from headgate.client.entries import Claimed, Delivery, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
+from headgate.client.schedule import Schedule
 from headgate.client.shapes.answers import (
     ClosedStream,
     Committed,
     ConsumerInfo,
     GroupInfo,
+    Missed,
     PendingEntry,
     PendingSummary,
     Redriven,
+    ScheduleInfo,
     StreamDetail,
     StreamInfo,
 )
@@ -899,6 +902,89 @@ class BlockingGroup(Working):
         return self._portal.call(self._inner.redrive(ids, limit=limit))
 
 
+class BlockingSchedule:
+    """A schedule by its name. To make one asks nothing of the gateway.
+
+    Example:
+        nightly = hg.schedule("nightly")
+        nightly.set("jobs", {"kind": "report"}, "0 2 * * *", time_zone="Europe/Berlin")
+    """
+
+    def __init__(self, inner: Schedule, portal: Portal) -> None:
+        """Run the calls of `inner` on the loop of a portal."""
+        self._inner = inner
+        self._portal = portal
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+        return self._inner.name
+
+    def set(
+        self,
+        stream: str,
+        fields: Fields | Pairs,
+        cron: str,
+        *,
+        time_zone: str = "UTC",
+        missed: Missed = "run_once",
+        paused: bool = False,
+    ) -> ScheduleInfo:
+        """Create the schedule, or replace it.
+
+        Args:
+            stream: which gets the entries.
+            fields: of each entry; `_schedule` and `_due_ms` stand behind them.
+            cron: minute, hour, day of month, month, day of week.
+            time_zone: an IANA name.
+            missed: what becomes of due times that nobody could run: the latest of them is run
+                late, or none is.
+            paused: nothing is due until `resume`.
+
+        Raises:
+            InvalidRequest: the expression or the time zone makes no sense, or the time never comes.
+        """
+        return self._portal.call(
+            self._inner.set(stream, fields, cron, time_zone=time_zone, missed=missed, paused=paused)
+        )
+
+    def update(
+        self,
+        *,
+        stream: str | None = None,
+        fields: Fields | Pairs | None = None,
+        cron: str | None = None,
+        time_zone: str | None = None,
+        missed: Missed | None = None,
+    ) -> ScheduleInfo:
+        """Change parts of the schedule; those that are None stay."""
+        return self._portal.call(
+            self._inner.update(
+                stream=stream, fields=fields, cron=cron, time_zone=time_zone, missed=missed
+            )
+        )
+
+    def pause(self) -> ScheduleInfo:
+        """Let nothing be due until `resume`."""
+        return self._portal.call(self._inner.pause())
+
+    def resume(self) -> ScheduleInfo:
+        """End the pause. Due times of the pause are not made up for."""
+        return self._portal.call(self._inner.resume())
+
+    def info(self) -> ScheduleInfo:
+        """Describe it: its next due time, its last entry, and its last problem."""
+        return self._portal.call(self._inner.info())
+
+    def run(self) -> str:
+        """Append its entry now, and return the id. Its due times stay."""
+        return self._portal.call(self._inner.run())
+
+    def delete(self) -> None:
+        """Delete it. Its stream stays."""
+        self._portal.call(self._inner.delete())
+
+
 class Client:
     """A client of one gateway. Use it as a context, or call `close` in the end.
 
@@ -983,6 +1069,14 @@ class Client:
     def group(self, stream: str, name: str) -> BlockingGroup:
         """Return a group of a stream; it need not exist."""
         return BlockingGroup(self._inner.group(stream, name), self._portal)
+
+    def schedule(self, name: str) -> BlockingSchedule:
+        """Return a schedule by its name; it need not exist."""
+        return BlockingSchedule(self._inner.schedule(name), self._portal)
+
+    def schedules(self, *, limit: int = 100) -> Iterator[ScheduleInfo]:
+        """Yield the schedules of the streams that one may see, by pages of `limit`."""
+        return self._portal.iterate(self._inner.schedules(limit=limit))
 
     def streams(self, *, prefix: str = "", limit: int = 100) -> Iterator[StreamInfo]:
         """Yield the streams whose names begin so, by pages of `limit` (SCAN TYPE stream)."""

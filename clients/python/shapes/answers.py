@@ -69,6 +69,38 @@ class StreamDetail(StreamInfo):
     groups_left_out: int
 
 
+Missed = Literal["run_once", "skip"]
+
+
+class ScheduleRefusal(TypedDict):
+    """The last append of a schedule that was refused."""
+
+    code: str
+    detail: str
+    at_ms: int
+
+
+class ScheduleInfo(TypedDict):
+    """A schedule, and how far it has come. Values in `base64` are base64 text."""
+
+    name: str
+    stream: str
+    fields: dict[str, str]
+    base64: NotRequired[list[str]]
+    pairs: NotRequired[list[list[str]]]
+    names_base64: NotRequired[bool]
+    cron: str
+    time_zone: str
+    missed: Missed
+    paused: bool
+    next_due_ms: int | None
+    last_due_ms: int | None
+    last_id: str | None
+    missed_count: int
+    refused_count: int
+    problem: ScheduleRefusal | None
+
+
 class PendingEntry(TypedDict):
     """An entry that was delivered and is not acknowledged (XPENDING)."""
 

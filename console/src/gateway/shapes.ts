@@ -11,6 +11,7 @@ export type Pending = Schemas["PendingEntry"];
 export type Consumer = Schemas["GroupConsumer"];
 export type Policy = Schemas["Policy"];
 export type Connection = Schemas["Connection"];
+export type Schedule = Schemas["Schedule"];
 export type Principal = Schemas["DescribedPrincipal"];
 export type Subscription = Schemas["FollowedSubscription"];
 

@@ -267,7 +267,7 @@ class _Salvage(snapshot.Loading):
                 super()._add(item)
                 self._newest = self._stream
                 return
-            case snapshot.WritersItem():
+            case snapshot.WritersItem() | snapshot.SchedulesItem():
                 self._is_index_over = True
             case snapshot.KeyspaceItem() | snapshot.ExtentsItem() | snapshot.EndItem():
                 pass

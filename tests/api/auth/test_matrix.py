@@ -29,7 +29,7 @@ SHARED = frozenset({"describeGroup", "readGroupHistory"})
 NARROWER = {"createTicket": frozenset({"read"})}
 """Operations whose example needs less than the operation may."""
 
-OF_TWO_VERBS = frozenset({"closeStream"})
+OF_TWO_VERBS = frozenset({"closeStream", "setSchedule"})
 """Operations whose example needs two verbs: no grant of one is enough."""
 
 

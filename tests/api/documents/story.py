@@ -160,6 +160,7 @@ async def played(data_dir: Path) -> dict[str, Any]:
         await _streams_and_entries(story)
         await _groups(story)
         await _bulk(story)
+        await _schedules(story)
         await _redis_words(story)
         await _histories(story)
         await _the_end(story)
@@ -263,6 +264,17 @@ async def _bulk(story: Recorder) -> None:
     await story.ask("POST", f"{batch}/commit", json={"attempts": attempts})
     await story.ask("GET", "/v1/bulk/writers/nightly-load")
     await story.ask("DELETE", "/v1/bulk/writers/nightly-load/batches/1")
+
+
+async def _schedules(story: Recorder) -> None:
+    schedule = "/v1/schedules/nightly"
+    body = {"stream": "jobs", "fields": {"kind": "report"}, "cron": "0 2 * * *"}
+    await story.ask("PUT", schedule, json={**body, "time_zone": "Europe/Berlin"})
+    await story.ask("GET", schedule)
+    await story.ask("GET", "/v1/schedules")
+    await story.ask("PATCH", schedule, json={"paused": True})
+    await story.ask("POST", f"{schedule}/run")
+    await story.ask("DELETE", schedule)
 
 
 async def _redis_words(story: Recorder) -> None:

@@ -13,6 +13,7 @@ BILLING = "streams/orders/groups/billing"
 VIEWS = {
     "": "[aria-label=Streams] .rows .row",
     "connections": "main h1",
+    "schedules": "[aria-label=Schedules] .empty",
     "streams/orders": ".grid .rows .row",
     "streams/orders/groups": ".grid .rows .row",
     "streams/orders/settings": ".settings",

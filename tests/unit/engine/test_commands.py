@@ -9,6 +9,8 @@ from headgate.engine import commands as c
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.limits import COUNT_MAX, U64_MAX
+from headgate.engine.schedules.definition import Definition
+from headgate.engine.schedules.progress import Progress, Refusal, ScheduleInfo
 
 names = st.binary(max_size=4)
 ids = st.builds(EntryId, st.integers(0, U64_MAX), st.integers(0, U64_MAX))
@@ -19,6 +21,14 @@ optional = st.one_of(st.none(), st.integers(0, 2**62))
 fields = st.lists(st.binary(max_size=4), min_size=2, max_size=4).map(tuple)
 entries = st.lists(st.builds(Entry, ids, fields), max_size=3)
 configs = st.builds(StreamConfig, max_length=optional, max_age_ms=optional)
+
+refusals = st.builds(Refusal, st.text(max_size=4), st.text(max_size=4), times)
+progress = st.builds(
+    Progress,
+    *(optional, times, optional, st.none() | ids, times, times, st.none() | refusals),
+)
+definitions = st.builds(Definition, names, fields, st.text(max_size=4), st.just("UTC"))
+schedules = st.builds(ScheduleInfo, names, times, times, definitions, progress)
 
 every_command = st.one_of(
     st.builds(c.StreamCreated, names, times, configs),
@@ -37,6 +47,9 @@ every_command = st.one_of(
     st.builds(c.EntriesAcked, names, names, id_lists),
     st.builds(c.EntriesReleased, names, names, counts),
     st.builds(c.ErrorNoted, names, names, id_lists, st.binary(max_size=4)),
+    st.builds(c.ScheduleSet, schedules),
+    st.builds(c.ScheduleDeleted, names),
+    st.builds(c.ScheduleAdvanced, names, progress),
     st.builds(c.BatchCommitted, names, times, times),
     st.builds(c.EntriesClaimed, names, names, names, times, times, counts, id_lists, ids),
 )
@@ -59,7 +72,7 @@ def test_entries_and_ids_come_back_as_what_they_are(command: c.EntriesAdded) -> 
 def test_every_number_of_the_format_is_used_once() -> None:
     classes = c.Command.__args__
     tags = [classe.__struct_config__.tag for classe in classes]
-    assert len(set(tags)) == len(classes)
+    assert sorted(tags) == list(range(1, len(classes) + 1))
 
 
 @pytest.mark.parametrize("record", [b"", b"\x00", b"\x91\x92\xff\xa1s", b"\x91\x91\x01"])

@@ -47,7 +47,7 @@ do
   -- The kinds of side keys that a copy of a stream does not have: what was done with the stream.
   local NOT_COPIED = {
     writers = true, writer_times = true, claims = true, relayed = true, oldest = true,
-    rate = true,
+    rate = true, scheduled = true,
   }
 
   -- Copy the stream to the second one. Reply: whether its name was free or given up.

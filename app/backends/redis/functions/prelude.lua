@@ -28,7 +28,8 @@ local TYPES = {
   meta = 'hash', writers = 'hash', writer_times = 'zset', producers = 'zset', keys = 'hash',
   key_times = 'zset', claims = 'stream', outbox = 'stream', relayed = 'hash', redriven = 'string',
   renamed = 'string', changed = 'string', group = 'hash', released = 'zset', errors = 'hash',
-  oldest = 'string', walk = 'hash',
+  oldest = 'string', walk = 'hash', scheduled = 'hash', schedule_names = 'zset',
+  schedule_wakes = 'zset', schedule_runner = 'string',
 }
 
 -- The side keys that this call has named, and the types that they should have.

@@ -18,12 +18,13 @@ from headgate.app.backends.redis.performing import (
     trims,
     writes,
 )
+from headgate.app.backends.redis.performing.schedules import definitions, runs
 
 PERFORMERS: Performers = {
     request: performer
     for module in (
         *(bulk, deliveries, details, dumps, entries, group_reads, groups, keyspace),
-        *(pending, policies, streams, trims, writes),
+        *(pending, policies, streams, trims, writes, definitions, runs),
     )
     for request, performer in module.PERFORMERS.items()
 }

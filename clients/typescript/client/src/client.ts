@@ -5,8 +5,9 @@ import { Group } from "./group.js";
 import type { ConnectionState } from "./live/line.js";
 import { Live, type LiveOptions } from "./live/live.js";
 import { Rest } from "./wire/rest.js";
+import { Schedule } from "./schedule.js";
 import { Stream } from "./stream.js";
-import type { StreamInfo, Streams, Ticket, TicketRequest } from "./wire/types.js";
+import type { ScheduleInfo, Schedules, StreamInfo, Streams, Ticket, TicketRequest } from "./wire/types.js";
 
 export interface ClientOptions extends LiveOptions {
   /** URL of the gateway: `http://localhost:8080`, or without the scheme. */
@@ -59,6 +60,20 @@ export class Client {
 
   group(stream: string, name: string): Group {
     return new Group(this.#context, stream, name);
+  }
+
+  schedule(name: string): Schedule {
+    return new Schedule(this.#context, name);
+  }
+
+  /** Return schedules by name, page by page. */
+  async *schedules(): AsyncGenerator<ScheduleInfo, void, void> {
+    for (let cursor: string | undefined; ; ) {
+      const page: Schedules = await this.#rest.ask("GET", "/v1/schedules", { query: { cursor } });
+      yield* page.schedules;
+      if (page.nextCursor == null) return;
+      cursor = page.nextCursor;
+    }
   }
 
   /** Return streams by name, page by page. */

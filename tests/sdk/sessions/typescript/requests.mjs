@@ -63,6 +63,16 @@ const results = {
   kinds: [Problem.name, Disconnected.name],
 };
 for await (const { name } of hg.streams()) results.streams.push(name);
+const nightly = hg.schedule("nightly");
+await nightly.set({ stream: stream.name, fields: { n: 1 }, cron: "0 2 * * *", timeZone: "Europe/Berlin" });
+const { paused, nextDueMs } = await nightly.pause();
+results.schedule = { paused, nextDueMs, missed: (await nightly.update({ missed: "skip" })).missed };
+results.resumed = (await nightly.resume()).nextDueMs > 0;
+results.ran = (await nightly.run()) > ids[0];
+results.schedules = [];
+for await (const { name, fields } of hg.schedules()) results.schedules.push({ name, fields });
+await nightly.delete();
+results.gone = await refusal(nightly.info());
 await group.delete();
 await stream.delete();
 console.log(JSON.stringify(results));

@@ -59,7 +59,7 @@ def crc32c(data: bytes) -> int:
 def blocks(data: bytes, kind: int) -> Iterator[tuple[int, int, typing.Any]]:
     """Yield first number, synced and payload of each block."""
     magic, version, found_kind, _, salt, checksum = struct.unpack_from("<8sHHQQI", data)
-    assert (magic, version, found_kind, checksum) == (b"HEADGATE", 5, kind, crc32c(data[:28]))
+    assert (magic, version, found_kind, checksum) == (b"HEADGATE", 6, kind, crc32c(data[:28]))
     assert (salt == 0) == (kind == 2)
     at = 32
     while at < len(data):

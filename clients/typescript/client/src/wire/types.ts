@@ -53,6 +53,8 @@ export interface Types {
   Ticket: Ticket;
   TicketRequest: TicketRequest;
   Gap: Gap;
+  ScheduleInfo: ScheduleInfo;
+  Schedules: Schedules;
   ProblemDetails: ProblemDetails;
 }
 /**
@@ -936,6 +938,93 @@ export interface TicketRequest {
    * Time that it is valid, for any number of connections.
    */
   ttlMs?: number;
+}
+/**
+ * A schedule, and how far it has come.
+ */
+export interface ScheduleInfo {
+  name: string;
+  /**
+   * Stream that gets the entries.
+   */
+  stream: string;
+  fields: FieldMap;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[];
+  /**
+   * All fields in order, where a name repeats.
+   */
+  pairs?: string[][];
+  /**
+   * True if a name is not UTF-8: then all names are base64 text.
+   */
+  namesBase64?: boolean;
+  /**
+   * Minute, hour, day of month, month, day of week, as Debian's cron reads them.
+   */
+  cron: string;
+  /**
+   * IANA name of the time zone.
+   */
+  timeZone: string;
+  /**
+   * Due times that nobody could run for a minute: the latest of them is run late, or none is.
+   */
+  missed: "run_once" | "skip";
+  /**
+   * Nothing is due until it goes on.
+   */
+  paused: boolean;
+  /**
+   * The next due time; null while it is paused, or if there is none.
+   */
+  nextDueMs: number | null;
+  /**
+   * The due time of the last entry; null: there was none yet.
+   */
+  lastDueMs: number | null;
+  /**
+   * Of the last entry.
+   */
+  lastId: string | null;
+  /**
+   * Due times without an entry, as nobody could run them.
+   */
+  missedCount: number;
+  /**
+   * Appends that were refused.
+   */
+  refusedCount: number;
+  /**
+   * Why the last append was refused; null: it was not.
+   */
+  problem: ScheduleRefusal | null;
+}
+/**
+ * The last append of a schedule that was refused.
+ */
+export interface ScheduleRefusal {
+  /**
+   * The problem, for programs.
+   */
+  code: string;
+  /**
+   * The problem, for people.
+   */
+  detail: string;
+  atMs: number;
+}
+/**
+ * A page of schedules, by name.
+ */
+export interface Schedules {
+  schedules: ScheduleInfo[];
+  /**
+   * Pass it as `cursor` for the next page; null: this was the last.
+   */
+  nextCursor: string | null;
 }
 /**
  * Why a request was not served. Nothing was changed.

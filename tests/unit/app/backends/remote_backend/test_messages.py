@@ -57,6 +57,7 @@ EXAMPLES: dict[str, Any] = {
     "index": 3,
     "expected": FIRST,
     "key": b"k",
+    "schedule": b"nightly",
     "size_bytes_max": 9,
     "field": "entries_added",
     "than": "length",

@@ -1,0 +1,1 @@
+"""Scheduling: when a schedule is due, and who runs it."""

@@ -1,0 +1,1 @@
+"""Schedules as values: their definition, and their progress."""

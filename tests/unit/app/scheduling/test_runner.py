@@ -1,0 +1,280 @@
+"""The runner over an engine, in virtual time: outages, clocks that are set, refusals."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+from headgate.app.scheduling.runner import RETRY_MS, RUN_AT_ONCE_MAX, UNPLANNED_MS, ScheduleRunner
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MAX_ID, Draft
+from headgate.engine.errors import Disconnected, MemoryFull
+from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.replies import Created
+from headgate.engine.requests import Request
+from headgate.engine.requests.entries import Add, Range
+from headgate.engine.requests.keyspace import SetCounters
+from headgate.engine.requests.schedules import (
+    DeleteSchedule,
+    GetSchedule,
+    RunSchedule,
+    SetSchedule,
+)
+from headgate.engine.schedules.definition import Definition, Missed
+from headgate.engine.schedules.progress import Progress, ScheduleInfo
+from headgate.engine.state.bounds import KeyspaceBounds
+from tests.virtual_time import VirtualClock, in_virtual_time
+
+T = TypeVar("T")
+
+S = b"jobs"
+NAME = b"hourly"
+MINUTE_S, HOUR_S = 60, 3_600
+HOUR_MS = 3_600_000
+START_MS = 1_000 * HOUR_MS
+
+
+async def here(act: Callable[[], T]) -> T:
+    """Call a function at once: a thread would not wait for virtual time."""
+    return act()
+
+
+class Place:
+    """An engine with a clock, and requests that fail as they are told to."""
+
+    def __init__(self, bounds: KeyspaceBounds = KeyspaceBounds()) -> None:  # noqa: B008
+        self.clock = VirtualClock(START_MS)
+        self.engine = Engine(MemoryStorage(), clock=self.clock, bounds=bounds)
+        self.refuse: Callable[[Request[Any]], Exception | None] = lambda _: None
+        self.asked: list[Request[Any]] = []
+        self.runner = ScheduleRunner(self.perform, here)
+
+    async def perform(self, request: Request[T]) -> T:
+        self.asked.append(request)
+        refusal = self.refuse(request)
+        if refusal is not None:
+            raise refusal
+        return await self.engine.perform(request)
+
+    async def set(
+        self,
+        name: bytes = NAME,
+        cron: str = "0 * * * *",
+        *,
+        missed: Missed = Missed.RUN_ONCE,
+        zone: str = "UTC",
+        in_ms: int = HOUR_MS,
+        stream: bytes = S,
+        revision: int = 0,
+    ) -> Created[ScheduleInfo]:
+        definition = Definition(stream, (b"a", b"1"), cron, zone, missed)
+        due_ms = self.clock.wall_ms() + in_ms
+        return await self.engine.perform(SetSchedule(name, definition, due_ms, revision))
+
+    async def hours(self, stream: bytes = S) -> list[float]:
+        """Return the due times of the entries, in hours since the beginning."""
+        if self.engine.keyspace.find(stream) is None:
+            return []
+        entries = await self.engine.perform(Range(stream))
+        return [(int(entry.fields[-1]) - START_MS) / HOUR_MS for entry in entries]
+
+    async def progress(self, name: bytes = NAME) -> Progress:
+        return (await self.engine.perform(GetSchedule(name))).progress
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.runner.run())
+        yield
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    def counts(self) -> list[float]:
+        return [family.samples[0].value for family in self.runner.families()]
+
+
+@in_virtual_time
+async def test_an_entry_is_appended_at_each_due_time() -> None:
+    place = Place()
+    await place.set()
+    async with place.running():
+        await asyncio.sleep(HOUR_S - 0.01)
+        assert await place.hours() == []
+        await asyncio.sleep(0.02)
+        assert await place.hours() == [1]
+        await asyncio.sleep(2 * HOUR_S)
+        assert await place.hours() == [1, 2, 3]
+    assert place.counts() == [1, 3, 0, 0]
+    assert (await place.progress()).next_due_ms == START_MS + 4 * HOUR_MS
+
+
+@in_virtual_time
+async def test_nothing_is_asked_for_but_the_time_while_nothing_is_due() -> None:
+    place = Place()
+    await place.set(in_ms=24 * HOUR_MS)
+    async with place.running():
+        await asyncio.sleep(10 * MINUTE_S)
+    assert len(place.asked) <= 21  # one look in each half of a minute
+
+
+@in_virtual_time
+async def test_a_schedule_that_is_set_while_the_runner_waits_is_run_in_time() -> None:
+    place = Place()
+    async with place.running():
+        await asyncio.sleep(100.5)
+        await place.set(in_ms=10)
+        await asyncio.sleep(0.02)
+        assert len(await place.hours()) == 1
+
+
+@in_virtual_time
+async def test_a_schedule_that_is_deleted_is_not_run() -> None:
+    place = Place()
+    await place.set()
+    async with place.running():
+        await asyncio.sleep(HOUR_S / 2)
+        await place.engine.perform(DeleteSchedule(NAME))
+        await asyncio.sleep(2 * HOUR_S)
+    assert await place.hours() == []
+
+
+@in_virtual_time
+async def test_after_an_outage_the_latest_missed_time_is_run_once() -> None:
+    place = Place()
+    await place.set()
+    await asyncio.sleep(3.5 * HOUR_S)  # nobody runs it
+    async with place.running():
+        await asyncio.sleep(1)
+        assert await place.hours() == [3]
+        await asyncio.sleep(HOUR_S)
+        assert await place.hours() == [3, 4]
+    assert (await place.progress()).missed_count == 2
+    assert place.counts() == [1, 2, 2, 0]
+
+
+@in_virtual_time
+async def test_what_was_missed_may_be_skipped() -> None:
+    place = Place()
+    await place.set(missed=Missed.SKIP)
+    await asyncio.sleep(3.5 * HOUR_S)
+    async with place.running():
+        await asyncio.sleep(HOUR_S)
+        assert await place.hours() == [4]
+    assert (await place.progress()).missed_count == 3
+
+
+@in_virtual_time
+async def test_a_clock_that_is_set_back_runs_no_due_time_twice() -> None:
+    place = Place()
+    await place.set()
+    async with place.running():
+        await asyncio.sleep(2.5 * HOUR_S)
+        assert await place.hours() == [1, 2]
+        place.clock.step(-2 * HOUR_MS)
+        await asyncio.sleep(2 * HOUR_S)
+        assert await place.hours() == [1, 2]
+        await asyncio.sleep(HOUR_S)
+        assert await place.hours() == [1, 2, 3]
+
+
+@in_virtual_time
+async def test_a_clock_that_is_set_forward_is_as_an_outage() -> None:
+    place = Place()
+    await place.set()
+    async with place.running():
+        await asyncio.sleep(10)
+        place.clock.step(int(4.5 * HOUR_MS))
+        await asyncio.sleep(31)
+        assert await place.hours() == [4]
+    assert (await place.progress()).missed_count == 3
+
+
+@in_virtual_time
+async def test_an_append_that_is_refused_for_now_is_tried_again() -> None:
+    place = Place()
+    await place.set()
+    place.refuse = lambda request: MemoryFull() if isinstance(request, RunSchedule) else None
+    async with place.running():
+        await asyncio.sleep(HOUR_S + 1)
+        progress = await place.progress()
+        assert progress.refusal is not None
+        assert (progress.refusal.code, progress.refused_count) == ("memory_full", 1)
+        assert progress.next_due_ms == START_MS + HOUR_MS
+        assert progress.retry_at_ms == START_MS + HOUR_MS + RETRY_MS
+        place.refuse = lambda _: None
+        await asyncio.sleep(30)
+        assert await place.hours() == [1]
+    assert (await place.progress()).refusal is None
+    assert place.counts() == [1, 1, 0, 1]
+
+
+@in_virtual_time
+async def test_an_append_that_is_refused_for_good_is_passed() -> None:
+    place = Place()
+    await place.set()
+    await place.engine.perform(Add(S, [Draft(None, (b"a", b"1"))]))
+    await place.engine.perform(SetCounters(S, last_id=MAX_ID))
+    async with place.running():
+        await asyncio.sleep(HOUR_S + 1)
+    progress = await place.progress()
+    assert progress.refusal is not None
+    assert (progress.refusal.code, progress.refusal.at_ms) == (
+        "id_not_greater",
+        START_MS + HOUR_MS,
+    )
+    assert progress.next_due_ms == START_MS + 2 * HOUR_MS
+
+
+@in_virtual_time
+async def test_one_stream_too_many_is_a_refusal() -> None:
+    place = Place(KeyspaceBounds(streams_max=1))
+    await place.engine.perform(Add(b"other", [Draft(None, (b"a", b"1"))]))
+    await place.set()
+    async with place.running():
+        await asyncio.sleep(HOUR_S + 1)
+    refusal = (await place.progress()).refusal
+    assert refusal is not None
+    assert refusal.code == "limit_reached"
+
+
+@in_virtual_time
+async def test_servers_that_are_away_are_asked_again() -> None:
+    place = Place()
+    await place.set()
+    place.refuse = lambda _: Disconnected("they are gone")
+    async with place.running():
+        await asyncio.sleep(HOUR_S + 10)
+        assert await place.hours() == []
+        place.refuse = lambda _: None
+        await asyncio.sleep(2)
+        assert await place.hours() == [1]
+    assert (await place.progress()).refused_count == 0
+
+
+@in_virtual_time
+async def test_a_schedule_whose_time_zone_has_gone_holds_up_no_other() -> None:
+    place = Place()
+    await place.set(b"gone", zone="Gone/Zone")
+    await place.set()
+    async with place.running():
+        await asyncio.sleep(HOUR_S + 1)
+        assert await place.hours() == [1]
+        progress = await place.progress(b"gone")
+    assert progress.refusal is not None
+    assert progress.refusal.code == "invalid_request"
+    assert progress.retry_at_ms == START_MS + HOUR_MS + UNPLANNED_MS
+
+
+@in_virtual_time
+async def test_many_that_are_due_at_one_moment_are_run_in_turns() -> None:
+    place = Place()
+    count = 3 * RUN_AT_ONCE_MAX + 1
+    for number in range(count):
+        await place.set(b"%d" % number)
+    async with place.running():
+        await asyncio.sleep(HOUR_S + 1)
+    assert await place.hours() == [1] * count
+    turns = [request for request in place.asked if not isinstance(request, RunSchedule)]
+    assert len(turns) >= 4
