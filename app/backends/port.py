@@ -48,7 +48,6 @@ class Ability(StrEnum):
 
     BULK = "bulk"  # plan reads, split ranges, commit batches: `requests.bulk`
     POLICIES = "policies"  # groups have policies: dead letters, delays, bounds
-    KEY_ORDER = "key_order"  # groups bound how many entries of a key are pending
     CLAIM_FEED = "claim_feed"  # a consumer is notified of takeovers of its entries
     COMMANDS = "commands"  # requests with nothing in between, as Redis commands need them
     JOURNAL = "journal"  # a journal on this machine's disk, with a status

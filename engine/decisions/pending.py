@@ -79,7 +79,7 @@ def pending_item(pel: Pel, pending: PendingEntry, steady_ms: int) -> PendingItem
     owner, count, error = pending.owner, pending.delivery_count, pel.errors.get(pending.id)
     if owner is None:
         if pending.is_held and pel.turns is not None:
-            first = next(iter(pel.turns.before(pending.id)), None)
+            first = min(pel.turns.before(pending.id), default=None)
             return PendingItem(pending.id, None, None, count, 0, error, first)
         delay_ms = max(pending.delayed_until_ms - steady_ms, 0)
         return PendingItem(pending.id, None, None, count, delay_ms, error)

@@ -22,7 +22,7 @@ SURVIVES = "survives"
 
 ALL = frozenset({*Ability, SURVIVES})
 
-OF_REDIS = ALL - {Ability.JOURNAL, Ability.KEY_ORDER}
+OF_REDIS = ALL - {Ability.JOURNAL}
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ from headgate.engine.requests.groups import (
 )
 from tests.contract.calls import ANA, BEN, G, S, blocked, entry_id, got, held, ids, taken
 
-pytestmark = pytest.mark.needs(Ability.KEY_ORDER)
+pytestmark = pytest.mark.needs(Ability.POLICIES)
 
 KEY = FieldName(b"key")
 IN_ORDER = GroupPolicy(key_field=KEY)

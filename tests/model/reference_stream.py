@@ -121,7 +121,7 @@ class RefGroup:
     def waits_for(self, entry_id: EntryId) -> EntryId | None:
         """Ours: return an entry of the same key that has its turn."""
         key = self.held.get(entry_id)
-        return next((each for each, other in self.turns_taken.items() if other == key), None)
+        return min((each for each, other in self.turns_taken.items() if other == key), default=None)
 
     def forget_turn(self, entry_id: EntryId) -> None:
         """Ours: the entry is gone from the stream."""

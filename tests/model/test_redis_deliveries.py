@@ -27,7 +27,7 @@ from headgate.app.backends.port import Backend
 from headgate.app.backends.redis.address import read_url
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.client import ClientOptions
-from headgate.engine.config import GroupPolicy, Patch
+from headgate.engine.config import FieldName, GroupPolicy, Patch
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import (
@@ -97,7 +97,7 @@ STREAMS = b"s", b"t"
 GROUPS = b"g", b"h"
 CONSUMERS = b"ana", b"ben", b"cem"
 DEAD = b"dead"
-FILTERS = ['{"range":{"n":{"lt":5}}}', '{"not":{"suffix":{"n":"3"}}}']
+FILTERS = ['{"exact":{"n":"x"}}', '{"not":{"prefix":{"n":"xx"}}}']
 FAR_MS = 2**53
 HOUR_MS = 3_600_000
 BY_CLOCK_MS = 1_000_000  # an id from here on is by the clock
@@ -176,6 +176,9 @@ class History:
             on_disconnect=choice([False, True]),
             filters=choice([None, None, *FILTERS]),
             paused_until_ms=choice([None, None, 0, FAR_MS]),
+            key_field=choice([None, FieldName(b"n")]),
+            key_pending_max=choice([None, None, 2]),
+            key_ahead_max=choice([None, None, 2]),
         )
 
     async def _create(self) -> Request[Any]:
@@ -204,6 +207,8 @@ class History:
                 backoff_ms=policy.backoff_ms,
                 filters=policy.filters,
                 paused_until_ms=policy.paused_until_ms,
+                key_field=policy.key_field,
+                key_pending_max=policy.key_pending_max,
             )
         stream, group = self._names()
         if self._random.random() < 0.2:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from headgate.app.backends.redis.settings import lua_tables
 
 _PARTS = (
-    *("prelude", "settings", "filters", "keys", "streams", "keyspace", "ranges", "trims"),
-    *("entries", "writes", "bulk", "claims", "pending", "groups", "policies", "deliveries"),
-    *("group_reads", "dumps", "schedules"),
+    *("prelude", "settings", "filters", "keys", "streams", "turns", "keyspace", "ranges"),
+    *("trims", "entries", "writes", "bulk", "claims", "pending", "groups", "policies"),
+    *("deliveries", "group_reads", "dumps", "schedules"),
 )
 """The files of operations, in the order in which they are joined."""
 

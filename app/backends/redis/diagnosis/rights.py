@@ -46,9 +46,12 @@ PING
 PTTL {key}
 RENAME {key} {key}
 RESTORE {key} 0 payload
+SADD {side} member
 SCAN 0
 SCRIPT LOAD text
 SET {side} value
+SMEMBERS {side}
+SREM {side} member
 TIME
 TYPE {key}
 UNLINK {key}
@@ -76,8 +79,11 @@ XSETID {key} 1-1
 XTRIM {key} MAXLEN 1
 ZADD {side} 1 member
 ZCARD {side}
+ZLEXCOUNT {side} - +
 ZPOPMIN {side}
+ZRANDMEMBER {side} 1
 ZRANGE {side} 0 -1
+ZRANGEBYLEX {side} - +
 ZRANGEBYSCORE {side} 0 1
 ZREM {side} member
 ZREMRANGEBYSCORE {side} 0 1

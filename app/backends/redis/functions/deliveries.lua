@@ -85,6 +85,7 @@ do
         outcome = is_needed and REFERENCED or DELETED
         if outcome == DELETED then
           redis.call('XDEL', call.key, id)
+          turns.deleted(call, { id })
         end
         if references == 'delete' then
           trims.purge(call, referring, { id })

@@ -240,6 +240,7 @@ do
         outcomes[#outcomes + 1] = count == 1 and 'deleted' or 'not_found'
       end
     end
+    turns.deleted(call, ids)
     if references == 'delete' and #ids > 0 then
       trims.purge(call, groups, ids)
     end

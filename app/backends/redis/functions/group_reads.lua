@@ -13,6 +13,7 @@ do
 
   local LIVE, CAUGHT_UP, FULL = 'live', 'caught_up', 'max_pending'
   local PAUSED, RATE_LIMITED, CLOSED = 'paused', 'rate_limited', 'closed'
+  local KEY_BLOCKED = 'key_blocked'
 
   -- Entries, and bytes of names and values, that a call looks at to pass by those that filters do
   -- not let through.
@@ -212,14 +213,39 @@ do
     return new, true
   end
 
-  -- Read entries that are new to the group and that its filters let through.
+  -- Give held entries their turn, at most so many. Reply: the deliveries.
+  local function begin_turns(call, asked, room)
+    local deliveries = {}
+    for _, id in ipairs(room > 0 and turns.ready(call, asked.group, room) or {}) do
+      local row = pending.row(call, asked.group, id)
+      local entry = row and redis.call('XRANGE', call.key, id, id)[1]
+      if not entry then
+        pending.settle(call, asked.group, { id })
+      else
+        local numbers = asked.claim_idle_ms and { 0, row.count } or {}
+        if not take(asked, id, entry[2], numbers, #deliveries == 0) then
+          break
+        end
+        local count = pending.one_more(row.count)
+        pending.assign(call, asked.group, asked.consumer, row, count)
+        deliveries[#deliveries + 1] =
+          pending.delivery(call, asked.group, row, entry[2], asked.consumer, count)
+      end
+    end
+    return deliveries
+  end
+
+  -- Read entries that are new to the group and that its rules let through: filters pass others by,
+  -- and keys hold others back.
   -- Reply: the entries; whether there may be more; whether the call has only passed by others, and
-  -- there may be more behind them.
-  local function read_matching(call, asked, matches, room, last_id)
-    local new, looked_at, looked_bytes, is_over = {}, 0, 0, false
+  -- there may be more behind them; whether no more may be held back.
+  local function read_by_rules(call, asked, rules, room, last_id)
+    local matches = rules.filters and filters.matcher(rules.filters)
+    local gate = rules.key_field and turns.gate(call, asked.group, rules)
+    local new, looked_at, looked_bytes, is_over, is_blocked = {}, 0, 0, false, false
     local numbers = asked.claim_idle_ms and { 0, 0 } or {}
-    -- Neighbouring entries that match, or that do not.
-    local run, run_matches = 0, false
+    -- Neighbouring entries that are delivered, or that are not; and what has a key of them.
+    local run, run_matches, keyed = 0, false, {}
 
     -- Deliver the entries of the run, or pass them by.
     local function settle()
@@ -227,20 +253,41 @@ do
       for _, entry in ipairs(run_matches and batch or {}) do
         new[#new + 1] = entry
       end
-      run = 0
+      for _, entry in ipairs(keyed) do
+        if not run_matches then
+          pending.hold(call, asked.group, entry.id, entry.key)
+        elseif not asked.no_ack then
+          turns.take(call, asked.group, entry.id, entry.key)
+        end
+      end
+      run, keyed = 0, {}
     end
 
     -- Take an entry into a run. Reply: whether there is room for it.
     local function look(entry)
-      local is_match = matches(entry[2])
+      local is_match, key = not matches or matches(entry[2]), nil
+      if is_match and #new + (run_matches and run or 0) == room then
+        return false
+      end
+      if is_match and gate then
+        local act
+        act, key = gate(entry[1], entry[2])
+        is_blocked = act == 'stop'
+        if is_blocked then
+          return false
+        end
+        is_match = act == 'deliver'
+      end
       if is_match ~= run_matches then
         settle()
         run_matches = is_match
       end
       local taken = #new + run
-      if is_match
-        and (taken == room or not take(asked, entry[1], entry[2], numbers, taken == 0)) then
+      if is_match and not take(asked, entry[1], entry[2], numbers, taken == 0) then
         return false
+      end
+      if key then
+        keyed[#keyed + 1] = { id = entry[1], key = key }
       end
       run, last_id = run + 1, entry[1]
       looked_at, looked_bytes = looked_at + 1, looked_bytes + size_of(entry[2])
@@ -259,7 +306,8 @@ do
       is_over = is_over or looked_bytes > PASSED_BYTES_MAX
     end
     settle()
-    return new, may_be_more, looked_at > 0 and #new == 0 and may_be_more
+    local is_looking = looked_at > 0 and #new == 0 and may_be_more and not is_blocked
+    return new, may_be_more, is_looking, is_blocked
   end
 
   -- Note that the consumer was here: Redis 7.0 does not if there is nothing new. It reads what it
@@ -299,18 +347,24 @@ do
     local allowance, free_in = policies.allowance(call, asked.group, rules)
     local room = math.min(room_of(asked, held), allowance or asked.limit)
     local claimed, gained, oldest_ms = {}, 0, nil
+    local is_untidy = rules.has_turns and turns.tidy(call, asked.group)
+    local begun = rules.has_turns and begin_turns(call, asked, room) or {}
+    room = room - #begun
     local may_claim = asked.claims_any and (asked.claim_idle_ms or asked.claim_released)
     may_claim = may_claim and room > 0 and info.pending > 0
     if may_claim then
       claimed, gained, oldest_ms = claim(call, asked, policy, room)
     end
-    local new, may_be_more, is_looking = {}, true, false
+    local new, may_be_more, is_looking, is_blocked = {}, true, false, false
     room = room - #claimed
+    gained = gained + #begun
+    for at = #begun, 1, -1 do
+      table.insert(claimed, 1, begun[at])
+    end
     if room > 0 and not (#claimed > 0 and is_full(asked)) then
-      if rules.filters then
-        local matches = filters.matcher(rules.filters)
-        new, may_be_more, is_looking = read_matching(
-          call, asked, matches, room, info['last-delivered-id']
+      if rules.filters or rules.key_field then
+        new, may_be_more, is_looking, is_blocked = read_by_rules(
+          call, asked, rules, room, info['last-delivered-id']
         )
       else
         new, may_be_more = read_new(call, asked, room, info['last-delivered-id'])
@@ -326,7 +380,7 @@ do
       held = held + gained + (asked.no_ack and 0 or #new)
     end
     local lag = info.lag
-    if rules.filters then
+    if rules.filters or rules.key_field then
       info = groups.info(call, asked.group)
       lag = info.lag
     elseif #new > 0 then
@@ -340,7 +394,8 @@ do
     if may_be_more and lag == 0 then
       state = CAUGHT_UP
     elseif may_be_more and not lag then
-      local last_id = #new > 0 and not rules.filters and new[#new][1] or info['last-delivered-id']
+      local is_last = #new > 0 and not rules.filters and not rules.key_field
+      local last_id = is_last and new[#new][1] or info['last-delivered-id']
       local first = next_id(last_id)
       if not first or #redis.call('XRANGE', call.key, first, '+', 'COUNT', 1) == 0 then
         state = CAUGHT_UP
@@ -348,6 +403,8 @@ do
     end
     if asked.max_pending and held >= asked.max_pending then
       state = FULL
+    elseif is_blocked then
+      state = KEY_BLOCKED
     end
     local is_at_end = state == CAUGHT_UP
     if rules.paused_until_ms and rules.paused_until_ms > now_ms() then
@@ -362,7 +419,7 @@ do
     end
     local is_served = #claimed + #new > 0 or state == CLOSED
     local claim_in = not is_served and may_claim and next_claim_in(call, asked, oldest_ms)
-    if is_looking then
+    if is_looking or (is_untidy and not is_served) then
       claim_in = 0
     elseif allowance == 0 then
       claim_in = free_in

@@ -90,8 +90,10 @@ do
   local function clear(call, group)
     redis.call(
       'DEL', call.side('group', group), call.side('released', group), call.side('errors', group),
-      call.side('rate', group)
+      call.side('rate', group), call.side('keyed', group), call.side('taken', group),
+      call.side('held', group), call.side('ready', group), call.side('turn_walk', group)
     )
+    redis.call('SREM', call.side('turning'), group)
   end
 
   -- Note that a group has side keys, and drop those of an earlier group of that name.
@@ -107,7 +109,7 @@ do
   end
 
   -- Wake whoever waits for a group.
-  local function wake(call, group)
+  function groups.wake(call, group)
     local key = call.side('released', group)
     redis.call('ZADD', key, 0, MIN_ID)
     redis.call('ZREM', key, MIN_ID)
@@ -115,7 +117,7 @@ do
 
   -- Drop the side keys of a group. Whoever waits for the group is woken.
   function groups.drop(call, group)
-    wake(call, group)
+    groups.wake(call, group)
     clear(call, group)
     pending.forget_oldest(call, group)
   end
@@ -140,9 +142,7 @@ do
   -- Wake the reads of a group of a closed stream if all of that is settled now.
   function groups.wake_at_end(call, group)
     if groups.closed_at_ms(call) and groups.is_over(call, groups.info(call, group)) then
-      local key = call.side('released', group)
-      redis.call('ZADD', key, 0, MIN_ID)
-      redis.call('ZREM', key, MIN_ID)
+      groups.wake(call, group)
     end
   end
 
@@ -269,7 +269,10 @@ do
     groups.mark(call, group)
     local key = call.side('group', group)
     settings.keep(key, changed)
-    wake(call, group)
+    if changed.key_field or changed.key_pending_max then
+      turns.change(call, group)
+    end
+    groups.wake(call, group)
     if changed.on_disconnect then
       redis.call('HDEL', key, OLD_KEEPS)
     end

@@ -18,9 +18,6 @@ local RELEASED = '\0released'
 -- The greatest delivery count. Its entry failed for good.
 local COUNT_MAX = '9223372036854775807'
 
--- Groups are described in groups.lua, and used here.
-local pending, groups = {}, {}
-
 do
   -- Words of one command. Lua has room for about 8,000.
   local WORDS_MAX = 1000
@@ -128,6 +125,7 @@ do
       redis.call('ZREM', call.side('released', group), unpack(ids, first, last))
       redis.call('HDEL', call.side('errors', group), unpack(ids, first, last))
     end
+    turns.finish(call, group, ids)
     call.settled_count = (call.settled_count or 0) + count
     if count > 0 then
       groups.wake_at_end(call, group)
@@ -177,6 +175,7 @@ do
     )
     if not row.owner then
       redis.call('ZREM', call.side('released', group), row.id)
+      turns.begin(call, group, row.id)
     end
   end
 
@@ -217,6 +216,7 @@ do
         'JUSTID'
       )
       if #claimed > 0 then
+        turns.begin(call, group, id)
         -- A microsecond for each of the call, so that they come back in the order of release.
         call.released_count = (call.released_count or 0) + 1
         local due_ms = (time_us + call.released_count) / 1000 + (delay_ms or 0)
@@ -228,6 +228,20 @@ do
     end
     if is_new then
       streams.expire_alike(call, key)
+    end
+  end
+
+  -- Make an entry pending that nobody gets before its turn comes.
+  function pending.hold(call, group, id, key)
+    groups.mark(call, group)
+    redis.call(
+      'XCLAIM', call.key, group, RELEASED, 0, id, 'IDLE', 0, 'RETRYCOUNT', 0, 'FORCE', 'JUSTID'
+    )
+    local released = call.side('released', group)
+    local is_new = redis.call('EXISTS', released) == 0
+    turns.hold(call, group, id, key)
+    if is_new then
+      streams.expire_alike(call, released)
     end
   end
 
@@ -265,12 +279,16 @@ do
       'ZRANGEBYSCORE', call.side('released', group), string.format('%.0f', time_ms + 1), '+inf',
       'WITHSCORES', 'LIMIT', 0, 1
     )
-    return first[2] and math.floor(tonumber(first[2])) - time_ms
+    local is_due = first[2] and not turns.is_held(first[2])
+    return is_due and math.floor(tonumber(first[2])) - time_ms or nil
   end
 
-  -- In how many ms a reader may get an entry that nobody owns; 0 is now.
+  -- In how many ms a reader may get an entry that nobody owns; 0 is now, nil is after another one.
   function pending.due_in(call, group, row)
     local due_ms = redis.call('ZSCORE', call.side('released', group), row.id)
+    if due_ms and turns.is_held(due_ms) then
+      return nil
+    end
     return due_ms and math.max(math.floor(tonumber(due_ms)) - now_ms(), 0) or 0
   end
 
@@ -461,7 +479,7 @@ do
   end
 
   -- Reply: for each entry its id, owner (nil: nobody), idle time (ms), delivery count, for how long
-  -- nobody gets it (ms), and its last error (nil: none).
+  -- nobody gets it (ms), its last error (nil: none), and the entry it waits for (nil: none).
   operations.ListPending = function(call)
     local asked = call.args
     local group, first, last, limit = asked.group, asked.start, asked['end'], asked.limit
@@ -496,7 +514,9 @@ do
       local row = rows[at]
       listed[at] = {
         row.id, row.owner or false, row.idle, row.count,
-        row.owner and 0 or pending.due_in(call, group, row), pending.error_of(call, group, row.id),
+        row.owner and 0 or pending.due_in(call, group, row) or 0,
+        pending.error_of(call, group, row.id),
+        not row.owner and turns.before(call, group, row.id) or false,
       }
     end
     return listed

@@ -42,6 +42,10 @@ do
       rate_per_s = tonumber(kept.rate_per_s),
       rate_burst = tonumber(kept.rate_burst or kept.rate_per_s),
       filters = kept.filters,
+      has_turns = kept.has_turns ~= nil,
+      key_field = kept.key_field and string.sub(kept.key_field, 2),
+      key_pending_max = tonumber(kept.key_pending_max or 1),
+      key_ahead_max = tonumber(kept.key_ahead_max or 10000),
       delays = {},
     }
     for delay_ms in string.gmatch(kept.backoff_ms or '', '%d+') do

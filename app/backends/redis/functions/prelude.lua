@@ -29,7 +29,8 @@ local TYPES = {
   key_times = 'zset', claims = 'stream', outbox = 'stream', relayed = 'hash', redriven = 'string',
   renamed = 'string', changed = 'string', group = 'hash', released = 'zset', errors = 'hash',
   oldest = 'string', walk = 'hash', scheduled = 'hash', schedule_names = 'zset',
-  schedule_wakes = 'zset', schedule_runner = 'string',
+  schedule_wakes = 'zset', schedule_runner = 'string', rate = 'string', keyed = 'zset',
+  taken = 'zset', held = 'zset', ready = 'zset', turn_walk = 'string', turning = 'set',
 }
 
 -- The side keys that this call has named, and the types that they should have.

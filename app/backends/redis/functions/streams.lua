@@ -4,8 +4,12 @@ local streams = {}
 
 -- The kinds of side keys of a stream and of a group. `outbox` is missing: what is in it has left
 -- the stream, and is still to be relayed.
-local KINDS = { 'meta', 'writers', 'writer_times', 'producers', 'claims', 'relayed', 'scheduled' }
-local GROUP_KINDS = { 'group', 'released', 'errors', 'oldest', 'rate' }
+local KINDS = {
+  'meta', 'writers', 'writer_times', 'producers', 'claims', 'relayed', 'scheduled', 'turning',
+}
+local GROUP_KINDS = {
+  'group', 'released', 'errors', 'oldest', 'rate', 'keyed', 'taken', 'held', 'ready', 'turn_walk',
+}
 local PRODUCER_KINDS = { 'keys', 'key_times' }
 
 -- The kinds that expire by themselves.

@@ -160,6 +160,7 @@ do
         redis.call('XACK', call.key, group.name, unpack(ids))
         redis.call('ZREM', call.side('released', group.name), unpack(ids))
         redis.call('HDEL', call.side('errors', group.name), unpack(ids))
+        turns.finish(call, group.name, ids)
       end
     end
   end
@@ -238,6 +239,7 @@ do
       redis.call('XDEL', call.key, evicted[at])
     end
     if #evicted > 0 then
+      turns.deleted(call, evicted)
       note_trimmed(call, evicted[#evicted])
     end
     return #evicted, next_part

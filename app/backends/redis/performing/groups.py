@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from headgate.app.backends.port import Ability
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import read_id
 from headgate.app.backends.redis.library import Effect
@@ -16,7 +15,7 @@ from headgate.app.backends.redis.performing.name_ranges import exists
 from headgate.app.backends.redis.performing.streams import govern
 from headgate.app.backends.redis.settings import read_settings
 from headgate.engine.config import GroupPolicy
-from headgate.engine.errors import NotSupported, StreamNotFound
+from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import LISTED_AT_ONCE_MAX
 from headgate.engine.replies import ConsumerInfo, Created, GroupInfo
 from headgate.engine.requests.groups import (
@@ -76,9 +75,6 @@ async def update_group(client: Client, request: UpdateGroup) -> GroupInfo:
 
 
 async def _check_targets(client: Client, request: CreateGroup | UpdateGroup) -> None:
-    policy = request.policy.values if isinstance(request, UpdateGroup) else request.policy
-    if policy is not None and policy.key_field is not None:
-        raise NotSupported(Ability.KEY_ORDER)
     for stream in request.targets if request.targets_exist else ():
         if not await exists(client, stream):
             raise StreamNotFound(stream)

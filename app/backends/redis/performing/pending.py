@@ -47,9 +47,10 @@ def _read_summary(reply: Any) -> PendingSummary:
 
 
 def _read_item(item: Any) -> PendingItem:
-    entry_id, owner, idle_ms, count, delay_ms, error = item
+    entry_id, owner, idle_ms, count, delay_ms, error, before = item
     if owner is None or owner == NOBODY:
-        return PendingItem(read_id(entry_id), None, None, int(count), delay_ms, error)
+        waits_for = None if before is None else read_id(before)
+        return PendingItem(read_id(entry_id), None, None, int(count), delay_ms, error, waits_for)
     return PendingItem(read_id(entry_id), owner, idle_ms, int(count), last_error=error)
 
 

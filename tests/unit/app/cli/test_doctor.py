@@ -132,6 +132,6 @@ def test_every_command_of_our_functions_is_asked_for() -> None:
     used = {
         command
         for path in FUNCTIONS.glob("*.lua")
-        for command in re.findall(r"redis\.p?call\('(\w+)'", path.read_text("utf-8"))
+        for command in re.findall(r"redis\.p?call\(\s*'(\w+)'", path.read_text("utf-8"))
     }
     assert used <= sampled, "add samples to diagnosis/rights.py"
