@@ -73,6 +73,8 @@ def pending_wire(item: replies.PendingItem) -> PendingEntry:
     }
     if item.last_error is not None:
         wire["last_error"] = text_of(item.last_error)
+    if item.waits_for is not None:
+        wire["waits_for"] = str(item.waits_for)
     return wire
 
 

@@ -19,6 +19,12 @@ class PendingEntry(TypedDict):
     ]
     deliveries: int
     last_error: NotRequired[LastError]
+    waits_for: NotRequired[
+        Annotated[
+            IdText,
+            Field(description="The entry with the same key that is to be settled before it."),
+        ]
+    ]
 
 
 class PendingEntries(TypedDict):

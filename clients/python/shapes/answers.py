@@ -109,6 +109,7 @@ class PendingEntry(TypedDict):
     idle_ms: int | None
     deliveries: int
     last_error: NotRequired[str]
+    waits_for: NotRequired[str]  # of the same key, to be settled before it
 
 
 class ConsumerPending(TypedDict):

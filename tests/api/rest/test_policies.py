@@ -384,6 +384,18 @@ async def test_a_rate_bounds_what_comes(shared: Live) -> None:
     assert reply["state"] == "rate_limited"
 
 
+async def test_entries_of_a_key_come_in_order(shared: Live) -> None:
+    answer = await put(shared, {"key_field": "v", "key_pending_max": 1})
+    assert answer.json()["policy"] == {"key_field": "v", "key_pending_max": 1}
+    batch = [{"id": f"{n}-0", "fields": {"v": "x" if n < 3 else "y"}} for n in range(1, 4)]
+    await shared.http.post(f"{ORDERS}/entries/batch", json=batch)
+    assert await read_ids(shared) == ["1-0", "3-0"]
+    pending = (await shared.http.get(f"{BILLING}/pending")).json()["pending"]
+    assert [entry.get("waits_for") for entry in pending] == [None, "1-0", None]
+    await shared.outcomes("ack", "orders", "billing", ["1-0"])
+    assert await read_ids(shared) == ["2-0"]
+
+
 async def test_filters_are_shown_as_they_were_written(shared: Live) -> None:
     filters = [{"exact": {"v": "2-0"}}, {"not": {"present": "orderId"}}]
     await prepare(shared, {"filters": filters}, "1-0", "2-0", "3-0")
@@ -405,6 +417,10 @@ async def test_filters_are_shown_as_they_were_written(shared: Live) -> None:
         ({"rate_per_s": 0}, "/body/policy/rate_per_s"),
         ({"rate_per_s": 1_000_001}, "/body/policy/rate_per_s"),
         ({"rate_burst": 0}, "/body/policy/rate_burst"),
+        ({"key_field": ""}, "/body/policy/key_field"),
+        ({"key_field": "x" * 257}, "/body/policy/key_field"),
+        ({"key_pending_max": 1_001}, "/body/policy/key_pending_max"),
+        ({"key_ahead_max": 100_001}, "/body/policy/key_ahead_max"),
     ],
 )
 async def test_rules_that_make_no_sense_are_refused(

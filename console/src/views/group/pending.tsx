@@ -75,11 +75,11 @@ export function PendingEntries({ place, total }: Props) {
   );
 }
 
-function cellsOf({ id, consumer, idle_ms: idleMs, deliveries, last_error }: Pending) {
+function cellsOf({ id, consumer, idle_ms: idleMs, deliveries, last_error, waits_for }: Pending) {
   return [
     id,
     moment(timeOf(id)),
-    consumer ?? <span class="soft">nobody: given back</span>,
+    consumer ?? <span class="soft">{waits_for ? `nobody: waits for ${waits_for} of its key` : deliveries ? "nobody: given back" : "nobody: its turn has come"}</span>,
     <span class={(idleMs ?? 0) >= 60_000 ? "warn" : ""}>{brief(idleMs)}</span>,
     <span class={deliveries > 1 ? "warn" : "soft"}>{count(deliveries)}</span>,
     <span class="soft" title={last_error ?? ""}>

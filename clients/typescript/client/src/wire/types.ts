@@ -519,6 +519,10 @@ export interface PendingEntry {
    * The error of its last nack that had one.
    */
   lastError?: string;
+  /**
+   * The entry with the same key that is to be settled before it.
+   */
+  waitsFor?: string;
 }
 /**
  * A consumer of a group.
