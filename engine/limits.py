@@ -375,6 +375,13 @@ other requests run. Each one takes 1 to 3 µs."""
 PASSED_BYTES_MAX = 4 * 2**20
 """Bytes of names and values of these entries."""
 
+LOOKED_AT_ONCE_MAX = 2_000
+"""Entries that a read with a filter looks at before other requests run. Each one takes 1 to 3
+µs."""
+
+LOOKED_BYTES_MAX = 2**20
+"""Bytes of names and values of these entries."""
+
 FILTER_BYTES_MAX = 4096
 """Bytes of a filter's JSON."""
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from headgate.engine.errors import Invalid, Location
-from headgate.engine.replies import Added, Deletion, PackedPage, StreamRead
+from headgate.engine.replies import Added, Deletion, MatchingPage, PackedPage, StreamRead
 from headgate.engine.requests import Request
 from headgate.engine.requests.idempotency import Idempotent
 
@@ -130,6 +130,26 @@ class RangePacked(Request[PackedPage], frozen=True):
     size_bytes_max: int
 
 
+class RangeMatching(Request[MatchingPage], frozen=True):
+    """Return up to `limit` entries from `start` to `end` for which a filter holds.
+
+    Only the first entries of the range are looked at: the reply says up to which id, and may have
+    no entry at all. With `reverse` the range is looked at from `end` downwards.
+
+    Raises:
+        StreamNotFound: the stream does not exist.
+        Invalid: `filters` is no filter.
+    """
+
+    stream: bytes
+    filters: str  # as JSON
+    start: EntryId = MIN_ID
+    end: EntryId = MAX_ID
+    limit: int | None = None
+    size_bytes_max: int | None = None
+    reverse: bool = False
+
+
 class From(Enum):
     """Cursors that are not ids."""
 
@@ -166,10 +186,16 @@ class Read(Request[list[StreamRead]], frozen=True):
     If no stream has entries, the request waits up to `wait_ms`: 0 means no wait, None means without
     limit. Every blocked reader gets every new entry.
 
+    With `filters` only entries come for which the filter holds, and `next_after` is behind what was
+    looked at. Without a wait only the first entries behind each cursor are looked at: there may be
+    more where `next_after` is below the `last_id` of the stream. A wait goes on until an entry
+    comes, or until it can be told that entries were trimmed. There is no budget then.
+
     Raises:
         StreamNotFound: a stream does not exist or is deleted during the wait, and `missing_ok` is
             false.
         TooManyWaiters: too many reads are already blocked.
+        Invalid: `filters` is no filter.
     """
 
     cursors: Sequence[StreamCursor]
@@ -178,6 +204,7 @@ class Read(Request[list[StreamRead]], frozen=True):
     wait_ms: int | None = 0
     missing_ok: bool = False
     budget: Budget | None = None
+    filters: str | None = None  # as JSON; None: all entries
 
 
 class Delete(Request[list[Deletion]], frozen=True):
