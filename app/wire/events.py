@@ -10,10 +10,23 @@ from headgate.engine.entry import EntryId
 from headgate.engine.replies import Delivery, StreamRead
 
 
-def event(name: str, data: BaseModel, *, retry_ms: int | None = None) -> bytes:
-    """Return an event that is no entry; `retry_ms` tells a browser when to connect again."""
+def event(
+    name: str,
+    data: BaseModel,
+    *,
+    retry_ms: int | None = None,
+    id: str | None = None,  # noqa: A002
+) -> bytes:
+    """Return an event that is no entry.
+
+    Args:
+        name: of the event.
+        data: of the event.
+        retry_ms: tells a browser when to connect again.
+        id: tells a browser where to go on then; None: as before.
+    """
     text = data.model_dump_json(exclude_unset=True, by_alias=True)
-    return format_sse_event(data_str=text, event=name, retry=retry_ms)
+    return format_sse_event(data_str=text, event=name, retry=retry_ms, id=id)
 
 
 def entry_events(read: StreamRead) -> bytes:

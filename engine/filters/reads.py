@@ -30,26 +30,32 @@ async def read_matching(request: Read, look: Look, wait: Wait) -> list[StreamRea
         look: is called with the request as it goes on from where it has come to.
         wait: likewise, at the end of all streams.
     """
+    reads = await look(replace(request, wait_ms=0))
+    if request.wait_ms == 0 or has_news(reads):
+        return reads
+    last_reads = await _read_on(request, reads, look, wait)
+    return [last._replace(after=first.after) for first, last in zip(reads, last_reads, strict=True)]
+
+
+async def _read_on(
+    request: Read, reads: list[StreamRead], look: Look, wait: Wait
+) -> list[StreamRead]:
+    """Go on after a first look at what did not match."""
     loop, wait_ms = asyncio.get_running_loop(), request.wait_ms
     over_s = None if wait_ms is None else loop.time() + wait_ms / 1000
     request = replace(request, wait_ms=0)
-    while True:
-        reads = await look(request)
-        if wait_ms == 0 or has_news(reads):
+    while not has_news(reads):
+        left_ms = None if over_s is None else round((over_s - loop.time()) * 1000)
+        if left_ms is not None and left_ms <= 0:
             return reads
         request = behind(request, reads)
-        left_ms = None if over_s is None else max(round((over_s - loop.time()) * 1000), 0)
-        if left_ms == 0:
-            return reads
-        if are_at_end(reads):
-            waited = await wait(request, left_ms)
-            if waited is not None:
-                if has_news(waited):
-                    return waited
-                request = behind(request, waited)
-            if over_s is not None and loop.time() >= over_s:
-                return await look(request)
-        await asyncio.sleep(0)
+        waited = await wait(request, left_ms) if are_at_end(reads) else None
+        if waited is None:
+            await asyncio.sleep(0)
+            reads = await look(request)
+        else:
+            reads = waited
+    return reads
 
 
 def has_news(reads: Sequence[StreamRead]) -> bool:
