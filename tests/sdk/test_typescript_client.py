@@ -42,6 +42,7 @@ async def test_every_request_is_answered(live: Live, javascript: Path) -> None:
         "entry": {"id": ids[0], "fields": first, "base64": ["blob"]},
         "bytes": "42",
         "nextAfter": ids[0],
+        "filtered": [{"id": ids[0], "fields": {"sku": "42"}}],
         "newest": ids[4],
         "read": [{"id": entry_id, "deliveries": 1} for entry_id in ids[:4]],
         "acked": [{"id": ids[0], "outcome": "acked"}],
