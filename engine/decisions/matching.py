@@ -6,7 +6,7 @@ from itertools import count
 
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.filters.matching import Matcher
-from headgate.engine.limits import LOOKED_AT_ONCE_MAX, LOOKED_BYTES_MAX
+from headgate.engine.limits import LOOKED_BYTES_MAX
 from headgate.engine.replies import MatchingPage
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.entries.log import Log
@@ -39,7 +39,7 @@ def matching_page(
     """
     low, high = bounds
     taken: list[Entry] = []
-    left, looked = max(LOOKED_AT_ONCE_MAX // share, 1), ReadRoom(LOOKED_BYTES_MAX // share)
+    left, looked = max(matcher.portion // share, 1), ReadRoom(LOOKED_BYTES_MAX // share)
     through = high if reverse else low
     for number in count():
         wanted = min(_PAGE_ENTRIES << number, left)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from headgate.engine.decisions import bulk, entries
 from headgate.engine.errors import StreamNotFound
+from headgate.engine.filters.matching import matcher_of
 from headgate.engine.filters.reads import are_at_end, behind, has_news, read_matching
 from headgate.engine.loop.executor import Executor
 from headgate.engine.loop.wait_queue import QueueKey, Waiter
@@ -74,6 +75,8 @@ class Reads:
         Returns:
             What was looked at last; None: nothing came, or it has to be read from disk.
         """
+        assert request.filters is not None
+        matcher = matcher_of(request.filters)  # it is not made anew while this waits
         latest: list[StreamRead] | None = None
         looks_left = _LOOKS_MAX
 
@@ -87,6 +90,7 @@ class Reads:
         queues = [QueueKey(cursor.stream, None) for cursor in request.cursors]
         with suppress(Missing):
             await self._executor.block(Waiter(queues, attempt), wait_ms)
+        del matcher
         return latest
 
     def begin(self, request: Read) -> list[StreamRead] | None:

@@ -62,7 +62,7 @@ _ENTRIES_AT_ONCE, _BYTES_AT_ONCE, _PARTS_AT_ONCE = 2_000, 2**20, 20_000
 """Bounds of one call, so that the server is soon free for others."""
 
 _LOOKED_AT_ONCE = 1_000
-"""Entries that are read to look for matches. They are asked about in one turn of the loop."""
+"""Entries that are read to look for matches."""
 
 _STREAMS_AT_ONCE = 16
 """Streams that a read with a budget reads at once. It may not need the last of them."""
@@ -215,7 +215,7 @@ def _matching(
     """Return the entries for which a filter holds, and the last that was looked at."""
     matching: list[Entry] = []
     last_id: EntryId | None = None
-    for entry in entries:
+    for entry in entries[: matcher.portion]:
         if matcher.matches(entry.fields):
             if len(matching) == limit:
                 break
