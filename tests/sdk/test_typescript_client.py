@@ -88,6 +88,18 @@ async def test_every_request_is_answered(live: Live, javascript: Path) -> None:
     }
 
 
+async def test_a_stream_is_followed_with_a_filter_over_both_transports(
+    live: Live, javascript: Path
+) -> None:
+    kinds = ["gift", "sale", "gift", "sale", "sale", "gift"]
+    batch = [{"fields": {"the_kind": kind}} for kind in kinds]
+    answer = await live.http.post("/v1/streams/orders/entries/batch", json=batch)
+    ids = answer.json()["ids"]
+    output = await output_of(tool("node"), "filtered.mjs", live.url, folder=javascript)
+    wanted = [ids[1], ids[3], ids[4]]
+    assert json.loads(output) == {"socket": wanted, "events": wanted}
+
+
 async def test_a_request_that_is_not_answered_is_given_up_and_its_connection_closed(
     javascript: Path,
 ) -> None:

@@ -146,3 +146,12 @@ async def test_a_frame_with_a_bad_filter_is_refused(live: Live) -> None:
             problem = (await frames.next("problem"))["problem"]
             assert (problem["status"], problem["errors"][0]["pointer"]) == (422, place)
             assert ("`filters` in its policy" in problem["detail"]) == ("group" in wrong)
+
+
+async def test_the_short_form_of_a_group_has_none(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    url = "/v1/streams/orders/groups/billing/ws?filter=[]"
+    async with frames_of(live, url) as frames:
+        problem = (await frames.next("problem"))["problem"]
+    assert problem["status"] == 422
+    assert "`filters` in its policy" in problem["detail"]
