@@ -97,6 +97,13 @@ class PackedPage(NamedTuple):
     trimmed_through: EntryId
 
 
+class MatchingPage(NamedTuple):
+    """The matches of a filter in the first part of a range, and the end of that part."""
+
+    entries: list[Entry]
+    last_id: EntryId  # everything up to here was looked at; the end of the range if it was reached
+
+
 class Portion(NamedTuple):
     """The portion of one stream in a bulk read: `entries` live ones, above `after` up to `end`."""
 

@@ -322,9 +322,10 @@ var init_events_line = __esm({
       }
       async #read(signal) {
         const wanted = this.#wanted = this.subscriber.wanted();
-        const { after, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
+        const { after, filter, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
         this.#available = wanted.group == null ? credit : Infinity;
-        const query = wanted.group == null ? { after } : { consumer, credit, claim_idle_ms, on_disconnect };
+        const ofStream = { after, filter: filter ? JSON.stringify(filter) : void 0 };
+        const query = wanted.group == null ? ofStream : { consumer, credit, claim_idle_ms, on_disconnect };
         const headers = { accept: "text/event-stream" };
         const response = await this.rest.open("GET", `${this.#place}/events`, { query, headers, signal });
         const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -353,6 +354,8 @@ var init_events_line = __esm({
           case "entry":
             this.#available -= 1;
             return subscriber.entries({ type: "entries", sub, entries: [value], credit_left: 0 });
+          case "position":
+            return subscriber.entries({ type: "entries", sub, entries: [], credit_left: 0, position: value.at });
           case "caught_up":
             return subscriber.state("caught_up");
           case "claimed":
@@ -1323,17 +1326,17 @@ var Follower = class {
   }
   wanted() {
     this.#available = Math.max(1, this.#limit - this.#untaken);
-    return { stream: this.stream, after: this.#after, credit: this.#available };
+    const { filter } = this.options;
+    return { stream: this.stream, after: this.#after, credit: this.#available, ...filter && { filter } };
   }
   subscribed({ position, gap }) {
     this.#after = position;
     this.#gap(gap);
   }
-  entries({ entries, gap }) {
+  entries({ entries, gap, position }) {
     this.#gap(gap);
-    const last = entries.at(-1);
-    if (!last) return;
-    this.#after = last.id;
+    this.#after = position ?? entries.at(-1)?.id ?? this.#after;
+    if (!entries.length) return;
     this.#available -= entries.length;
     this.#untaken += entries.length;
     this.onEntries(fromWire(entries));
@@ -1352,6 +1355,9 @@ var Follower = class {
 
 // client/src/stream.ts
 init_rest();
+function jsonOf(value) {
+  return value === void 0 ? void 0 : JSON.stringify(value);
+}
 var Stream = class {
   constructor(context, name) {
     this.context = context;
@@ -1388,8 +1394,9 @@ var Stream = class {
     return this.context.rest.ask("POST", `${this.#path}/${place}`, { body, headers, signal, isRepeatable: true });
   }
   /** Read a range, or what comes after an id. */
-  read({ signal, waitMs, ...range } = {}) {
-    return this.context.rest.ask("GET", `${this.#path}/entries`, { query: { ...range, wait_ms: waitMs }, signal });
+  read({ signal, waitMs, filter, columns, ...range } = {}) {
+    const query = { ...range, wait_ms: waitMs, filter: jsonOf(filter), columns: jsonOf(columns) };
+    return this.context.rest.ask("GET", `${this.#path}/entries`, { query, signal });
   }
   /** Follow the stream, over every reconnection. It ends with the loop or its signal, or when the stream is closed. */
   async *follow(options = {}) {

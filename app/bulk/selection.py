@@ -87,7 +87,7 @@ class FieldTable:
 
     def select(self, selection: Selection) -> Mask:
         """Drop the entries and fields that are not wanted; returns which entries stay."""
-        condition, columns = selection
+        condition, columns = selection.filter, selection.columns
         self._layout = Layout.of(self._columns, names_in(condition))
         stays = np.ones(self._count, np.bool_)
         if condition is not None:

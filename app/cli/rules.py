@@ -25,22 +25,39 @@ class _OrNone(click.ParamType[Any]):
         return value if value == _NO_RULE else self._kind.convert(value, param, ctx)
 
 
-class _Filters(click.ParamType[list[Any]]):
+class FilterJson(click.ParamType[Any]):
+    """A filter, or a list of filters that all hold, as JSON."""
+
+    name = "filter"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return it; the gateway looks whether it makes sense."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return json.loads(value)
+        except ValueError as error:
+            self.fail(f"it is not JSON: {error}", param, ctx)
+
+
+class _Filters(FilterJson):
     """A filter, or a list of filters, as JSON."""
 
     name = "filters"
 
-    def convert(
-        self, value: str | list[Any], param: click.Parameter | None, ctx: click.Context | None
-    ) -> list[Any]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return a list of them."""
-        if isinstance(value, list):
-            return value
-        try:
-            filters = json.loads(value)
-        except ValueError as error:
-            self.fail(f"it is not JSON: {error}", param, ctx)
+        filters = super().convert(value, param, ctx)
         return filters if isinstance(filters, list) else [filters]
+
+
+filter_option = click.option(
+    "--filter",
+    type=FilterJson(),
+    metavar="JSON",
+    help="""Only entries for which it holds, such as '{"exact":{"kind":"sale"}}'.""",
+)
+"""The flag of a command that reads a stream."""
 
 
 def config_options(command: Callable[..., Any]) -> Callable[..., Any]:

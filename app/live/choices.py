@@ -8,13 +8,14 @@ from headgate.engine.config import OnDisconnect
 
 
 class SubscriptionChoices(NamedTuple):
-    """The choices of a subscriber. All of them are about groups."""
+    """The choices of a subscriber. All but the last are about groups."""
 
     claim_idle_ms: int | None = None  # also take entries pending and idle for so long
     on_disconnect: OnDisconnect | None = None  # None: as the policy of the group says
     ack: Literal["explicit", "none"] = "explicit"  # none: entries are settled as they are sent
     auto_credit: bool = False  # what is settled gives its credit back
     max_pending: int | None = None  # unacknowledged entries
+    filters: str | None = None  # of a stream, as JSON: only entries come for which they hold
 
     @classmethod
     def of(cls, form: BaseModel) -> Self:

@@ -419,7 +419,11 @@ class Connection:
         credit = Credit(intent.credit, limit=self._limits.credit_max)
         if intent.group is None:
             cursor = StreamCursor(intent.stream, intent.after)
-            return StreamSubscription(access, cursor, credit=credit)
+            beat_ms = self._limits.heartbeat_ms if intent.choices.filters else None
+            filters = intent.choices.filters
+            return StreamSubscription(
+                access, cursor, credit=credit, beat_ms=beat_ms, filters=filters
+            )
         access.require([Need((Verb.CONSUME,), intent.stream, intent.group, intent.consumer)])
         info = await access.perform(DescribeGroup(intent.stream, intent.group))
         subscriber = Subscriber.named_or_new(

@@ -94,7 +94,7 @@ from headgate.app.live.intents import (
     SubscribeIntent,
     UnsubscribeIntent,
 )
-from headgate.app.wire.encoding import gap_wire
+from headgate.app.wire.encoding import gap_wire, is_position_news
 from headgate.app.wire.ids import parse_id, parse_ids
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, Problem, place_drafts, problem_of
@@ -266,7 +266,7 @@ class Session:
         """Take an item of a subscription, and tell the client."""
         match item:
             case StreamBatch(read, credit_left):
-                if read.entries or read.gap is not None:
+                if read.entries or read.gap is not None or is_position_news(read):
                     self._answers.say(entries_frame(sub, read, credit_left=credit_left or 0))
             case GroupBatch(deliveries, gone, lag, credit_left):
                 if deliveries or gone:

@@ -32,6 +32,9 @@ BATCH_BYTES_MAX = 2**20
 _BEHIND_WAIT_MS = 1
 """Time of a read before the end of a stream: entries are there, as a rule."""
 
+_LOOKING_WAIT_MS = 100
+"""The same with a filter: so long it may look at entries that do not match."""
+
 RETRY_S = 1.0
 """Before a subscription reads again, after the servers that keep the streams were not there."""
 
@@ -171,7 +174,7 @@ class Subscription(ABC):
 class StreamSubscription(Subscription):
     """A stream's entries behind a cursor, and then entries as they come."""
 
-    __slots__ = ("_cursor", "_first")
+    __slots__ = ("_cursor", "_filters", "_first")
 
     def __init__(
         self,
@@ -180,17 +183,24 @@ class StreamSubscription(Subscription):
         *,
         credit: Credit | None = None,
         beat_ms: int | None = None,
+        filters: str | None = None,
     ) -> None:
-        """Get ready to read after a cursor. See `Subscription`."""
+        """Get ready to read after a cursor. See `Subscription`.
+
+        With `filters` only entries come for which they hold. An empty batch tells where reading
+        goes on behind all that did not match.
+        """
         super().__init__(access, credit=credit, beat_ms=beat_ms)
         self._cursor = cursor
+        self._filters = filters
         self._first: StreamRead | None = None
 
     async def open(self) -> Ready:
         """Read for the first time. See `Subscription.open`."""
         self._first = read = await self._read(wait_ms=0)
-        is_last = self._cursor.after is From.LAST and bool(read.entries)
-        after = read.entries[0].id.previous() if is_last else read.after
+        after = read.after
+        if self._cursor.after is From.LAST:
+            after = read.entries[0].id.previous() if read.entries else read.next_after
         return Ready(after, read.gap)
 
     def describe(self) -> OpenSubscription:
@@ -222,27 +232,29 @@ class StreamSubscription(Subscription):
     async def _reading(self) -> AsyncGenerator[Followed, None]:
         read, self._first = self._first, None
         assert read is not None
+        behind_wait_ms = _BEHIND_WAIT_MS if self._filters is None else _LOOKING_WAIT_MS
         while True:
+            has_moved = self._filters is not None and read.next_after != read.after
             self._cursor = StreamCursor(self._cursor.stream, read.next_after)
             count = len(read.entries)
-            if count or read.gap is not None:
+            if count or read.gap is not None or has_moved:
                 yield StreamBatch(read, self._spend(count))
             if read.closed_at_ms is not None:
                 yield AtEnd(read.next_after, read.closed_at_ms)
                 return
             # What is at the end of the stream may be deleted: then nothing comes though its last id
             # is above.
-            at_end = not count or read.next_after >= read.last_id
+            at_end = (not count and self._filters is None) or read.next_after >= read.last_id
             change = self._state_change("caught_up" if at_end else "live")
             if change is not None:
                 yield change
-            elif not count and read.gap is None:
+            elif not count and read.gap is None and not has_moved:
                 yield StreamBatch(read, self._spend(0))
             # Others come between, and one that is cancelled ends here. Those who follow side by
             # side are at the same place meanwhile, so each place is read once for all of them: a
             # read that may wait need not be newer than the last change that was noticed.
             await asyncio.sleep(0)
-            read = await self._read_on(wait_ms=self._beat_ms if at_end else _BEHIND_WAIT_MS)
+            read = await self._read_on(wait_ms=self._beat_ms if at_end else behind_wait_ms)
 
     async def _read(self, *, wait_ms: int | None) -> StreamRead:
         request = Read(
@@ -250,6 +262,7 @@ class StreamSubscription(Subscription):
             limit=await self._entries_max(),
             size_bytes_max=BATCH_BYTES_MAX,
             wait_ms=wait_ms,
+            filters=self._filters,
         )
         [read] = await self._access.perform(request)
         return read

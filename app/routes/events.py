@@ -28,8 +28,9 @@ from headgate.app.live.event_connection import EventConnection
 from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import StreamSubscription, Subscription
-from headgate.app.wire.encoding import gap_wire
+from headgate.app.wire.encoding import gap_wire, is_position_news
 from headgate.app.wire.events import delivery_events, entry_events, event
+from headgate.app.wire.filters import OF_GROUPS, checked_text
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, responses
@@ -77,6 +78,12 @@ class Closed(BaseModel):
     closed_at_ms: int
 
 
+class Position(BaseModel):
+    """With a filter: no entry up to here matches, but for those that were sent."""
+
+    at: IdText
+
+
 class ClaimedAway(BaseModel):
     """Entries you held belong to another consumer now."""
 
@@ -120,6 +127,11 @@ def last_seen_id(
     return after if is_resumed and isinstance(after, EntryId) else None
 
 
+FilterQuery = Annotated[
+    str | None, Query(description="A filter as JSON. Only entries for which it holds are sent.")
+]
+
+
 @router.get(
     "/events",
     operation_id="followStream",
@@ -141,19 +153,24 @@ async def stream_events(
     access: AccessDep,
     stream: StreamDep,
     cursor: Annotated[tuple[EntryId | From, bool], Depends(last_event_id)],
+    filter: FilterQuery = None,  # noqa: A002
 ) -> Response:
     """Send a stream as events (XREAD BLOCK): the entries after the cursor, then new ones.
 
     Events: `ready {position, resumed, gap}` · `entry` (its id line is the entry's id) ·
     `caught_up {at}` · `closed {at, closed_at_ms}` · `draining {reconnect_after_ms}` ·
     `problem {…}`. A comment every 15 s keeps the connection open. Behind `closed` the answer ends.
-    A browser comes back all the same, with a `Last-Event-ID`: the answer 204 makes it stop.
+    A browser comes back all the same, with a `Last-Event-ID`: the answer 204 makes it stop. With a
+    `filter` there is also `position {at}`: its id line moves `Last-Event-ID` past entries that do
+    not match.
     """
     after, is_resumed = cursor
     gateway = gateway_of(request)
     access = gateway.connected(access)
     beat_ms = gateway.limits.heartbeat_ms
-    subscription = StreamSubscription(access, StreamCursor(stream, after), beat_ms=beat_ms)
+    subscription = StreamSubscription(
+        access, StreamCursor(stream, after), beat_ms=beat_ms, filters=checked_text(filter)
+    )
     ready = await subscription.open()
     if is_resumed and subscription.is_over:
         return Response(status_code=204)
@@ -161,9 +178,18 @@ async def stream_events(
     return EventStream(encoder.events(), gateway.limits)
 
 
+def refuse_filter(
+    filter: Annotated[str | None, Query(include_in_schema=False)] = None,  # noqa: A002
+) -> None:
+    """Refuse a filter where a group is read."""
+    if filter is not None:
+        raise GatewayError("invalid_request", OF_GROUPS, pointer="/query/filter")
+
+
 @router.get(
     "/groups/{group}/events",
     operation_id="followGroup",
+    dependencies=[Depends(refuse_filter)],
     response_class=EventStream,
     status_code=200,
     responses=EVENT_STREAM
@@ -362,10 +388,14 @@ class _Encoder:
         if read.gap is not None and read.gap != self._gap:
             self._gap = read.gap
             news = self._ready_event(read.after, read.gap)
+        after = b""
+        if is_position_news(read):
+            at = read.next_after
+            after = event("position", Position(at=str(at)), last_id=at)
         if not read.entries:
-            return news or HEARTBEAT
+            return news + after or HEARTBEAT
         self._note_sent(len(read.entries))
-        return news + entry_events(read)
+        return news + entry_events(read) + after
 
     def _note_sent(self, entry_count: int) -> None:
         self._connection.sent_entries += entry_count

@@ -1,15 +1,15 @@
 """Reads: of a range, after a cursor, of several streams."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.bulk.answer import arrow_answer
+from headgate.app.bulk.pages import EntryRange, Pages
 from headgate.app.bulk.ranges import Compression
 from headgate.app.http.dependencies import (
     AccessDep,
@@ -35,16 +35,17 @@ from headgate.app.runtime.turns import Turn
 from headgate.app.transport.request_ids import request_id_of
 from headgate.app.transport.scopes import path_of
 from headgate.app.wire.encoding import entry_wire, gap_wire
-from headgate.app.wire.filters import Selection
+from headgate.app.wire.filters import Selection, filter_text, narrowed
 from headgate.app.wire.ids import parse_after, parse_bound
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
+from headgate.app.wire.schemas.entries import Entry as WireEntry
 from headgate.app.wire.schemas.reads import Entries, Read, StreamEntries, StreamsRead
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.entry import Entry as EngineEntry
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import StreamRead
-from headgate.engine.requests.entries import From, Range, StreamCursor
+from headgate.engine.requests.entries import From, StreamCursor
 from headgate.engine.requests.entries import Read as ReadRequest
 from headgate.engine.requests.streams import DescribeStream
 
@@ -55,9 +56,6 @@ _NDJSON = "application/x-ndjson"
 _LIMIT = 100
 _PAGE = 250
 _PAGE_BYTES = 2**20
-
-EntryRange = tuple[EntryId, EntryId, bool]
-"""Lowest id, highest id, and whether to read downwards."""
 
 _EVERYTHING: EntryRange = (MIN_ID, MAX_ID, False)
 
@@ -84,15 +82,13 @@ def selection_query(
     columns: Annotated[
         str | None,
         Query(
-            description="With Arrow: the fields that are sent, as `a,b` or a JSON list of names; "
-            "all of them unless given."
+            description="The fields that are sent, as `a,b` or a JSON list of names; all of them "
+            "unless given."
         ),
     ] = None,
     filter: Annotated[  # noqa: A002
         str | None,
-        Query(
-            description="With Arrow: a filter as JSON. Only entries for which it holds are sent."
-        ),
+        Query(description="A filter as JSON. Only entries for which it holds are sent."),
     ] = None,
 ) -> Selection:
     """Return the part of the entries that is asked for."""
@@ -111,6 +107,13 @@ _BULK_HEADERS = {
         "Headgate-Gap-To": "trimming took everything up to here, part of the range with it.",
     }.items()
 }
+_HEADERS = {
+    **_BULK_HEADERS,
+    "Headgate-Next-After": {
+        "description": "With NDJSON and `after`: cursor for the next read.",
+        "schema": {"type": "string"},
+    },
+}
 
 
 @router.get(
@@ -124,7 +127,7 @@ _BULK_HEADERS = {
                 ARROW: {"schema": {"type": "string", "format": "binary"}},
             },
             "description": "Entries.",
-            "headers": _BULK_HEADERS,
+            "headers": _HEADERS,
         },
         **responses(
             "invalid_id",
@@ -176,7 +179,13 @@ async def read_entries(
     A `filter` is an object with one of `exact`, `prefix`, `suffix` (`{"exact": {"sku": "42"}}`),
     `present` (`["sku"]`), `range` (`{"price": {"ge": 1, "lt": 2.5}}`), `all`, `any` (lists of
     filters) and `not`; or a list of filters that all must hold. Of a field that repeats, the last
-    value counts. A batch without rows says that the gateway is still looking.
+    value counts. A batch of Arrow without rows says that the gateway is still looking.
+
+    With a filter, `limit` counts the entries that are sent. A JSON answer looks at some thousand
+    entries and may have none: there is more to look at as long as `next_after` of a range (or
+    `next_before`, downwards) is not null, and `next_after` of a read after a cursor is not
+    `last_id`. A read that waits looks on until an entry is there, entries are missed, or the time
+    is over.
     """
     check_at_most(wait_ms, limits.wait_ms_max, pointer="/query/wait_ms")
     wanted = _wanted(request)
@@ -185,42 +194,51 @@ async def read_entries(
         return await arrow_answer(
             request, stream, low_and_high, cursor_id, limit, compression, selection
         )
-    _check_only_arrow(compression, selection)
+    if compression is not None:
+        text = f"only {ARROW} has this: ask for it in Accept"
+        raise GatewayError("invalid_request", text, pointer="/query/compression")
     limit = _LIMIT if limit is None else limit
     if after is not None or wanted == _JSON:
         check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     if after is None:
-        if wait_ms:
-            text = "only a read after a cursor can wait: give after"
-            raise GatewayError("invalid_request", text, pointer="/query/wait_ms")
-        if wanted == _NDJSON:
-            whole = bounds or _EVERYTHING
-            first = await _page(access, stream, whole, min(limit, _PAGE))
-            lines = _range_lines(request, stream, whole, limit, first)
-            parts = while_valid(request, lines)
-            patience_ms = limits.send_ms_max
-            return PatientResponse(parts, media_type=_NDJSON, patience_ms=patience_ms)
-        return await _read_range(request, stream, bounds or _EVERYTHING, limit)
+        _check_no_wait(wait_ms)
+        pages = Pages(access, stream, bounds or _EVERYTHING, selection)
+        if wanted == _JSON:
+            return await _read_range(request, pages, limit)
+        first = await pages.next_page(min(limit, _PAGE), _PAGE_BYTES)
+        parts = while_valid(request, _range_lines(request, pages, limit, first))
+        return PatientResponse(parts, media_type=_NDJSON, patience_ms=limits.send_ms_max)
     _check_one_of(bounds, after)
     cursor = StreamCursor(stream, parse_after(after, field="/query/after"))
-    size = limits.read_bytes_max
-    reading = access.perform(
-        ReadRequest([cursor], limit=limit, size_bytes_max=size, wait_ms=wait_ms)
+    asked = ReadRequest(
+        [cursor],
+        limit=limit,
+        size_bytes_max=limits.read_bytes_max,
+        wait_ms=wait_ms,
+        filters=selection.text,
     )
+    reading = access.perform(asked)
     [read] = await (while_present(request, reading) if wait_ms else reading)
     _count(request, len(read.entries))
-    if wanted == _NDJSON:
-        return Response(await lines_in_turns(read.entries, entry_wire), media_type=_NDJSON)
-    return json_answer(await _wire_read(read))
+    wire = _wire_of(selection)
+    if wanted == _JSON:
+        return json_answer(await _wire_read(read, wire))
+    headers = {"Headgate-Next-After": str(read.next_after)}
+    return Response(await lines_in_turns(read.entries, wire), media_type=_NDJSON, headers=headers)
 
 
-def _check_only_arrow(compression: Compression | None, selection: Selection) -> None:
-    """Refuse parameters that have a meaning for Arrow only."""
-    given = {"compression": compression, **selection._asdict()}
-    for name, value in given.items():
-        if value is not None:
-            text = f"only {ARROW} has this: ask for it in Accept"
-            raise GatewayError("invalid_request", text, pointer=f"/query/{name}")
+def _check_no_wait(wait_ms: int) -> None:
+    if wait_ms:
+        text = "only a read after a cursor can wait: give after"
+        raise GatewayError("invalid_request", text, pointer="/query/wait_ms")
+
+
+def _wire_of(selection: Selection) -> Callable[[EngineEntry], WireEntry]:
+    """Return the function that makes the wire form of an entry, with the fields that are wanted."""
+    if selection.columns is None:
+        return entry_wire
+    names = frozenset(selection.columns)
+    return lambda entry: entry_wire(narrowed(entry, names))
 
 
 def _arrow_range(
@@ -280,38 +298,43 @@ async def read_streams(
             limit=min(read.limit, max(limits.read_entries_max // len(cursors), 1)),
             size_bytes_max=limits.read_bytes_max,
             wait_ms=read.wait_ms,
+            filters=filter_text(read.filter, pointer="/body/filter"),
         )
     )
     reads = await (while_present(request, reading) if read.wait_ms else reading)
     _count(request, sum(len(stream_read.entries) for stream_read in reads))
     turn = Turn()
     streams: list[StreamEntries] = [
-        {**await _wire_read(stream_read, turn), "stream": text_of(stream_read.stream)}
+        {**await _wire_read(stream_read, entry_wire, turn), "stream": text_of(stream_read.stream)}
         for stream_read in reads
     ]
     answer: StreamsRead = {"streams": streams}
     return json_answer(answer)
 
 
-async def _read_range(request: Request, stream: bytes, bounds: EntryRange, limit: int) -> Response:
+async def _read_range(request: Request, pages: Pages, limit: int) -> Response:
     gateway, access = gateway_of(request), access_of(request)
-    info = await access.perform(DescribeStream(stream))
-    entries = await _page(access, stream, bounds, limit, gateway.limits.read_bytes_max)
+    info = await access.perform(DescribeStream(pages.stream))
+    entries = await pages.next_page(limit, gateway.limits.read_bytes_max)
     _count(request, len(entries))
-    has_next = bool(entries) and not bounds[2]
+    position = None if pages.position is None else str(pages.position)
     page: Entries = {
-        "entries": await array_in_turns(entries, entry_wire),
-        "next_after": str(entries[-1].id) if has_next else None,
+        "entries": await array_in_turns(entries, _wire_of(pages.selection)),
+        "next_after": None if pages.is_down else position,
         "last_id": str(info.last_id),
         "gap": None,
     }
+    if pages.is_down:
+        page["next_before"] = position
     return json_answer(page)
 
 
-async def _wire_read(read: StreamRead, turn: Turn | None = None) -> Entries:
+async def _wire_read(
+    read: StreamRead, wire: Callable[[EngineEntry], WireEntry], turn: Turn | None = None
+) -> Entries:
     """Return the entries that one stream had."""
     return {
-        "entries": await array_in_turns(read.entries, entry_wire, turn),
+        "entries": await array_in_turns(read.entries, wire, turn),
         "next_after": str(read.next_after),
         "last_id": str(read.last_id),
         "gap": gap_wire(read.gap),
@@ -320,46 +343,28 @@ async def _wire_read(read: StreamRead, turn: Turn | None = None) -> Entries:
 
 
 async def _range_lines(
-    request: Request, stream: bytes, bounds: EntryRange, limit: int, page: list[EngineEntry]
+    request: Request, pages: Pages, limit: int, page: list[EngineEntry]
 ) -> AsyncGenerator[bytes, None]:
     """Yield a range a page at a time, so that its size does not matter to anybody else.
 
     If the stream goes meanwhile, the last line is the problem instead of an entry. `page` is the
     first one: it was read before the answer began, so that a missing stream is a 404.
     """
-    access = access_of(request)
-    low, high, is_down = bounds
-    left = limit
+    left, wire = limit, _wire_of(pages.selection)
     try:
-        while page:
-            yield await lines_in_turns(page, entry_wire)
+        while True:
+            if page:
+                yield await lines_in_turns(page, wire)
             await asyncio.sleep(0)  # others come between, and one that is cancelled ends here
             _count(request, len(page))
             left -= len(page)
-            if page[-1].id in (MIN_ID, MAX_ID):
+            if left <= 0 or pages.is_over:
                 break
-            if is_down:
-                high = page[-1].id.previous()
-            else:
-                low = page[-1].id.next()
-            if left <= 0 or low > high:
-                break
-            page = await _page(access, stream, (low, high, is_down), min(left, _PAGE))
+            page = await pages.next_page(min(left, _PAGE), _PAGE_BYTES)
     except (StreamError, GatewayError) as error:
         problem = problem_of(error, path_of(request.scope))
         problem.request_id = request_id_of(request.scope)
         yield problem.model_dump_json(exclude_none=True).encode() + b"\n"
-
-
-async def _page(
-    access: Access,
-    stream: bytes,
-    bounds: EntryRange,
-    limit: int,
-    size_bytes_max: int = _PAGE_BYTES,
-) -> list[EngineEntry]:
-    low, high, is_down = bounds
-    return await access.perform(Range(stream, low, high, limit, size_bytes_max, is_down))
 
 
 def _count(request: Request, entries: int) -> None:

@@ -22,6 +22,7 @@ from headgate.app.live.intents import SubscribeIntent
 from headgate.app.transport.request_ids import request_id_of
 from headgate.app.wire.credentials import SUBPROTOCOL as TOKEN_SUBPROTOCOL
 from headgate.app.wire.credentials import TICKET
+from headgate.app.wire.filters import NoFilter, checked_text
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import GatewayError, problem_of
@@ -45,12 +46,14 @@ class StreamSocketQuery(SocketQuery):
     """The same, of a stream."""
 
     after: str = "$"
+    filter: str | None = None
 
 
 class GroupSocketQuery(SocketQuery):
     """The same, of a group."""
 
     consumer: str | None = None
+    filter: NoFilter = None
     claim_idle_ms: Annotated[int, Field(ge=0, le=COUNT_MAX)] | None = None
     on_disconnect: OnDisconnect | None = None
     ack: Literal["explicit", "none"] = "explicit"
@@ -77,7 +80,7 @@ async def stream_socket(socket: WebSocket) -> None:
             consumer=None,
             after=parse_after(query.after, field="/query/after"),
             credit=query.credit,
-            choices=SubscriptionChoices.of(query),
+            choices=SubscriptionChoices.of(query)._replace(filters=checked_text(query.filter)),
         )
 
     await _serve(socket, first)

@@ -4,7 +4,7 @@ All JSON of entries and deliveries is made here. Those who follow a stream side 
 same entries, so the batch of a stream that was encoded last is remembered.
 """
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Hashable, Sized
 from typing import Generic, TypeVar, overload
 
 import msgspec
@@ -30,16 +30,18 @@ class LastBatches(Generic[T]):
     def __init__(self, encode: Callable[[list[Entry]], T]) -> None:
         """Remember encoded lists of entries."""
         self._encode = encode
-        self._by_stream: Recent[bytes, tuple[list[Entry], T]] = Recent()
+        self._by_ends: Recent[Hashable, tuple[list[Entry], T]] = Recent()
 
     def encoded(self, read: StreamRead) -> T:
         """Return the entries of a read encoded."""
-        last = self._by_stream.get(read.stream)
+        ends = (read.entries[0].id, read.entries[-1].id) if read.entries else None
+        key = read.stream, ends  # with filters, readers of a stream are sent different entries
+        last = self._by_ends.get(key)
         # Quick: an engine returns the same objects.
         if last is not None and last[0] == read.entries:
             return last[1]
         encoded = self._encode(read.entries)
-        self._by_stream.put(read.stream, (read.entries, encoded), len(encoded))
+        self._by_ends.put(key, (read.entries, encoded), len(encoded))
         return encoded
 
 
@@ -47,6 +49,13 @@ def entry_wire(entry: Entry) -> WireEntry:
     """Return the wire form of an entry of a stream."""
     (ms, seq), flat = entry
     return {"id": f"{ms}-{seq}", **wire_fields(flat)}
+
+
+def is_position_news(read: StreamRead) -> bool:
+    """Tell whether a read goes on elsewhere than behind its last entry."""
+    if read.entries:
+        return read.next_after != read.entries[-1].id
+    return read.next_after != (read.after if read.gap is None else read.gap.through)
 
 
 @overload

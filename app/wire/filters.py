@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from itertools import chain
+from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic_core import from_json
+import msgspec
+from pydantic import BeforeValidator
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import from_json, to_json
 
 from headgate.app.wire.problems import GatewayError, pointer_to
+from headgate.engine.entry import Entry
 from headgate.engine.errors import Invalid
 from headgate.engine.filters.conditions import Filter
 from headgate.engine.filters.reading import read_filter
 
 COLUMNS_MAX = 10_000
 
+OF_GROUPS = "a group has filters of its own: set `filters` in its policy"
+
 _COLUMNS = "/query/columns"
+
+FilterForm = dict[str, Any] | list[Any]
+"""A filter in a body or a frame."""
+
+
+def _refuse(_: object) -> None:
+    raise ValueError(OF_GROUPS)
+
+
+NoFilter = Annotated[SkipJsonSchema[None], BeforeValidator(_refuse)]
+"""The filter of a read for a group, which is told why it has none."""
 
 
 class Selection(NamedTuple):
@@ -21,6 +39,7 @@ class Selection(NamedTuple):
 
     filter: Filter | None = None  # None: all entries
     columns: tuple[bytes, ...] | None = None  # names of fields; None: all of them
+    text: str | None = None  # the filter, as requests carry it
 
     @classmethod
     def parse(cls, condition: str | None, columns: str | None) -> Self:
@@ -36,11 +55,18 @@ class Selection(NamedTuple):
         return cls(
             None if condition is None else parse_filter(condition, pointer="/query/filter"),
             None if columns is None else _columns(columns),
+            condition,
         )
 
 
 EVERYTHING = Selection()
 """All entries, with all fields."""
+
+
+def narrowed(entry: Entry, names: frozenset[bytes]) -> Entry:
+    """Return an entry with its fields of some names."""
+    pairs = zip(entry.fields[::2], entry.fields[1::2], strict=True)
+    return Entry(entry.id, tuple(chain(*(pair for pair in pairs if pair[0] in names))))
 
 
 def parse_filter(text: str, *, pointer: str) -> Filter:
@@ -58,6 +84,35 @@ def parse_filter(text: str, *, pointer: str) -> Filter:
     except Invalid as error:
         place = pointer + pointer_to(*error.location)
         raise GatewayError("invalid_request", str(error), pointer=place) from None
+
+
+def checked_text(text: str | None) -> str | None:
+    """Return the JSON of a filter in a query, with one way to write it, or None.
+
+    Raises:
+        GatewayError: it is no filter, or too large.
+    """
+    if text is None:
+        return None
+    parse_filter(text, pointer="/query/filter")
+    return msgspec.json.encode(msgspec.json.decode(text)).decode()
+
+
+def filter_text(value: FilterForm | None, *, pointer: str) -> str | None:
+    """Return the JSON of a filter that a client has sent in a body or a frame.
+
+    Args:
+        value: of the filter; None: there is none.
+        pointer: where it stands in the request, for errors.
+
+    Raises:
+        GatewayError: it is no filter, or too large.
+    """
+    if value is None:
+        return None
+    text = to_json(value).decode()
+    parse_filter(text, pointer=pointer)
+    return text
 
 
 def _columns(text: str) -> tuple[bytes, ...]:

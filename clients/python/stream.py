@@ -34,6 +34,7 @@ class Page(NamedTuple):
         last_id: of the stream.
         gap: entries that trimming took before these.
         closed_at_ms: when the stream was closed, if nothing comes behind `next_after` any more.
+        next_before: of a range that is read downwards, the same: it goes on with `end=f"({id}"`.
     """
 
     entries: list[Entry]
@@ -41,6 +42,7 @@ class Page(NamedTuple):
     last_id: str
     gap: Gap | None
     closed_at_ms: int | None = None
+    next_before: str | None = None
 
 
 class Following:
@@ -201,6 +203,8 @@ class Stream:
         limit: int | None = None,
         reverse: bool = False,
         wait_ms: int = 0,
+        filter: Filter | None = None,  # noqa: A002
+        columns: Sequence[str] | None = None,
     ) -> Page:
         """Return entries after an id, or of a range (XREAD, XRANGE, XREVRANGE).
 
@@ -212,6 +216,10 @@ class Stream:
             reverse: the highest id of the range first.
             wait_ms: how long to wait for an entry after `after`. Where the stream is closed and
                 read to its end, it does not wait.
+            filter: only entries for which it holds, such as `{"exact": {"sku": "42"}}`. A page may
+                have none of them, and more come behind it: of a range until `next_after` (or
+                `next_before`) is None, after an id until `next_after` is `last_id`.
+            columns: the fields that are sent, by name; None: all of them.
         """
         query = {
             "after": after,
@@ -220,6 +228,7 @@ class Stream:
             "limit": limit,
             "order": "desc" if reverse else None,
             "wait_ms": wait_ms or None,
+            **selection(columns, filter),
         }
         answer = await self._calls.call(
             "GET", f"{self._path}/entries", query=query, wait_ms=wait_ms
@@ -231,21 +240,57 @@ class Stream:
             answer["last_id"],
             None if gap is None else Gap(gap["from"], gap["to"]),
             answer.get("closed_at_ms"),
+            answer.get("next_before"),
         )
 
-    async def scan(self, *, after: str = "0", limit: int = 1_000) -> AsyncGenerator[Entry]:
-        """Yield the entries that are there now, from an id on, by pages of `limit`."""
-        page = await self.read(after=after, limit=limit)
-        last_id = page.last_id
+    async def pages(
+        self,
+        *,
+        after: str = "0",
+        limit: int = 1_000,
+        filter: Filter | None = None,  # noqa: A002
+    ) -> AsyncGenerator[Page]:
+        """Yield the entries that are there now, from an id on, a page of `limit` at a time.
+
+        Args:
+            after: an id; `0` for all entries.
+            limit: entries in one page.
+            filter: only entries for which it holds; a page may have none of them.
+        """
+        page = await self.read(after=after, limit=limit, filter=filter)
+        last = _parts_of(page.last_id)
         while True:
+            yield page
+            is_empty = filter is None and not page.entries
+            if is_empty or page.next_after is None or _parts_of(page.next_after) >= last:
+                return
+            page = await self.read(after=page.next_after, limit=limit, filter=filter)
+
+    async def scan(
+        self,
+        *,
+        after: str = "0",
+        limit: int = 1_000,
+        filter: Filter | None = None,  # noqa: A002
+    ) -> AsyncGenerator[Entry]:
+        """Yield the entries that are there now, from an id on, by pages of `limit`.
+
+        Args:
+            after: an id; `0` for all entries.
+            limit: entries in one page.
+            filter: only entries for which it holds.
+        """
+        async for page in self.pages(after=after, limit=limit, filter=filter):
             for entry in page.entries:
                 yield entry
-            if not page.entries or page.next_after is None or page.entries[-1].id == last_id:
-                return
-            page = await self.read(after=page.next_after, limit=limit)
 
     def follow(
-        self, *, after: str = "$", credit: int = 256, on_state: OnState | None = None
+        self,
+        *,
+        after: str = "$",
+        credit: int = 256,
+        on_state: OnState | None = None,
+        filter: Filter | None = None,  # noqa: A002
     ) -> Following:
         """Follow the stream: an iterator of entries that waits for the next one (XREAD BLOCK).
 
@@ -257,8 +302,13 @@ class Stream:
             credit: entries that may be on the way to this program.
             on_state: is called when entries come, when all were read (`caught_up`), when there
                 will be no others (`closed`), and when the connection is `lost`, with the reason.
+            on_state: is called when entries come, when all were read (`caught_up`), and when the
+                connection is `lost`, with the reason.
+            filter: only entries for which it holds, such as `{"exact": {"sku": "42"}}`.
         """
-        wanted = {"stream": self.name, "after": after}
+        wanted: dict[str, Any] = {"stream": self.name, "after": after}
+        if filter is not None:
+            wanted["filter"] = filter
         following = Following(self._live, wanted, credit=credit)
         following.on_state = on_state
         return following
@@ -543,3 +593,8 @@ OnState = Callable[[State, str], None]
 
 OnClaimed = Callable[[str, str], None]
 """Is called with the id of an entry that was held, and the consumer that has it now."""
+
+
+def _parts_of(entry_id: str) -> tuple[int, ...]:
+    """Return an id as numbers that can be compared."""
+    return tuple(map(int, entry_id.split("-")))

@@ -116,6 +116,8 @@ class Subscription:
                 entries = [item for item in entries if not self._is_known(item["id"])]
         elif entries:
             self._wanted["after"] = entries[-1]["id"]
+        if "position" in frame:  # behind what a filter did not let through
+            self._wanted["after"] = frame["position"]
         self.items += entries
         self._wake()
 

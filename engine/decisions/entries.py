@@ -21,6 +21,7 @@ from headgate.engine.commands import (
 from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Decisions, in_parts
 from headgate.engine.decisions.keys import keys_max, made_before
+from headgate.engine.decisions.matching import matching_page
 from headgate.engine.decisions.trims import purge, trims_after
 from headgate.engine.entry import (
     MAX_ID,
@@ -44,19 +45,21 @@ from headgate.engine.errors import (
     ReplyTooLarge,
     StreamNotFound,
 )
+from headgate.engine.filters.matching import matcher_of
 from headgate.engine.limits import (
     ENTRY_BYTES_MAX,
     ENTRY_FIELDS_MAX,
     LOOKUPS_AT_ONCE_MAX,
     U64_MAX,
 )
-from headgate.engine.replies import Added, Deletion, PackedPage, StreamRead, Written
+from headgate.engine.replies import Added, Deletion, MatchingPage, PackedPage, StreamRead, Written
 from headgate.engine.requests.entries import (
     Add,
     Budget,
     Delete,
     From,
     Range,
+    RangeMatching,
     RangePacked,
     Read,
     References,
@@ -273,6 +276,17 @@ def range_packed(keyspace: Keyspace, request: RangePacked, now_ms: int) -> Decis
     return Decision(PackedPage(runs, last_id, stream.epoch, stream.trimmed_through), [])
 
 
+def range_matching(
+    keyspace: Keyspace, request: RangeMatching, now_ms: int
+) -> Decision[MatchingPage]:
+    """Look at the first entries of a range, and read those for which a filter holds."""
+    del now_ms
+    log, matcher = keyspace.stream(request.stream).log, matcher_of(request.filters)
+    bounds, room = (request.start, request.end), ReadRoom(request.size_bytes_max)
+    page = matching_page(log, matcher, bounds, request.limit, room, reverse=request.reverse)
+    return Decision(page, [])
+
+
 def _whole_range(log: Log, request: Range) -> list[Entry]:
     """Return all entries of a range, up to its limit.
 
@@ -328,9 +342,34 @@ def read(keyspace: Keyspace, request: Read, now_ms: int) -> Decision[list[Stream
         is_over = left.is_spent and any(before.entries for before in reads)
         room = share.share(1)
         stream = _stream_of(keyspace, request, cursor)
-        reads.append(_read_stream(stream, cursor, 0 if is_over else request.limit, room))
+        limit = 0 if is_over else request.limit
+        if request.filters is None or stream is None or limit == 0:
+            reads.append(_read_stream(stream, cursor, limit, room))
+        else:
+            reads.append(_read_matching(stream, cursor, request, room))
         left.take_what_went(share, room)
     return Decision(reads, [])
+
+
+def _read_matching(
+    stream: Stream, cursor: StreamCursor, request: Read, room: ReadRoom
+) -> StreamRead:
+    """Look at the first entries after a cursor, and read those for which the filter holds."""
+    assert request.filters is not None
+    matcher, share = matcher_of(request.filters), len(request.cursors)
+    name, last_id, gap = stream.name, stream.last_id, None
+    if isinstance(cursor.after, EntryId):
+        after, low = cursor.after, cursor.after.next()
+    elif cursor.after is From.LAST:
+        after, low = MIN_ID, stream.log.last_id
+    else:
+        after = low = last_id
+    if after >= last_id:
+        return StreamRead(name, [], after, last_id, None, after)
+    page = matching_page(stream.log, matcher, (low, last_id), request.limit, room, share=share)
+    if cursor.after is not From.LAST:
+        gap = stream.gap_after(after, page.last_id)
+    return StreamRead(name, page.entries, page.last_id, last_id, gap, after)
 
 
 def _read_in_order(keyspace: Keyspace, request: Read, budget: Budget) -> list[StreamRead]:
@@ -464,6 +503,7 @@ def _id(request: IdRequest, last_id: EntryId, now_ms: int, index: int) -> EntryI
 DECISIONS: Decisions = {
     Add: add,
     Range: range_,
+    RangeMatching: range_matching,
     RangePacked: range_packed,
     Read: read,
     Delete: delete,

@@ -70,3 +70,13 @@ def names_in(condition: Filter | None) -> frozenset[bytes]:
         case NotThat(negated):
             return names_in(negated)
     return frozenset([condition.name])
+
+
+def size_of(condition: Filter) -> int:
+    """Return how many conditions a filter has."""
+    match condition:
+        case AllOf(filters) | AnyOf(filters):
+            return 1 + sum(map(size_of, filters))
+        case NotThat(negated):
+            return 1 + size_of(negated)
+    return 1

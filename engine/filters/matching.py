@@ -8,8 +8,10 @@ same order, so where these values stand is looked up by all names at once.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, reduce
+from functools import reduce
+from weakref import WeakValueDictionary
 
 from headgate.engine.entry import Fields
 from headgate.engine.filters.conditions import (
@@ -21,14 +23,20 @@ from headgate.engine.filters.conditions import (
     Present,
     TextCondition,
     names_in,
+    size_of,
 )
 from headgate.engine.filters.reading import read_filter
+from headgate.engine.limits import LOOKED_AT_ONCE_MAX
 
 _NUMBER = re.compile(rb"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _LAYOUTS_MAX, _NAMES_MAX = 64, 256
 """Orders of names whose places are remembered, and names in one."""
 
 _FILTERS_KEPT = 256
+"""Of those that nobody holds."""
+
+_ENTRY_COST = 8
+"""Conditions that take as long as it takes to have an entry."""
 
 _Values = Sequence[bytes | None]
 """The last value of each name in a filter; None: the entry has no such field."""
@@ -39,11 +47,13 @@ _Test = Callable[[_Values], bool]
 class Matcher:
     """A filter that is ready to be asked about entries."""
 
-    __slots__ = ("_layouts", "_names", "_test", "filter")
+    __slots__ = ("__weakref__", "_layouts", "_names", "_test", "filter", "portion")
 
     def __init__(self, condition: Filter) -> None:
         """Prepare a filter."""
         self.filter = condition
+        # Entries that it is asked about before other requests run.
+        self.portion = LOOKED_AT_ONCE_MAX // (_ENTRY_COST + size_of(condition))
         self._names = sorted(names_in(condition))
         self._test = _test_of(condition, {name: at for at, name in enumerate(self._names)})
         self._layouts: dict[tuple[bytes, ...], Sequence[int]] = {}
@@ -66,14 +76,21 @@ class Matcher:
         return places
 
 
-@lru_cache(_FILTERS_KEPT)
+_matchers: WeakValueDictionary[str, Matcher] = WeakValueDictionary()
+_kept: deque[Matcher] = deque(maxlen=_FILTERS_KEPT)
+
+
 def matcher_of(text: str) -> Matcher:
-    """Return the matcher of a filter in JSON.
+    """Return the matcher of a filter in JSON. Whoever holds it is not given another one.
 
     Raises:
         Invalid: it is no filter, or too large.
     """
-    return Matcher(read_filter(text))
+    matcher = _matchers.get(text)
+    if matcher is None:
+        matcher = _matchers[text] = Matcher(read_filter(text))
+        _kept.append(matcher)
+    return matcher
 
 
 def _test_of(condition: Filter, places: Mapping[bytes, int]) -> _Test:

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from headgate.engine.decisions import bulk, entries
 from headgate.engine.errors import StreamNotFound
+from headgate.engine.filters.matching import matcher_of
+from headgate.engine.filters.reads import are_at_end, behind, has_news, read_matching
 from headgate.engine.loop.executor import Executor
 from headgate.engine.loop.wait_queue import QueueKey, Waiter
 from headgate.engine.recent import Recent
@@ -16,6 +18,9 @@ from headgate.engine.replies import Portion, StreamRead
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.entries import Read
 from headgate.engine.state.extents.missing import Missing
+
+_LOOKS_MAX = 100
+"""Looks of a blocked read without a match, before it is answered with the place it has reached."""
 
 
 class Reads:
@@ -36,6 +41,10 @@ class Reads:
         """Read after each cursor, and block if there are no entries (XREAD BLOCK)."""
         wait_ms = request.wait_ms
         cursors = entries.freeze(self._executor.current(), request.cursors)
+        if request.filters is not None:
+            request = replace(request, cursors=cursors)
+            reads = await read_matching(request, self._look, self._wait)
+            return await self._executor.durable(reads)
         request = replace(request, cursors=cursors, wait_ms=0)
 
         def read_once() -> list[StreamRead]:
@@ -55,6 +64,34 @@ class Reads:
             except Missing:  # the wait is over: there is something to read
                 reads = await cold.until_read(read_once)
         return await self._executor.durable(reads)
+
+    async def _look(self, request: Read) -> list[StreamRead]:
+        """Look at the next part of each stream, with a filter."""
+        return await self._executor.cold.until_read(lambda: self._read_once(request))
+
+    async def _wait(self, request: Read, wait_ms: int | None) -> list[StreamRead] | None:
+        """Block until something comes that matches; what does not is looked at as it comes.
+
+        Returns:
+            What was looked at last; None: nothing came, or it has to be read from disk.
+        """
+        assert request.filters is not None
+        matcher = matcher_of(request.filters)  # it is not made anew while this waits
+        latest: list[StreamRead] | None = None
+        looks_left = _LOOKS_MAX
+
+        def attempt() -> list[StreamRead] | None:
+            nonlocal latest, request, looks_left
+            latest = self._read_once(request)
+            request = behind(request, latest)
+            looks_left -= 1
+            return latest if has_news(latest) or not (looks_left and are_at_end(latest)) else None
+
+        queues = [QueueKey(cursor.stream, None) for cursor in request.cursors]
+        with suppress(Missing):
+            await self._executor.block(Waiter(queues, attempt), wait_ms)
+        del matcher
+        return latest
 
     def begin(self, request: Read) -> list[StreamRead] | None:
         """Read without waiting; None: the request may wait."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from headgate.engine.errors import Invalid, Location
-from headgate.engine.replies import Added, Deletion, PackedPage, StreamRead
+from headgate.engine.replies import Added, Deletion, MatchingPage, PackedPage, StreamRead
 from headgate.engine.requests import Request
 from headgate.engine.requests.idempotency import Idempotent
 
@@ -131,6 +131,26 @@ class RangePacked(Request[PackedPage], frozen=True):
     size_bytes_max: int
 
 
+class RangeMatching(Request[MatchingPage], frozen=True):
+    """Return up to `limit` entries from `start` to `end` for which a filter holds.
+
+    Only the first entries of the range are looked at: the reply says up to which id, and may have
+    no entry at all. With `reverse` the range is looked at from `end` downwards.
+
+    Raises:
+        StreamNotFound: the stream does not exist.
+        Invalid: `filters` is no filter.
+    """
+
+    stream: bytes
+    filters: str  # as JSON
+    start: EntryId = MIN_ID
+    end: EntryId = MAX_ID
+    limit: int | None = None
+    size_bytes_max: int | None = None
+    reverse: bool = False
+
+
 class From(Enum):
     """Cursors that are not ids."""
 
@@ -169,10 +189,16 @@ class Read(Request[list[StreamRead]], frozen=True):
     to wait for. With `missing_ok` it waits even then, as Redis does: a stream of that name may
     begin anew.
 
+    With `filters` only entries come for which the filter holds, and `next_after` is behind what was
+    looked at. Without a wait only the first entries behind each cursor are looked at: there may be
+    more where `next_after` is below the `last_id` of the stream. A wait goes on until an entry
+    comes, or until it can be told that entries were trimmed. There is no budget then.
+
     Raises:
         StreamNotFound: a stream does not exist or is deleted during the wait, and `missing_ok` is
             false.
         TooManyWaiters: too many reads are already blocked.
+        Invalid: `filters` is no filter.
     """
 
     cursors: Sequence[StreamCursor]
@@ -181,6 +207,7 @@ class Read(Request[list[StreamRead]], frozen=True):
     wait_ms: int | None = 0
     missing_ok: bool = False
     budget: Budget | None = None
+    filters: str | None = None  # as JSON; None: all entries
 
     def is_answered_by(self, reads: Sequence[StreamRead]) -> bool:
         """Tell whether nobody need wait for more than these reads have."""

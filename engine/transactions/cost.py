@@ -193,7 +193,7 @@ def _trimmed(size: _Size, to: e.TrimTo) -> int:
     return log.cost_of(MIN_ID, MAX_ID, looked_at) + looked_at * (1 + size.groups // _LOOKS)
 
 
-def _range(cost: Cost, request: e.Range | e.RangePacked) -> int:
+def _range(cost: Cost, request: e.Range | e.RangeMatching | e.RangePacked) -> int:
     limits = [request.limit, getattr(request, "entries_max", None)]
     limit = min((each for each in limits if each is not None), default=None)
     size, reverse = cost.size(request.stream), isinstance(request, e.Range) and request.reverse
@@ -486,6 +486,7 @@ COSTS: Mapping[type[Request[Any]], Callable[[Cost, Any], int]] = {
     e.Add: _add,
     e.Delete: _delete,
     e.Range: _range,
+    e.RangeMatching: _range,
     e.RangePacked: _range,
     e.Read: _read,
     e.Trim: _trim,

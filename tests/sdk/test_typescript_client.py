@@ -42,6 +42,7 @@ async def test_every_request_is_answered(live: Live, javascript: Path) -> None:
         "entry": {"id": ids[0], "fields": first, "base64": ["blob"]},
         "bytes": "42",
         "nextAfter": ids[0],
+        "filtered": [{"id": ids[0], "fields": {"sku": "42"}}],
         "newest": ids[4],
         "read": [{"id": entry_id, "deliveries": 1} for entry_id in ids[:4]],
         "acked": [{"id": ids[0], "outcome": "acked"}],
@@ -95,6 +96,18 @@ async def test_every_request_is_answered(live: Live, javascript: Path) -> None:
             "isProblem": [True, False, False],
         },
     }
+
+
+async def test_a_stream_is_followed_with_a_filter_over_both_transports(
+    live: Live, javascript: Path
+) -> None:
+    kinds = ["gift", "sale", "gift", "sale", "sale", "gift"]
+    batch = [{"fields": {"the_kind": kind}} for kind in kinds]
+    answer = await live.http.post("/v1/streams/orders/entries/batch", json=batch)
+    ids = answer.json()["ids"]
+    output = await output_of(tool("node"), "filtered.mjs", live.url, folder=javascript)
+    wanted = [ids[1], ids[3], ids[4]]
+    assert json.loads(output) == {"socket": wanted, "events": wanted}
 
 
 async def test_a_request_that_is_not_answered_is_given_up_and_its_connection_closed(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
+from headgate.engine.limits import FILTER_NODES_MAX
 from tests.arrow_bodies import ARROW, FIELDS, arrow_of
 from tests.stalls.case import Case, Target, request
 from tests.stalls.client import JSON
@@ -30,6 +32,9 @@ from tests.stalls.keyspace import (
 NDJSON = "application/x-ndjson"
 BODY_BYTES = 15 * 10**6
 """A little less than `body_bytes_max`."""
+
+_NOTHING = quote(json.dumps({"any": [{"suffix": {"site": "none"}}] * (FILTER_NODES_MAX - 1)}))
+"""A filter for which no entry holds, though all have the field."""
 
 _CHUNK_ROWS = 100_000
 _STREAM = f"/v1/streams/{BIG}"
@@ -166,6 +171,32 @@ READING: list[Case] = [
         "GET",
         f"{_STREAM}/entries?after=0&limit=10000",
         name="after a cursor, NDJSON",
+        headers={"Accept": NDJSON},
+    ),
+    request(
+        "readEntries",
+        "GET",
+        f"{_STREAM}/entries?limit=10000&filter={_NOTHING}",
+        name="a page without a match",
+    ),
+    request(
+        "readEntries",
+        "GET",
+        lambda size: f"{_STREAM}/entries?end={entry_id(size.entries // 4)}&filter={_NOTHING}",
+        name="lines without a match",
+        headers={"Accept": NDJSON},
+    ),
+    request(
+        "readEntries",
+        "GET",
+        f"{_STREAM}/entries?after=0&wait_ms=3000&filter={_NOTHING}",
+        name="a wait without a match",
+    ),
+    request(
+        "readEntries",
+        "GET",
+        f"/v1/streams/{WIDE}/entries?limit=10000&filter={_NOTHING}",
+        name="wide without a match",
         headers={"Accept": NDJSON},
     ),
     request("readEntries", "GET", f"/v1/streams/{WIDE}/entries?limit=10000", name="wide"),

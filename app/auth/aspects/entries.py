@@ -31,6 +31,9 @@ ASPECTS: Table = {
         span=MessagingOperation("append", "send"),
     ),
     entries.Range: Aspects(needs=on_stream(Verb.READ), delivered=len, span=_READING),
+    entries.RangeMatching: Aspects(
+        needs=on_stream(Verb.READ), delivered=lambda page: len(page.entries), span=_READING
+    ),
     entries.RangePacked: Aspects(
         needs=on_stream(Verb.READ),
         delivered=lambda page: sum(run.entry_count for run in page.runs),

@@ -17,13 +17,16 @@ from headgate.app.auth.limits.usage import Usage
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.deliveries import ReadGroup
-from headgate.engine.requests.entries import Range, RangePacked, Read
+from headgate.engine.requests.entries import Range, RangeMatching, RangePacked, Read
 
 T = TypeVar("T")
 
 Perform = Callable[[Request[T]], Coroutine[Any, Any, T]]
 
 _WAITING = (Read, ReadGroup, PlanRead)
+
+_LIMITED = (Read, ReadGroup, Range, RangeMatching, RangePacked)
+"""Requests that say how many entries they want."""
 
 
 def charge(requests: Iterable[Request[Any]], usage: Usage) -> None:
@@ -88,7 +91,7 @@ async def slowly_performed(request: Request[T], perform: Perform[T], usage: Usag
 
 
 def _bounded(request: Request[T], entries_max: int | None) -> Request[T]:
-    if entries_max is None or not isinstance(request, Read | ReadGroup | Range | RangePacked):
+    if entries_max is None or not isinstance(request, _LIMITED):
         return request
     if request.limit is not None and request.limit <= entries_max:
         return cast("Request[T]", request)

@@ -20,7 +20,7 @@ from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import LastCommit, PlanRead, SplitRange
 from headgate.engine.requests.deliveries import GiveBack, ListPending, SumPending
 from headgate.engine.requests.dumps import DumpStream, MeasureStream
-from headgate.engine.requests.entries import Range, RangePacked, Read
+from headgate.engine.requests.entries import Range, RangeMatching, RangePacked, Read
 from headgate.engine.requests.groups import (
     DescribeConsumer,
     DescribeGroup,
@@ -75,6 +75,7 @@ _REPEATABLE: frozenset[type[Request[Any]]] = frozenset(
         MeasureStream,
         PlanRead,
         Range,
+        RangeMatching,
         RangePacked,
         Read,
         RequireGroups,

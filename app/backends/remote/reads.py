@@ -21,6 +21,7 @@ from headgate.app.backends.remote.blocked import BlockedReads
 from headgate.app.backends.remote.calls import Calls
 from headgate.app.backends.remote.messages import error_of, facts_of
 from headgate.engine.errors import Draining, StreamError
+from headgate.engine.filters.reads import read_matching
 from headgate.engine.replies import Portion, StreamRead
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import BulkCursor, PlanRead
@@ -57,6 +58,9 @@ class SharedReads:
 
     async def read(self, request: Read) -> list[StreamRead]:
         """Read after each cursor, and block if there are no entries (XREAD BLOCK)."""
+        if request.filters is not None:
+            request = replace(request, cursors=tuple(request.cursors))
+            return await read_matching(request, self._ask, self._wait_matching)
         reads = await self._ask(replace(request, cursors=tuple(request.cursors), wait_ms=0))
         if request.wait_ms == 0 or request.is_answered_by(reads):
             return reads
@@ -64,6 +68,10 @@ class SharedReads:
         waiting = replace(request, cursors=cursors, wait_ms=None)
         streams = [cursor.stream for cursor in cursors]
         return await self._wait(waiting, streams, request.wait_ms) or reads
+
+    async def _wait_matching(self, request: Read, wait_ms: int | None) -> list[StreamRead] | None:
+        streams = [cursor.stream for cursor in request.cursors]
+        return await self._wait(replace(request, wait_ms=None), streams, wait_ms)
 
     async def plan(self, request: PlanRead) -> list[Portion]:
         """Plan the next read of each stream, and block if no stream has any entries."""

@@ -1,11 +1,14 @@
 """`headgate read`."""
 
+from typing import Any
+
 import click
 
 from headgate.app.cli.durations import Duration
 from headgate.app.cli.flags import Utf8, gateway_options, json_option, stream_argument
 from headgate.app.cli.manual import epilog
 from headgate.app.cli.output.listing import show_entries
+from headgate.app.cli.rules import filter_option
 from headgate.client.blocking import Client
 
 
@@ -34,6 +37,7 @@ from headgate.client.blocking import Client
     help="So many at most.",
 )
 @click.option("--wait", type=Duration(), default=0, help="Wait so long for an entry, as 5s.")
+@filter_option
 @json_option
 @gateway_options
 def command(
@@ -47,6 +51,7 @@ def command(
     claim_idle: int | None,
     limit: int,
     wait: int,
+    filter: Any,  # noqa: A002
     as_json: bool,
     gateway: Client,
 ) -> None:
@@ -60,6 +65,8 @@ def command(
     if group is not None and consumer is not None:
         if is_range or after is not None:
             raise click.UsageError("A group delivers what comes next: no --after, --start, --end.")
+        if filter is not None:
+            raise click.UsageError("A group has filters of its own: headgate group --filters.")
         reader = gateway.group(stream, group)
         entries = reader.read(consumer, limit=limit, wait_ms=wait, claim_idle_ms=claim_idle)
         show_entries(entries, as_json=as_json)
@@ -71,7 +78,13 @@ def command(
     if not is_range and after is None:
         after = "$" if wait else "0"
     page = gateway.stream(stream).read(
-        after=after, start=start, end=end, limit=limit, reverse=reverse, wait_ms=wait
+        after=after,
+        start=start,
+        end=end,
+        limit=limit,
+        reverse=reverse,
+        wait_ms=wait,
+        filter=filter,
     )
     if page.gap is not None:
         gap = f"trimmed and missed: after {page.gap.first_id} to {page.gap.last_id}"

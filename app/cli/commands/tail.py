@@ -1,12 +1,14 @@
 """`headgate tail`."""
 
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import click
 
 from headgate.app.cli.flags import gateway_options, json_option, stream_argument
 from headgate.app.cli.manual import epilog
 from headgate.app.cli.output.display import Display, open_display
+from headgate.app.cli.rules import filter_option
 from headgate.client.client import AsyncClient
 from headgate.client.entries import Entry
 from headgate.client.stream import Stream
@@ -24,6 +26,7 @@ headgate tail orders                      what comes from now on
 headgate tail orders --after 0            everything, then what comes
 headgate tail orders --no-follow          everything there is
 headgate tail orders --no-follow --json | jq .fields.sku
+headgate tail orders --filter '{"exact":{"sku":"42"}}'
 """
 
 
@@ -38,6 +41,7 @@ headgate tail orders --no-follow --json | jq .fields.sku
     "[default: $; with --no-follow: 0]",
 )
 @click.option("--limit", type=click.IntRange(min=1), help="End after so many entries.")
+@filter_option
 @click.option("--no-follow", is_flag=True, help="Show what is there, and end.")
 @click.option("--wrap", is_flag=True, help="On a terminal: show long entries whole.")
 @json_option
@@ -46,6 +50,7 @@ async def command(
     stream: str,
     after: str | None,
     limit: int | None,
+    filter: Any,  # noqa: A002
     no_follow: bool,
     wrap: bool,
     as_json: bool,
@@ -55,9 +60,9 @@ async def command(
     display = open_display(stream, as_json=as_json, wrap=wrap)
     source = gateway.stream(stream)
     if no_follow:
-        portions = _present(source, after or "0", display)
+        portions = _present(source, after or "0", filter, display)
     else:
-        portions = _coming(source, after or "$", display)
+        portions = _coming(source, after or "$", filter, display)
     left = limit
     with display:
         async for entries in portions:
@@ -69,24 +74,23 @@ async def command(
             display.note("the stream is closed: nothing comes any more")
 
 
-async def _present(stream: Stream, after: str, display: Display) -> AsyncGenerator[list[Entry]]:
+async def _present(
+    stream: Stream, after: str, condition: Any, display: Display
+) -> AsyncGenerator[list[Entry]]:
     """Yield the present entries, by pages."""
-    page = await stream.read(after=after, limit=_PAGE)
-    last_id = page.last_id
-    while True:
+    async for page in stream.pages(after=after, limit=_PAGE, filter=condition):
         if page.gap is not None:
             display.note_gap(page.gap)
         yield page.entries
-        if not page.entries or page.next_after is None or page.entries[-1].id == last_id:
-            return
-        page = await stream.read(after=page.next_after, limit=_PAGE)
 
 
-async def _coming(stream: Stream, after: str, display: Display) -> AsyncGenerator[list[Entry]]:
+async def _coming(
+    stream: Stream, after: str, condition: Any, display: Display
+) -> AsyncGenerator[list[Entry]]:
     """Yield entries behind an id as they come, as many at once as there are."""
     last_id = (await stream.info())["last_id"]
     async with stream.follow(
-        after=last_id if after == "$" else after, on_state=display.note_state
+        after=last_id if after == "$" else after, on_state=display.note_state, filter=condition
     ) as following:
         async for entry in following:
             if following.gap is not None:

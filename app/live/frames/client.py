@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import OPEN, Needs
+from headgate.app.wire.filters import FilterForm
 from headgate.app.wire.schemas.deliveries import NackError
 from headgate.app.wire.schemas.entries import EntryInput
 from headgate.app.wire.schemas.values import Flag, IdText, Milliseconds, OnDisconnect
@@ -58,6 +59,9 @@ class SubscribeFrame(ClientFrame):
     )
     after: str = Field(
         "$", description="Without a group: an id, `$` for from now on, `+` for the last entry."
+    )
+    filter: FilterForm | None = Field(
+        None, description="Without a group: only entries come for which it holds."
     )
     credit: Annotated[int, Field(ge=1, strict=True)] = Field(
         64, description="Number of entries that may come before more credit is given."

@@ -6,7 +6,13 @@ from typing import Any
 import msgspec
 
 from headgate.app.live.frames.server import Acked, Entries, Ok
-from headgate.app.wire.encoding import LastBatches, delivery_wire, entry_wire, gap_wire
+from headgate.app.wire.encoding import (
+    LastBatches,
+    delivery_wire,
+    entry_wire,
+    gap_wire,
+    is_position_news,
+)
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.replies import Delivery, Outcome, StreamRead
 
@@ -42,6 +48,8 @@ def entries_frame(sub: str, read: StreamRead, *, credit_left: int) -> str:
     }
     if read.gap is not None:
         frame["gap"] = gap_wire(read.gap)
+    if is_position_news(read):
+        frame["position"] = str(read.next_after)
     return _text(frame)
 
 

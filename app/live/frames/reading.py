@@ -15,6 +15,7 @@ from headgate.app.live.frames.client import (
     SubscribeFrame,
 )
 from headgate.app.live.intents import AppendIntent, SubscribeIntent
+from headgate.app.wire.filters import OF_GROUPS, filter_text
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import check_name
 from headgate.app.wire.plain import plain_append
@@ -123,7 +124,9 @@ def subscribe_intent(frame: SubscribeFrame, credit_max: int) -> SubscribeIntent:
         None if frame.consumer is None else check_name(frame.consumer, pointer="/body/consumer"),
         parse_after(frame.after, field="/body/after"),
         frame.credit,
-        SubscriptionChoices.of(frame),
+        SubscriptionChoices.of(frame)._replace(
+            filters=filter_text(frame.filter, pointer="/body/filter")
+        ),
     )
 
 
@@ -133,6 +136,8 @@ def _check_needs_group(frame: SubscribeFrame) -> None:
         if "after" in frame.model_fields_set:
             text = "a group has its own position; its consumers cannot choose one"
             raise GatewayError("invalid_request", text, pointer="/body/after")
+        if frame.filter is not None:
+            raise GatewayError("invalid_request", OF_GROUPS, pointer="/body/filter")
         return
     named = [name for name in _GROUP_ONLY if getattr(frame, name) is not None]
     if frame.ack == "none":

@@ -1,6 +1,6 @@
 """Server frames: one model per type of frame that the gateway sends. AsyncAPI is made of them."""
 
-from typing import Literal, NotRequired, Self
+from typing import Annotated, Literal, NotRequired, Self
 
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
@@ -64,6 +64,15 @@ class Entries(TypedDict):
     credit_left: int
     lag: NotRequired[int]
     gap: NotRequired[Gap]
+    position: NotRequired[
+        Annotated[
+            IdText,
+            Field(
+                description="With a filter: subscribe again after this id, as no entry between "
+                "the last one sent and this one matches."
+            ),
+        ]
+    ]
 
 
 class State(BaseModel):

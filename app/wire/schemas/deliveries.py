@@ -5,6 +5,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from headgate.app.wire.filters import NoFilter
 from headgate.app.wire.schemas.entries import Entry
 from headgate.app.wire.schemas.values import Count, Flag, Ids, IdText, Milliseconds, Request
 from headgate.engine.limits import NACK_ERROR_LENGTH_MAX
@@ -39,6 +40,7 @@ class ReadGroup(Request):
     ack: Annotated[list[IdText], Field(fail_fast=True)] = Field(
         [], description="Acknowledge these first."
     )
+    filter: NoFilter = None
 
 
 class GroupEntries(TypedDict):

@@ -5,6 +5,7 @@ from typing import Annotated, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from headgate.app.wire.filters import FilterForm
 from headgate.app.wire.schemas.entries import Entry
 from headgate.app.wire.schemas.values import IdText, Milliseconds, Request
 
@@ -20,7 +21,19 @@ class Entries(TypedDict):
     """Entries of one stream."""
 
     entries: list[Entry]
-    next_after: Annotated[IdText | None, Field(description="Cursor for the next read, ascending.")]
+    next_after: Annotated[
+        IdText | None,
+        Field(
+            description="Cursor for the next read, ascending. With a filter it is behind what was "
+            "looked at; null: that was all of the range."
+        ),
+    ]
+    next_before: NotRequired[
+        Annotated[
+            IdText | None,
+            Field(description="The same for a range that is read downwards: `end=(` and this id."),
+        ]
+    ]
     last_id: Annotated[IdText, Field(description="The stream's last id.")]
     gap: MissedOfCursor
     closed_at_ms: NotRequired[
@@ -55,6 +68,9 @@ class Read(Request):
     )
     limit: Annotated[int, Field(ge=1, strict=True)] = Field(100, description="Entries per stream.")
     wait_ms: Milliseconds = Field(0, description="Time to wait if there is nothing.")
+    filter: FilterForm | None = Field(
+        None, description="Only entries come for which it holds, of all streams."
+    )
 
 
 class StreamsRead(TypedDict):

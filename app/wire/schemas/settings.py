@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 import msgspec
 from pydantic import Field
 from pydantic.fields import FieldInfo
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
-from headgate.app.wire.filters import parse_filter
+from headgate.app.wire.filters import filter_text
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.schemas.values import OnDisconnect, Request
 from headgate.engine import config
@@ -101,11 +101,7 @@ class SettingsForm(Request, Generic[S]):
 
     @staticmethod
     def _read_filters(value: list[Any] | None, pointer: str) -> str | None:
-        if not value:
-            return None
-        text = to_json(value).decode()
-        parse_filter(text, pointer=pointer)
-        return text
+        return filter_text(value or None, pointer=pointer)
 
 
 def _type_of(setting: Setting) -> Any:

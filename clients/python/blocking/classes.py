@@ -387,6 +387,8 @@ class BlockingStream:
         limit: int | None = None,
         reverse: bool = False,
         wait_ms: int = 0,
+        filter: Filter | None = None,
+        columns: Sequence[str] | None = None,
     ) -> Page:
         """Return entries after an id, or of a range (XREAD, XRANGE, XREVRANGE).
 
@@ -398,19 +400,55 @@ class BlockingStream:
             reverse: the highest id of the range first.
             wait_ms: how long to wait for an entry after `after`. Where the stream is closed and
                 read to its end, it does not wait.
+            filter: only entries for which it holds, such as `{"exact": {"sku": "42"}}`. A page may
+                have none of them, and more come behind it: of a range until `next_after` (or
+                `next_before`) is None, after an id until `next_after` is `last_id`.
+            columns: the fields that are sent, by name; None: all of them.
         """
         return self._portal.call(
             self._inner.read(
-                after=after, start=start, end=end, limit=limit, reverse=reverse, wait_ms=wait_ms
+                after=after,
+                start=start,
+                end=end,
+                limit=limit,
+                reverse=reverse,
+                wait_ms=wait_ms,
+                filter=filter,
+                columns=columns,
             )
         )
 
-    def scan(self, *, after: str = "0", limit: int = 1000) -> Iterator[Entry]:
-        """Yield the entries that are there now, from an id on, by pages of `limit`."""
-        return self._portal.iterate(self._inner.scan(after=after, limit=limit))
+    def pages(
+        self, *, after: str = "0", limit: int = 1000, filter: Filter | None = None
+    ) -> Iterator[Page]:
+        """Yield the entries that are there now, from an id on, a page of `limit` at a time.
+
+        Args:
+            after: an id; `0` for all entries.
+            limit: entries in one page.
+            filter: only entries for which it holds; a page may have none of them.
+        """
+        return self._portal.iterate(self._inner.pages(after=after, limit=limit, filter=filter))
+
+    def scan(
+        self, *, after: str = "0", limit: int = 1000, filter: Filter | None = None
+    ) -> Iterator[Entry]:
+        """Yield the entries that are there now, from an id on, by pages of `limit`.
+
+        Args:
+            after: an id; `0` for all entries.
+            limit: entries in one page.
+            filter: only entries for which it holds.
+        """
+        return self._portal.iterate(self._inner.scan(after=after, limit=limit, filter=filter))
 
     def follow(
-        self, *, after: str = "$", credit: int = 256, on_state: OnState | None = None
+        self,
+        *,
+        after: str = "$",
+        credit: int = 256,
+        on_state: OnState | None = None,
+        filter: Filter | None = None,
     ) -> BlockingFollowing:
         """Follow the stream: an iterator of entries that waits for the next one (XREAD BLOCK).
 
@@ -422,9 +460,13 @@ class BlockingStream:
             credit: entries that may be on the way to this program.
             on_state: is called when entries come, when all were read (`caught_up`), when there
                 will be no others (`closed`), and when the connection is `lost`, with the reason.
+            on_state: is called when entries come, when all were read (`caught_up`), and when the
+                connection is `lost`, with the reason.
+            filter: only entries for which it holds, such as `{"exact": {"sku": "42"}}`.
         """
         return BlockingFollowing(
-            self._inner.follow(after=after, credit=credit, on_state=on_state), self._portal
+            self._inner.follow(after=after, credit=credit, on_state=on_state, filter=filter),
+            self._portal,
         )
 
     def read_arrow(

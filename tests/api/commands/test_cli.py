@@ -68,6 +68,34 @@ async def test_a_tail_ends_with_a_closed_stream(live: Live) -> None:
     assert b"the stream is closed" in await tail.stderr.read()
 
 
+async def test_a_filter_leaves_what_it_lets_through(live: Live) -> None:
+    ids = await live.append("orders", "gift", "sale", "gift")
+    sales = json.dumps({"exact": {"v": "sale"}})
+    tail = await start(live.url, "tail", "orders", "--limit", "1", "--filter", sales)
+    await live.until_waiting(1)
+    _, new = await live.append("orders", "gift", "sale")
+
+    assert await next_line(tail) == f"{new} v=sale"
+    assert await tail.wait() == 0
+    present = await headgate(live.url, "tail", "orders", "--no-follow", "--filter", sales)
+    page = await headgate(live.url, "read", "orders", "--filter", f"[{sales}]", "--json")
+    assert present.lines == [f"{ids[1]} v=sale", f"{new} v=sale"]
+    assert [json.loads(line)["id"] for line in page.lines] == [ids[1], new]
+
+
+async def test_a_filter_that_is_none_is_a_mistake(live: Live) -> None:
+    await live.append("orders", "1")
+    broken = await headgate(live.url, "read", "orders", "--filter", "{")
+    wrong = await headgate(live.url, "read", "orders", "--filter", '{"exactly":{}}')
+    grouped = await headgate(
+        live.url, "read", "orders", "--group", "g", "--consumer", "c", "--filter", "[]"
+    )
+    assert (broken.code, wrong.code, grouped.code) == (2, 1, 2)
+    assert "it is not JSON" in broken.error
+    assert "exact, prefix" in wrong.error
+    assert "filters of its own" in grouped.error
+
+
 async def test_a_tail_that_does_not_follow_shows_what_is_there(live: Live) -> None:
     ids = await live.append("orders", "1", "2")
 

@@ -47,6 +47,39 @@ async def test_a_stream_is_scanned_page_by_page(hg: headgate.AsyncClient) -> Non
     assert [stream["name"] async for stream in hg.streams(prefix="a", limit=1)] == ["a b"]
 
 
+async def test_a_filter_leaves_what_it_lets_through(hg: headgate.AsyncClient) -> None:
+    orders = hg.stream("orders")
+    ids = await orders.append_many([{"n": str(number), "v": "x"} for number in range(5_000)])
+    wanted = ids[999::1000]
+    nines = {"suffix": {"n": "999"}}
+    assert [entry.id async for entry in orders.scan(filter=nines, limit=2)] == wanted
+    assert [entry.id async for entry in orders.scan(filter={"exact": {"n": "no"}})] == []
+
+    page = await orders.read(start="-", limit=1, filter=[nines], columns=["n"])
+    assert [(entry.id, entry.fields) for entry in page.entries] == [(wanted[0], {"n": "999"})]
+    assert page.next_after is not None
+    down = await orders.read(end="+", reverse=True, limit=1, filter=nines)
+    assert down.next_before is not None
+    below = await orders.read(end=f"({down.next_before}", reverse=True, limit=1, filter=nines)
+    assert [entry.id for entry in (*down.entries, *below.entries)] == wanted[:-3:-1]
+
+
+async def test_a_stream_is_followed_with_a_filter(live: Live, hg: headgate.AsyncClient) -> None:
+    orders = hg.stream("orders")
+    await orders.append_many([{"n": "1"}] * 3_000)
+    first_id = await orders.append({"n": "2"})
+    states: list[str] = []
+    async with orders.follow(
+        after="0", filter={"exact": {"n": "2"}}, on_state=lambda state, _: states.append(state)
+    ) as following:
+        assert (await anext(following)).id == first_id
+        await live.until_waiting(1)
+        await orders.append({"n": "1"})
+        second_id = await orders.append({"n": "2"})
+        assert (await anext(following)).id == second_id
+    assert "caught_up" in states
+
+
 async def test_a_problem_is_an_exception_of_its_code(hg: headgate.AsyncClient) -> None:
     orders = hg.stream("orders")
     first_id = await orders.append({"n": "1"})

@@ -34,7 +34,16 @@ from headgate.engine.requests.deliveries import (
     ReadGroup,
 )
 from headgate.engine.requests.dumps import DumpStream
-from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor, Trim, TrimTo
+from headgate.engine.requests.entries import (
+    Add,
+    Delete,
+    Range,
+    RangeMatching,
+    Read,
+    StreamCursor,
+    Trim,
+    TrimTo,
+)
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.keyspace import ChangeDefaults, RenameStream
 from headgate.engine.requests.ranges import OpenRanges, ReadOn, Span
@@ -232,6 +241,32 @@ async def test_files_that_are_dead_go_and_an_open_range_keeps_what_it_reads() ->
         assert FILE not in life.disk.names()
 
 
+async def test_a_filter_is_asked_about_what_is_cold() -> None:
+    async with living(MemoryDisk()) as life:
+        await life.fill(2_345)
+        await life.freeze()
+        filters, wanted = '{"suffix": {"n": "00"}}', list(range(100, 2_346, 100))
+
+        up, low = list[int](), MIN_ID
+        down, high = list[int](), MAX_ID
+        while low < MAX_ID:
+            page = await life.perform(RangeMatching(b"s", filters, low))
+            up += [entry.id.ms for entry in page.entries]
+            low = page.last_id.next()
+        while high > MIN_ID:
+            page = await life.perform(RangeMatching(b"s", filters, end=high, reverse=True))
+            down += [entry.id.ms for entry in page.entries]
+            high = page.last_id.previous()
+        assert (up, down) == (wanted, wanted[::-1])
+
+        after, came = MIN_ID, list[int]()
+        while len(came) < len(wanted):
+            request = Read([StreamCursor(b"s", after)], limit=3, wait_ms=None, filters=filters)
+            [read] = await life.perform(request)
+            came, after = came + [entry.id.ms for entry in read.entries], read.next_after
+        assert came == wanted
+
+
 async def test_a_damaged_chunk_is_a_gap_and_everything_else_goes_on() -> None:
     disk = MemoryDisk()
     async with living(disk) as life:
@@ -252,6 +287,14 @@ async def test_a_damaged_chunk_is_a_gap_and_everything_else_goes_on() -> None:
         assert [entry.id.ms for entry in read.entries] == left[25:]
         [read] = await life.perform(Read([StreamCursor(b"s", EntryId(41, 0))]))
         assert read.gap is None
+        [read] = await life.perform(
+            Read([StreamCursor(b"s", EntryId(25, 0))], filters='{"exact": {"n": "no"}}')
+        )
+        assert (read.gap, read.entries, read.next_after.ms) == (
+            Gap(EntryId(30, 2**64 - 1), EntryId(40, 0)),
+            [],
+            45,
+        )
 
         [delivered] = await life.perform(
             ReadGroup(b"g", b"c", [GroupCursor(b"s", None)], limit=100)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise, repeat
 from typing import Any
 
+from msgspec.structs import replace
+
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.library import Effect
@@ -24,12 +26,14 @@ from headgate.engine.entry import (
     check_fields,
 )
 from headgate.engine.errors import Invalid, ReplyTooLarge, StreamNotFound
-from headgate.engine.limits import CHUNK_ENTRIES_MAX
+from headgate.engine.filters.matching import Matcher, matcher_of
+from headgate.engine.limits import CHUNK_ENTRIES_MAX, LOOKED_BYTES_MAX
 from headgate.engine.packing import encode_entries
 from headgate.engine.replies import (
     Added,
     ClosedStream,
     Deletion,
+    MatchingPage,
     PackedEntries,
     PackedPage,
     StreamRead,
@@ -41,6 +45,7 @@ from headgate.engine.requests.entries import (
     Delete,
     From,
     Range,
+    RangeMatching,
     RangePacked,
     Read,
     StreamCursor,
@@ -57,6 +62,9 @@ _DELETED_AT_ONCE = 1_000
 
 _ENTRIES_AT_ONCE, _BYTES_AT_ONCE, _PARTS_AT_ONCE = 2_000, 2**20, 20_000
 """Bounds of one call, so that the server is soon free for others."""
+
+_LOOKED_AT_ONCE = 1_000
+"""Entries that are read to look for matches."""
 
 _STREAMS_AT_ONCE = 16
 """Streams that a read with a budget reads at once. It may not need the last of them."""
@@ -181,6 +189,58 @@ async def range_(client: Client, request: Range) -> list[Entry]:
     return entries
 
 
+async def range_matching(client: Client, request: RangeMatching) -> MatchingPage:
+    """Read the first entries of a range, and return those for which a filter holds."""
+    matcher, is_down = matcher_of(request.filters), request.reverse
+    low, high, size_bytes_max = request.start, request.end, _looked_bytes(request.size_bytes_max)
+    wanted = Range(request.stream, low, high, _LOOKED_AT_ONCE, size_bytes_max, is_down)
+    entries = await range_(client, wanted)
+    matching, last_id = _matching(entries, matcher, request.limit)
+    return MatchingPage(matching, last_id or (low if is_down else high))
+
+
+def unfiltered(request: Read) -> Read:
+    """Return the read of all entries among which those of a read with a filter are.
+
+    It is the same for many filters, so the servers are asked once.
+    """
+    size_bytes_max = _looked_bytes(request.size_bytes_max)
+    return replace(
+        request, filters=None, limit=_LOOKED_AT_ONCE, size_bytes_max=size_bytes_max, wait_ms=0
+    )
+
+
+def filtered(request: Read, reads: Sequence[StreamRead]) -> list[StreamRead]:
+    """Return the reads with a filter that `unfiltered` ones make."""
+    assert request.filters is not None
+    matcher = matcher_of(request.filters)
+    results = []
+    for read in reads:
+        matching, last_id = _matching(read.entries, matcher, request.limit)
+        through = max(read.next_after, read.last_id) if last_id is None else last_id
+        results.append(read._replace(entries=matching, next_after=through))
+    return results
+
+
+def _looked_bytes(size_bytes_max: int | None) -> int:
+    return LOOKED_BYTES_MAX if size_bytes_max is None else min(size_bytes_max, LOOKED_BYTES_MAX)
+
+
+def _matching(
+    entries: Sequence[Entry], matcher: Matcher, limit: int | None
+) -> tuple[list[Entry], EntryId | None]:
+    """Return the entries for which a filter holds, and the last that was looked at."""
+    matching: list[Entry] = []
+    last_id: EntryId | None = None
+    for entry in entries[: matcher.portion]:
+        if matcher.matches(entry.fields):
+            if len(matching) == limit:
+                break
+            matching.append(entry)
+        last_id = entry.id
+    return matching, last_id
+
+
 async def range_packed(client: Client, request: RangePacked) -> PackedPage:
     """Return entries of a range packed, as an engine has them anyway."""
     limit = min(request.limit, _ENTRIES_AT_ONCE)
@@ -286,6 +346,8 @@ async def _frozen(client: Client, cursor: StreamCursor) -> StreamCursor:
 
 async def read_once(client: Client, request: Read) -> list[StreamRead]:
     """Read after each cursor, without waiting (XREAD)."""
+    if request.filters is not None:
+        return filtered(request, await read_once(client, unfiltered(request)))
     if request.budget is not None:
         return await _read_in_order(client, request, request.budget)
     left = ReadRoom(request.size_bytes_max)
@@ -385,6 +447,7 @@ PERFORMERS: Performers = {
     CloseStream: by_function(close_stream),
     Delete: by_function(delete),
     Range: by_function(range_),
+    RangeMatching: by_function(range_matching),
     RangePacked: by_function(range_packed),
     Read: by_function(read_once),
     OpenRanges: _NOT_KEPT,

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.performing import bulk, entries
 from headgate.app.backends.redis.waiting.wait_queues import QueuedRead, WaitQueues
+from headgate.engine.filters.reads import are_at_end, behind, has_news, read_matching
 from headgate.engine.loop.wait_queue import QueueKey
 from headgate.engine.recent import Recent
 from headgate.engine.replies import Portion, StreamRead
@@ -39,6 +40,9 @@ class StreamReaders:
         if wait_ms == 0:
             return await entries.read_once(self._client, request)
         cursors = await entries.freeze(self._client, request.cursors)
+        if request.filters is not None:
+            request = replace(request, cursors=cursors)
+            return await read_matching(request, self._look, self._wait)
         request = replace(request, cursors=cursors, wait_ms=0)
 
         async def attempt() -> list[StreamRead] | None:
@@ -53,6 +57,26 @@ class StreamReaders:
             waiting = QueuedRead(queues, request, attempt, _drop)
             served = await self._queues.block(waiting, wait_ms, watch)
         return reads if served is None else served
+
+    async def _look(self, request: Read) -> list[StreamRead]:
+        """Look at the next part of each stream, with a filter."""
+        return entries.filtered(request, await self._read_alike(entries.unfiltered(request)))
+
+    async def _wait(self, request: Read, wait_ms: int | None) -> list[StreamRead] | None:
+        """Block until something comes that matches; what does not is looked at as it comes."""
+
+        async def attempt() -> list[StreamRead] | None:
+            reads = await self._look(waiting.request)
+            waiting.request = behind(waiting.request, reads)
+            return reads if has_news(reads) or not are_at_end(reads) else None
+
+        queues = [QueueKey(cursor.stream, None) for cursor in request.cursors]
+        waiting: QueuedRead[list[StreamRead]] = QueuedRead(queues, request, attempt, _drop)
+        with self._queues.watching(queues) as watch:
+            reads = await attempt()
+            if reads is None:
+                reads = await self._queues.block(waiting, wait_ms, watch)
+        return await self._look(waiting.request) if reads is None else reads
 
     async def _read_alike(self, request: Read) -> list[StreamRead]:
         """Read for a reader that will wait. What was read after the last change will do.

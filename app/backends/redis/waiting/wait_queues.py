@@ -77,7 +77,8 @@ class QueuedRead(BlockedRead[T]):
 
         Args:
             queues: the queues in which it waits.
-            request: reads without a group and with equal requests get the same reply.
+            request: reads without a group and with equal requests get the same reply; while they
+                wait, an attempt may move them on to another one.
             attempt: runs the whole read again; returns None if there is still nothing.
             give_back: called with what was read for a reader that has gone meanwhile.
             claim_idle_ms: the idle time after which it claims pending entries.
@@ -87,7 +88,7 @@ class QueuedRead(BlockedRead[T]):
         super().__init__(
             queues, claim_idle_ms=claim_idle_ms, consumer=consumer, by_policy=by_policy
         )
-        self.request = request
+        self.request: Any = request
         self.give_back = give_back
         self._run = attempt
         self._is_running = False
@@ -393,6 +394,8 @@ class WaitQueues:
     async def _serve_alike(self, reads: Sequence[QueuedRead[Any]]) -> None:
         outcome = await _outcome(reads[0])
         if outcome is None:
+            for read in reads:
+                read.request = reads[0].request  # it may go on from another place
             reads[0].go_on()
             return
         for at, read in enumerate(reads, 1):

@@ -4,11 +4,16 @@ import type { Line, LiveState, Subscriber, Wanted } from "./live/line.js";
 import { fromWire } from "./wire/names.js";
 import type { Entry, Gap } from "./wire/types.js";
 
+/** A condition on the fields of entries, in the dialects of CloudEvents subscriptions, or several that all hold. */
+export type Filter = Record<string, unknown> | unknown[];
+
 export interface FollowOptions {
   /** After this id; `$` from now on (the default), `0` from the beginning, `+` the last entry. */
   after?: string;
   /** Number of entries that may wait for you. */
   credit?: number;
+  /** Only entries for which it holds, such as `{ exact: { sku: "42" } }`. */
+  filter?: Filter;
   /** Trimming took entries that you have not seen. */
   onGap?: (gap: Gap) => void;
   onState?: (state: LiveState) => void;
@@ -51,7 +56,8 @@ export class Follower implements Subscriber {
 
   wanted(): Wanted {
     this.#available = Math.max(1, this.#limit - this.#untaken);
-    return { stream: this.stream, after: this.#after, credit: this.#available };
+    const { filter } = this.options;
+    return { stream: this.stream, after: this.#after, credit: this.#available, ...(filter && { filter }) };
   }
 
   subscribed({ position, gap }: Subscribed): void {
@@ -59,11 +65,10 @@ export class Follower implements Subscriber {
     this.#gap(gap);
   }
 
-  entries({ entries, gap }: Entries): void {
+  entries({ entries, gap, position }: Entries): void {
     this.#gap(gap);
-    const last = entries.at(-1);
-    if (!last) return;
-    this.#after = last.id;
+    this.#after = position ?? entries.at(-1)?.id ?? this.#after;
+    if (!entries.length) return;
     this.#available -= entries.length;
     this.#untaken += entries.length;
     this.onEntries(fromWire(entries));

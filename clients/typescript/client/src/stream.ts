@@ -1,7 +1,7 @@
 /** Stream: append to it, read it, follow it, change it. */
 import { Arrivals } from "./arrivals.js";
 import { type Context, randomName } from "./context.js";
-import { Follower, type FollowOptions } from "./follower.js";
+import { Follower, type Filter, type FollowOptions } from "./follower.js";
 import { entryOf, type Fields } from "./fields.js";
 import { Group } from "./group.js";
 import { path } from "./wire/rest.js";
@@ -9,6 +9,10 @@ import type {
   Appended, AppendedBatch, ClosedStream, DeletedEntries, Deletions, Entries, Entry, GroupInfo, Groups, StreamConfig, StreamDetail,
   StreamInfo, Trim, Trimmed,
 } from "./wire/types.js";
+
+function jsonOf(value: unknown): string | undefined {
+  return value === undefined ? undefined : JSON.stringify(value);
+}
 
 export interface ReadOptions {
   /** After this id; or a range, by `start` and `end`. */
@@ -19,6 +23,13 @@ export interface ReadOptions {
   limit?: number;
   /** With `after`: how long to wait if there is nothing. */
   waitMs?: number;
+  /**
+   * Only entries for which it holds, such as `{ exact: { sku: "42" } }`. A page may have none of them, and more come
+   * behind it: of a range until `nextAfter` (or `nextBefore`) is null, after an id until `nextAfter` is `lastId`.
+   */
+  filter?: Filter;
+  /** Names of the fields that are sent; all of them unless given. */
+  columns?: string[];
   signal?: AbortSignal;
 }
 
@@ -86,8 +97,9 @@ export class Stream {
   }
 
   /** Read a range, or what comes after an id. */
-  read({ signal, waitMs, ...range }: ReadOptions = {}): Promise<Entries> {
-    return this.context.rest.ask("GET", `${this.#path}/entries`, { query: { ...range, wait_ms: waitMs }, signal });
+  read({ signal, waitMs, filter, columns, ...range }: ReadOptions = {}): Promise<Entries> {
+    const query = { ...range, wait_ms: waitMs, filter: jsonOf(filter), columns: jsonOf(columns) };
+    return this.context.rest.ask("GET", `${this.#path}/entries`, { query, signal });
   }
 
   /** Follow the stream, over every reconnection. It ends with the loop or its signal, or when the stream is closed. */

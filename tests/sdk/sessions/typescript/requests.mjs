@@ -28,6 +28,7 @@ const results = {
   entry,
   bytes: [...bytesOf(entry, "blob")].join() === bytes.join() && new TextDecoder().decode(bytesOf(entry, "sku")),
   nextAfter: page.nextAfter,
+  filtered: (await stream.read({ after: "0", filter: { exact: { snake_case: "stays" } }, columns: ["sku"] })).entries,
   newest: (await stream.read({ order: "desc", limit: 1 })).entries[0].id,
   read: read.entries.map(({ id, deliveries }) => ({ id, deliveries })),
   acked: await group.ack([id], { consumer: "me" }),

@@ -127,9 +127,10 @@ class Feed {
 
   async #read(signal: AbortSignal): Promise<void> {
     const wanted = (this.#wanted = this.subscriber.wanted());
-    const { after, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
+    const { after, filter, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
     this.#available = wanted.group == null ? credit : Infinity; // of a group the gateway keeps account
-    const query = wanted.group == null ? { after } : { consumer, credit, claim_idle_ms, on_disconnect };
+    const ofStream = { after, filter: filter ? JSON.stringify(filter) : undefined };
+    const query = wanted.group == null ? ofStream : { consumer, credit, claim_idle_ms, on_disconnect };
     const headers = { accept: "text/event-stream" };
     const response = await this.rest.open("GET", `${this.#place}/events`, { query, headers, signal });
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
@@ -159,6 +160,8 @@ class Feed {
       case "entry":
         this.#available -= 1;
         return subscriber.entries({ type: "entries", sub, entries: [value], credit_left: 0 } satisfies Entries);
+      case "position":
+        return subscriber.entries({ type: "entries", sub, entries: [], credit_left: 0, position: value.at });
       case "caught_up":
         return subscriber.state("caught_up");
       case "claimed":

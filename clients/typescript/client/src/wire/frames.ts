@@ -62,6 +62,15 @@ export interface SubscribeFrame {
    */
   after?: string;
   /**
+   * Without a group: only entries come for which it holds.
+   */
+  filter?:
+    | {
+        [k: string]: unknown;
+      }
+    | unknown[]
+    | null;
+  /**
    * Number of entries that may come before more credit is given.
    */
   credit?: number;
@@ -333,6 +342,10 @@ export interface Entries {
   credit_left: number;
   lag?: number;
   gap?: Gap;
+  /**
+   * With a filter: subscribe again after this id, as no entry between the last one sent and this one matches.
+   */
+  position?: string;
 }
 /**
  * One element of a stream.

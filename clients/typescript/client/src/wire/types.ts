@@ -151,9 +151,13 @@ export interface EntryInput {
 export interface Entries {
   entries: Entry[];
   /**
-   * Cursor for the next read, ascending.
+   * Cursor for the next read, ascending. With a filter it is behind what was looked at; null: that was all of the range.
    */
   nextAfter: string | null;
+  /**
+   * The same for a range that is read downwards: `end=(` and this id.
+   */
+  nextBefore?: string | null;
   /**
    * The stream's last id.
    */

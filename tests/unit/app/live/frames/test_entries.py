@@ -31,7 +31,8 @@ settled = st.lists(st.tuples(ids, st.sampled_from(Outcome)), max_size=4)
 
 
 def read_of(entries: list[Entry], gap: Gap | None = None, stream: bytes = b"s") -> StreamRead:
-    return StreamRead(stream, entries, MIN_ID, MIN_ID, gap, MIN_ID)
+    after = MIN_ID if gap is None else gap.through
+    return StreamRead(stream, entries, entries[-1].id if entries else after, MIN_ID, gap, MIN_ID)
 
 
 def frame_of(text: str, model: TypeAdapter[Any]) -> Any:
@@ -53,6 +54,17 @@ def test_entries_of_a_stream(sub: str, drawn: list[Entry], credit: int, gap: Gap
         "credit_left": credit,
         **missed,
     }
+
+
+@given(entries, ids)
+def test_entries_behind_which_a_filter_let_nothing_through(
+    drawn: list[Entry], position: EntryId
+) -> None:
+    read = read_of(drawn)._replace(next_after=position)
+    frame = frame_of(entries_frame("s", read, credit_left=0), ENTRIES)
+
+    is_news = position != (drawn[-1].id if drawn else MIN_ID)
+    assert frame.get("position") == (str(position) if is_news else None)
 
 
 @given(subs, deliveries, st.lists(ids.map(str), max_size=2), counts, st.none() | counts)

@@ -1,0 +1,57 @@
+"""Pages: a range of a stream, read a page at a time; a filter leaves some of each page."""
+
+from headgate.app.auth.access import Access
+from headgate.app.wire.filters import Selection
+from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
+from headgate.engine.requests.entries import Range, RangeMatching
+
+EntryRange = tuple[EntryId, EntryId, bool]
+"""Lowest id, highest id, and whether to read downwards."""
+
+
+class Pages:
+    """A range of a stream, and how far it was read.
+
+    Attributes:
+        stream: its name.
+        selection: what of its entries is wanted; columns are left to who encodes them.
+        is_down: the highest ids come first.
+        position: the last id that was read; None: there is no more, as the page before was empty,
+            or a filter was asked about the whole range.
+        is_over: there is no more, whatever the position.
+    """
+
+    def __init__(
+        self, access: Access, stream: bytes, bounds: EntryRange, selection: Selection
+    ) -> None:
+        """Begin at one end of a range."""
+        self.stream, self.selection = stream, selection
+        self._access = access
+        self.position: EntryId | None = None
+        self._low, self._high, self.is_down = bounds
+        self.is_over = False
+
+    async def next_page(self, limit: int, size_bytes_max: int) -> list[Entry]:
+        """Return the next entries; with a filter there may be none, and more behind."""
+        low, high, is_down = self._low, self._high, self.is_down
+        text = self.selection.text
+        if text is None:
+            wanted = Range(self.stream, low, high, limit, size_bytes_max, is_down)
+            entries = await self._access.perform(wanted)
+            self._go_on(entries[-1].id if entries else None)
+            return entries
+        matching = RangeMatching(self.stream, text, low, high, limit, size_bytes_max, is_down)
+        entries, last_id = await self._access.perform(matching)
+        self._go_on(None if last_id == (low if is_down else high) else last_id)
+        return entries
+
+    def _go_on(self, position: EntryId | None) -> None:
+        self.position = position
+        if position is None or position in (MIN_ID, MAX_ID):
+            self.is_over = True
+            return
+        if self.is_down:
+            self._high = position.previous()
+        else:
+            self._low = position.next()
+        self.is_over = self._low > self._high
