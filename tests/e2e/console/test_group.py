@@ -56,6 +56,22 @@ async def test_what_cannot_work_is_given_back_as_failed(
     assert (await client.get("streams/graveyard")).json()["length"] == DEAD + HELD
 
 
+async def test_an_entry_that_is_held_says_what_it_waits_for(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    group = "streams/keyed/groups/work"
+    policy = {"key_field": "who"}
+    await client.put(group, json={"start": "0", "create_stream": True, "policy": policy})
+    batch = [{"fields": {"who": "ana"}}] * 2
+    first, _ = (await client.post("streams/keyed/entries/batch", json=batch)).json()["ids"]
+    await client.post(f"{group}/read?consumer=w4")
+
+    await console.open(group)
+    held = console.rows("Pending entries").nth(1)
+    await expect(held).to_contain_text(f"nobody: waits for {first} of the same key, held by w4 for")
+    await client.delete("streams/keyed")
+
+
 async def test_a_group_that_falls_behind_is_said_to(
     console: Console, streams: None, client: httpx.AsyncClient
 ) -> None:

@@ -68,18 +68,26 @@ export function PendingEntries({ place, total }: Props) {
       </div>
       {data.value && shown.length === 0 && <p class="empty">{all.length ? "No pending entry is like that." : "Nothing is pending."}</p>}
       {shown.length > 0 && (
-        <Grid label="Pending entries" class="pending" columns={COLUMNS} rows={shown} keyOf={({ id }) => id} marks={marks} cells={cellsOf} />
+        <Grid label="Pending entries" class="pending" columns={COLUMNS} rows={shown} keyOf={({ id }) => id} marks={marks} cells={(entry) => cellsOf(entry, all.find(({ id }) => id === entry.waits_for))} />
       )}
       {total > all.length && all.length >= LISTED && <p class="soft">The first {counted(all.length, "entry", "entries")} of {count(total)}.</p>}
     </>
   );
 }
 
-function cellsOf({ id, consumer, idle_ms: idleMs, deliveries, last_error, waits_for }: Pending) {
+/** Return why nobody has an entry. */
+function whyNobody({ waits_for }: Pending, before: Pending | undefined): string {
+  if (!waits_for) return "given back";
+  const holder = before?.consumer ? `, held by ${before.consumer} for ${brief(before.idle_ms)}` : "";
+  return `waits for ${waits_for} of the same key${holder}`;
+}
+
+function cellsOf(entry: Pending, before: Pending | undefined) {
+  const { id, consumer, idle_ms: idleMs, deliveries, last_error } = entry;
   return [
     id,
     moment(timeOf(id)),
-    consumer ?? <span class="soft">{waits_for ? `nobody: waits for ${waits_for} of its key` : deliveries ? "nobody: given back" : "nobody: its turn has come"}</span>,
+    consumer ?? <span class="soft">nobody: {whyNobody(entry, before)}</span>,
     <span class={(idleMs ?? 0) >= 60_000 ? "warn" : ""}>{brief(idleMs)}</span>,
     <span class={deliveries > 1 ? "warn" : "soft"}>{count(deliveries)}</span>,
     <span class="soft" title={last_error ?? ""}>
