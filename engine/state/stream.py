@@ -192,10 +192,7 @@ class Stream:
     def lose(self, first_id: EntryId, last_id: EntryId) -> None:
         """Remove damaged entries. The number of entries behind them is not known any more."""
         for group in self.groups_by_key:
-            assert group.pel.turns is not None
-            for entry_id in [each for each, _ in group.pel.turns.items()]:
-                if first_id <= entry_id <= last_id:
-                    group.pel.forget_turn(entry_id)
+            group.pel.forget_turns(first_id, last_id)
         if self.log.lose(first_id, last_id):
             self.note_lost(first_id, last_id)
 

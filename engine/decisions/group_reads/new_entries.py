@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -68,7 +67,7 @@ class _Walk:
         self._matches = None if rules.filters is None else matcher_of(rules.filters).matches
         self._key_field = rules.key_field
         self._ahead_left = (rules.key_ahead_max or KEY_AHEAD_DEFAULT) - held_count
-        self._given: Counter[bytes] = Counter()  # keys of entries that this read delivers
+        self._given: dict[bytes, int] = {}  # how many of a key this read delivers
         self._behind: set[bytes] = set()  # keys of entries that it holds
         self._taken: list[Entry] = []
         self._keys: list[bytes | None] = []
@@ -118,13 +117,13 @@ class _Walk:
         self._taken.append(entry)
         self._keys.append(key)
         if key is not None:
-            self._given[key] += 1
+            self._given[key] = self._given.get(key, 0) + 1
         return True
 
     def _has_turn(self, key: bytes) -> bool:
         turns = self._group.pel.turns
         room = None if turns is None else turns.room(key)
-        return key not in self._behind and (room is None or self._given[key] < room)
+        return key not in self._behind and (room is None or self._given.get(key, 0) < room)
 
     def _hold(self, entry_id: EntryId, key: bytes) -> bool:
         if entry_id in self._group.pel.by_id:  # the position was set back: it is pending already
