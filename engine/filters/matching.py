@@ -22,6 +22,7 @@ from headgate.engine.filters.conditions import (
     TextCondition,
     names_in,
 )
+from headgate.engine.filters.needed import needed_bytes
 from headgate.engine.filters.reading import read_filter
 
 _NUMBER = re.compile(rb"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -39,11 +40,12 @@ _Test = Callable[[_Values], bool]
 class Matcher:
     """A filter that is ready to be asked about entries."""
 
-    __slots__ = ("_layouts", "_names", "_test", "filter")
+    __slots__ = ("_layouts", "_names", "_test", "filter", "needed")
 
     def __init__(self, condition: Filter) -> None:
         """Prepare a filter."""
         self.filter = condition
+        self.needed = needed_bytes(condition)  # packed entries with a match have one of these
         self._names = sorted(names_in(condition))
         self._test = _test_of(condition, {name: at for at, name in enumerate(self._names)})
         self._layouts: dict[tuple[bytes, ...], Sequence[int]] = {}

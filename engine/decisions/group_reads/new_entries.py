@@ -64,7 +64,9 @@ class _Walk:
         self._group = group
         self._limit = limit
         self._left = left
-        self._matches = None if rules.filters is None else matcher_of(rules.filters).matches
+        matcher = None if rules.filters is None else matcher_of(rules.filters)
+        self._matches = None if matcher is None else matcher.matches
+        self._needed = () if matcher is None else matcher.needed
         self._key_field = rules.key_field
         self._ahead_left = (rules.key_ahead_max or KEY_AHEAD_DEFAULT) - held_count
         self._given: dict[bytes, int] = {}  # how many of a key this read delivers
@@ -81,7 +83,14 @@ class _Walk:
         goes_on = True
         while goes_on and looked_at < PASSED_AT_ONCE_MAX and not room.is_spent:
             try:
-                page = stream.log.range(last_id.next(), MAX_ID, _PAGE_ENTRIES, room)
+                if self._needed and stream.counts_on(last_id, entries_read):
+                    enough = PASSED_AT_ONCE_MAX - looked_at
+                    passed = stream.log.lacking(last_id.next(), self._needed, enough, room)
+                    if passed is not None:
+                        last_id, looked_at = passed.through, looked_at + passed.length
+                        entries_read = (entries_read or 0) + passed.length
+                        continue
+                page = stream.log.range(last_id.next(), MAX_ID, self._page_entries(), room)
             except Missing:
                 if not looked_at:
                     raise
@@ -102,6 +111,12 @@ class _Walk:
             self._held,
             self._is_blocked,
         )
+
+    def _page_entries(self) -> int:
+        """Return how many entries are looked at together; most are wanted without a filter."""
+        if self._matches is not None or self._limit is None:
+            return _PAGE_ENTRIES
+        return min(self._limit - len(self._taken) + 1, _PAGE_ENTRIES)
 
     def _take(self, entry: Entry) -> bool:
         """Deliver an entry, hold it back or pass it by; tells whether one of these was possible."""
