@@ -391,6 +391,10 @@ PASSED_AT_ONCE_MAX = 4_000
 """Entries that a group read looks at, to pass by those that its filters do not let through, before
 other requests run. Each one takes 1 to 3 µs."""
 
+HELD_AT_ONCE_MAX = 1_000
+"""Entries that a group read holds back for their keys, or some more, before other requests run. Each
+one takes 5 to 10 µs."""
+
 PASSED_BYTES_MAX = 4 * 2**20
 """Bytes of names and values of these entries."""
 

@@ -344,7 +344,7 @@ class Pel:
             pending.is_pending = False
             pending.owner = None
         if self.turns is not None:
-            self.turns.end_all(pending.id for pending in entries)
+            self.turns.end_all([pending.id for pending in entries])
         self._memory.pending_bytes -= PENDING_BYTES * len(entries)
         self._in_order.note_left(len(entries))
         if waiting_count:

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
-from itertools import chain, islice
+from itertools import chain, islice, repeat
+from typing import TypeGuard
 
 from sortedcontainers import SortedDict
 
@@ -112,6 +113,16 @@ class Turns:
             return self.at_once - (key in self._single)
         return 0 if queue.held else max(self.at_once - len(queue.taken), 0)  # the held come first
 
+    def are_free(self, keys: Sequence[bytes | None]) -> TypeGuard[Sequence[bytes]]:
+        """Tell whether all are keys, no two of them equal, and none of them has an entry."""
+        distinct = set(keys)
+        return (
+            len(distinct) == len(keys)
+            and None not in distinct
+            and self._single.keys().isdisjoint(distinct)
+            and self._queues.keys().isdisjoint(distinct)
+        )
+
     def ready(self) -> Iterator[EntryId]:
         """Yield the held entries whose turn has come, by id. Do not change the turns meanwhile.
 
@@ -156,6 +167,10 @@ class Turns:
         known, single, count = self._keys, self._single, len(self._keys)
         if ids and ids[0] <= self._gone_through:
             self._gone_through = MIN_ID
+        if self.are_free(keys) and known.keys().isdisjoint(ids):
+            known.update(zip(ids, keys, strict=True))
+            single.update(zip(keys, ids, strict=True))
+            keys = ids = ()
         for entry_id, key in zip(ids, keys, strict=True):
             if key is None or entry_id in known:
                 continue
@@ -192,14 +207,15 @@ class Turns:
         queue.taken[entry_id] = None
         self._check(queue)
 
-    def end_all(self, ids: Iterable[EntryId]) -> None:
+    def end_all(self, ids: Sequence[EntryId]) -> None:
         """Forget those entries that have a key."""
-        known, queues, count = self._keys, self._queues, len(self._keys)
-        for entry_id in ids:
-            key = known.pop(entry_id, None)
+        count = len(self._keys)
+        keys = list(map(self._keys.pop, ids, repeat(None)))
+        self._memory.pending_bytes -= TURN_BYTES * (count - len(self._keys))
+        for entry_id, key in zip(ids, keys, strict=True):
             if key is None:
                 continue
-            queue = queues.get(key)
+            queue = self._queues.get(key)
             if queue is None:
                 del self._single[key]
                 continue
@@ -209,7 +225,6 @@ class Turns:
             else:
                 del queue.taken[entry_id]
             self._check(queue)
-        self._memory.pending_bytes -= TURN_BYTES * (count - len(known))
 
     def go_through(self, entry_id: EntryId) -> EntryId:
         """Note that all entries up to an id are to be forgotten; returns where they begin."""

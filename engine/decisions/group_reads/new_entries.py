@@ -8,7 +8,12 @@ from typing import NamedTuple
 from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
 from headgate.engine.entry import MAX_ID, Entry, EntryId, Fields
 from headgate.engine.filters.matching import matcher_of
-from headgate.engine.limits import KEY_AHEAD_DEFAULT, PASSED_AT_ONCE_MAX, PASSED_BYTES_MAX
+from headgate.engine.limits import (
+    HELD_AT_ONCE_MAX,
+    KEY_AHEAD_DEFAULT,
+    PASSED_AT_ONCE_MAX,
+    PASSED_BYTES_MAX,
+)
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.extents.missing import Missing
 from headgate.engine.state.stream import Stream
@@ -90,13 +95,18 @@ class _Walk:
                         last_id, looked_at = passed.through, looked_at + passed.length
                         entries_read = (entries_read or 0) + passed.length
                         continue
+                before = room.share(1)
                 page = stream.log.range(last_id.next(), MAX_ID, self._page_entries(), room)
             except Missing:
                 if not looked_at:
                     raise
                 break  # the next decision asks for it
-            count = next((at for at, each in enumerate(page) if not self._take(each)), len(page))
-            goes_on = bool(page) and count == len(page)
+            count = len(page)
+            if not self._take_whole(page, before, room):
+                count = next((at for at, each in enumerate(page) if not self._take(each)), count)
+            is_full = self._matches is None and len(self._taken) == self._limit
+            is_full = is_full or len(self._held) >= HELD_AT_ONCE_MAX
+            goes_on = bool(page) and count == len(page) and not is_full
             if count:
                 entries_read = stream.entries_read_after(last_id, entries_read, page[:count])
                 last_id = page[count - 1].id
@@ -116,7 +126,27 @@ class _Walk:
         """Return how many entries are looked at together; most are wanted without a filter."""
         if self._matches is not None or self._limit is None:
             return _PAGE_ENTRIES
-        return min(self._limit - len(self._taken) + 1, _PAGE_ENTRIES)
+        return min(self._limit - len(self._taken), _PAGE_ENTRIES)
+
+    def _take_whole(self, page: list[Entry], before: ReadRoom, after: ReadRoom) -> bool:
+        """Deliver all entries of a page, if each has a key of its own; tells whether it was so.
+
+        Args:
+            page: the entries.
+            before: the room of the walk before it took them.
+            after: the same behind it.
+        """
+        turns, name, limit = self._group.pel.turns, self._key_field, self._limit
+        if self._matches is not None or turns is None or name is None or turns.at_once is None:
+            return False
+        if self._given or self._behind or (limit is not None and len(page) > limit):
+            return False
+        keys = [_last_value(entry.fields, name) for entry in page]
+        if not turns.are_free(keys) or not self._left.take_what_went(before, after, is_first=False):
+            return False
+        self._taken, self._keys = page, list(keys)
+        self._given = dict.fromkeys(keys, 1)
+        return True
 
     def _take(self, entry: Entry) -> bool:
         """Deliver an entry, hold it back or pass it by; tells whether one of these was possible."""
