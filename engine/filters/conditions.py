@@ -70,3 +70,13 @@ def names_in(condition: Filter | None) -> frozenset[bytes]:
         case NotThat(negated):
             return names_in(negated)
     return frozenset([condition.name])
+
+
+def condition_count(condition: Filter) -> int:
+    """Return how many conditions a filter has, with those that others are made of."""
+    match condition:
+        case AllOf(filters) | AnyOf(filters):
+            return 1 + sum(map(condition_count, filters))
+        case NotThat(negated):
+            return 1 + condition_count(negated)
+    return 1

@@ -9,6 +9,7 @@ from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
 from headgate.engine.entry import MAX_ID, Entry, EntryId, Fields
 from headgate.engine.filters.matching import matcher_of
 from headgate.engine.limits import (
+    CONDITIONS_PER_PASS,
     HELD_AT_ONCE_MAX,
     KEY_AHEAD_DEFAULT,
     PASSED_AT_ONCE_MAX,
@@ -72,6 +73,8 @@ class _Walk:
         matcher = None if rules.filters is None else matcher_of(rules.filters)
         self._matches = None if matcher is None else matcher.matches
         self._needed = () if matcher is None else matcher.needed
+        condition_count = 0 if matcher is None else matcher.condition_count
+        self._passed_max = PASSED_AT_ONCE_MAX // (1 + condition_count // CONDITIONS_PER_PASS)
         self._key_field = rules.key_field
         self._ahead_left = (rules.key_ahead_max or KEY_AHEAD_DEFAULT) - held_count
         self._given: dict[bytes, int] = {}  # how many of a key this read delivers
@@ -86,10 +89,10 @@ class _Walk:
         last_id, entries_read = self._group.last_id, self._group.entries_read
         looked_at, room = 0, ReadRoom(PASSED_BYTES_MAX)
         goes_on = True
-        while goes_on and looked_at < PASSED_AT_ONCE_MAX and not room.is_spent:
+        while goes_on and looked_at < self._passed_max and not room.is_spent:
             try:
                 if self._needed and stream.counts_on(last_id, entries_read):
-                    enough = PASSED_AT_ONCE_MAX - looked_at
+                    enough = self._passed_max - looked_at
                     passed = stream.log.lacking(last_id.next(), self._needed, enough, room)
                     if passed is not None:
                         last_id, looked_at = passed.through, looked_at + passed.length
