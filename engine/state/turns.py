@@ -22,7 +22,7 @@ from sortedcontainers import SortedDict
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.limits import FREED_AT_ONCE_MAX
 from headgate.engine.state.dismantling import Pieces
-from headgate.engine.state.memory import TURN_BYTES, Memory
+from headgate.engine.state.memory import QUEUE_BYTES, TURN_BYTES, Memory
 
 HELD_MS = 2**62
 """The end of a held entry's delay: it is not due by time."""
@@ -84,7 +84,7 @@ class Turns:
     @property
     def memory_bytes(self) -> int:
         """Return the memory of the turns, about."""
-        return TURN_BYTES * len(self._keys)
+        return TURN_BYTES * len(self._keys) + QUEUE_BYTES * len(self._queues)
 
     def items(self) -> Iterator[tuple[EntryId, bytes]]:
         """Yield the entries with their keys, those of a key in the order of their turns."""
@@ -237,6 +237,7 @@ class Turns:
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = _Queue(key)
+            self._memory.pending_bytes += QUEUE_BYTES
             first = self._single.pop(key, None)
             if first is not None:
                 queue.taken[first] = None
@@ -261,6 +262,7 @@ class Turns:
             return
         if len(taken) <= 1:
             del self._queues[queue.key]
+            self._memory.pending_bytes -= QUEUE_BYTES
             for entry_id in taken:
                 self._single[queue.key] = entry_id
 
