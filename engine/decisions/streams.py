@@ -128,7 +128,7 @@ def update_stream(keyspace: Keyspace, request: UpdateStream, now_ms: int) -> Dec
 def _retain(
     name: bytes, commands: list[Command], config: StreamConfig, keyspace: Keyspace, now_ms: int
 ) -> Decision[StreamInfo]:
-    """Decide what else a changed configuration removes, in parts."""
+    """Decide on the trims that a changed configuration needs, in parts."""
     cut = retention_cut(keyspace.stream(name), [], config, now_ms)
     commands = [*commands, *trim_command(name, cut)]
     if cut is None or cut.is_whole:

@@ -114,7 +114,7 @@ class Turns:
         return 0 if queue.held else max(self.at_once - len(queue.taken), 0)  # the held come first
 
     def are_free(self, keys: Sequence[bytes | None]) -> TypeGuard[Sequence[bytes]]:
-        """Tell whether all are keys, no two of them equal, and none of them has an entry."""
+        """Tell whether all are keys without an entry, and no two are equal."""
         distinct = set(keys)
         return (
             len(distinct) == len(keys)

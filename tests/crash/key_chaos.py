@@ -71,8 +71,10 @@ class Acknowledger(Consumer):
             self.die()
         replies = [await reader.readexactly(4) for _ in ids]
         outcomes = {b":1\r\n": "acked", b":0\r\n": "not_pending"}
-        found = {id_of(each): outcomes[reply] for each, reply in zip(ids, replies, strict=True)}
-        self.ledger.answer(settling, found)
+        outcome_of = {
+            id_of(each): outcomes[reply] for each, reply in zip(ids, replies, strict=True)
+        }
+        self.ledger.answer(settling, outcome_of)
 
     def drop(self) -> None:
         self.writer.transport.abort()

@@ -27,8 +27,8 @@ def ack(ledger: Ledger, entry_id: Id, outcome: str = "acked") -> None:
 
 
 def wrong(ledger: Ledger, pending_max: int = 1, given_up: set[Id] | None = None) -> list[str]:
-    found = violations_of_order(ledger, lambda value: value[-1], pending_max, given_up or set())
-    return [text[0] for text in found]
+    broken = violations_of_order(ledger, lambda value: value[-1], pending_max, given_up or set())
+    return [text[0] for text in broken]
 
 
 def test_one_after_the_other_is_fine(ledger: Ledger) -> None:

@@ -1,4 +1,4 @@
-"""What packed entries with a match have in them."""
+"""Needed bytes: packed entries with a match have some of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns: whose turn has come is known at once, and what they take is counted."""
+"""Turns: the held entries that have room, and the memory of all."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_all_that_is_held_becomes_free_when_the_bound_is_raised(turns: Turns) ->
     turns.change(2)
 
     assert turns.has_ready
-    while len(found := ready(turns)) < COUNT:
-        assert found == sorted(found)
-    assert found == list(range(COUNT, 2 * COUNT))
+    while len(numbers := ready(turns)) < COUNT:
+        assert numbers == sorted(numbers)
+    assert numbers == list(range(COUNT, 2 * COUNT))
 
 
 def test_nothing_is_free_any_more_when_the_bound_is_lowered(turns: Turns) -> None:
