@@ -391,6 +391,13 @@ PASSED_AT_ONCE_MAX = 4_000
 """Entries that a group read looks at, to pass by those that its filters do not let through, before
 other requests run. Each one takes 1 to 3 µs."""
 
+HELD_AT_ONCE_MAX = 1_000
+"""Entries that a group read holds back for their keys, or some more, before other requests run; and
+held ones that it delivers. Each one takes 5 to 15 µs."""
+
+CONDITIONS_PER_PASS = 4
+"""Conditions of a filter that take about as long as to look at an entry at all."""
+
 PASSED_BYTES_MAX = 4 * 2**20
 """Bytes of names and values of these entries."""
 

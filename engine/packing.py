@@ -132,6 +132,7 @@ class Unpacker:
 _unpacker = Unpacker()
 unpack_entries = _unpacker.entries
 unpack_run = _unpacker.run
+grown = _unpacker.grown
 
 
 def pack_entries(entries: Sequence[Entry]) -> bytes:

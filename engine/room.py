@@ -55,11 +55,15 @@ class ReadRoom:
         self.parts_left -= count
         return True
 
-    def take_what_went(self, before: ReadRoom, after: ReadRoom) -> None:
-        """Take the bytes and parts that another read has used: the difference of its rooms."""
-        if before.bytes_left is not None and after.bytes_left is not None:
-            size_bytes = before.bytes_left - after.bytes_left
-            self.take_all(size_bytes, before.parts_left - after.parts_left, is_first=True)
+    def take_what_went(self, before: ReadRoom, after: ReadRoom, *, is_first: bool = True) -> bool:
+        """Take the bytes and parts that another read has used: the difference of its rooms.
+
+        Tells whether there was room for them; there is for the first entries, whatever their size.
+        """
+        if before.bytes_left is None or after.bytes_left is None:
+            return True
+        size_bytes = before.bytes_left - after.bytes_left
+        return self.take_all(size_bytes, before.parts_left - after.parts_left, is_first=is_first)
 
 
 class ReplyRoom:

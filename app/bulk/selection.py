@@ -15,7 +15,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Literal
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,26 +38,6 @@ Mask = NDArray[np.bool_]
 
 _NUMBER = r"^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _TEXT_TESTS = {"exact": pc.equal, "prefix": pc.starts_with, "suffix": pc.ends_with}
-
-
-def needed_bytes(condition: Filter | None) -> tuple[bytes, ...]:
-    """Return bytes of which packed entries with a match have one; nothing: they may have any."""
-    match condition:
-        case TextCondition(name, "exact", text):
-            return (_packed(name) + _packed(text),)
-        case TextCondition(name) | Present(name) | NumberRange(name):
-            return (_packed(name),)
-        case AllOf(filters):
-            each = [needed for part in filters if (needed := needed_bytes(part))]
-            return max(each, key=lambda needed: min(map(len, needed)), default=())
-        case AnyOf(filters):
-            each = [needed_bytes(part) for part in filters]
-            return tuple(text for needed in each for text in needed) if all(each) else ()
-    return ()
-
-
-def _packed(text: bytes) -> bytes:
-    return msgspec.msgpack.encode(text)
 
 
 class FieldTable:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
+from typing import cast
 
 from headgate.engine.commands import (
     Command,
@@ -13,6 +15,7 @@ from headgate.engine.commands import (
     StreamCreated,
     StreamDeleted,
 )
+from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.entries import add, check_last_id
 from headgate.engine.decisions.keys import key_limits, key_window_ms
@@ -22,7 +25,7 @@ from headgate.engine.decisions.name_ranges import (
     following,
     shown_by,
 )
-from headgate.engine.decisions.trims import retention_cuts, trim_command
+from headgate.engine.decisions.trims import retention_cut, trim_command
 from headgate.engine.errors import StreamExists, StreamsChanged
 from headgate.engine.replies import Added, ClosedStream, Created, StreamInfo
 from headgate.engine.requests.entries import Add
@@ -118,8 +121,19 @@ def update_stream(keyspace: Keyspace, request: UpdateStream, now_ms: int) -> Dec
         commands.append(StreamConfigured(name, config))
         if key_limits(keyspace, stream.config) != key_limits(keyspace, config):
             commands.append(KeysForgotten(name, None))  # Redis: a changed value wipes the history
-        commands += trim_command(name, retention_cuts(stream, [], config, now_ms))
+        return _retain(name, commands, config, keyspace, now_ms)
     return Decision.then(commands, lambda keyspace, _: stream_info(keyspace, name))
+
+
+def _retain(
+    name: bytes, commands: list[Command], config: StreamConfig, keyspace: Keyspace, now_ms: int
+) -> Decision[StreamInfo]:
+    """Decide on the trims that a changed configuration needs, in parts."""
+    cut = retention_cut(keyspace.stream(name), [], config, now_ms)
+    commands = [*commands, *trim_command(name, cut)]
+    if cut is None or cut.is_whole:
+        return Decision.then(commands, lambda keyspace, _: stream_info(keyspace, name))
+    return Decision(cast("StreamInfo", None), commands, partial(_retain, name, [], config))
 
 
 def close_stream(keyspace: Keyspace, request: CloseStream, now_ms: int) -> Decision[ClosedStream]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 from headgate.engine.commands import Command, EntriesEvicted, PendingPurged, StreamTrimmed
@@ -65,8 +66,8 @@ def retain(keyspace: Keyspace, stream: bytes, now_ms: int) -> Decision[None]:
         StreamNotFound: the stream does not exist.
     """
     stream_state = keyspace.stream(stream)
-    cuts = retention_cuts(stream_state, [], stream_state.config, now_ms)
-    return Decision(None, trim_command(stream, cuts))
+    cut = retention_cut(stream_state, [], stream_state.config, now_ms)
+    return Decision(None, trim_command(stream, cut))
 
 
 def trim_oldest(keyspace: Keyspace, after: bytes | None) -> Decision[bytes | None]:
@@ -88,7 +89,7 @@ def trim_oldest(keyspace: Keyspace, after: bytes | None) -> Decision[bytes | Non
     if filled:
         oldest = min(filled, key=lambda stream: stream.log.first_id)
         cut = oldest.log.portion(MIN_ID, MAX_ID, TRIMMED_AT_ONCE)
-        commands = trim_command(oldest.name, [cut])
+        commands = trim_command(oldest.name, cut)
     return Decision(names[-1] if names else None, commands)
 
 
@@ -100,7 +101,7 @@ def trims_after(
     now_ms: int,
 ) -> list[Command]:
     """Return the trims that follow an append; the append is decided but not applied yet."""
-    retained = trim_command(stream.name, retention_cuts(stream, appended, stream.config, now_ms))
+    retained = trim_command(stream.name, retention_cut(stream, appended, stream.config, now_ms))
     if trim is None:
         return retained
     # Only one part is done. The next append that trims removes the rest.
@@ -146,10 +147,8 @@ def _trim_part(
     if cut is None:
         return _TrimPart(0, [], None)
     commands: list[Command] = []
+    cut = _settling_part(stream, cut, settles=request.references is References.DELETE)
     if request.references is References.DELETE:
-        if cut.length > SETTLED_AT_ONCE_MAX:
-            first = stream.log.portion(MIN_ID, cut.through, SETTLED_AT_ONCE_MAX)
-            cut = cut if first is None else first._replace(is_whole=False)
         commands = purge(stream, stream.log.ids(MIN_ID, cut.through))
     commands.append(StreamTrimmed(stream.name, cut.through))
     return _TrimPart(cut.length, commands, None if cut.is_whole else cut.through)
@@ -223,17 +222,26 @@ def purge(stream: Stream, ids: Sequence[EntryId]) -> list[Command]:
     return [PendingPurged(stream.name, pending)] if pending else []
 
 
-def retention_cuts(
+def retention_cut(
     stream: Stream, appended: Sequence[Entry], config: StreamConfig, now_ms: int
-) -> list[Cut | None]:
-    """Return the cuts of a stream by its retention; entries about to be appended count, too."""
-    cuts = []
+) -> Cut | None:
+    """Return the cut of a stream by its retention; entries about to be appended count, too."""
+    cuts: list[Cut | None] = []
     if config.max_length is not None:
         cuts.append(stream.log.cut_to_length(config.max_length, appended))
     if config.max_age_ms is not None:
         oldest = EntryId(max(now_ms - config.max_age_ms, 0), 0)
         cuts.append(stream.log.cut_below(oldest, appended))
-    return cuts
+    cut = max(filter(None, cuts), key=attrgetter("through"), default=None)
+    return None if cut is None else _settling_part(stream, cut)
+
+
+def _settling_part(stream: Stream, cut: Cut, *, settles: bool = False) -> Cut:
+    """Return the first part of a cut if it is long, and settles what is pending or ends turns."""
+    if cut.length <= SETTLED_AT_ONCE_MAX or not (settles or stream.groups_by_key):
+        return cut
+    first = stream.log.portion(MIN_ID, cut.through, SETTLED_AT_ONCE_MAX)
+    return cut if first is None else first._replace(is_whole=False)
 
 
 def _cut(
@@ -276,10 +284,9 @@ def _trim_limit(limit: int | None, node_limits: NodeLimits) -> int | None:
     return min(limit, TRIM_ENTRIES_MAX) or None  # Redis: LIMIT 0 is no limit
 
 
-def trim_command(stream: bytes, cuts: Sequence[Cut | None]) -> list[Command]:
-    """Return the command for the farthest of the cuts; nothing if there are no cuts."""
-    through = [cut.through for cut in cuts if cut is not None]
-    return [StreamTrimmed(stream, max(through))] if through else []
+def trim_command(stream: bytes, cut: Cut | None) -> list[Command]:
+    """Return the command for a cut; nothing if there is none."""
+    return [] if cut is None else [StreamTrimmed(stream, cut.through)]
 
 
 DECISIONS: Decisions = {

@@ -72,11 +72,11 @@ def names_in(condition: Filter | None) -> frozenset[bytes]:
     return frozenset([condition.name])
 
 
-def size_of(condition: Filter) -> int:
-    """Return how many conditions a filter has."""
+def condition_count(condition: Filter) -> int:
+    """Return how many conditions a filter has, with those that others are made of."""
     match condition:
         case AllOf(filters) | AnyOf(filters):
-            return 1 + sum(map(size_of, filters))
+            return 1 + sum(map(condition_count, filters))
         case NotThat(negated):
-            return 1 + size_of(negated)
+            return 1 + condition_count(negated)
     return 1

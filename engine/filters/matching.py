@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 from weakref import WeakValueDictionary
 
 from headgate.engine.entry import Fields
@@ -22,9 +21,10 @@ from headgate.engine.filters.conditions import (
     NumberRange,
     Present,
     TextCondition,
+    condition_count,
     names_in,
-    size_of,
 )
+from headgate.engine.filters.needed import needed_bytes
 from headgate.engine.filters.reading import read_filter
 from headgate.engine.limits import LOOKED_AT_ONCE_MAX
 
@@ -47,13 +47,24 @@ _Test = Callable[[_Values], bool]
 class Matcher:
     """A filter that is ready to be asked about entries."""
 
-    __slots__ = ("__weakref__", "_layouts", "_names", "_test", "filter", "portion")
+    __slots__ = (
+        "__weakref__",
+        "_layouts",
+        "_names",
+        "_test",
+        "condition_count",
+        "filter",
+        "needed",
+        "portion",
+    )
 
     def __init__(self, condition: Filter) -> None:
         """Prepare a filter."""
         self.filter = condition
+        self.condition_count = condition_count(condition)
+        self.needed = needed_bytes(condition)  # packed entries with a match have one of these
         # Entries that it is asked about before other requests run.
-        self.portion = LOOKED_AT_ONCE_MAX // (_ENTRY_COST + size_of(condition))
+        self.portion = LOOKED_AT_ONCE_MAX // (_ENTRY_COST + self.condition_count)
         self._names = sorted(names_in(condition))
         self._test = _test_of(condition, {name: at for at, name in enumerate(self._names)})
         self._layouts: dict[tuple[bytes, ...], Sequence[int]] = {}
@@ -96,25 +107,33 @@ def matcher_of(text: str) -> Matcher:
 def _test_of(condition: Filter, places: Mapping[bytes, int]) -> _Test:
     match condition:
         case AllOf(filters):
-            return reduce(_both, [_test_of(part, places) for part in filters] or [_yes])
+            return _all_of([_test_of(part, places) for part in filters])
         case AnyOf(filters):
-            return reduce(_either, [_test_of(part, places) for part in filters])
+            return _any_of([_test_of(part, places) for part in filters])
         case NotThat(negated):
             test = _test_of(negated, places)
             return lambda values: not test(values)
     return _field_test(condition, places[condition.name])
 
 
-def _yes(_values: _Values) -> bool:
-    return True
+def _all_of(tests: Sequence[_Test]) -> _Test:
+    def all_hold(values: _Values) -> bool:
+        for test in tests:  # noqa: SIM110 - a generator takes twice as long
+            if not test(values):
+                return False
+        return True
+
+    return tests[0] if len(tests) == 1 else all_hold
 
 
-def _both(first: _Test, second: _Test) -> _Test:
-    return lambda values: first(values) and second(values)
+def _any_of(tests: Sequence[_Test]) -> _Test:
+    def one_holds(values: _Values) -> bool:
+        for test in tests:  # noqa: SIM110 - a generator takes twice as long
+            if test(values):
+                return True
+        return False
 
-
-def _either(first: _Test, second: _Test) -> _Test:
-    return lambda values: first(values) or second(values)
+    return tests[0] if len(tests) == 1 else one_holds
 
 
 def _field_test(condition: TextCondition | Present | NumberRange, at: int) -> _Test:

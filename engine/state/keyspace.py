@@ -370,9 +370,7 @@ class Keyspace:
             group.pel.assign(entry_id, consumer, at_ms, min(count + 1, COUNT_MAX))
         group.pel.assign_new(command.delivered, consumer, at_ms)
         if command.keys and (turns := group.pel.turns) is not None:
-            for entry_id, key in zip(command.delivered, command.keys, strict=True):
-                if key is not None:
-                    turns.take(entry_id, key)
+            turns.take_all(command.delivered, command.keys)
         if command.claimed or command.delivered:
             consumer.active_at_ms = at_ms
         group.last_id, group.entries_read = command.last_id, command.entries_read

@@ -167,7 +167,9 @@ class Pel:
     def dismantle(self) -> Pieces:
         """Free the entries."""
         self.errors.clear()
-        self.turns = None
+        turns, self.turns = self.turns, None
+        if turns is not None:
+            yield from turns.dismantle()
         for view in (self._in_order, self._released, self._delayed, self._by_time):
             yield from view.dismantle()
         while self.by_id:
@@ -261,8 +263,18 @@ class Pel:
     def forget_through(self, entry_id: EntryId) -> None:
         """End the turns of entries up to an id: the stream has them no more."""
         assert self.turns is not None
-        for gone in list(self.turns.through(entry_id)):
-            self.forget_turn(gone)
+        self.forget_turns(self.turns.go_through(entry_id), entry_id)
+
+    def forget_turns(self, first_id: EntryId, last_id: EntryId) -> None:
+        """End the turns of entries between two ids, both included: the stream has them no more."""
+        assert self.turns is not None
+        between = takewhile(lambda each: each.id <= last_id, self.walk(first_id))
+        held: list[EntryId] = []
+        others: list[EntryId] = []
+        for pending in between:
+            (held if pending.is_held else others).append(pending.id)
+        self.remove_all(held)
+        self.turns.end_all(others)
 
     def forget_turn(self, entry_id: EntryId) -> None:
         """End the turn of an entry that is gone from the stream; a held one is not pending then."""
@@ -271,7 +283,7 @@ class Pel:
         if pending is not None and pending.is_held:
             self.remove(entry_id)
         else:
-            self.turns.end(entry_id)
+            self.turns.end_all((entry_id,))
 
     def note_error(self, entry_id: EntryId, error: bytes) -> None:
         """Keep the last error of a pending entry; the oldest one goes if there are too many."""
@@ -332,8 +344,7 @@ class Pel:
             pending.is_pending = False
             pending.owner = None
         if self.turns is not None:
-            for pending in entries:
-                self.turns.end(pending.id)
+            self.turns.end_all([pending.id for pending in entries])
         self._memory.pending_bytes -= PENDING_BYTES * len(entries)
         self._in_order.note_left(len(entries))
         if waiting_count:

@@ -192,10 +192,7 @@ class Stream:
     def lose(self, first_id: EntryId, last_id: EntryId) -> None:
         """Remove damaged entries. The number of entries behind them is not known any more."""
         for group in self.groups_by_key:
-            assert group.pel.turns is not None
-            for entry_id in [each for each, _ in group.pel.turns.items()]:
-                if first_id <= entry_id <= last_id:
-                    group.pel.forget_turn(entry_id)
+            group.pel.forget_turns(first_id, last_id)
         if self.log.lose(first_id, last_id):
             self.note_lost(first_id, last_id)
 
@@ -248,12 +245,17 @@ class Stream:
         """Return a group's `entries_read` once `delivered` are read in order (XREADGROUP)."""
         count = entries_read
         for index, entry in enumerate(delivered):
-            if count is None or last_id < self.log.first_id or self._tombstone_after(last_id):
+            if count is None or not self.counts_on(last_id, count):
                 count = self._place_of(entry.id)
                 last_id = entry.id
             else:  # from here on every entry counts one: the conditions stay true
                 return count + len(delivered) - index
         return count
+
+    def counts_on(self, last_id: EntryId, entries_read: int | None) -> bool:
+        """Tell whether each entry that a group reads counts one, at a position."""
+        is_known = entries_read is not None and last_id >= self.log.first_id
+        return is_known and not self._tombstone_after(last_id)
 
     def _tombstone_after(self, entry_id: EntryId) -> bool:
         deleted = self.max_deleted_id

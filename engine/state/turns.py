@@ -5,35 +5,55 @@ pending at once. Such an entry has its *turn* from its first delivery until it i
 more. Entries behind it are *held*: they are pending, without an owner, and nobody gets them before
 their turn comes. Which keys have room and held entries is known at any time, so the next entry is
 found at once, however many keys there are.
+
+Where keys are many, most have one entry, and it has its turn. Such a key needs no queue.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from heapq import heapify, heappop, heappush
-from itertools import chain, islice
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import chain, islice, repeat
+from typing import TypeGuard
 
 from sortedcontainers import SortedDict
 
-from headgate.engine.entry import EntryId
-from headgate.engine.state.memory import TURN_BYTES, Memory
+from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.limits import FREED_AT_ONCE_MAX
+from headgate.engine.state.dismantling import Pieces
+from headgate.engine.state.memory import QUEUE_BYTES, TURN_BYTES, Memory
 
 HELD_MS = 2**62
 """The end of a held entry's delay: it is not due by time."""
+
+_LOOKED_AT_ONCE = 1_000
+"""Keys that are looked at together after a change of the bound. Each takes 2 µs."""
+
+
+class _Queue:
+    """The entries of a key."""
+
+    __slots__ = ("head", "held", "key", "taken")
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.taken: dict[EntryId, None] = {}  # those that have their turn
+        self.held: OrderedDict[EntryId, None] = OrderedDict()  # in order of ids
+        self.head: EntryId | None = None  # the first held one, if the key has room
 
 
 class Turns:
     """The entries of a group that have a key."""
 
     __slots__ = (
-        "_heads",
-        "_held",
-        "_ids",
+        "_gone_through",
         "_keys",
         "_memory",
+        "_queues",
         "_ready",
-        "_taken",
+        "_single",
+        "_unchecked",
         "at_once",
         "held_count",
     )
@@ -45,12 +65,11 @@ class Turns:
         self._memory = memory
         memory.has_turns = True
         self._keys: dict[EntryId, bytes] = {}
-        self._taken: dict[bytes, list[EntryId]] = {}
-        self._held: dict[bytes, OrderedDict[EntryId, None]] = {}  # in order of ids
-        # Of keys with room and held entries the first of these, and the keys by it.
-        self._heads: dict[bytes, EntryId] = {}
-        self._ready: SortedDict[EntryId, bytes] = SortedDict()
-        self._ids: list[EntryId] = []  # a heap; some are not here any more
+        self._single: dict[bytes, EntryId] = {}  # of keys with one entry, which has its turn
+        self._queues: dict[bytes, _Queue] = {}  # of all other keys
+        self._ready: SortedDict[EntryId, _Queue] = SortedDict()  # by their heads
+        self._unchecked: deque[_Queue] = deque()  # the bound has changed since their last look
+        self._gone_through = MIN_ID  # no entry up to here is left
 
     def __len__(self) -> int:
         """Return how many entries have a key."""
@@ -58,40 +77,69 @@ class Turns:
 
     @property
     def has_ready(self) -> bool:
-        """Tell whether the turn of a held entry has come."""
-        return bool(self._ready)
+        """Tell whether the turn of a held entry has come, or may have come."""
+        self._look()
+        return bool(self._ready) or bool(self._unchecked)
 
     @property
     def memory_bytes(self) -> int:
         """Return the memory of the turns, about."""
-        return TURN_BYTES * len(self._keys)
+        return TURN_BYTES * len(self._keys) + QUEUE_BYTES * len(self._queues)
 
     def items(self) -> Iterator[tuple[EntryId, bytes]]:
         """Yield the entries with their keys, those of a key in the order of their turns."""
-        for key in dict.fromkeys(chain(self._taken, self._held)):
-            for entry_id in chain(self._taken.get(key, ()), self._held.get(key, ())):
+        for key, entry_id in self._single.items():
+            yield entry_id, key
+        for key, queue in self._queues.items():
+            for entry_id in chain(queue.taken, queue.held):
                 yield entry_id, key
+
+    def dismantle(self) -> Pieces:
+        """Free the entries."""
+        self._ready.clear()
+        self._unchecked.clear()
+        for part in (self._keys, self._single, self._queues):
+            while part:
+                for _ in range(min(FREED_AT_ONCE_MAX, len(part))):
+                    part.popitem()
+                yield
 
     def room(self, key: bytes) -> int | None:
         """Return how many new entries of a key may have their turn; None: any number."""
         if self.at_once is None:
             return None
-        if key in self._held:
-            return 0  # those come first
-        return max(self.at_once - len(self._taken.get(key, ())), 0)
+        queue = self._queues.get(key)
+        if queue is None:
+            return self.at_once - (key in self._single)
+        return 0 if queue.held else max(self.at_once - len(queue.taken), 0)  # the held come first
+
+    def are_free(self, keys: Sequence[bytes | None]) -> TypeGuard[Sequence[bytes]]:
+        """Tell whether all are keys without an entry, and no two are equal."""
+        distinct = set(keys)
+        return (
+            len(distinct) == len(keys)
+            and None not in distinct
+            and self._single.keys().isdisjoint(distinct)
+            and self._queues.keys().isdisjoint(distinct)
+        )
 
     def ready(self) -> Iterator[EntryId]:
-        """Yield the held entries whose turn has come, by id. Do not change the turns meanwhile."""
+        """Yield the held entries whose turn has come, by id. Do not change the turns meanwhile.
+
+        After a change of the bound, those of some keys come first.
+        """
+        self._look()
         heads = iter(self._ready.items())
         head = next(heads, None)
         following: list[tuple[EntryId, Iterator[EntryId]]] = []  # a heap
         others: Iterator[EntryId]
         while head is not None or following:
             if head is not None and (not following or head[0] < following[0][0]):
-                (entry_id, key), head = head, next(heads, None)
-                taken = len(self._taken.get(key, ()))
-                room = None if self.at_once is None else self.at_once - taken
-                others = islice(self._held[key], 1, room)
+                (entry_id, queue), head = head, next(heads, None)
+                room = None if self.at_once is None else self.at_once - len(queue.taken)
+                if room is not None and room <= 0:  # it is not checked yet
+                    continue
+                others = islice(queue.held, 1, room)
             else:
                 entry_id, others = heappop(following)
             yield entry_id
@@ -99,91 +147,126 @@ class Turns:
             if after is not None:
                 heappush(following, (after, others))
 
-    def before(self, entry_id: EntryId) -> Sequence[EntryId]:
+    def before(self, entry_id: EntryId) -> Iterable[EntryId]:
         """Return the entries whose turn a held entry waits for; nothing: it is not held."""
-        key = self._keys.get(entry_id)
-        if key is None or entry_id not in self._held.get(key, ()):
-            return ()
-        return self._taken.get(key, ())
+        queue = self._queue_that_holds(entry_id)
+        return () if queue is None else queue.taken
 
     def change(self, at_once: int | None) -> None:
         """Set how many turns of a key there are at the same time."""
-        self.at_once = at_once
-        for key in self._held:
-            self._check(key)
+        if at_once != self.at_once:
+            self.at_once = at_once
+            self._unchecked = deque(self._queues.values())
 
     def take(self, entry_id: EntryId, key: bytes) -> None:
         """Give a turn to an entry that is delivered for the first time."""
-        if self._note(entry_id, key):
-            self._taken.setdefault(key, []).append(entry_id)
-            self._check(key)
+        self.take_all((entry_id,), (key,))
+
+    def take_all(self, ids: Sequence[EntryId], keys: Sequence[bytes | None]) -> None:
+        """Give turns to those entries that have a key; they are delivered for the first time."""
+        known, single, count = self._keys, self._single, len(self._keys)
+        if ids and ids[0] <= self._gone_through:
+            self._gone_through = MIN_ID
+        if self.are_free(keys) and known.keys().isdisjoint(ids):
+            known.update(zip(ids, keys, strict=True))
+            single.update(zip(keys, ids, strict=True))
+            keys = ids = ()
+        for entry_id, key in zip(ids, keys, strict=True):
+            if key is None or entry_id in known:
+                continue
+            known[entry_id] = key
+            if key in self._queues or single.setdefault(key, entry_id) is not entry_id:
+                queue = self._queue_of(key)
+                queue.taken[entry_id] = None
+                self._check(queue)
+        self._memory.pending_bytes += TURN_BYTES * (len(known) - count)
 
     def hold(self, entry_id: EntryId, key: bytes) -> None:
         """Hold an entry back."""
-        if self._note(entry_id, key):
-            self._held.setdefault(key, OrderedDict())[entry_id] = None
-            self.held_count += 1
-            self._check(key)
+        if entry_id in self._keys:
+            return
+        if entry_id <= self._gone_through:
+            self._gone_through = MIN_ID
+        self._keys[entry_id] = key
+        self._memory.pending_bytes += TURN_BYTES
+        self.held_count += 1
+        queue = self._queue_of(key)
+        queue.held[entry_id] = None
+        self._check(queue)
 
     def begin(self, entry_id: EntryId) -> None:
         """Give a held entry its turn; nothing happens if it is not held."""
-        key = self._keys.get(entry_id)
-        if key is None or entry_id not in self._held.get(key, ()):
+        queue = self._queue_that_holds(entry_id)
+        if queue is None:
             return
-        self._let_go(entry_id, key)
-        self._taken.setdefault(key, []).append(entry_id)
-        self._check(key)
-
-    def end(self, entry_id: EntryId) -> None:
-        """Forget an entry; nothing happens if it has no key."""
-        key = self._keys.pop(entry_id, None)
-        if key is None:
+        if self.at_once is None:  # nobody waits for it
+            self.end_all((entry_id,))
             return
-        self._memory.pending_bytes -= TURN_BYTES
-        if entry_id in self._held.get(key, ()):
-            self._let_go(entry_id, key)
-        else:
-            taken = self._taken[key]
-            taken.remove(entry_id)
-            if not taken:
-                del self._taken[key]
-        self._check(key)
-        if len(self._ids) > 2 * len(self._keys) + 64:
-            self._ids = list(self._keys)
-            heapify(self._ids)
-
-    def through(self, entry_id: EntryId) -> Iterator[EntryId]:
-        """Yield the entries up to an id, each of which is to be forgotten then."""
-        while self._ids and self._ids[0] <= entry_id:
-            first = heappop(self._ids)
-            if first in self._keys:
-                yield first
-
-    def _note(self, entry_id: EntryId, key: bytes) -> bool:
-        """Note the key of an entry; tells whether it is new."""
-        if entry_id in self._keys:
-            return False
-        self._keys[entry_id] = key
-        self._memory.pending_bytes += TURN_BYTES
-        heappush(self._ids, entry_id)
-        return True
-
-    def _let_go(self, entry_id: EntryId, key: bytes) -> None:
-        held = self._held[key]
-        del held[entry_id]
+        del queue.held[entry_id]
         self.held_count -= 1
-        if not held:
-            del self._held[key]
+        queue.taken[entry_id] = None
+        self._check(queue)
 
-    def _check(self, key: bytes) -> None:
+    def end_all(self, ids: Sequence[EntryId]) -> None:
+        """Forget those entries that have a key."""
+        count = len(self._keys)
+        keys = list(map(self._keys.pop, ids, repeat(None)))
+        self._memory.pending_bytes -= TURN_BYTES * (count - len(self._keys))
+        for entry_id, key in zip(ids, keys, strict=True):
+            if key is None:
+                continue
+            queue = self._queues.get(key)
+            if queue is None:
+                del self._single[key]
+                continue
+            if entry_id in queue.held:
+                del queue.held[entry_id]
+                self.held_count -= 1
+            else:
+                del queue.taken[entry_id]
+            self._check(queue)
+
+    def go_through(self, entry_id: EntryId) -> EntryId:
+        """Note that all entries up to an id are to be forgotten; returns where they begin."""
+        first_id = self._gone_through.next()
+        self._gone_through = max(self._gone_through, entry_id)
+        return first_id
+
+    def _queue_of(self, key: bytes) -> _Queue:
+        """Return the queue of a key, made if need be."""
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = _Queue(key)
+            self._memory.pending_bytes += QUEUE_BYTES
+            first = self._single.pop(key, None)
+            if first is not None:
+                queue.taken[first] = None
+        return queue
+
+    def _queue_that_holds(self, entry_id: EntryId) -> _Queue | None:
+        queue = self._queues.get(self._keys.get(entry_id, b""))
+        return queue if queue is not None and entry_id in queue.held else None
+
+    def _check(self, queue: _Queue) -> None:
         """Note whether a key has room and held entries, and the first of these."""
-        has_room = self.at_once is None or len(self._taken.get(key, ())) < self.at_once
-        head = next(iter(self._held.get(key, ())), None) if has_room else None
-        before = self._heads.get(key)
-        if head == before:
+        taken, held, head = queue.taken, queue.held, None
+        if held and (self.at_once is None or len(taken) < self.at_once):
+            head = next(iter(held))
+        if head != queue.head:
+            if queue.head is not None:
+                del self._ready[queue.head]
+            if head is not None:
+                self._ready[head] = queue
+            queue.head = head
+        if held or self._queues.get(queue.key) is not queue:
             return
-        if before is not None:
-            del self._heads[key], self._ready[before]
-        if head is not None:
-            self._heads[key] = head
-            self._ready[head] = key
+        if len(taken) <= 1:
+            del self._queues[queue.key]
+            self._memory.pending_bytes -= QUEUE_BYTES
+            for entry_id in taken:
+                self._single[queue.key] = entry_id
+
+    def _look(self) -> None:
+        """Check some of the keys whose bound has changed."""
+        for _ in range(min(_LOOKED_AT_ONCE, len(self._unchecked))):
+            self._check(self._unchecked.popleft())

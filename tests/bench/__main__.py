@@ -26,6 +26,7 @@ PARTS = [
     "redelivery",
     "sizing",
     "frames",
+    "delivery",
     "spark",
 ]
 """Modules of this package."""

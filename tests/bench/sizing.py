@@ -11,9 +11,11 @@ import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from headgate.engine.config import FieldName, GroupPolicy
 from headgate.engine.engine import Engine
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.limits import KEY_AHEAD_MAX
 from headgate.engine.replies import GroupRead
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add
@@ -58,6 +60,32 @@ async def pending(engine: Engine, first: int, last: int) -> None:
         assert len(reads[0].deliveries) == PAGE
 
 
+async def _keyed(engine: Engine, first: int, last: int, keys: range) -> None:
+    """Append entries with these keys in turns, and deliver or hold back all of them."""
+    if first == 0:
+        policy = GroupPolicy(key_field=FieldName(b"site"), key_ahead_max=KEY_AHEAD_MAX)
+        await engine.perform(CreateStream(b"s"))
+        await engine.perform(CreateGroup(b"s", b"g", GroupStart(EntryId(0, 0)), policy=policy))
+    request = ReadGroup(b"g", b"c", [GroupCursor(b"s")], by_policy=True)
+    for at in range(0, last - first, PAGE):
+        page = [
+            Draft(None, (*draft.fields[:4], b"site", b"%d" % keys[(at + number) % len(keys)]))
+            for number, draft in enumerate(drafts(PAGE))
+        ]
+        await engine.perform(Add(b"s", page))
+        await engine.perform(request)
+
+
+async def keyed(engine: Engine, first: int, last: int) -> None:
+    """Append entries with a key each, and deliver them to a consumer."""
+    await _keyed(engine, first, last, range(first, last))
+
+
+async def held(engine: Engine, first: int, last: int) -> None:
+    """Append entries of some hundreds of keys, all but one of each held back."""
+    await _keyed(engine, first, last, range(PER_OWNER))
+
+
 async def streams(engine: Engine, first: int, last: int) -> None:
     """Create streams, with an entry each."""
     for number, draft in zip(range(first, last), drafts(last)[first:], strict=True):
@@ -98,6 +126,8 @@ KINDS: dict[str, tuple[Step, int]] = {
     "entry of three short fields": (entries, 400_000),
     "entry of 256 random bytes": (noise, 100_000),
     "pending entry, its entry included": (pending, 200_000),
+    "pending entry with a key of its own, its entry included": (keyed, 200_000),
+    "entry held back for its key, its entry included": (held, 50_000),
     "stream with an entry": (streams, 20_000),
     "group": (groups, 20_000),
     "consumer": (consumers, 20_000),

@@ -10,7 +10,7 @@ import signal
 import time
 from asyncio import FIRST_COMPLETED
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,15 @@ RETRY_S = 0.02
 class Chaos:
     """A gateway with its writer, its consumers and an operator who restarts it."""
 
+    groups: Mapping[str, Any] = {
+        GROUP: {"start": "0", "create_stream": True, "policy": POLICY},
+        RECEIPTS: {"start": "0"},
+        RETURNS: {"start": "0"},
+    }
+    """The groups that read all entries, with what they are made of."""
+
+    settings: Mapping[str, Any] = SETTINGS
+
     def __init__(self, data_dir: Path, rng: random.Random, entry_count: int) -> None:
         self.ledger = Ledger()
         self.place = Place()
@@ -85,7 +94,7 @@ class Chaos:
         self._gateway: Gateway
 
     async def start(self) -> None:
-        self._gateway = await Gateway.start(self.data_dir, SETTINGS)
+        self._gateway = await Gateway.start(self.data_dir, self.settings)
         self.place.url = self._gateway.url
         self.place.is_up.set()
 
@@ -126,8 +135,9 @@ class Chaos:
         for start in range(0, self.entry_count, BATCH_ENTRIES):
             await self.until_read(start - BACKLOG_MAX)
             await self.until_due(start)
-            values = [self._value(number) for number in range(start, start + BATCH_ENTRIES)]
-            body = [{"fields": {"v": value}} for value in values]
+            numbers = range(start, start + BATCH_ENTRIES)
+            values = [self.value(number) for number in numbers]
+            body = [{"fields": self.fields(value)} for value in values]
             key = {"Idempotency-Key": str(start)}
             url = "/v1/streams/orders/entries/batch"
             answer, asked_at = await self.ask_and_note("POST", url, body, **key)
@@ -137,8 +147,13 @@ class Chaos:
     async def until_due(self, count: int) -> None:
         """Return once so many entries may be there: some are kept for the failures to come."""
 
-    def _value(self, number: int) -> str:
+    def value(self, number: int) -> str:
+        """Return the value of an entry: no other one has it."""
         return f"{FAILING} {number}" if self.random.random() < FAILING_SHARE else str(number)
+
+    def fields(self, value: str) -> dict[str, str]:
+        """Return the fields of an entry with a value."""
+        return {"v": value}
 
     async def operate(self) -> None:
         """Restart the gateway as the work goes on, gently and not."""
@@ -188,7 +203,7 @@ class Chaos:
     async def work(self) -> None:
         """Return once everything is appended, all restarts are over, and nothing is left to do."""
         await asyncio.gather(self.write(), self.operate())
-        for name in (GROUP, RECEIPTS, RETURNS):
+        for name in self.groups:
             while (group := await self.ask("GET", name))["pending"] or group["lag"] != 0:
                 await asyncio.sleep(LOOK_S)
 
@@ -210,6 +225,14 @@ class Chaos:
             dead_letters=await self._dead_letters(),
             kept=await self._kept(),
         )
+
+    def violations(self, left: Left) -> list[str]:
+        """Return the violations of what each group promises."""
+        return [
+            *violations(self.ledger, left, max_deliveries=MAX_DELIVERIES),
+            *violations_on_receipt(self.receipts, left.kept),
+            *violations_on_reconnect(self.returns, left.kept),
+        ]
 
     async def is_quiet(self) -> bool:
         """Tell whether no connection is open any more, and no read is blocked."""
@@ -285,10 +308,8 @@ async def work_through(chaos: Chaos, *, within_s: float, leave_s: float) -> Left
     """
     started = time.perf_counter()
     await chaos.start()
-    body = {"start": "0", "create_stream": True, "policy": POLICY}
-    await chaos.ask("PUT", GROUP, body)
-    for group in (RECEIPTS, RETURNS):
-        await chaos.ask("PUT", group, {"start": "0"})
+    for group, body in chaos.groups.items():
+        await chaos.ask("PUT", group, body)
     consuming = [asyncio.create_task(consumer.run()) for consumer in chaos.consumers]
     working = asyncio.create_task(chaos.work())
     try:
@@ -308,11 +329,7 @@ async def work_through(chaos: Chaos, *, within_s: float, leave_s: float) -> Left
                 await asyncio.sleep(LOOK_S)
     left = await chaos.left()
     report(chaos, left, seconds)
-    wrong = [
-        *violations(chaos.ledger, left, max_deliveries=MAX_DELIVERIES),
-        *violations_on_receipt(chaos.receipts, left.kept),
-        *violations_on_reconnect(chaos.returns, left.kept),
-    ]
+    wrong = chaos.violations(left)
     assert not wrong, "\n".join(wrong)
     return left
 

@@ -40,7 +40,7 @@ def violations(ledger: Ledger, left: Left, *, max_deliveries: int) -> list[str]:
        been given it since, or where any connection has ended since: a third may have had it, and
        lost it with its connection. While servers fail, gateways end connections, and those who
        hold it notice that later. Nor may anybody else hold it where the earlier owner has been
-       given it again, and that is unread.
+       given it again, and that is unread. An ack by Redis's words, which name nobody, is excepted.
 
     The stream
 
@@ -211,7 +211,7 @@ def _two_owners(ledger: Ledger) -> Iterator[str]:
         [channel.ended_at for channel in ledger.channels if channel.ended_at] + ledger.restarts
     )
     for settling in ledger.settlings:
-        for entry_id in _effective(settling, "acked", "released"):
+        for entry_id in _effective(settling, "acked", "released") if settling.consumer else ():
             count = counts[settling.consumer, entry_id]
             for other in deliveries[entry_id]:
                 if other.delivery_count <= count:

@@ -44,7 +44,7 @@ class Taking:
 class Settling:
     """An ack or a nack that was sent."""
 
-    consumer: str
+    consumer: str  # empty: it names nobody, as XACK does
     kind: str  # ack or nack
     ids: list[Id]
     sent_at: int

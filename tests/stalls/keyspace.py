@@ -2,7 +2,8 @@
 
 A stream with all entries, half of them pending with one consumer; a group with many consumers, each
 with an entry pending; a stream with many groups; one whose entries have many fields, and one whose
-entries have as many as there may be; and many streams with one entry each. Run as a program, as its
+entries have as many as there may be; two streams whose groups hold back as much as they may for
+their keys; and many streams with one entry each. Run as a program, as its
 memory is not needed any more then.
 """
 
@@ -14,12 +15,13 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from headgate.engine.config import FieldName, GroupPolicy
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.limits import ENTRY_FIELDS_MAX
+from headgate.engine.limits import ENTRY_FIELDS_MAX, KEY_AHEAD_MAX
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
@@ -43,6 +45,13 @@ WIDEST = "widest"
 """A stream whose entries have as many fields as one may have, and still become a dead letter. All
 names and values are empty. They are pending with the holder, in a group of the same name."""
 
+ONE_KEY = "one-key"
+"""A stream of entries with one key. A group of the same name has delivered the first of them, and
+holds back all others."""
+KEYS = "keys"
+"""A stream whose entries have as many keys, twice. Of each key the group of the same name has
+delivered the first entry to the holder, and holds back the second one."""
+
 FIRST_MS = 1_700_000_000_000
 _BATCH = 10_000
 _WIDE_FIELDS = 125
@@ -61,6 +70,7 @@ class Size(NamedTuple):
     staged: int = 1_000_000
     members: int = 4_000
     followers: int = 10_000
+    held: int = 100_000
     many: int = 10_000  # ids, commands and entries in one request
 
     def part(self, divisor: int) -> Size:
@@ -121,8 +131,26 @@ async def fill(engine: Engine, size: Size) -> None:
     await engine.perform(
         ReadGroup(WIDEST.encode(), HOLDER.encode(), [GroupCursor(WIDEST.encode())])
     )
+    await _hold(engine, ONE_KEY.encode(), size.held, 1)
+    await _hold(engine, KEYS.encode(), 2 * size.held, size.held)
     for number in range(size.streams):
         await engine.perform(Add(stream_name(number).encode(), [_draft(FIRST_MS)]))
+
+
+async def _hold(engine: Engine, name: bytes, entry_count: int, key_count: int) -> None:
+    """Append entries with so many keys, and let a group hold back what it may not deliver yet."""
+    for start in range(0, entry_count, _BATCH):
+        numbers = range(start, min(start + _BATCH, entry_count))
+        drafts = [
+            Draft(EntryId(FIRST_MS + number, 0), (b"key", b"%d" % (number % key_count)))
+            for number in numbers
+        ]
+        await engine.perform(Add(name, drafts))
+    policy = GroupPolicy(key_field=FieldName(b"key"), key_ahead_max=KEY_AHEAD_MAX)
+    await engine.perform(CreateGroup(name, name, GroupStart(MIN_ID), policy=policy))
+    request = ReadGroup(name, HOLDER.encode(), [GroupCursor(name)], by_policy=True)
+    while (await engine.perform(request))[0].deliveries:
+        pass
 
 
 def _draft(at_ms: int) -> Draft:

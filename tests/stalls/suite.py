@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tests.crash.gateway import ROOT, Gateway
 from tests.model.wire.servers import free_port
-from tests.stalls import commands, crowds, frames, routes, transactions
+from tests.stalls import commands, crowds, frames, keys, routes, transactions
 from tests.stalls.case import Case, Target
 from tests.stalls.client import Answer, Client
 from tests.stalls.keyspace import Size
@@ -28,11 +28,13 @@ CASES: Sequence[Case] = [
     *routes.READING,
     *crowds.HARMLESS,
     *transactions.HARMLESS,
+    *keys.HARMLESS,
     *frames.ALL,
     *commands.CHANGING,
     *routes.CHANGING,
     *commands.DESTRUCTIVE,
     *routes.DESTRUCTIVE,
+    *keys.DESTRUCTIVE,
     *transactions.DESTRUCTIVE,
     *crowds.DESTRUCTIVE,
 ]

@@ -8,7 +8,7 @@ from itertools import islice
 from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
 from headgate.engine.entry import EntryId, Fields
-from headgate.engine.limits import CLAIM_SCAN_MAX, KEY_AHEAD_DEFAULT
+from headgate.engine.limits import CLAIM_SCAN_MAX, HELD_AT_ONCE_MAX, KEY_AHEAD_DEFAULT
 from headgate.engine.replies import Delivery
 from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.room import ReadRoom
@@ -129,7 +129,7 @@ def candidates(group: GroupInRead, request: ReadGroup, steady_ms: int) -> Iterat
     Held entries whose turn has come are first.
     """
     turns = group.pel.turns if request.by_policy else None
-    for entry_id in () if turns is None else turns.ready():
+    for entry_id in () if turns is None else islice(turns.ready(), HELD_AT_ONCE_MAX):
         yield group.pel.by_id[entry_id]
     idle_ms_min = request.idle_ms_min
     if idle_ms_min is None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
 from headgate.engine.entry import MAX_ID, Entry, EntryId, Fields
 from headgate.engine.filters.matching import matcher_of
-from headgate.engine.limits import KEY_AHEAD_DEFAULT, PASSED_AT_ONCE_MAX, PASSED_BYTES_MAX
+from headgate.engine.limits import (
+    CONDITIONS_PER_PASS,
+    HELD_AT_ONCE_MAX,
+    KEY_AHEAD_DEFAULT,
+    PASSED_AT_ONCE_MAX,
+    PASSED_BYTES_MAX,
+)
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.extents.missing import Missing
 from headgate.engine.state.stream import Stream
@@ -65,10 +70,14 @@ class _Walk:
         self._group = group
         self._limit = limit
         self._left = left
-        self._matches = None if rules.filters is None else matcher_of(rules.filters).matches
+        matcher = None if rules.filters is None else matcher_of(rules.filters)
+        self._matches = None if matcher is None else matcher.matches
+        self._needed = () if matcher is None else matcher.needed
+        condition_count = 0 if matcher is None else matcher.condition_count
+        self._passed_max = PASSED_AT_ONCE_MAX // (1 + condition_count // CONDITIONS_PER_PASS)
         self._key_field = rules.key_field
         self._ahead_left = (rules.key_ahead_max or KEY_AHEAD_DEFAULT) - held_count
-        self._given: Counter[bytes] = Counter()  # keys of entries that this read delivers
+        self._given: dict[bytes, int] = {}  # how many of a key this read delivers
         self._behind: set[bytes] = set()  # keys of entries that it holds
         self._taken: list[Entry] = []
         self._keys: list[bytes | None] = []
@@ -80,15 +89,27 @@ class _Walk:
         last_id, entries_read = self._group.last_id, self._group.entries_read
         looked_at, room = 0, ReadRoom(PASSED_BYTES_MAX)
         goes_on = True
-        while goes_on and looked_at < PASSED_AT_ONCE_MAX and not room.is_spent:
+        while goes_on and looked_at < self._passed_max and not room.is_spent:
             try:
-                page = stream.log.range(last_id.next(), MAX_ID, _PAGE_ENTRIES, room)
+                if self._needed and stream.counts_on(last_id, entries_read):
+                    enough = self._passed_max - looked_at
+                    passed = stream.log.lacking(last_id.next(), self._needed, enough, room)
+                    if passed is not None:
+                        last_id, looked_at = passed.through, looked_at + passed.length
+                        entries_read = (entries_read or 0) + passed.length
+                        continue
+                before = room.share(1)
+                page = stream.log.range(last_id.next(), MAX_ID, self._page_entries(), room)
             except Missing:
                 if not looked_at:
                     raise
                 break  # the next decision asks for it
-            count = next((at for at, each in enumerate(page) if not self._take(each)), len(page))
-            goes_on = bool(page) and count == len(page)
+            count = len(page)
+            if not self._take_whole(page, before, room):
+                count = next((at for at, each in enumerate(page) if not self._take(each)), count)
+            is_full = self._matches is None and len(self._taken) == self._limit
+            is_full = is_full or len(self._held) >= HELD_AT_ONCE_MAX
+            goes_on = bool(page) and count == len(page) and not is_full
             if count:
                 entries_read = stream.entries_read_after(last_id, entries_read, page[:count])
                 last_id = page[count - 1].id
@@ -104,6 +125,32 @@ class _Walk:
             self._is_blocked,
         )
 
+    def _page_entries(self) -> int:
+        """Return how many entries are looked at together; most are wanted without a filter."""
+        if self._matches is not None or self._limit is None:
+            return _PAGE_ENTRIES
+        return min(self._limit - len(self._taken), _PAGE_ENTRIES)
+
+    def _take_whole(self, page: list[Entry], before: ReadRoom, after: ReadRoom) -> bool:
+        """Deliver all entries of a page, if each has a key of its own; tells whether it was so.
+
+        Args:
+            page: the entries.
+            before: the room of the walk before it took them.
+            after: the same behind it.
+        """
+        turns, name, limit = self._group.pel.turns, self._key_field, self._limit
+        if self._matches is not None or turns is None or name is None or turns.at_once is None:
+            return False
+        if self._given or self._behind or (limit is not None and len(page) > limit):
+            return False
+        keys = [_last_value(entry.fields, name) for entry in page]
+        if not turns.are_free(keys) or not self._left.take_what_went(before, after, is_first=False):
+            return False
+        self._taken, self._keys = page, list(keys)
+        self._given = dict.fromkeys(keys, 1)
+        return True
+
     def _take(self, entry: Entry) -> bool:
         """Deliver an entry, hold it back or pass it by; tells whether one of these was possible."""
         if self._matches is not None and not self._matches(entry.fields):
@@ -118,13 +165,13 @@ class _Walk:
         self._taken.append(entry)
         self._keys.append(key)
         if key is not None:
-            self._given[key] += 1
+            self._given[key] = self._given.get(key, 0) + 1
         return True
 
     def _has_turn(self, key: bytes) -> bool:
         turns = self._group.pel.turns
         room = None if turns is None else turns.room(key)
-        return key not in self._behind and (room is None or self._given[key] < room)
+        return key not in self._behind and (room is None or self._given.get(key, 0) < room)
 
     def _hold(self, entry_id: EntryId, key: bytes) -> bool:
         if entry_id in self._group.pel.by_id:  # the position was set back: it is pending already

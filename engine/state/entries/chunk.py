@@ -22,7 +22,13 @@ from typing import NamedTuple
 
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.limits import CACHED_CHUNK_BYTES_MAX, CACHED_CHUNKS_MAX
-from headgate.engine.packing import pack_entries, unpack_entries, unpack_run, unpacked_bytes
+from headgate.engine.packing import (
+    grown,
+    pack_entries,
+    unpack_entries,
+    unpack_run,
+    unpacked_bytes,
+)
 from headgate.engine.replies import PackedEntries
 from headgate.engine.state.memory import CHUNK_BYTES, ENTRY_BYTES, PART_BYTES
 
@@ -262,6 +268,11 @@ class Chunk:
         if not is_wanted or self.tombstones or self._entries is not None:
             return None
         return PackedEntries(self.count, self._packed, self.first_id if self.is_run else None)
+
+    def lacks(self, texts: Sequence[bytes]) -> bool:
+        """Tell whether none of these is in the packed entries of a sealed chunk."""
+        packed = grown(self._packed)
+        return not any(text in packed for text in texts)
 
     def kill(self, position: int) -> int:
         """Set the tombstone of the entry at `position`; repack when most are dead."""

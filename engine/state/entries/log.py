@@ -410,6 +410,28 @@ class Log:
             size_bytes_max -= unpacked_bytes(run.packed)
         return runs, end if through >= self.last_id else through
 
+    def lacking(
+        self, start: EntryId, texts: Sequence[bytes], limit: int, room: ReadRoom
+    ) -> Cut | None:
+        """Return how many entries follow, in sealed chunks that have none of some texts.
+
+        Args:
+            start: the lowest id.
+            texts: as they are in packed entries.
+            limit: so many entries, or some more, are enough.
+            room: what the chunks take unpacked is taken from it.
+        """
+        through, length = start, 0
+        for chunk in _while_there(self._chunks_from(start)):
+            if chunk.is_open or length >= limit or room.is_spent or not chunk.lacks(texts):
+                break
+            room.take_all(chunk.unpacked_bytes, 0, is_first=True)
+            if chunk.first_id >= start and not chunk.tombstones:
+                through, length = chunk.last_id, length + chunk.count
+            elif entries := chunk.between(start, chunk.last_id):
+                through, length = entries[-1].id, length + len(entries)
+        return Cut(through, length) if length else None
+
     def reverse_range(
         self,
         end: EntryId,

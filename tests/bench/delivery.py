@@ -1,0 +1,98 @@
+"""Delivery by rules, in process: order by key, and filters. Storage keeps nothing."""
+
+import gc
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from headgate.engine.config import NO_POLICY, FieldName, GroupPolicy
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.replies import GroupRead, GroupState
+from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.groups import CreateGroup, DestroyGroup, GroupStart
+from tests.bench.table import Figure
+
+ENTRIES = 1_000_000
+BATCH = 1_000
+PAGE = 100
+ROUNDS = 3
+S, G, C = b"s", b"g", b"c"
+
+BY_KEY = GroupPolicy(key_field=FieldName(b"site"))
+NOTHING = GroupPolicy(
+    filters='[{"exact":{"kind":"order"}},{"prefix":{"site":"9"}},{"not":{"present":["test"]}}]'
+)
+"""Three conditions that let nothing through."""
+
+
+async def measure() -> list[Figure]:
+    """Return rates of consumers with rules, and without them in turns."""
+    filled = {"1 M keys": await _filled(lambda at: at), "pairs": await _filled(lambda at: at // 2)}
+    rates: defaultdict[str, list[float]] = defaultdict(list)
+    for number in range(ROUNDS):
+        print(f"delivery: round {number + 1} of {ROUNDS}", flush=True)
+        for name, engine in filled.items():
+            rates[name].append(await _consumed_per_s(engine, BY_KEY))
+            rates[f"{name}, no key"].append(await _consumed_per_s(engine, NO_POLICY))
+        rates["passed by"].append(await _passed_per_s(filled["1 M keys"]))
+    unit, work, peer = "entries/s", f"read_group + ack, {PAGE} a call", "without key_field"
+    of_rounds = Figure.of_rounds
+    return [
+        of_rounds(
+            f"{work}, 1 M keys", rates["1 M keys"], unit, peer, rates["1 M keys, no key"],
+            ratio_at_least=0.8,
+        ),
+        of_rounds(
+            f"{work}, every other entry held back", rates["pairs"], unit, peer,
+            rates["pairs, no key"],
+        ),
+        of_rounds("passed by three conditions", rates["passed by"], unit, at_least=1e6),
+    ]  # fmt: skip
+
+
+async def _filled(key_of: Callable[[int], int]) -> Engine:
+    engine = Engine(MemoryStorage(records_max=0))
+    for start in range(0, ENTRIES, BATCH):
+        numbers = range(start, start + BATCH)
+        await engine.perform(Add(S, [_draft(key_of(number), number) for number in numbers]))
+    return engine
+
+
+def _draft(key: int, number: int) -> Draft:
+    fields = (b"temp", b"%d.5" % (number % 40), b"kind", b"reading", b"site", b"%d" % key)
+    return Draft(None, fields)
+
+
+async def _consumed_per_s(engine: Engine, policy: GroupPolicy) -> float:
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID), policy=policy))
+    request = ReadGroup(G, C, [GroupCursor(S)], limit=PAGE, by_policy=True)
+    count = 0
+    gc.collect()
+    started_s = time.perf_counter()
+    while deliveries := (await _read(engine, request)).deliveries:
+        await engine.perform(Ack(S, G, [each.id for each in deliveries], consumer=C))
+        count += len(deliveries)
+    elapsed_s = time.perf_counter() - started_s
+    assert count == ENTRIES
+    await engine.perform(DestroyGroup(S, G))
+    return count / elapsed_s
+
+
+async def _passed_per_s(engine: Engine) -> float:
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID), policy=NOTHING))
+    request = ReadGroup(G, C, [GroupCursor(S)], limit=PAGE, by_policy=True)
+    gc.collect()
+    started_s = time.perf_counter()
+    while (read := await _read(engine, request)).state is not GroupState.CAUGHT_UP:
+        assert not read.deliveries
+    elapsed_s = time.perf_counter() - started_s
+    await engine.perform(DestroyGroup(S, G))
+    return ENTRIES / elapsed_s
+
+
+async def _read(engine: Engine, request: ReadGroup) -> GroupRead:
+    reads: Sequence[GroupRead] = await engine.perform(request)
+    return reads[0]

@@ -1,0 +1,122 @@
+"""Eight consumers of a group in order by key: pollers, sockets, and acks by Redis's words."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.crash.chaos import MAX_DELIVERIES, POLICY, SETTINGS, Chaos
+from tests.crash.chaos_checker import violations
+from tests.crash.consumers import GROUP, Chances, Consumer, Poller, SocketReader
+from tests.crash.history import id_of
+from tests.crash.key_checker import violations_of_order
+from tests.crash.ledger import Left
+from tests.model.wire.servers import free_port
+from tests.stalls.resp import written
+
+Acks = deque[list[str]]
+"""Ids that somebody else is to acknowledge."""
+
+ACK_S = 0.005
+"""Time between two looks for such ids."""
+
+HANDED_ON = 0.4
+"""The share of acks that a poller leaves to somebody else."""
+
+
+class HandingPoller(Poller):
+    """A poller that leaves some acks to those who speak Redis's words."""
+
+    def __init__(self, names: list[str], acks: Acks, *shared: Any) -> None:
+        super().__init__(names, *shared)
+        self.acks = acks
+
+    async def post(self, wire: Any, kind: str, ids: list[str], consumer: str) -> None:
+        if kind == "ack" and self.random.random() < HANDED_ON:
+            self.acks.append(ids)
+        else:
+            await super().post(wire, kind, ids, consumer)
+
+
+class Acknowledger(Consumer):
+    """A Redis client that acknowledges, with XACK, what a poller was given."""
+
+    writer: asyncio.StreamWriter
+
+    def __init__(self, acks: Acks, redis_port: int, *shared: Any) -> None:
+        super().__init__([], *shared)
+        self.acks = acks
+        self.redis_port = redis_port
+
+    async def serve(self, url: str) -> None:
+        host = urlsplit(url).hostname
+        reader, self.writer = await asyncio.open_connection(host, self.redis_port)
+        try:
+            while True:
+                while not self.acks:
+                    await asyncio.sleep(ACK_S)
+                await self._acknowledge(reader, self.acks.popleft())
+        finally:
+            self.writer.close()
+
+    async def _acknowledge(self, reader: asyncio.StreamReader, ids: list[str]) -> None:
+        settling = self.settle("ack", ids, "")
+        self.writer.write(written([["XACK", "orders", "billing", entry_id] for entry_id in ids]))
+        if self.chance("killed_in_ack"):
+            await asyncio.sleep(0)
+            self.die()
+        replies = [await reader.readexactly(4) for _ in ids]
+        outcomes = {b":1\r\n": "acked", b":0\r\n": "not_pending"}
+        outcome_of = {
+            id_of(each): outcomes[reply] for each, reply in zip(ids, replies, strict=True)
+        }
+        self.ledger.answer(settling, outcome_of)
+
+    def drop(self) -> None:
+        self.writer.transport.abort()
+
+
+class KeyChaos(Chaos):
+    """A gateway whose group has a bound on the pending entries of a key."""
+
+    def __init__(
+        self, data_dir: Path, rng: random.Random, entry_count: int, key_count: int, at_once: int
+    ) -> None:
+        super().__init__(data_dir, rng, entry_count)
+        self.key_count = key_count
+        self.at_once = at_once
+        rules = {"key_field": "key", "key_pending_max": at_once, "key_ahead_max": 2 * key_count}
+        body = {"start": "0", "create_stream": True, "policy": {**POLICY, **rules}}
+        self.groups = {GROUP: body}
+        port = free_port()
+        self.settings = {**SETTINGS, "redis_port": port}
+        shared = self.place, self.ledger, rng, Chances()
+        acks: Acks = deque()
+        sockets = [SocketReader([f"w{n}.0", f"w{n}.1"], *shared) for n in range(2)]
+        self.consumers = [
+            *(HandingPoller([f"p{n}"], acks, *shared) for n in range(3)),
+            *sockets,
+            SocketReader(["w2"], *shared),
+            *(Acknowledger(acks, port, *shared) for _ in range(2)),
+        ]
+
+    def value(self, number: int) -> str:
+        return f"{super().value(number)} {self.random.randrange(self.key_count)}"
+
+    def fields(self, value: str) -> dict[str, str]:
+        return {"key": _key_of(value), "v": value}
+
+    def violations(self, left: Left) -> list[str]:
+        given_up = {dead_letter.entry_id for dead_letter in left.dead_letters}
+        return [
+            *violations(self.ledger, left, max_deliveries=MAX_DELIVERIES),
+            *violations_of_order(self.ledger, _key_of, self.at_once, given_up),
+        ]
+
+
+def _key_of(value: str) -> str:
+    return value.rpartition(" ")[2]
