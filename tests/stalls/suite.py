@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tests.crash.gateway import ROOT, Gateway
 from tests.model.wire.servers import free_port
-from tests.stalls import commands, crowds, frames, keys, routes, transactions
+from tests.stalls import commands, crowds, frames, keys, routes, schedules, transactions
 from tests.stalls.case import Case, Target
 from tests.stalls.client import Answer, Client
 from tests.stalls.keyspace import Size
@@ -32,9 +32,11 @@ CASES: Sequence[Case] = [
     *frames.ALL,
     *commands.CHANGING,
     *routes.CHANGING,
+    *schedules.CHANGING,
     *commands.DESTRUCTIVE,
     *routes.DESTRUCTIVE,
     *keys.DESTRUCTIVE,
+    *schedules.DESTRUCTIVE,
     *transactions.DESTRUCTIVE,
     *crowds.DESTRUCTIVE,
 ]
