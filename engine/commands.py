@@ -428,6 +428,7 @@ def decode(record: bytes) -> list[Command]:
 
     Raises:
         msgspec.DecodeError: the bytes are no record of this format.
+        UnicodeDecodeError: likewise: a text in it is none.
     """
     return _decoder.decode(record)
 
@@ -442,5 +443,6 @@ def decode_all(joined: bytes) -> list[list[Command]]:
 
     Raises:
         msgspec.DecodeError: the bytes are no records of this format.
+        UnicodeDecodeError: likewise: a text in them is none.
     """
     return _many_decoder.decode(joined)

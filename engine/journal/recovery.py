@@ -442,7 +442,7 @@ class _Replay:
     def _apply(self, block: Block) -> None:
         try:
             records = commands.decode_all(block.payload)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Corrupt(self._name, block.offset, f"a record makes no sense: {error}") from None
         if not block.first <= self.position + 1 <= block.first + len(records):
             text = f"record {self.position + 1} is missing: the block begins with {block.first}"

@@ -274,7 +274,7 @@ def first_stream(block: Block, name: str) -> bytes | None:
 def _items_of(block: Block, name: str) -> list[Item]:
     try:
         return _decode(block.payload)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Corrupt(name, block.offset, f"an item makes no sense: {error}") from None
 
 
