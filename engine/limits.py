@@ -381,6 +381,9 @@ RATE_MAX = 1_000_000
 KEY_TURNS_MAX = 1_000
 """Pending entries of a key at once, at most, if their number is bounded."""
 
+KEY_BYTES_MAX = 64
+"""Bytes of a key that are kept in memory; of a longer one a digest is."""
+
 KEY_AHEAD_MAX = 100_000
 """Entries that a group holds back for their keys, at most."""
 
@@ -410,6 +413,10 @@ LOOKED_BYTES_MAX = 2**20
 
 FILTER_BYTES_MAX = 4096
 """Bytes of a filter's JSON."""
+
+NUMBER_LENGTH_MAX = 1_000
+"""Characters of a value that a filter takes for a number. It would take 50 ms to read one of 15 MB,
+for each condition on it."""
 
 FILTER_NODES_MAX = 64
 """Conditions in a filter. Each one takes about 0.1 µs for each entry that it is asked about."""

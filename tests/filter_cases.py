@@ -66,7 +66,11 @@ def holds(condition: Any, entry: dict[bytes, bytes]) -> bool:
 
 
 def is_within(value: bytes | None, span: dict[str, float]) -> bool:
-    if value is None or not re.fullmatch(rb"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", value):
+    if (
+        value is None
+        or len(value) > 1_000
+        or not re.fullmatch(rb"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", value)
+    ):
         return False
     number = float(value)
     return (

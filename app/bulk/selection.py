@@ -33,6 +33,7 @@ from headgate.engine.filters.conditions import (
     TextCondition,
     names_in,
 )
+from headgate.engine.limits import NUMBER_LENGTH_MAX
 
 Mask = NDArray[np.bool_]
 
@@ -166,7 +167,10 @@ class _Field:
     @cached_property
     def _numbers(self) -> tuple[Mask, NDArray[np.float64]]:
         """Return a mask of the values that are decimal numbers, and these numbers."""
-        is_number = _as_mask(pc.match_substring_regex(self._values, _NUMBER))
+        is_short = _as_mask(pc.less_equal(pc.binary_length(self._values), NUMBER_LENGTH_MAX))
+        is_number = is_short.copy()
+        short = self._values.filter(pa.array(is_short))
+        is_number[is_short] = _as_mask(pc.match_substring_regex(short, _NUMBER))
         written = self._values.filter(pa.array(is_number)).cast(pa.string())
         return is_number, written.cast(pa.float64()).to_numpy(zero_copy_only=False)
 

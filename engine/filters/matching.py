@@ -26,11 +26,11 @@ from headgate.engine.filters.conditions import (
 )
 from headgate.engine.filters.needed import needed_bytes
 from headgate.engine.filters.reading import read_filter
-from headgate.engine.limits import LOOKED_AT_ONCE_MAX
+from headgate.engine.limits import LOOKED_AT_ONCE_MAX, NUMBER_LENGTH_MAX
 
 _NUMBER = re.compile(rb"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_LAYOUTS_MAX, _NAMES_MAX = 64, 256
-"""Orders of names whose places are remembered, and names in one."""
+_LAYOUTS_MAX, _NAMES_MAX, _NAMES_BYTES_MAX = 64, 256, 4096
+"""Orders of names whose places are remembered; names in one, and the bytes of all."""
 
 _FILTERS_KEPT = 256
 """Of those that nobody holds."""
@@ -80,7 +80,7 @@ class Matcher:
     def _places(self, names: tuple[bytes, ...]) -> Sequence[int]:
         last = {name: 2 * at + 1 for at, name in enumerate(names)}
         places = [last.get(name, -1) for name in self._names]
-        if len(names) <= _NAMES_MAX:
+        if len(names) <= _NAMES_MAX and sum(map(len, names)) <= _NAMES_BYTES_MAX:
             if len(self._layouts) >= _LAYOUTS_MAX:
                 self._layouts.clear()
             self._layouts[names] = places
@@ -149,7 +149,7 @@ def _field_test(condition: TextCondition | Present | NumberRange, at: int) -> _T
 
 
 def _is_within(bounds: NumberRange, value: bytes | None) -> bool:
-    if value is None or not _NUMBER.fullmatch(value):
+    if value is None or len(value) > NUMBER_LENGTH_MAX or not _NUMBER.fullmatch(value):
         return False
     number = float(value)
     is_above = number > bounds.low if bounds.is_above else number >= bounds.low

@@ -8,6 +8,7 @@ A filter is a JSON object with the name of a dialect, or a list of filters that 
     {"all": […]}  {"any": […]}  {"not": {…}}
 
 Of a field that repeats, the last value counts. Numbers are compared as floating point numbers.
+A value of more than 1,000 characters is none.
 """
 
 from __future__ import annotations

@@ -135,6 +135,29 @@ async def test_several_of_a_key_may_be_pending(backend: Backend) -> None:
     assert await got(backend, read(BEN)) == []
 
 
+async def test_fewer_of_a_key_may_be_pending_from_now_on(backend: Backend) -> None:
+    policy = GroupPolicy(key_field=KEY, key_pending_max=3)
+    # So many are held that servers do not look at all keys at once.
+    await ordered(backend, keyed(a=[1, 2, 3, 4, 5], B=[*range(100, 1_000)]), policy)
+    assert await got(backend, read(ANA)) == [1, 2, 3, 100, 101, 102]
+    await ack(backend, 1)
+    await change(backend, key_pending_max=1)
+    assert await got(backend, read(BEN)) == []
+    await ack(backend, 2)
+    assert await got(backend, read(BEN)) == []
+    await ack(backend, 3)
+    assert await got(backend, read(BEN)) == [4]
+
+
+async def test_long_keys_are_told_apart_by_their_ends(backend: Backend) -> None:
+    first, second = b"x" * 100_000 + b"1", b"x" * 100_000 + b"2"
+    keys = {1: first, 2: second, 3: first, 4: b"x" * 64, 5: b"x" * 65}
+    await ordered(backend, [Draft(entry_id(at), (b"key", key)) for at, key in keys.items()])
+    assert await got(backend, read(ANA)) == [1, 2, 4, 5]
+    await ack(backend, 1)
+    assert await got(backend, read(BEN)) == [3]
+
+
 async def test_a_group_holds_back_so_many(backend: Backend) -> None:
     policy = GroupPolicy(key_field=KEY, key_ahead_max=2)
     await ordered(backend, keyed(a=[1, 2, 3, 4], b=[5]), policy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import NamedTuple
 
 from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
@@ -12,6 +13,7 @@ from headgate.engine.limits import (
     CONDITIONS_PER_PASS,
     HELD_AT_ONCE_MAX,
     KEY_AHEAD_DEFAULT,
+    KEY_BYTES_MAX,
     PASSED_AT_ONCE_MAX,
     PASSED_BYTES_MAX,
 )
@@ -144,7 +146,7 @@ class _Walk:
             return False
         if self._given or self._behind or (limit is not None and len(page) > limit):
             return False
-        keys = [_last_value(entry.fields, name) for entry in page]
+        keys = [_key_of(entry.fields, name) for entry in page]
         if not turns.are_free(keys) or not self._left.take_what_went(before, after, is_first=False):
             return False
         self._taken, self._keys = page, list(keys)
@@ -157,7 +159,7 @@ class _Walk:
             return True
         if len(self._taken) == self._limit:
             return False
-        key = None if self._key_field is None else _last_value(entry.fields, self._key_field)
+        key = None if self._key_field is None else _key_of(entry.fields, self._key_field)
         if key is not None and not self._has_turn(key):
             return self._hold(entry.id, key)
         if not self._left.take(entry.fields, is_first=not self._taken):
@@ -185,9 +187,10 @@ class _Walk:
         return True
 
 
-def _last_value(fields: Fields, name: bytes) -> bytes | None:
-    """Return the value of a field; the last one, if it repeats."""
+def _key_of(fields: Fields, name: bytes) -> bytes | None:
+    """Return the value of a field, or its digest if it is long; the last one, if it repeats."""
     for at in range(len(fields) - 2, -1, -2):
         if fields[at] == name:
-            return fields[at + 1]
+            value = fields[at + 1]
+            return value if len(value) <= KEY_BYTES_MAX else sha256(value).digest()
     return None

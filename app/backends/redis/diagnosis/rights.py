@@ -47,6 +47,7 @@ PTTL {key}
 RENAME {key} {key}
 RESTORE {key} 0 payload
 SADD {side} member
+SCARD {side}
 SCAN 0
 SCRIPT LOAD text
 SET {side} value

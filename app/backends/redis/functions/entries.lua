@@ -229,7 +229,7 @@ do
     local references = call.args.references
     local groups = references == 'keep' and {} or trims.groups_of(call)
     local outcomes, ids = {}, {}
-    for at = 1, math.min(#call.args.ids, trims.ids_at_once(groups)) do
+    for at = 1, math.min(#call.args.ids, trims.ids_at_once(call, groups)) do
       local id = call.args.ids[at]
       ids[#ids + 1] = id
       -- Redis looks at references first, so an id without an entry can be referenced.

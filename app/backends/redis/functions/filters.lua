@@ -3,8 +3,14 @@
 local filters = {}
 
 do
+  -- Characters of a value that is taken for a number, at most.
+  local NUMBER_LENGTH_MAX = 1000
+
   -- Whether a text is a decimal number.
   local function is_decimal(text)
+    if #text > NUMBER_LENGTH_MAX then
+      return false
+    end
     local mantissa = string.gsub(text, '[eE][+-]?%d+$', '')
     return string.find(mantissa, '^[+-]?%d+$') ~= nil
       or string.find(mantissa, '^[+-]?%d+%.%d+$') ~= nil

@@ -134,9 +134,10 @@ do
     return groups
   end
 
-  -- How many ids one part looks up in the groups of the stream.
-  function trims.ids_at_once(groups)
-    return math.max(1, math.min(LOOKED_AT_MAX, math.floor(REFERENCES_MAX / math.max(1, #groups))))
+  -- How many ids one part looks up in the groups of the stream, or in those that have turns.
+  function trims.ids_at_once(call, groups)
+    local count = math.max(1, #groups, redis.call('SCARD', call.side('turning')))
+    return math.max(1, math.min(LOOKED_AT_MAX, math.floor(REFERENCES_MAX / count)))
   end
 
   -- Tell whether a group has still to be given an entry, or has it pending.
@@ -179,7 +180,7 @@ do
       return 0, true
     end
     local high = to.min_id and '(' .. to.min_id or '+'
-    local at_once = math.min(count_max, trims.ids_at_once(groups))
+    local at_once = math.min(count_max, trims.ids_at_once(call, groups))
     local ids, is_all = ids_of(call.key, '-', high, at_once)
     if #ids == 0 then
       return 0, true
@@ -204,7 +205,7 @@ do
       if #ids == 0 or to.limit and removed_before + #evicted + #ids > to.limit then
         break
       end
-      if looked_at >= trims.ids_at_once(groups) then
+      if looked_at >= trims.ids_at_once(call, groups) then
         next_part = after
         break
       end

@@ -23,6 +23,9 @@ do
   -- Members of a set that one call looks at, at most, where any number may be concerned.
   local LOOKED_AT_MAX = 500
 
+  -- Bytes of a key that are kept; of a longer one a digest is.
+  local KEY_BYTES_MAX = 64
+
   -- Held entries whose key is looked at again with every read.
   local CHECKED = 2
 
@@ -187,9 +190,13 @@ do
     end
   end
 
-  -- End the turns of a key that are over without the gateway's doing.
+  -- End the turns of a key that are over without the gateway's doing. A call looks at a bounded number
+  -- of entries; the others are looked at by those to come.
   local function recheck(call, group, key)
-    for _, text in ipairs(of_key(call, 'taken', group, key, LOOKED_AT_MAX)) do
+    local left = call.rechecks_left or LOOKED_AT_MAX
+    local ids = of_key(call, 'taken', group, key, left)
+    call.rechecks_left = left - #ids
+    for _, text in ipairs(ids) do
       local id = plain(text)
       if #redis.call('XPENDING', call.key, group, id, id, 1) == 0
         or #redis.call('XRANGE', call.key, id, id) == 0 then
@@ -247,7 +254,8 @@ do
     local ids, at_once = {}, turns.at_once(call, group)
     for _, text in ipairs(redis.call('ZRANGE', call.side('ready', group), 0, limit - 1)) do
       local key = string.match(text, '^%d+:(.*)$')
-      local room = at_once and at_once - taken_count(call, group, key) or limit
+      -- There may be no room, if the bound was lowered and the key not looked at since.
+      local room = at_once and math.max(at_once - taken_count(call, group, key), 0) or limit
       for _, id in ipairs(of_key(call, 'held', group, key, math.min(room, limit))) do
         ids[#ids + 1] = id
       end
@@ -291,6 +299,7 @@ do
       if not key then
         return 'deliver'
       end
+      key = #key <= KEY_BYTES_MAX and key or redis.sha1hex(key)
       if not given[key] and not behind[key] and not has_turn(key) then
         recheck(call, group, key)
       end

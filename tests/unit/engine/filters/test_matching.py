@@ -1,6 +1,7 @@
 """Matching: a filter lets through what an obvious implementation lets through."""
 
 import json
+import tracemalloc
 from typing import Any
 
 from hypothesis import given
@@ -26,3 +27,24 @@ def test_many_orders_of_names_are_told_apart() -> None:
         assert matcher.matches((*before, b"x", b"1"))
         assert not matcher.matches((*before, b"x", b"1", b"x", b"2"))
         assert not matcher.matches((*before, b"y", b"1"))
+
+
+def test_a_value_of_very_many_digits_is_no_number() -> None:
+    matcher = matcher_of('{"range":{"n":{"ge":0}}}')
+
+    assert matcher.matches((b"n", b"9" * 1_000))
+    assert not matcher.matches((b"n", b"9" * 1_001))
+
+
+def test_long_names_are_told_apart_and_not_kept() -> None:
+    matcher = matcher_of('{"exact":{"x":"long names"}}')
+    tracemalloc.start()
+    try:
+        for number in range(64):
+            name = b"%03d" % number * 100_000
+            assert matcher.matches((name, b"", b"x", b"long names"))
+            assert not matcher.matches((name, b"", b"y", b"long names"))
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept_bytes < 2_000_000

@@ -8,9 +8,10 @@ import pytest
 
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.performing.group_reads import Attempt, attempt
+from headgate.engine.config import FieldName, GroupPolicy
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.replies import Delivery
-from headgate.engine.requests.deliveries import Claim, ListPending, ReadGroup
+from headgate.engine.requests.deliveries import Claim, GroupCursor, ListPending, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.contract.calls import ANA, BEN, G, S, got, take
@@ -61,6 +62,20 @@ async def test_a_read_of_new_entries_takes_few_commands(redis: RedisBackend) -> 
     await redis.perform(Add(S, [Draft(None, (b"n", b"1"))] * 200))
     assert await cost(redis, take(ANA, 100)) <= 9
     assert await cost(redis, take(ANA, 100)) <= 9
+
+
+async def test_a_read_looks_again_at_a_bounded_number_of_turns(redis: RedisBackend) -> None:
+    keys, turns = 30, 50
+    policy = GroupPolicy(key_field=FieldName(b"k"), key_pending_max=turns)
+    start = GroupStart(MIN_ID)
+    await redis.perform(CreateGroup(S, G, start, create_stream=True, policy=policy))
+    for _ in range(turns):
+        await redis.perform(Add(S, [Draft(None, (b"k", b"%d" % key)) for key in range(keys)]))
+    read = ReadGroup(G, ANA, [GroupCursor(S)], keys * turns, claim_released=True)
+    reads = [*await redis.perform(read), *await redis.perform(read)]
+    assert sum(len(each.deliveries) for each in reads) == keys * turns
+    await redis.perform(Add(S, [Draft(None, (b"k", b"%d" % key)) for key in range(keys)]))
+    assert await cost(redis, read) < 2_000  # 3,700 if all were looked at
 
 
 async def test_an_entry_that_is_made_to_look_idle_is_claimed_at_once(redis: RedisBackend) -> None:
