@@ -124,6 +124,7 @@ class EntriesDelivered(msgspec.Struct, frozen=True, array_like=True, tag=12):
     passed_count: int = 0  # new ones that the group's filters did not let through
     rated_count: int = 0  # so many deliveries count for the group's rate
     keys: list[bytes | None] = []  # of `delivered`; empty: none of them has one
+    expired_count: int = 0  # new ones whose deadline was over
 
 
 class EntriesRedelivered(msgspec.Struct, frozen=True, array_like=True, tag=13):
@@ -350,6 +351,25 @@ class EntriesHeld(msgspec.Struct, frozen=True, array_like=True, tag=40):
     stream: bytes
     group: bytes
     entries: list[tuple[EntryId, bytes]]
+    due_ms: list[int] = []  # when each is due that is delayed (unix time); empty: at once
+
+
+class EntriesTimed(msgspec.Struct, frozen=True, array_like=True, tag=41):
+    """Entries that were just appended have times: each is due at one, and expires at another.
+
+    Both are unix times; None: at once, and never.
+    """
+
+    stream: bytes
+    entries: list[tuple[EntryId, int | None, int | None]]
+
+
+class EntriesExpired(msgspec.Struct, frozen=True, array_like=True, tag=42):
+    """Entries that nobody holds are pending no more, as their deadline is over."""
+
+    stream: bytes
+    group: bytes
+    ids: list[EntryId]
 
 
 class ClockSet(msgspec.Struct, frozen=True, array_like=True, tag=31):
@@ -399,6 +419,8 @@ Command = (
     | ScheduleDeleted
     | ScheduleAdvanced
     | EntriesHeld
+    | EntriesTimed
+    | EntriesExpired
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -43,6 +43,10 @@ OnDisconnect = Literal["release", "keep"]
 """Treatment of the entries that a connection leaves pending: its consumer may keep them."""
 
 
+OnExpiry = Literal["settle", "dead_letter"]
+"""Treatment of entries whose deadline is over: they are settled, or become dead letters first."""
+
+
 FieldName = NewType("FieldName", bytes)
 """The name of a field of entries."""
 
@@ -196,6 +200,15 @@ class GroupPolicy(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tr
             KEY_AHEAD_MAX,
         ),
     ] = None
+
+    on_expiry: Annotated[
+        bool,
+        About(
+            "What becomes of entries whose deadline is over; `dead_letter` needs a "
+            "`dead_letter_stream`.",
+            words=get_args(OnExpiry),
+        ),
+    ] = False
 
     @property
     def other_streams(self) -> list[bytes]:

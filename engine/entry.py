@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import msgspec
 
 from headgate.engine.errors import EntryTooLarge, Invalid, InvalidId
 from headgate.engine.limits import CHUNK_PARTS_MIN, ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, U64_MAX
+from headgate.engine.timing import Timing
 
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*\+?([0-9]+)")
 _TEXT_MAX = 127
@@ -184,6 +184,13 @@ class Draft(NamedTuple):
 
     id: IdRequest
     fields: Fields
+    timing: Timing | None = None  # when groups may deliver it; None: at any time
 
 
-make_draft: Callable[[Iterable[Any]], Draft] = partial(_make, Draft)
+def make_drafts(
+    ids: Iterable[IdRequest],
+    many: Iterable[Fields],
+    timings: Iterable[Timing | None] = repeat(None),
+) -> list[Draft]:
+    """Return drafts of these ids and fields, as many as the shortest has."""
+    return list(map(_make, repeat(Draft), zip(ids, many, timings, strict=False)))

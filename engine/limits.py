@@ -421,6 +421,20 @@ for each condition on it."""
 FILTER_NODES_MAX = 64
 """Conditions in a filter. Each one takes about 0.1 µs for each entry that it is asked about."""
 
+DELAY_MS_MAX = 90 * 86_400_000
+"""How long an entry may be delayed: 90 days."""
+
+TIMED_MAX = 1_000_000
+"""Entries of a stream with a delay or a deadline. Each one takes half a kilobyte, and 340 bytes in
+each group that has passed it by until it is due."""
+
+EXPIRED_AT_ONCE_MAX = 250
+"""Pending entries that are settled before a read because their deadline is over. Each one takes
+some microseconds; housekeeping finds the rest."""
+
+FORGOTTEN_TIMES_MAX = 500
+"""Times of entries that are gone, forgotten by one append or trim. Each one takes 2 µs."""
+
 SPARE_DESCRIPTORS = 12
 """File descriptors kept in reserve: for the start of a rewrite, and a file for each disk thread."""
 

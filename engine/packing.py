@@ -21,7 +21,7 @@ from headgate.engine.entry import (
     Entry,
     EntryId,
     Fields,
-    make_draft,
+    make_drafts,
     make_entries,
     neighbours,
 )
@@ -105,7 +105,7 @@ class EncodedDrafts(Sequence[Draft]):
             return self[at : at + 1][0]
         low, high, _ = index.indices(len(self))
         many = _decode_fields(self._array(low, max(low, high)))
-        return list(map(make_draft, zip(repeat(None), many, strict=False)))
+        return make_drafts(repeat(None), many)
 
 
 class Unpacker:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId, Fields
 from headgate.engine.schedules.progress import ScheduleInfo
+from headgate.engine.timing import EntryTimes
 
 T = TypeVar("T")
 
@@ -70,6 +72,7 @@ class StreamRead(NamedTuple):
     gap: Gap | None
     after: EntryId  # the cursor it was read after, as an id
     closed_at_ms: int | None = None  # of the stream, if nothing comes behind `next_after` any more
+    times: Mapping[EntryId, EntryTimes] = MappingProxyType({})  # of entries that have some
 
 
 class OpenedRange(NamedTuple):
@@ -168,6 +171,7 @@ class Delivery(NamedTuple):
     claimed_from: bytes | None  # whom it was taken from; None: new, one's own, or nobody's
     count_set: int | None = None  # its delivery count from now on, if claimed by id or by page
     last_error: bytes | None = None  # of the last nack of it that carried one
+    times: EntryTimes | None = None  # of the entry (unix times)
 
     @property
     def delivery_count(self) -> int:
@@ -267,6 +271,7 @@ class GroupInfo(NamedTuple):
     policy: GroupPolicy
     closed_at_ms: int | None = None  # of its stream, if that is closed
     is_over: bool = False  # it is, and all of it is settled: nothing comes any more
+    delayed_count: int = 0  # pending entries that are not due yet, about
 
 
 class StreamInfo(NamedTuple):
@@ -287,6 +292,7 @@ class StreamInfo(NamedTuple):
     hot_bytes: int | None = None  # what its entries take in memory
     cold_bytes: int | None = None  # of its live entries on disk alone
     closed_at_ms: int | None = None  # since when it takes no entries (unix time); None: it is open
+    timed_count: int = 0  # entries that have times, about
 
 
 class GroupDetail(NamedTuple):
@@ -308,6 +314,7 @@ class ObservedGroup(NamedTuple):
     delivered_count: int | None  # for the first time
     redelivered_count: int | None
     passed_count: int | None  # its filters did not let them through
+    expired_count: int | None  # their deadline was over
     acked_count: int | None
     dead_letter_count: int | None
 

@@ -19,7 +19,7 @@ from starlette.requests import HTTPConnection
 from headgate.app.bulk.arrow_body import ArrowBounds, leaves_of, table_of
 from headgate.app.wire.ids import parse_new_id
 from headgate.app.wire.problems import GatewayError
-from headgate.engine.entry import Draft, IdRequest, make_draft
+from headgate.engine.entry import Draft, IdRequest, make_drafts
 from headgate.engine.limits import ENTRY_FIELDS_MAX, PACKED_COUNT_MIN
 from headgate.engine.packing import EncodedDrafts
 from headgate.engine.requests.idempotency import Digest
@@ -144,7 +144,7 @@ def _rows(table: Any, *, has_key: bool) -> NewRows:
     drafts: Sequence[Draft] = EncodedDrafts.joined(encoded)
     if any(wanted is not None for wanted in ids):
         fields = (draft.fields for draft in drafts)
-        drafts, has_key = list(map(make_draft, zip(ids, fields, strict=True))), False
+        drafts, has_key = make_drafts(ids, fields), False
     return NewRows(
         drafts,
         streams if "stream" in table.schema.names else None,

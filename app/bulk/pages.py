@@ -3,7 +3,8 @@
 from headgate.app.auth.access import Access
 from headgate.app.wire.filters import Selection
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
-from headgate.engine.requests.entries import Range, RangeMatching
+from headgate.engine.requests.entries import FindTimes, Range, RangeMatching
+from headgate.engine.timing import EntryTimes
 
 EntryRange = tuple[EntryId, EntryId, bool]
 """Lowest id, highest id, and whether to read downwards."""
@@ -19,12 +20,21 @@ class Pages:
         position: the last id that was read; None: there is no more, as the page before was empty,
             or a filter was asked about the whole range.
         is_over: there is no more, whatever the position.
+        times: of the entries of the last page, as far as they have some and that was asked for.
     """
 
     def __init__(
-        self, access: Access, stream: bytes, bounds: EntryRange, selection: Selection
+        self,
+        access: Access,
+        stream: bytes,
+        bounds: EntryRange,
+        selection: Selection,
+        *,
+        with_times: bool = False,
     ) -> None:
         """Begin at one end of a range."""
+        self.times: dict[EntryId, EntryTimes] = {}
+        self._with_times = with_times
         self.stream, self.selection = stream, selection
         self._access = access
         self.position: EntryId | None = None
@@ -33,6 +43,13 @@ class Pages:
 
     async def next_page(self, limit: int, size_bytes_max: int) -> list[Entry]:
         """Return the next entries; with a filter there may be none, and more behind."""
+        entries = await self._next_page(limit, size_bytes_max)
+        if self._with_times and entries:
+            finding = FindTimes(self.stream, [entry.id for entry in entries])
+            self.times = await self._access.perform(finding)
+        return entries
+
+    async def _next_page(self, limit: int, size_bytes_max: int) -> list[Entry]:
         low, high, is_down = self._low, self._high, self.is_down
         text = self.selection.text
         if text is None:

@@ -99,6 +99,12 @@ _OF_GROUP: Final = (
     ),
     _Measure(
         CounterMetricFamily,
+        "headgate_group_expired_entries",
+        "Entries that were not delivered, or not again, as their deadline was over.",
+        lambda group: group.expired_count,
+    ),
+    _Measure(
+        CounterMetricFamily,
         "headgate_group_acknowledged_entries",
         "Entries acknowledged.",
         lambda group: group.acked_count,

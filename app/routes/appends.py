@@ -84,6 +84,8 @@ class WriterKey(NamedTuple):
                 pointer = f"/body/{index}/id" if is_batch else "/body/id"
                 raise GatewayError("invalid_request", text, pointer=pointer)
             unfinished.add(draft.fields)
+            if draft.timing is not None:  # no fields have this form
+                unfinished.add((b"", repr(tuple(draft.timing)).encode(), b""))
             if turn.is_over:
                 await turn.pause()
         return Idempotent(self.producer, self.key, unfinished.value())

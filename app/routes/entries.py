@@ -1,5 +1,6 @@
 """Entries: read and delete them by their ids."""
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Response
@@ -20,7 +21,7 @@ from headgate.app.http.operation import (
     Operation,
     prompt,
 )
-from headgate.app.wire.encoding import entry_wire
+from headgate.app.wire.encoding import add_times, entry_wire
 from headgate.app.wire.ids import parse_id, parse_ids
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.entries import Entry
@@ -29,7 +30,7 @@ from headgate.app.wire.schemas.values import REFERENCES
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import EntryNotFound
 from headgate.engine.replies import Deletion
-from headgate.engine.requests.entries import Delete, Range, References
+from headgate.engine.requests.entries import Delete, FindTimes, Range, References
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
 
@@ -54,10 +55,15 @@ EntryIdDep = Annotated[EntryId, Depends(entry_id_path)]
 @prompt
 async def get_entry(access: AccessDep, stream: StreamDep, entry_id: EntryIdDep) -> Response:
     """Read one entry (XRANGE)."""
-    entries = await access.perform(Range(stream, entry_id, entry_id))
+    entries, times = await asyncio.gather(
+        access.perform(Range(stream, entry_id, entry_id)),
+        access.perform(FindTimes(stream, [entry_id])),
+    )
     if not entries:
         raise EntryNotFound(stream, entry_id)
-    return json_answer(entry_wire(entries[0]))
+    wire = entry_wire(entries[0])
+    add_times(wire, times.get(entry_id))
+    return json_answer(wire)
 
 
 @router.delete(

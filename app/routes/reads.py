@@ -1,7 +1,7 @@
 """Reads: of a range, after a cursor, of several streams."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -34,7 +34,7 @@ from headgate.app.http.streaming import PatientResponse
 from headgate.app.runtime.turns import Turn
 from headgate.app.transport.request_ids import request_id_of
 from headgate.app.transport.scopes import path_of
-from headgate.app.wire.encoding import entry_wire, gap_wire
+from headgate.app.wire.encoding import add_times, entry_wire, gap_wire
 from headgate.app.wire.filters import Selection, filter_text, narrowed
 from headgate.app.wire.ids import parse_after, parse_bound
 from headgate.app.wire.names import check_name, text_of
@@ -48,6 +48,7 @@ from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import From, StreamCursor
 from headgate.engine.requests.entries import Read as ReadRequest
 from headgate.engine.requests.streams import DescribeStream
+from headgate.engine.timing import EntryTimes
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
 
@@ -57,6 +58,7 @@ _LIMIT = 100
 _PAGE = 250
 _PAGE_BYTES = 2**20
 
+_WHOLE = Selection.parse(None, None)
 _EVERYTHING: EntryRange = (MIN_ID, MAX_ID, False)
 
 
@@ -202,7 +204,7 @@ async def read_entries(
         check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     if after is None:
         _check_no_wait(wait_ms)
-        pages = Pages(access, stream, bounds or _EVERYTHING, selection)
+        pages = Pages(access, stream, bounds or _EVERYTHING, selection, with_times=True)
         if wanted == _JSON:
             return await _read_range(request, pages, limit)
         first = await pages.next_page(min(limit, _PAGE), _PAGE_BYTES)
@@ -220,7 +222,7 @@ async def read_entries(
     reading = access.perform(asked)
     [read] = await (while_present(request, reading) if wait_ms else reading)
     _count(request, len(read.entries))
-    wire = _wire_of(selection)
+    wire = _wire_of(selection, read.times)
     if wanted == _JSON:
         return json_answer(await _wire_read(read, wire))
     headers = {"Headgate-Next-After": str(read.next_after)}
@@ -233,12 +235,20 @@ def _check_no_wait(wait_ms: int) -> None:
         raise GatewayError("invalid_request", text, pointer="/query/wait_ms")
 
 
-def _wire_of(selection: Selection) -> Callable[[EngineEntry], WireEntry]:
+def _wire_of(
+    selection: Selection, times: Mapping[EntryId, EntryTimes]
+) -> Callable[[EngineEntry], WireEntry]:
     """Return the function that makes the wire form of an entry, with the fields that are wanted."""
-    if selection.columns is None:
+    if selection.columns is None and not times:
         return entry_wire
-    names = frozenset(selection.columns)
-    return lambda entry: entry_wire(narrowed(entry, names))
+    names = None if selection.columns is None else frozenset(selection.columns)
+
+    def wire(entry: EngineEntry) -> WireEntry:
+        wanted = entry_wire(entry if names is None else narrowed(entry, names))
+        add_times(wanted, times.get(entry.id))
+        return wanted
+
+    return wire
 
 
 def _arrow_range(
@@ -305,7 +315,10 @@ async def read_streams(
     _count(request, sum(len(stream_read.entries) for stream_read in reads))
     turn = Turn()
     streams: list[StreamEntries] = [
-        {**await _wire_read(stream_read, entry_wire, turn), "stream": text_of(stream_read.stream)}
+        {
+            **await _wire_read(stream_read, _wire_of(_WHOLE, stream_read.times), turn),
+            "stream": text_of(stream_read.stream),
+        }
         for stream_read in reads
     ]
     answer: StreamsRead = {"streams": streams}
@@ -319,7 +332,7 @@ async def _read_range(request: Request, pages: Pages, limit: int) -> Response:
     _count(request, len(entries))
     position = None if pages.position is None else str(pages.position)
     page: Entries = {
-        "entries": await array_in_turns(entries, _wire_of(pages.selection)),
+        "entries": await array_in_turns(entries, _wire_of(pages.selection, pages.times)),
         "next_after": None if pages.is_down else position,
         "last_id": str(info.last_id),
         "gap": None,
@@ -350,11 +363,11 @@ async def _range_lines(
     If the stream goes meanwhile, the last line is the problem instead of an entry. `page` is the
     first one: it was read before the answer began, so that a missing stream is a 404.
     """
-    left, wire = limit, _wire_of(pages.selection)
+    left = limit
     try:
         while True:
             if page:
-                yield await lines_in_turns(page, wire)
+                yield await lines_in_turns(page, _wire_of(pages.selection, pages.times))
             await asyncio.sleep(0)  # others come between, and one that is cancelled ends here
             _count(request, len(page))
             left -= len(page)

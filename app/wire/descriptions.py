@@ -38,6 +38,7 @@ def group_wire(info: replies.GroupInfo) -> Group:
         "lag": info.lag,
         "pending": info.pending_count,
         "released": info.released_count,
+        "delayed": info.delayed_count,
         "consumers": info.consumer_count,
         "policy": Policy.wire(info.policy),
     }

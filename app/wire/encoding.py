@@ -4,7 +4,7 @@ All JSON of entries and deliveries is made here. Those who follow a stream side 
 same entries, so the batch of a stream that was encoded last is remembered.
 """
 
-from collections.abc import Callable, Hashable, Sized
+from collections.abc import Callable, Hashable, Iterator, Sized
 from typing import Generic, TypeVar, overload
 
 import msgspec
@@ -18,6 +18,7 @@ from headgate.engine.entry import Entry
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.recent import Recent
 from headgate.engine.replies import Delivery, Gap, StreamRead
+from headgate.engine.timing import EntryTimes
 
 _encode = msgspec.json.Encoder().encode
 
@@ -27,8 +28,8 @@ T = TypeVar("T", bound=Sized)
 class LastBatches(Generic[T]):
     """The entries encoded last of each of some streams, and what became of them."""
 
-    def __init__(self, encode: Callable[[list[Entry]], T]) -> None:
-        """Remember encoded lists of entries."""
+    def __init__(self, encode: Callable[[StreamRead], T]) -> None:
+        """Remember the encoded entries of reads."""
         self._encode = encode
         self._by_ends: Recent[Hashable, tuple[list[Entry], T]] = Recent()
 
@@ -40,7 +41,7 @@ class LastBatches(Generic[T]):
         # Quick: an engine returns the same objects.
         if last is not None and last[0] == read.entries:
             return last[1]
-        encoded = self._encode(read.entries)
+        encoded = self._encode(read)
         self._by_ends.put(key, (read.entries, encoded), len(encoded))
         return encoded
 
@@ -49,6 +50,23 @@ def entry_wire(entry: Entry) -> WireEntry:
     """Return the wire form of an entry of a stream."""
     (ms, seq), flat = entry
     return {"id": f"{ms}-{seq}", **wire_fields(flat)}
+
+
+def entries_wire(read: StreamRead) -> list[WireEntry]:
+    """Return the wire form of the entries of a read, with their times."""
+    wire = [entry_wire(entry) for entry in read.entries]
+    if read.times:
+        for entry, each in zip(read.entries, wire, strict=True):
+            add_times(each, read.times.get(entry.id))
+    return wire
+
+
+def add_times(wire: WireEntry, times: EntryTimes | None) -> None:
+    """Say in the wire form of an entry when groups deliver it."""
+    if times is not None and times.deliver_at_ms is not None:
+        wire["deliver_at_ms"] = times.deliver_at_ms
+    if times is not None and times.expires_at_ms is not None:
+        wire["expires_at_ms"] = times.expires_at_ms
 
 
 def is_position_news(read: StreamRead) -> bool:
@@ -69,9 +87,9 @@ def gap_wire(gap: Gap | None) -> WireGap | None:
     return {"from": str(gap.after), "to": str(gap.through)}
 
 
-def entry_text(entry: Entry) -> str:
-    """Return an entry of a stream as a JSON object."""
-    return _encode(entry_wire(entry)).decode()
+def entry_texts(read: StreamRead) -> Iterator[str]:
+    """Yield each entry of a read as a JSON object."""
+    return (_encode(wire).decode() for wire in entries_wire(read))
 
 
 def delivery_text(delivery: Delivery) -> str:
@@ -81,7 +99,9 @@ def delivery_text(delivery: Delivery) -> str:
 
 def delivery_wire(delivery: Delivery) -> WireDelivery:
     """Return the wire form of a delivery of a group; its entry is there."""
-    (ms, seq), flat, idle_ms, delivered_before, claimed_from, count_set, last_error = delivery
+    (ms, seq), flat, idle_ms, delivered_before, claimed_from, count_set, last_error, times = (
+        delivery
+    )
     is_first = not delivered_before and count_set is None
     wire: WireDelivery = {
         "id": f"{ms}-{seq}",
@@ -93,4 +113,6 @@ def delivery_wire(delivery: Delivery) -> WireDelivery:
         wire["claimed_from"] = text_of(claimed_from)
     if last_error is not None:
         wire["last_error"] = text_of(last_error)
+    if times is not None:
+        add_times(wire, times)
     return wire

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
-from headgate.app.wire.encoding import LastBatches, delivery_text, entry_text
+from headgate.app.wire.encoding import LastBatches, delivery_text, entry_texts
 from headgate.engine.entry import EntryId
 from headgate.engine.replies import Delivery, StreamRead
 
@@ -40,6 +40,9 @@ def _entry_event(entry_id: EntryId, text: str) -> bytes:
     return format_sse_event(data_str=text, event="entry", id=str(entry_id))
 
 
-_last_events = LastBatches[bytes](
-    lambda entries: b"".join(_entry_event(entry.id, entry_text(entry)) for entry in entries)
-)
+def _events(read: StreamRead) -> bytes:
+    texts = zip(read.entries, entry_texts(read), strict=True)
+    return b"".join(_entry_event(entry.id, text) for entry, text in texts)
+
+
+_last_events = LastBatches(_events)

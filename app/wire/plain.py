@@ -1,4 +1,4 @@
-"""Plain entries: fields of text and nothing else. Nearly every batch has only these.
+"""Plain entries: fields of text, and times. Nearly every batch has only these.
 
 They are read in one go, without a model for each. Entries that are not plain, or wrong, are not
 read here: the models read them, or say what is wrong with them.
@@ -6,16 +6,24 @@ read here: the models read them, or say what is wrong with them.
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from headgate.app.wire.structure import DENSE_BYTES_MIN, MEMBERS_MAX
-from headgate.engine.entry import Draft, make_draft
+from headgate.engine.entry import Draft
+from headgate.engine.limits import COUNT_MAX
+from headgate.engine.timing import Timing
+
+_Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
 
 
 class _PlainEntry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     fields: dict[str, str]
+    delay_ms: _Milliseconds | None = None
+    deliver_at_ms: _Milliseconds | None = None
+    ttl_ms: _Milliseconds | None = None
+    expires_at_ms: _Milliseconds | None = None
 
 
 class _PlainAppend(msgspec.Struct, tag_field="type", tag="append", forbid_unknown_fields=True):
@@ -25,7 +33,7 @@ class _PlainAppend(msgspec.Struct, tag_field="type", tag="append", forbid_unknow
 
 
 class PlainEntry(NamedTuple):
-    """The body of an append that says nothing but the fields, which are text."""
+    """The body of an append that says nothing but the fields, which are text, and times."""
 
     draft: Draft
     trim: None = None
@@ -104,5 +112,6 @@ def _drafts(entries: Iterable[_PlainEntry]) -> list[Draft] | None:
         if not 0 < len(fields) <= MEMBERS_MAX:
             return None
         texts = chain.from_iterable(fields.items())
-        drafts.append(make_draft((None, tuple(map(str.encode, texts)))))
+        timing = Timing(entry.delay_ms, entry.deliver_at_ms, entry.ttl_ms, entry.expires_at_ms)
+        drafts.append(Draft(None, tuple(map(str.encode, texts)), timing.or_none()))
     return drafts

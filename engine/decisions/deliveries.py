@@ -18,7 +18,7 @@ from headgate.engine.commands import (
 )
 from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import Decision, Decisions, in_parts
-from headgate.engine.decisions.group_reads.claims import taken_over
+from headgate.engine.decisions.group_reads.claims import taken_over, with_times
 from headgate.engine.entry import MIN_ID, EntryId, Fields
 from headgate.engine.limits import (
     AUTOCLAIM_MAX,
@@ -324,7 +324,7 @@ def _claim(
             delivery = taken_over(group.pel, pending, fields, consumer, steady_ms)
         count = _count_after_claim(before, request.retry_count, just_id=request.just_id)
         counts[entry_id] = count
-        deliveries.append(delivery._replace(count_set=count))
+        deliveries.append(_timed(keyspace, stream, delivery._replace(count_set=count)))
     last_id = max(request.last_id, group.last_id)
     command = EntriesClaimed(
         stream, group.name, consumer, now_ms, at_ms, list(counts.items()), list(purged), last_id
@@ -374,13 +374,17 @@ def autoclaim(keyspace: Keyspace, request: Autoclaim, now_ms: int) -> Decision[C
             count = _count_after_claim(pending.delivery_count, None, just_id=request.just_id)
             counts.append((pending.id, count))
             delivery = taken_over(group.pel, pending, fields, consumer, steady_ms)
-            deliveries.append(delivery._replace(count_set=count))
+            deliveries.append(_timed(keyspace, stream, delivery._replace(count_set=count)))
         following = None
     command = EntriesClaimed(
         stream, group.name, consumer, now_ms, now_ms, counts, purged, group.last_id
     )
     next_start = MIN_ID if following is None else following.id
     return Decision(Claimed(deliveries, purged, next_start), [command])
+
+
+def _timed(keyspace: Keyspace, stream: bytes, delivery: Delivery) -> Delivery:
+    return with_times(keyspace.stream(stream), delivery, keyspace.clock_set_ms)
 
 
 def _looked_at(

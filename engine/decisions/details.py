@@ -103,6 +103,7 @@ def _observed_group(stream: Stream, group: Group, steady_ms: int) -> ObservedGro
         delivered_count=activity.delivered_count,
         redelivered_count=activity.redelivered_count,
         passed_count=activity.passed_count,
+        expired_count=activity.expired_count,
         acked_count=activity.acked_count,
         dead_letter_count=activity.dead_letter_count,
     )

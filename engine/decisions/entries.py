@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -14,6 +14,7 @@ from headgate.engine.commands import (
     DuplicateCounted,
     EntriesAdded,
     EntriesDeleted,
+    EntriesTimed,
     KeyRemembered,
     PackedChunk,
     StreamCreated,
@@ -52,11 +53,13 @@ from headgate.engine.limits import (
     LOOKUPS_AT_ONCE_MAX,
     U64_MAX,
 )
+from headgate.engine.packing import EncodedDrafts
 from headgate.engine.replies import Added, Deletion, MatchingPage, PackedPage, StreamRead, Written
 from headgate.engine.requests.entries import (
     Add,
     Budget,
     Delete,
+    FindTimes,
     From,
     Range,
     RangeMatching,
@@ -74,6 +77,7 @@ from headgate.engine.state.extents.missing import require_each
 from headgate.engine.state.idempotency import Made
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
+from headgate.engine.timing import EntryTimes, Timing
 
 T = TypeVar("T")
 
@@ -113,6 +117,7 @@ def add(keyspace: Keyspace, request: Add, now_ms: int) -> Decision[Added]:
         return Decision(Added([], is_repeat=False), commands)
     commands.append(appending)
     ids = _ids_in(appending, drafts)
+    commands += timed(keyspace, stream, drafts, ids, now_ms)
     if idempotent is not None:
         made = Made(ids[0], len(ids), idempotent.digest, now_ms)
         producer, key, _ = idempotent
@@ -149,8 +154,51 @@ def append(
     appending = _appending(stream, drafts, now_ms)
     if appending is None:
         return Decision(None, [])
-    written = _written(appending)
-    return _and_trims(written, [appending], keyspace, stream, appending, None, now_ms)
+    commands: list[Command] = [appending]
+    if timings_of(drafts):
+        commands += timed(keyspace, stream, drafts, _ids_in(appending, drafts), now_ms)
+    return _and_trims(_written(appending), commands, keyspace, stream, appending, None, now_ms)
+
+
+def timings_of(drafts: Sequence[Draft] | PackedDrafts) -> Sequence[Timing | None]:
+    """Return the timing of each draft, or nothing if no draft has any."""
+    if isinstance(drafts, PackedDrafts):
+        drafts = drafts.drafts
+    if isinstance(drafts, EncodedDrafts):  # they have fields alone
+        return ()
+    timings = [draft.timing for draft in drafts]
+    return timings if any(timings) else ()
+
+
+def timed(
+    keyspace: Keyspace,
+    stream: Stream,
+    drafts: Sequence[Draft] | PackedDrafts,
+    ids: Sequence[EntryId],
+    now_ms: int,
+) -> list[Command]:
+    """Return the command that gives entries their times, if they have any.
+
+    Args:
+        keyspace: all streams.
+        stream: where they are appended.
+        drafts: what they are made of.
+        ids: one for each of them.
+        now_ms: unix time.
+
+    Raises:
+        Invalid: times contradict each other, or are out of range.
+        LimitReached: so many entries of the stream may not have times.
+    """
+    entries: list[tuple[EntryId, int | None, int | None]] = []
+    for index, (entry_id, timing) in enumerate(zip(ids, timings_of(drafts), strict=False)):
+        times = None if timing is None else timing.at(now_ms, index)
+        if times is not None:
+            entries.append((entry_id, *times))
+    if not entries:
+        return []
+    keyspace.bounds.check_timed(stream, len(entries))
+    return [EntriesTimed(stream.name, entries)]
 
 
 def _appending(
@@ -236,11 +284,11 @@ def _trims_later(
 def _entries(drafts: Sequence[Draft], last_id: EntryId, now_ms: int) -> list[Entry]:
     """Give each draft its id. If several drafts are invalid, the error is about the first."""
     if len(drafts) > 1:
-        ids, many = zip(*drafts, strict=True)
+        ids, many, _ = zip(*drafts, strict=True)
         if not any(ids) and _are_sound(many):
             return make_entries(_next_ids(len(drafts), last_id, now_ms), many)
     entries: list[Entry] = []
-    for index, (wanted, fields) in enumerate(drafts):
+    for index, (wanted, fields, _) in enumerate(drafts):
         check_fields(fields, index)
         last_id = _id(wanted, last_id, now_ms, index)
         entries.append(Entry(last_id, fields))
@@ -285,6 +333,26 @@ def range_matching(
     bounds, room = (request.start, request.end), ReadRoom(request.size_bytes_max)
     page = matching_page(log, matcher, bounds, request.limit, room, reverse=request.reverse)
     return Decision(page, [])
+
+
+def find_times(
+    keyspace: Keyspace, request: FindTimes, now_ms: int
+) -> Decision[dict[EntryId, EntryTimes]]:
+    """Return the times of those of the entries that have some."""
+    del now_ms
+    return Decision(_times_in(keyspace, keyspace.stream(request.stream), request.ids), [])
+
+
+def _times_in(
+    keyspace: Keyspace, stream: Stream | None, ids: Iterable[EntryId]
+) -> dict[EntryId, EntryTimes]:
+    if stream is None or not stream.deadlines:
+        return {}
+    found = ((entry_id, stream.times_of(entry_id)) for entry_id in ids)
+    clock_set_ms = keyspace.clock_set_ms
+    return {
+        entry_id: times.later_by(clock_set_ms) for entry_id, times in found if times is not None
+    }
 
 
 def _whole_range(log: Log, request: Range) -> list[Entry]:
@@ -348,7 +416,15 @@ def read(keyspace: Keyspace, request: Read, now_ms: int) -> Decision[list[Stream
         else:
             reads.append(_read_matching(stream, cursor, request, room))
         left.take_what_went(share, room)
+        reads[-1] = _with_times(keyspace, stream, reads[-1])
     return Decision(reads, [])
+
+
+def _with_times(keyspace: Keyspace, stream: Stream | None, read: StreamRead) -> StreamRead:
+    if stream is None or not stream.deadlines:
+        return read
+    times = _times_in(keyspace, stream, (entry.id for entry in read.entries))
+    return read._replace(times=times) if times else read
 
 
 def _read_matching(
@@ -507,4 +583,5 @@ DECISIONS: Decisions = {
     RangePacked: range_packed,
     Read: read,
     Delete: delete,
+    FindTimes: find_times,
 }

@@ -241,6 +241,7 @@ def group_info(stream: Stream, group: Group) -> GroupInfo:
         policy=group.policy,
         closed_at_ms=stream.closed_at_ms,
         is_over=stream.is_over_for(group),
+        delayed_count=group.pel.delayed_count,
     )
 
 

@@ -90,6 +90,7 @@ def stream_info(keyspace: Keyspace, stream: bytes) -> StreamInfo:
         hot_bytes=stream_state.log.memory_bytes,
         cold_bytes=stream_state.log.extents.size_bytes,
         closed_at_ms=stream_state.closed_at_ms,
+        timed_count=len(stream_state.deadlines or ()),
     )
 
 
@@ -168,9 +169,9 @@ def delete_stream(keyspace: Keyspace, request: DeleteStream, now_ms: int) -> Dec
 
 
 def due_ms(keyspace: Keyspace, stream: bytes) -> int | None:
-    """Return when the first entry or idempotency key of a stream is too old; None: never.
+    """Return when the first entry or idempotency key of a stream is too old, or expires.
 
-    The time is unix time in milliseconds.
+    The time is unix time in milliseconds; None: never.
     """
     stream_state = keyspace.find(stream)
     if stream_state is None:
@@ -182,6 +183,9 @@ def due_ms(keyspace: Keyspace, stream: bytes) -> int | None:
     first_at_ms = stream_state.keys.first_at_ms
     if first_at_ms is not None:
         due_times.append(keyspace.wall_ms(first_at_ms) + key_window_ms(keyspace, stream_state) + 1)
+    deadlines = stream_state.deadlines
+    if deadlines is not None and deadlines.next_ms is not None:
+        due_times.append(keyspace.wall_ms(deadlines.next_ms))
     return min(due_times, default=None)
 
 

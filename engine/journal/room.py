@@ -109,12 +109,17 @@ def _delays(keyspace: Keyspace, command: c.EntriesDelayed) -> bool:
     return _are_new(keyspace, command, (entry_id for entry_id, _, _ in command.entries))
 
 
+def _holds(keyspace: Keyspace, command: c.EntriesHeld) -> bool:
+    return _are_new(keyspace, command, (entry_id for entry_id, _ in command.entries))
+
+
 _ADDS: Mapping[type[c.Command], Callable[[Keyspace, Any], bool]] = {
     c.ConsumerSeen: _has_newcomer,
     c.EntriesClaimed: _claims,
     c.EntriesDelayed: _delays,
     c.EntriesDelivered: _delivers,
     c.EntriesRedelivered: _has_newcomer,
+    c.EntriesHeld: _holds,
     c.EntriesReleased: _releases,
     c.ErrorNoted: lambda _, command: bool(command.error),
 }

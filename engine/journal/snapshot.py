@@ -8,7 +8,7 @@ is noticed. Sealed chunks are written as they are in memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 import msgspec
@@ -29,6 +29,7 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory
 from headgate.engine.state.pending import Consumer, Pel
 from headgate.engine.state.stream import Stream
+from headgate.engine.timing import EntryTimes
 
 
 class KeyspaceItem(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -112,6 +113,13 @@ class TurnsPage(msgspec.Struct, frozen=True, array_like=True, tag=11):
     """The keys of pending entries of the group before it, those of a key in order of turns."""
 
     keys: list[tuple[EntryId, bytes]]
+    later: list[tuple[EntryId, bytes, int]] = []  # delayed, and when each is due (steady ms)
+
+
+class TimesPage(msgspec.Struct, frozen=True, array_like=True, tag=12):
+    """Times of entries of the stream before it, by id: when each is due and expires (steady)."""
+
+    times: list[tuple[EntryId, int | None, int | None]]
 
 
 class EndItem(msgspec.Struct, frozen=True, array_like=True, tag=7):
@@ -153,6 +161,7 @@ Item = (
     | ErrorsPage
     | ExtentsItem
     | TurnsPage
+    | TimesPage
     | SchedulesItem
 )
 
@@ -195,8 +204,8 @@ def _size_bytes(item: Item) -> int:
             return sum(map(len, item.columns)) + sum(len(bits) for _, bits in item.dead)
         case ErrorsPage(errors):
             return sum(len(error) for _, error in errors)
-        case TurnsPage(keys):
-            return sum(len(key) for _, key in keys)
+        case TurnsPage(keys, later):
+            return sum(map(len, chain((key for _, key in keys), (key for _, key, _ in later))))
         case KeysItem(producer, used):
             return len(producer) + sum(len(key) for key, _ in used)
         case SchedulesItem(schedules):
@@ -318,6 +327,22 @@ class Loading:
                 self.is_complete = item_count == self.item_count
             case KeyspaceItem() | WritersItem() | ExtentsItem() | SchedulesItem():
                 self._add_before_streams(item)
+            case _:
+                self._add_to_stream(item)
+        self.item_count += 1
+
+    def _add_to_stream(
+        self,
+        item: StreamItem
+        | ChunkItem
+        | TimesPage
+        | KeysItem
+        | GroupItem
+        | PendingPage
+        | TurnsPage
+        | ErrorsPage,
+    ) -> None:
+        match item:
             case StreamItem():
                 self._stream = _stream(item, self.keyspace.memory)
                 self.keyspace.adopt(self._stream)
@@ -326,6 +351,9 @@ class Loading:
             case ChunkItem(chunk):
                 _check_chunk(chunk)
                 self._stream.log.load(chunk)
+            case TimesPage(times):
+                self._stream.set_times((each[0], EntryTimes(*each[1:])) for each in times)
+                self.keyspace.note_times(self._stream.name)
             case KeysItem(producer, keys):
                 self._stream.keys.load(producer, keys)
                 self.keyspace.note_keyed(self._stream.name)
@@ -337,7 +365,6 @@ class Loading:
             case PendingPage() | TurnsPage() | ErrorsPage():
                 _fill(self._group.pel, self._consumers, item)
                 self._stream.note_turns()
-        self.item_count += 1
 
     def _add_before_streams(
         self, item: KeyspaceItem | WritersItem | ExtentsItem | SchedulesItem
@@ -391,6 +418,9 @@ def _items(keyspace: Keyspace) -> Iterator[Item]:
             stream.closed_at_ms,
         )
         yield from map(ChunkItem, stream.log.dump())
+        times = iter(()) if stream.deadlines is None else stream.deadlines.items()
+        while timed := list(islice(times, _PAGE)):
+            yield TimesPage([(entry_id, *each) for entry_id, each in timed])
         for producer, keys in stream.keys.by_producer.items():
             yield from _keys_items(producer, keys)
         for group in stream.groups.values():
@@ -436,6 +466,9 @@ def _group_items(group: Group) -> Iterator[Item]:
     keys = iter(()) if pel.turns is None else pel.turns.items()
     while named_keys := list(islice(keys, _PAGE)):
         yield TurnsPage(named_keys)
+    later = iter(()) if pel.turns is None else pel.turns.later()
+    while delayed := list(islice(later, _PAGE)):
+        yield TurnsPage([], delayed)
     errors = iter(pel.errors.items())
     while failed := list(islice(errors, _ERRORS_PAGE)):
         yield ErrorsPage(failed)
@@ -499,7 +532,7 @@ def _fill(pel: Pel, consumers: list[Consumer], page: PendingPage | TurnsPage | E
         case PendingPage():
             _make_pending(pel, consumers, page.entries)
         case TurnsPage():
-            pel.fill_turns(page.keys)
+            pel.fill_turns(page.keys, page.later)
         case ErrorsPage():
             for entry_id, error in page.errors:
                 pel.note_error(entry_id, error)

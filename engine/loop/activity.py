@@ -46,13 +46,15 @@ def _deliver(total: TotalActivity, keyspace: Keyspace, command: c.EntriesDeliver
         activity.delivered_count += new_count
         activity.redelivered_count += len(command.claimed)
         activity.passed_count += command.passed_count
+        activity.expired_count += command.expired_count
 
 
 def _read_without_ack(group: Group, command: c.EntriesDelivered) -> int:
     """Return the number of entries that a read without acks (NOACK) delivers; 0: it is unknown."""
     if group.entries_read is None or command.entries_read is None:
         return 0
-    return max(command.entries_read - group.entries_read - command.passed_count, 0)
+    not_delivered = command.passed_count + command.expired_count
+    return max(command.entries_read - group.entries_read - not_delivered, 0)
 
 
 def _redeliver(
@@ -71,6 +73,11 @@ def _settle(total: TotalActivity, keyspace: Keyspace, command: c.EntriesAcked) -
             activity.acked_count += len(command.ids)
 
 
+def _expire(total: TotalActivity, keyspace: Keyspace, command: c.EntriesExpired) -> None:
+    for activity in (total, keyspace.group(command.stream, command.group).activity):
+        activity.expired_count += len(command.ids)
+
+
 _COUNTS: dict[type, Callable[[TotalActivity, Keyspace, Any], None]] = {
     c.EntriesAdded: _append,
     c.ChunksAdded: _append_chunks,
@@ -78,4 +85,5 @@ _COUNTS: dict[type, Callable[[TotalActivity, Keyspace, Any], None]] = {
     c.EntriesRedelivered: _redeliver,
     c.EntriesClaimed: _redeliver,
     c.EntriesAcked: _settle,
+    c.EntriesExpired: _expire,
 }

@@ -87,9 +87,10 @@ class Appends:
         return None if is_worth_packing(request.drafts) else self._decided(request)
 
     def _decided(self, request: Add) -> Decision[Added]:
-        # Ids follow the wall clock even when it is set. Only keys depend on the time that passed.
-        executor, has_key = self._executor, request.idempotent is not None
-        now_ms = executor.now_ms() if has_key else executor.clock.wall_ms()
+        # Ids follow the wall clock even when it is set. Keys and times depend on the
+        # time that passed.
+        executor = self._executor
+        now_ms = executor.clock.wall_ms() if is_plain(request) else executor.now_ms()
         return entries.add(executor.current(), request, now_ms)
 
     # Plain appends
@@ -225,4 +226,6 @@ class Appends:
 def is_plain(request: Add) -> bool:
     """Tell whether an append is a plain one of one entry without an id."""
     drafts = request.drafts
-    return len(drafts) == 1 and drafts[0].id is None and request.create_stream and request.is_plain
+    if len(drafts) != 1 or not request.create_stream or not request.is_plain:
+        return False
+    return drafts[0].id is None and drafts[0].timing is None

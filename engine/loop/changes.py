@@ -82,6 +82,7 @@ _COUNTS: dict[type, Callable[[Keyspace, Any], int]] = {
     c.ConsumerDeleted: _once,
     c.EntriesDelivered: lambda keyspace, command: 1 + _newcomer(keyspace, command),
     c.EntriesRedelivered: _newcomer,
+    c.EntriesExpired: lambda _, command: len(command.ids),
     c.EntriesAcked: lambda _, command: len(command.ids),
     c.EntriesReleased: lambda _, command: len(command.counts),
     c.EntriesDelayed: lambda _, command: len(command.entries),

@@ -456,7 +456,7 @@ class Executor:
             return Claimable(None, is_for_all=True)
         own, steady_ms = waiter.consumer if waiter.spares_own else None, self.steady_ms()
         at_ms, is_for_all = claimable_at(key.stream, group, waiter.claim_idle_ms, own, steady_ms)
-        if waiter.by_policy and group.policy.has_rules:
+        if waiter.by_policy and (group.policy.has_rules or group.pel.turns is not None):
             at_ms = allowed_at(stream, group, at_ms, steady_ms, self.keyspace.clock_set_ms)
             is_for_all = False
         return Claimable(at_ms, is_for_all)

@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from headgate.engine import commands as c
-from headgate.engine.decisions import Decision, deliveries, policies
+from headgate.engine.decisions import Decision, deliveries, settling
 from headgate.engine.decisions.group_reads import reads as group_reads
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError, Unavailable
@@ -100,7 +100,7 @@ class GroupReads:
             ack = Ack(cursor.stream, request.group, acked, request.consumer)
             acks += deliveries.ack(self._executor.current(), ack, 0).commands
         self._executor.commit(acks)
-        self._dead_letter_before(request)
+        self._settle_before(request)
         decision = self._decide(request)
         if may_wait and not _is_served(decision.reply):
             self._waiters.check_room()
@@ -111,7 +111,7 @@ class GroupReads:
         """Block until there is something to read; `reads` is the empty result so far."""
 
         def attempt() -> list[GroupRead] | None:
-            self._dead_letter_before(request)
+            self._settle_before(request)
             decision = self._decide(request)
             waiter.full = _full(decision.reply)
             if _only_passes(decision):
@@ -170,42 +170,40 @@ class GroupReads:
     def _decide(self, request: ReadGroup) -> Decision[list[GroupRead]]:
         return group_reads.read_group(self._executor.current(), request, self._executor.now_ms())
 
-    # Dead letters
+    # What nobody gets any more
 
-    def _dead_letter(self, stream: bytes, group: bytes, claim_idle_ms: int | None) -> None:
-        """Move entries that were delivered too often to the dead letter stream."""
+    def _settle(self, stream: bytes, group: bytes, claim_idle_ms: int | None) -> None:
+        """Settle entries that were delivered too often, or whose deadline is over."""
         executor = self._executor
         if stream in executor.keyspace.governed:
             now_ms = executor.now_ms()
-            decision = policies.dead_letter(
-                executor.current(), stream, group, claim_idle_ms, now_ms
-            )
+            decision = settling.settle(executor.current(), stream, group, claim_idle_ms, now_ms)
             with suppress(Unavailable):  # no room for it: the entry stays pending
                 executor.carry_out(decision)
 
-    def _dead_letter_before(self, request: ReadGroup) -> None:
-        """Move entries that a read must not claim any more to the dead letter stream."""
+    def _settle_before(self, request: ReadGroup) -> None:
+        """Settle entries that a read must not claim any more."""
         if not request.by_policy or not self._executor.keyspace.governed:
             return
         for cursor in request.cursors:  # check first: a refused read moves nothing
             self._executor.current().group(cursor.stream, request.group)
         for cursor in request.cursors:
             if cursor.after is None:
-                self._dead_letter(cursor.stream, request.group, request.claim_idle_ms)
+                self._settle(cursor.stream, request.group, request.claim_idle_ms)
 
     async def autoclaim(self, request: Autoclaim) -> Claimed:
         """Take over idle entries, a page at a time (XAUTOCLAIM).
 
-        Entries that were delivered too often for the policy become dead letters first, as in a
-        read.
+        Entries that were delivered too often for the policy become dead letters first, and expired
+        ones are settled, as in a read.
         """
         executor = self._executor
 
-        def dead_letter() -> None:
-            self._dead_letter(request.stream, request.group, request.min_idle_ms)
+        def settle() -> None:
+            self._settle(request.stream, request.group, request.min_idle_ms)
 
         if request.by_policy:
-            await executor.cold.until_read(dead_letter)
+            await executor.cold.until_read(settle)
         return await executor.run(
             lambda: deliveries.autoclaim(executor.current(), request, executor.now_ms())
         )
@@ -213,8 +211,8 @@ class GroupReads:
     async def nack(self, request: Nack) -> list[Outcome]:
         """Give deliveries back, some at a time with other requests in between (XNACK).
 
-        Entries that were delivered too often become dead letters in the same step, so that no
-        reader receives an entry that has failed for good.
+        Entries that were delivered too often become dead letters in the same step, and expired ones
+        are settled, so that no reader receives an entry that has failed for good.
         """
         ids, outcomes = request.ids, list[Outcome]()
         for at in range(0, max(len(ids), 1), LOOKUPS_AT_ONCE_MAX):
@@ -228,14 +226,13 @@ class GroupReads:
         def give_back(keyspace: Keyspace, now_ms: int) -> Decision[list[Outcome]]:
             return deliveries.nack(keyspace, request, now_ms)
 
-        def dead_letter(keyspace: Keyspace, now_ms: int) -> Decision[list[Outcome]]:
-            dead = policies.dead_letter(
-                keyspace, request.stream, request.group, None, now_ms, released=request.ids
-            )
-            return Decision([], dead.commands)
+        def settle(keyspace: Keyspace, now_ms: int) -> Decision[list[Outcome]]:
+            names = request.stream, request.group
+            settled = settling.settle(keyspace, *names, None, now_ms, released=request.ids)
+            return Decision([], settled.commands)
 
         await self._waiters.wait_turn()
-        steps = [give_back, dead_letter] if request.by_policy else [give_back]
+        steps = [give_back, settle] if request.by_policy else [give_back]
 
         def act() -> list[list[Outcome] | StreamError]:
             self._require_spent(request)  # within a record nothing can be waited for

@@ -12,15 +12,21 @@ the work waits.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from heapq import heappop, heappush
 from typing import Any, Protocol, TypeVar
 
-from headgate.engine.decisions import Decision, keys, policies, streams, trims
+from headgate.engine.decisions import Decision, keys, policies, settling, streams, trims
+from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupNotFound, StreamNotFound, Unavailable
-from headgate.engine.limits import HOUSEKEEPING_MS_MAX, HOUSEKEEPING_PIECES_MAX, TURN_MS_MAX
+from headgate.engine.limits import (
+    DEAD_LETTERS_AT_ONCE_MAX,
+    HOUSEKEEPING_MS_MAX,
+    HOUSEKEEPING_PIECES_MAX,
+    TURN_MS_MAX,
+)
 from headgate.engine.periodic import Watch, repeat
 from headgate.engine.state.keyspace import Keyspace
 
@@ -138,6 +144,7 @@ class Housekeeping:
             heappush(self._due, (due_ms, stream))
 
     async def _let_go(self, stream: bytes, pace: _Pace) -> None:
+        await self._let_expire(stream, pace)
         keyspace = self._keyspace()
         if stream in keyspace.aging:
             await self._carry_out(lambda: trims.retain(self._keyspace(), stream, self._now_ms()))
@@ -149,6 +156,23 @@ class Housekeeping:
                 return
             await pace.go_on()
             keyspace = self._keyspace()
+
+    async def _let_expire(self, stream: bytes, pace: _Pace) -> None:
+        """Settle what groups do not deliver any more, as its deadline is over."""
+        while ids := self._expired(stream):
+            await self._visit_groups(
+                stream, lambda group: self._settle(stream, group, pace, ids), pace
+            )
+            deadlines = self._keyspace().stream(stream).deadlines
+            if deadlines is not None:
+                deadlines.pass_all(ids)
+
+    def _expired(self, stream: bytes) -> Sequence[EntryId]:
+        keyspace = self._keyspace()
+        deadlines = keyspace.stream(stream).deadlines
+        if deadlines is None:
+            return ()
+        return deadlines.due(keyspace.steady_ms(self._now_ms()), DEAD_LETTERS_AT_ONCE_MAX)
 
     # By policy
 
@@ -168,6 +192,15 @@ class Housekeeping:
             raise failure
 
     async def _keep_groups(self, stream: bytes, pace: _Pace) -> None:
+        async def keep(group: bytes) -> None:
+            await self._settle(stream, group, pace)
+            await self._forget_consumers(stream, group, pace)
+
+        await self._visit_groups(stream, keep, pace)
+
+    async def _visit_groups(
+        self, stream: bytes, work: Callable[[bytes], Coroutine[Any, Any, None]], pace: _Pace
+    ) -> None:
         after = b""
         while True:
             groups = self._keyspace().stream(stream).groups
@@ -175,18 +208,21 @@ class Housekeeping:
             if group is None:
                 return
             with suppress(GroupNotFound):  # another request may destroy the group meanwhile
-                await self._dead_letter(stream, group, pace)
-                await self._forget_consumers(stream, group, pace)
+                await work(group)
             await pace.go_on()
             after = group
 
-    async def _dead_letter(self, stream: bytes, group: bytes, pace: _Pace) -> None:
+    async def _settle(
+        self, stream: bytes, group: bytes, pace: _Pace, ids: Sequence[EntryId] | None = None
+    ) -> None:
         is_over = False
         while not is_over:
             decision = await self._carry_out(
-                lambda: policies.dead_letter(self._keyspace(), stream, group, None, self._now_ms())
+                lambda: settling.settle(
+                    self._keyspace(), stream, group, None, self._now_ms(), released=ids
+                )
             )
-            is_over = not decision.reply and not decision.unclaimable
+            is_over = not decision.reply and (ids is not None or not decision.unclaimable)
             await pace.go_on()
 
     async def _forget_consumers(self, stream: bytes, group: bytes, pace: _Pace) -> None:

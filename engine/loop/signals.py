@@ -102,6 +102,7 @@ _MEANINGS: dict[type, Callable[[Waiters, Any], None]] = {
 
 _SETTLING = {
     *(c.EntriesAcked, c.EntriesDelivered, c.EntriesClaimed, c.PendingPurged, c.ConsumerDeleted),
+    c.EntriesExpired,
     *(c.GroupMoved, c.StreamTrimmed, c.EntriesDeleted, c.EntriesEvicted, c.EntriesLost),
 }
 """Commands behind which there may be nothing left for a group."""
@@ -135,6 +136,7 @@ def _holders(
 
 _TAKEN_BY: dict[type, Callable[[Keyspace, Waiters, Any], Iterable[Holder]]] = {
     c.EntriesAcked: _taken(lambda command: command.ids),
+    c.EntriesExpired: _taken(lambda command: command.ids),
     c.EntriesDelivered: _taken(lambda command: command.claimed),
     c.EntriesReleased: _taken(lambda command: [entry_id for entry_id, _ in command.counts]),
     c.EntriesDelayed: _taken(lambda command: [entry_id for entry_id, _, _ in command.entries]),

@@ -11,6 +11,7 @@ from headgate.engine.errors import Invalid, Location
 from headgate.engine.replies import Added, Deletion, MatchingPage, PackedPage, StreamRead
 from headgate.engine.requests import Request
 from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.timing import EntryTimes
 
 
 class References(StrEnum):
@@ -149,6 +150,17 @@ class RangeMatching(Request[MatchingPage], frozen=True):
     limit: int | None = None
     size_bytes_max: int | None = None
     reverse: bool = False
+
+
+class FindTimes(Request[dict[EntryId, EntryTimes]], frozen=True):
+    """Return the times of those of the entries that have some (unix times).
+
+    Raises:
+        StreamNotFound: the stream does not exist.
+    """
+
+    stream: bytes
+    ids: Sequence[EntryId]
 
 
 class From(Enum):

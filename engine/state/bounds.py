@@ -16,6 +16,7 @@ from headgate.engine.limits import (
     PRODUCERS_MAX,
     SCHEDULES_MAX,
     STREAMS_MAX,
+    TIMED_MAX,
 )
 from headgate.engine.state.group import Group
 from headgate.engine.state.stream import Stream
@@ -29,6 +30,7 @@ class KeyspaceBounds(NamedTuple):
     consumers_max: int = CONSUMERS_MAX  # of a group
     producers_max: int = PRODUCERS_MAX  # of idempotency keys, of a stream
     schedules_max: int = SCHEDULES_MAX
+    timed_max: int = TIMED_MAX  # entries of a stream that have times
 
     def check_another_stream(self, stream_count: int) -> None:
         """Check that there may be one more stream than so many."""
@@ -49,6 +51,12 @@ class KeyspaceBounds(NamedTuple):
         """Check that a group knows a consumer, or may have another."""
         if name not in group.consumers and len(group.consumers) >= self.consumers_max:
             raise LimitReached("consumers in this group", self.consumers_max)
+
+    def check_timed(self, stream: Stream, more: int) -> None:
+        """Check that so many more entries of a stream may have times."""
+        count = 0 if stream.deadlines is None else len(stream.deadlines)
+        if count + more > self.timed_max:
+            raise LimitReached("entries with times in this stream", self.timed_max)
 
     def check_producer(self, stream: Stream, name: bytes) -> None:
         """Check that a stream remembers keys of a producer, or may do so for another."""

@@ -21,6 +21,7 @@ class Activity:
         "acked_count",
         "dead_letter_count",
         "delivered_count",
+        "expired_count",
         "passed_count",
         "redelivered_count",
     )
@@ -30,6 +31,7 @@ class Activity:
         self.delivered_count = 0  # for the first time
         self.redelivered_count = 0  # again, to the same consumer or to another one
         self.passed_count = 0  # not delivered, as filters did not let them through
+        self.expired_count = 0  # not delivered, or not again, as their deadline was over
         self.acked_count = 0
         self.dead_letter_count = 0  # moved to the dead letter stream
 

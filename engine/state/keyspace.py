@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 from sortedcontainers import SortedDict, SortedSet
@@ -30,6 +31,7 @@ from headgate.engine.state.revisions import Revisions
 from headgate.engine.state.schedules import ScheduleIndex
 from headgate.engine.state.stream import Stream
 from headgate.engine.state.writers import Writers
+from headgate.engine.timing import EntryTimes
 
 _THING_US, _LOOKUP_US, _ENTRY_US = 7, 20, 3
 """Microseconds for a group, consumer, pending entry or chunk that is made; for an entry that is
@@ -51,7 +53,7 @@ class Keyspace:
         self.streams: SortedDict[bytes, Stream] = SortedDict()  # by name, in byte order
         self.keyed: set[bytes] = set()  # streams that remember idempotency keys
         self.aging: set[bytes] = set()  # streams whose entries go by age
-        # Streams with a group whose policy acts by time.
+        # Streams with a group whose policy acts by time, or with entries that have times.
         self.governed: SortedSet[bytes] = SortedSet()
         # Streams of which something may go earlier than was known when they were last looked at.
         self.unplanned: dict[bytes, None] = {}
@@ -115,6 +117,8 @@ class Keyspace:
             c.ErrorNoted: self._note_error,
             c.EntriesLost: self._lose,
             c.EntriesHeld: self._hold,
+            c.EntriesTimed: self._set_times,
+            c.EntriesExpired: self._expire,
             c.StreamClosed: self._close_stream,
             c.ScheduleSet: self._set_schedule,
             c.ScheduleDeleted: self._delete_schedule,
@@ -193,6 +197,8 @@ class Keyspace:
         self.note_policies(stream)
         if stream.keys.by_producer:
             self.note_keyed(stream.name)
+        if stream.deadlines is not None:
+            self.note_times(stream.name)
         if stream.expires_at_ms is not None:
             self.expiring.add((stream.expires_at_ms, stream.name))
 
@@ -212,9 +218,15 @@ class Keyspace:
         self.keyed.add(stream)
         self.unplanned[stream] = None
 
+    def note_times(self, stream: bytes) -> None:
+        """Note that entries of a stream have times."""
+        self.unplanned[stream] = None
+        self.governed.add(stream)
+
     def note_policies(self, stream: Stream) -> None:
-        """Note whether a policy of one of the stream's groups acts by time."""
-        if any(group.policy.acts_by_time for group in stream.groups.values()):
+        """Note whether something of the stream's groups is to be done by time."""
+        groups = stream.groups.values()
+        if stream.deadlines is not None or any(group.policy.acts_by_time for group in groups):
             self.governed.add(stream.name)
         else:
             self.governed.discard(stream.name)
@@ -381,8 +393,21 @@ class Keyspace:
     def _hold(self, command: c.EntriesHeld) -> None:
         pel = self.group(command.stream, command.group).pel
         self.replay_us += _ENTRY_US * len(command.entries)
-        for entry_id, key in command.entries:
-            pel.hold(entry_id, key)
+        due_ms = map(self.steady_ms, command.due_ms) if command.due_ms else repeat(0)
+        for (entry_id, key), at_ms in zip(command.entries, due_ms, strict=False):
+            pel.hold(entry_id, key, at_ms)
+
+    def _set_times(self, command: c.EntriesTimed) -> None:
+        self.replay_us += _ENTRY_US * len(command.entries)
+        self.streams[command.stream].set_times(
+            (entry_id, EntryTimes(*times).later_by(-self.clock_set_ms))
+            for entry_id, *times in command.entries
+        )
+        self.note_times(command.stream)
+
+    def _expire(self, command: c.EntriesExpired) -> None:
+        self.replay_us += _ENTRY_US * len(command.ids)
+        self.group(command.stream, command.group).pel.remove_all(command.ids)
 
     def _redeliver(self, command: c.EntriesRedelivered) -> None:
         group = self.group(command.stream, command.group)

@@ -150,12 +150,18 @@ class Pel:
     def released_count(self) -> int:
         """Return the number of entries without an owner, hidden and held ones too."""
         waiting_count = len(self._released) + len(self._delayed)
-        return waiting_count + self._hidden_released_count + self.held_count
+        later_count = 0 if self.turns is None else self.turns.later_count
+        return waiting_count + self._hidden_released_count + self.held_count + later_count
 
     @property
     def held_count(self) -> int:
         """Return the number of entries whose turn has not come."""
         return 0 if self.turns is None else self.turns.held_count
+
+    @property
+    def delayed_count(self) -> int:
+        """Return the number of entries whose delay was not over when they were last looked at."""
+        return len(self._delayed) + (0 if self.turns is None else self.turns.later_count)
 
     def bound_keys(self, at_once: int | None) -> None:
         """Set how many entries of a key have their turn at once; None: any number."""
@@ -239,26 +245,46 @@ class Pel:
         pending.delayed_until_ms = delayed_until_ms
         self._show(pending)
 
-    def hold(self, entry_id: EntryId, key: bytes) -> None:
-        """Make an entry pending that nobody gets before its turn comes."""
+    def hold(self, entry_id: EntryId, key: bytes, due_ms: int = 0) -> None:
+        """Make an entry pending that nobody gets before its turn comes.
+
+        Args:
+            entry_id: of the entry.
+            key: whose turns it waits for.
+            due_ms: it is delayed, and does not wait for its turn before that.
+        """
         assert self.turns is not None
         pending = self._taken_out(entry_id)
         pending.delivery_count = 0
         pending.delayed_until_ms = HELD_MS
         pending.is_waiting = False
-        self.turns.hold(entry_id, key)
+        self.turns.hold(entry_id, key, due_ms)
 
-    def fill_turns(self, keys: Iterable[tuple[EntryId, bytes]]) -> None:
-        """Note the keys of pending entries: each has its turn, or is held as its delay says."""
+    def fill_turns(
+        self,
+        keys: Iterable[tuple[EntryId, bytes]],
+        later: Iterable[tuple[EntryId, bytes, int]] = (),
+    ) -> None:
+        """Note the keys of pending entries: each has its turn, or is held as its delay says.
+
+        Args:
+            keys: of entries, but not of those that are delayed before they wait.
+            later: the others, each with its key and when it is due.
+        """
         if self.turns is None:
             self.turns = Turns(self._memory)
         for entry_id, key in keys:
             if self.by_id[entry_id].is_held:
-                count = self.by_id[entry_id].delivery_count
-                self.hold(entry_id, key)
-                self.by_id[entry_id].delivery_count = count
+                self._hold_again(entry_id, key, 0)
             else:
                 self.turns.take(entry_id, key)
+        for entry_id, key, due_ms in later:
+            self._hold_again(entry_id, key, due_ms)
+
+    def _hold_again(self, entry_id: EntryId, key: bytes, due_ms: int) -> None:
+        count = self.by_id[entry_id].delivery_count
+        self.hold(entry_id, key, due_ms)
+        self.by_id[entry_id].delivery_count = count
 
     def forget_through(self, entry_id: EntryId) -> None:
         """End the turns of entries up to an id: the stream has them no more."""

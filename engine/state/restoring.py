@@ -92,6 +92,8 @@ def copied(source: Stream, name: bytes, epoch: int, memory: Memory) -> Stream:
     for producer, keys in source.keys.by_producer.items():
         stream.keys.load(producer, list(keys.items()))
     stream.keys.added, stream.keys.duplicates = source.keys.added, source.keys.duplicates
+    if source.deadlines is not None:
+        stream.set_times(source.deadlines.items())
     for each in source.groups.values():
         group = stream.add_group(each.name, each.last_id, each.entries_read)
         stream.set_policy(group, each.policy)
@@ -110,6 +112,6 @@ def _copy_pending(pel: Pel, group: Group) -> None:
             owner = group.consumers[entry.owner.name]
             group.pel.assign(entry.id, owner, entry.delivered_at_ms, entry.delivery_count)
     if pel.turns is not None:
-        group.pel.fill_turns(pel.turns.items())
+        group.pel.fill_turns(pel.turns.items(), pel.turns.later())
     for entry_id, error in pel.errors.items():
         group.pel.note_error(entry_id, error)

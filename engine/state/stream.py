@@ -6,7 +6,7 @@ moves with deletes and never with trims; a stream may be empty and still exist.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sortedcontainers import SortedDict
 
@@ -14,6 +14,7 @@ from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.limits import COUNT_MAX, LOST_MAX
 from headgate.engine.replies import Gap, gap_after
+from headgate.engine.state.deadlines import Deadlines
 from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.entries.chunk import Chunk
 from headgate.engine.state.entries.log import Log
@@ -21,6 +22,7 @@ from headgate.engine.state.entries.node_limits import NodeLimits
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Keys
 from headgate.engine.state.memory import STREAM_BYTES, Memory
+from headgate.engine.timing import EntryTimes
 
 _NO_GROUPS: SortedDict[bytes, Group] = SortedDict()
 """Of every stream that has none: an empty one takes more than the rest of the stream."""
@@ -33,6 +35,7 @@ class Stream:
         "_memory",
         "closed_at_ms",
         "config",
+        "deadlines",
         "entries_added",
         "epoch",
         "expires_at_ms",
@@ -67,6 +70,7 @@ class Stream:
         self.groups = _NO_GROUPS
         self.groups_by_key: tuple[Group, ...] = ()  # whose entries have turns
         self.keys = Keys(self._memory)
+        self.deadlines: Deadlines | None = None  # of entries that have times
         self.expires_at_ms: int | None = None  # unix time at which the stream goes; None: never
         self.closed_at_ms: int | None = None  # unix time since which it takes no entries
 
@@ -87,7 +91,20 @@ class Stream:
         groups = self.groups.values()
         self.groups_by_key = tuple(group for group in groups if group.pel.turns is not None)
 
-    def _forget_turns(self, entry_id: EntryId) -> None:
+    def set_times(self, times: Iterable[tuple[EntryId, EntryTimes]]) -> None:
+        """Give times to entries that are above all others with times."""
+        if self.deadlines is None:
+            self.deadlines = Deadlines(self._memory)
+        for entry_id, each in times:
+            self.deadlines.add(entry_id, each)
+
+    def times_of(self, entry_id: EntryId) -> EntryTimes | None:
+        """Return the times of a live entry (steady); None: it has none."""
+        return None if self.deadlines is None else self.deadlines.by_id.get(entry_id)
+
+    def _note_gone(self, entry_id: EntryId) -> None:
+        if self.deadlines is not None:
+            self.deadlines.forget(entry_id)
         for group in self.groups_by_key:
             group.pel.forget_turn(entry_id)
 
@@ -95,6 +112,8 @@ class Stream:
         """Take account of all of it going."""
         memory = self._memory
         memory.streams_bytes -= STREAM_BYTES + len(self.name)
+        if self.deadlines is not None:
+            memory.streams_bytes -= self.deadlines.memory_bytes
         self.log.leave()
         memory.keys_bytes -= self.keys.memory_bytes
         for group in self.groups.values():
@@ -109,6 +128,7 @@ class Stream:
             + len(self.name)
             + self.log.memory_bytes
             + self.keys.memory_bytes
+            + (0 if self.deadlines is None else self.deadlines.memory_bytes)
             + sum(group.memory_bytes + group.pel.memory_bytes for group in groups)
         )
 
@@ -117,7 +137,8 @@ class Stream:
         """Return how many chunks, groups, consumers, pending entries and keys there are."""
         groups = self.groups.values()
         held = sum(len(group.pel) + len(group.consumers) for group in groups)
-        return self.log.chunk_count + len(groups) + held + len(self.keys)
+        timed = 0 if self.deadlines is None else len(self.deadlines)
+        return self.log.chunk_count + len(groups) + held + len(self.keys) + timed
 
     def rename(self, name: bytes) -> None:
         """Take another name."""
@@ -130,6 +151,8 @@ class Stream:
         while self.groups:
             yield from self.groups.popitem()[1].dismantle()
         yield from self.keys.dismantle()
+        if self.deadlines is not None:
+            yield from self.deadlines.dismantle()
         yield
 
     def extend(self, entries: Sequence[Entry], limits: NodeLimits) -> None:
@@ -150,7 +173,7 @@ class Stream:
     def delete(self, entry_id: EntryId) -> None:
         """Remove a live entry."""
         self.log.delete(entry_id)
-        self._forget_turns(entry_id)
+        self._note_gone(entry_id)
         self.max_deleted_id = max(self.max_deleted_id, entry_id)
 
     def set_last_id(self, last_id: EntryId) -> None:
@@ -186,7 +209,7 @@ class Stream:
     def evict(self, entry_id: EntryId) -> None:
         """Remove a live entry as a trim does: `max_deleted_id` stays."""
         self.log.delete(entry_id)
-        self._forget_turns(entry_id)
+        self._note_gone(entry_id)
         self.trimmed_through = max(self.trimmed_through, entry_id)
 
     def lose(self, first_id: EntryId, last_id: EntryId) -> None:
@@ -221,6 +244,8 @@ class Stream:
         last_id = self.log.last_id_through(through)  # what was deleted is not missed
         self.trimmed_through = max(self.trimmed_through, last_id)
         self.log.trim_through(through)
+        if self.deadlines is not None:
+            self.deadlines.forget_through(through)
         for group in self.groups_by_key:
             group.pel.forget_through(through)
 

@@ -12,12 +12,12 @@ Where keys are many, most have one entry, and it has its turn. Such a key needs 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from heapq import heappop, heappush
 from itertools import chain, islice, repeat
 from typing import TypeGuard
 
-from sortedcontainers import SortedDict
+from sortedcontainers import SortedDict, SortedList
 
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.limits import FREED_AT_ONCE_MAX
@@ -26,6 +26,9 @@ from headgate.engine.state.memory import QUEUE_BYTES, TURN_BYTES, Memory
 
 HELD_MS = 2**62
 """The end of a held entry's delay: it is not due by time."""
+
+_JOINED_AT_ONCE = 1_000
+"""Entries that join the queues of their keys together, as they are due. Each takes 5 µs."""
 
 _LOOKED_AT_ONCE = 1_000
 """Keys that are looked at together after a change of the bound. Each takes 2 µs."""
@@ -39,16 +42,25 @@ class _Queue:
     def __init__(self, key: bytes) -> None:
         self.key = key
         self.taken: dict[EntryId, None] = {}  # those that have their turn
-        self.held: OrderedDict[EntryId, None] = OrderedDict()  # in order of ids
+        self.held: MutableMapping[EntryId, None] = OrderedDict()  # in order of ids
         self.head: EntryId | None = None  # the first held one, if the key has room
+
+    def hold(self, entry_id: EntryId) -> None:
+        """Hold an entry back, in order of ids. Only one that was delayed is below others."""
+        held = self.held
+        if isinstance(held, OrderedDict) and held and entry_id < next(reversed(held)):
+            self.held = held = SortedDict(held)
+        held[entry_id] = None
 
 
 class Turns:
     """The entries of a group that have a key."""
 
     __slots__ = (
+        "_due",
         "_gone_through",
         "_keys",
+        "_later",
         "_memory",
         "_queues",
         "_ready",
@@ -69,6 +81,10 @@ class Turns:
         self._queues: dict[bytes, _Queue] = {}  # of all other keys
         self._ready: SortedDict[EntryId, _Queue] = SortedDict()  # by their heads
         self._unchecked: deque[_Queue] = deque()  # the bound has changed since their last look
+        # Entries that are delayed do not wait for others yet, nor others for them: when each of
+        # them is due, and the same in order.
+        self._later: dict[EntryId, int] = {}
+        self._due: SortedList[tuple[int, EntryId]] = SortedList()
         self._gone_through = MIN_ID  # no entry up to here is left
 
     def __len__(self) -> int:
@@ -82,23 +98,63 @@ class Turns:
         return bool(self._ready) or bool(self._unchecked)
 
     @property
+    def later_count(self) -> int:
+        """Return how many entries are delayed before they wait for their turn."""
+        return len(self._later)
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """Return when the next of these entries is due; None: there is none."""
+        return self._due[0][0] if self._due else None
+
+    def due_ms(self, entry_id: EntryId) -> int | None:
+        """Return when a delayed entry is due; None: it is not delayed."""
+        return self._later.get(entry_id)
+
+    def join(self, now_ms: int) -> bool:
+        """Let entries that are due wait for their turn; tells whether that was all of them."""
+        for _ in range(_JOINED_AT_ONCE):
+            if not self._due or self._due[0][0] > now_ms:
+                return True
+            self._join(self._due[0][1])
+        return False
+
+    def _join(self, entry_id: EntryId) -> None:
+        self._due.remove((self._later.pop(entry_id), entry_id))
+        self._wait(entry_id, self._keys[entry_id])
+
+    def _wait(self, entry_id: EntryId, key: bytes) -> None:
+        self.held_count += 1
+        queue = self._queue_of(key)
+        queue.hold(entry_id)
+        self._check(queue)
+
+    @property
     def memory_bytes(self) -> int:
         """Return the memory of the turns, about."""
         return TURN_BYTES * len(self._keys) + QUEUE_BYTES * len(self._queues)
 
     def items(self) -> Iterator[tuple[EntryId, bytes]]:
-        """Yield the entries with their keys, those of a key in the order of their turns."""
+        """Yield the entries with their keys, those of a key in the order of their turns.
+
+        Those that are delayed are not among them.
+        """
         for key, entry_id in self._single.items():
             yield entry_id, key
         for key, queue in self._queues.items():
             for entry_id in chain(queue.taken, queue.held):
                 yield entry_id, key
 
+    def later(self) -> Iterator[tuple[EntryId, bytes, int]]:
+        """Yield the entries that are delayed, each with its key and when it is due."""
+        return ((entry_id, self._keys[entry_id], due_ms) for due_ms, entry_id in self._due)
+
     def dismantle(self) -> Pieces:
         """Free the entries."""
         self._ready.clear()
+        self._due.clear()
         self._unchecked.clear()
-        for part in (self._keys, self._single, self._queues):
+        for part in (self._keys, self._single, self._queues, self._later):
             while part:
                 for _ in range(min(FREED_AT_ONCE_MAX, len(part))):
                     part.popitem()
@@ -181,21 +237,24 @@ class Turns:
                 self._check(queue)
         self._memory.pending_bytes += TURN_BYTES * (len(known) - count)
 
-    def hold(self, entry_id: EntryId, key: bytes) -> None:
-        """Hold an entry back."""
+    def hold(self, entry_id: EntryId, key: bytes, due_ms: int = 0) -> None:
+        """Hold an entry back; with a time, one that is delayed until then."""
         if entry_id in self._keys:
             return
         if entry_id <= self._gone_through:
             self._gone_through = MIN_ID
         self._keys[entry_id] = key
         self._memory.pending_bytes += TURN_BYTES
-        self.held_count += 1
-        queue = self._queue_of(key)
-        queue.held[entry_id] = None
-        self._check(queue)
+        if due_ms:
+            self._later[entry_id] = due_ms
+            self._due.add((due_ms, entry_id))
+        else:
+            self._wait(entry_id, key)
 
     def begin(self, entry_id: EntryId) -> None:
         """Give a held entry its turn; nothing happens if it is not held."""
+        if entry_id in self._later:
+            self._join(entry_id)
         queue = self._queue_that_holds(entry_id)
         if queue is None:
             return
@@ -214,6 +273,9 @@ class Turns:
         self._memory.pending_bytes -= TURN_BYTES * (count - len(self._keys))
         for entry_id, key in zip(ids, keys, strict=True):
             if key is None:
+                continue
+            if entry_id in self._later:
+                self._due.remove((self._later.pop(entry_id), entry_id))
                 continue
             queue = self._queues.get(key)
             if queue is None:

@@ -235,7 +235,7 @@ def _deleted(size: _Size, ids: Sequence[EntryId], references: e.References) -> i
 # Deliveries
 
 
-def _settle(cost: Cost, request: d.Ack | d.Extend | d.GiveBack) -> int:
+def _settle(cost: Cost, request: d.Ack | d.Extend | d.GiveBack | e.FindTimes) -> int:
     del cost
     ids = request.counts if isinstance(request, d.GiveBack) else request.ids
     return _REQUEST + _SETTLED * len(ids)
@@ -485,6 +485,7 @@ def _once(cost: Cost, request: Request[Any]) -> int:
 COSTS: Mapping[type[Request[Any]], Callable[[Cost, Any], int]] = {
     e.Add: _add,
     e.Delete: _delete,
+    e.FindTimes: _settle,
     e.Range: _range,
     e.RangeMatching: _range,
     e.RangePacked: _range,

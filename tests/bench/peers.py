@@ -38,7 +38,7 @@ def fakeredis_appends_per_second(drafts: Sequence[Draft]) -> float | None:
 
     client = fakeredis.FakeRedis()
     started = time.perf_counter()
-    for _, fields in drafts:
+    for _, fields, _ in drafts:
         client.xadd("bench", dict(zip(fields[::2], fields[1::2], strict=True)))
     return len(drafts) / (time.perf_counter() - started)
 
@@ -63,7 +63,7 @@ def process_id(server: Redis) -> int:
 
 def redis_bytes_per_entry(server: Redis, drafts: Iterable[Draft]) -> float:
     """Return the memory of a stream of these entries in Redis, every node counted."""
-    for entry_id, fields in drafts:
+    for entry_id, fields, _ in drafts:
         server.run([b"XADD", b"bench", str(entry_id).encode(), *fields])
     count = server.run([b"XLEN", b"bench"])
     used = server.run([b"MEMORY", b"USAGE", b"bench", b"SAMPLES", b"0"])

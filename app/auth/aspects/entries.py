@@ -44,6 +44,7 @@ ASPECTS: Table = {
         delivered=lambda reads: sum(len(read.entries) for read in reads),
         span=_READING,
     ),
+    entries.FindTimes: Aspects(needs=on_stream(Verb.READ)),
     entries.Delete: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
     entries.Trim: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
     histogram.CountByTime: Aspects(needs=on_stream(Verb.READ)),

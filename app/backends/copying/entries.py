@@ -24,7 +24,7 @@ from headgate.app.backends.copying.contents import (
     pages_of,
     trimmed_id,
 )
-from headgate.engine.entry import MIN_ID, Draft, EntryId, make_draft
+from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.replies import StreamInfo
 from headgate.engine.requests.entries import Add, Delete, Trim, TrimTo
 from headgate.engine.requests.keyspace import SetCounters
@@ -73,7 +73,7 @@ async def copy_entries(
 
 def _drafts(page: EntryPage) -> Sequence[Draft]:
     """Return the entries of a page, with placeholders between them, in order of ids."""
-    drafts = list(map(make_draft, page.entries))
+    drafts = [Draft(entry_id, fields) for entry_id, fields in page.entries]
     if not page.absent:
         return drafts
     placeholders = {entry_id: Draft(entry_id, PLACEHOLDER) for entry_id in page.absent}

@@ -9,11 +9,11 @@ from headgate.app.live.frames.server import Acked, Entries, Ok
 from headgate.app.wire.encoding import (
     LastBatches,
     delivery_wire,
-    entry_wire,
+    entries_wire,
     gap_wire,
     is_position_news,
 )
-from headgate.engine.entry import Entry, EntryId
+from headgate.engine.entry import EntryId
 from headgate.engine.replies import Delivery, Outcome, StreamRead
 
 _SETTLED_AT_ONCE = 1_000
@@ -25,8 +25,8 @@ _OUTCOMES = {outcome: f'","outcome":"{outcome}"}}' for outcome in Outcome}
 _encode = msgspec.json.Encoder().encode
 
 
-def _array(entries: list[Entry]) -> Any:
-    return msgspec.Raw(_encode([entry_wire(entry) for entry in entries]))
+def _array(read: StreamRead) -> Any:
+    return msgspec.Raw(_encode(entries_wire(read)))
 
 
 _last_arrays = LastBatches(_array)

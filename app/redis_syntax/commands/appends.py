@@ -30,7 +30,7 @@ from headgate.app.redis_syntax.words import (
     where_missing,
     wrong_arity,
 )
-from headgate.engine.entry import MIN_ID, Draft, EntryId, IdRequest, PartialId, make_draft
+from headgate.engine.entry import MIN_ID, Draft, EntryId, IdRequest, PartialId, make_drafts
 from headgate.engine.errors import IdNotGreater, StreamError, StreamNotFound
 from headgate.engine.limits import COMMAND_NAME_BYTES_MAX, U64_MAX
 from headgate.engine.replies import Added
@@ -159,7 +159,7 @@ def plain_drafts(commands: Sequence[Sequence[bytes]]) -> list[Draft]:
     if min(counts) < 5 or any(count % 2 == 0 for count in counts):
         return []
     fields = [tuple(words[3:]) for words in alike]
-    return list(map(make_draft, zip(repeat(None), fields, strict=False)))
+    return make_drafts(repeat(None), fields)
 
 
 def _count_alike(items: Sequence[object]) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Annotated, Self
+from typing import Annotated, NotRequired, Self
 
 from pydantic import BaseModel, Field, model_validator
 from typing_extensions import TypedDict
@@ -11,8 +11,9 @@ from headgate.app.wire.fields import FieldMap, FieldsRead, Pair, bytes_of
 from headgate.app.wire.ids import parse_new_id
 from headgate.app.wire.problems import pointer_to
 from headgate.app.wire.schemas.removals import Trim
-from headgate.app.wire.schemas.values import Flag, IdText, Request
+from headgate.app.wire.schemas.values import Flag, IdText, Milliseconds, Request
 from headgate.engine.entry import Draft, Fields
+from headgate.engine.timing import Timing
 
 
 class FieldsInput(Request):
@@ -70,10 +71,24 @@ class EntryInput(FieldsInput):
         "*", description="`*`, `ms-*`, or an explicit id above the last.", examples=["*"]
     )
 
+    delay_ms: Milliseconds | None = Field(
+        None, description="Groups deliver it so much later. Up to 90 days."
+    )
+    deliver_at_ms: Milliseconds | None = Field(
+        None, description="Instead: groups deliver it no sooner than this unix time."
+    )
+    ttl_ms: Milliseconds | None = Field(
+        None, description="Groups deliver it for so long, from now on, and then no more."
+    )
+    expires_at_ms: Milliseconds | None = Field(
+        None, description="Instead: groups deliver it until this unix time."
+    )
+
     def to_draft(self, place: str = "/body") -> Draft:
         """Return the engine's form; `place` is a pointer to it, for errors."""
         new_id = None if self.id == "*" else parse_new_id(self.id, field=f"{place}/id")
-        return Draft(new_id, self.to_fields(place))
+        timing = Timing(self.delay_ms, self.deliver_at_ms, self.ttl_ms, self.expires_at_ms)
+        return Draft(new_id, self.to_fields(place), timing.or_none())
 
 
 class Append(EntryInput):
@@ -118,3 +133,10 @@ class _Identified(TypedDict):
 
 class Entry(_Identified, FieldsRead):
     """One element of a stream."""
+
+    deliver_at_ms: NotRequired[
+        Annotated[int, Field(description="Groups deliver it no sooner than this unix time.")]
+    ]
+    expires_at_ms: NotRequired[
+        Annotated[int, Field(description="Groups deliver it no more from this unix time on.")]
+    ]

@@ -104,6 +104,7 @@ class Group(TypedDict):
     released: Annotated[
         int, Field(description="Those of them nobody owns: the next reader gets them.")
     ]
+    delayed: Annotated[int, Field(description="Those of them nobody gets before a time, about.")]
     consumers: int
     policy: Policy
 

@@ -15,6 +15,7 @@ from headgate.engine.limits import (
     PRODUCERS_MAX,
     SCHEDULES_MAX,
     STREAMS_MAX,
+    TIMED_MAX,
     WAITERS_MAX,
 )
 
@@ -48,6 +49,9 @@ class GatewayLimits(BaseModel):
         description="Producers of one stream whose idempotency keys are remembered.",
     )
     schedules_max: int = Field(SCHEDULES_MAX, ge=1, description="Schedules of all streams.")
+    timed_max: int = Field(
+        TIMED_MAX, ge=1, description="Entries of one stream with a delay or a deadline."
+    )
     staged_bytes_max: int = Field(
         2 * 2**30, ge=1024, description="Chunks of batches that are not committed yet."
     )

@@ -13,13 +13,16 @@ from pydantic_core import from_json
 
 from headgate.app.wire.filters import filter_text
 from headgate.app.wire.names import check_name, text_of
-from headgate.app.wire.schemas.values import OnDisconnect, Request
+from headgate.app.wire.schemas.values import OnDisconnect, OnExpiry, Request
 from headgate.engine import config
 from headgate.engine.config import Form, Patch, Setting, settings_of
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-_CHOICES: Mapping[tuple[str, ...], Any] = {get_args(config.OnDisconnect): OnDisconnect}
+_CHOICES: Mapping[tuple[str, ...], Any] = {
+    get_args(config.OnDisconnect): OnDisconnect,
+    get_args(config.OnExpiry): OnExpiry,
+}
 """Choices by their words: each has a name in the API's document."""
 
 _EXAMPLES: Mapping[Form, list[Any]] = {

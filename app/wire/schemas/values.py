@@ -19,6 +19,7 @@ IdText = Annotated[
 ]
 
 OnDisconnect = TypeAliasType("OnDisconnect", config.OnDisconnect)
+OnExpiry = TypeAliasType("OnExpiry", config.OnExpiry)
 Count = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]
 Positive = Annotated[int, Field(ge=1, le=COUNT_MAX, strict=True)]
 Milliseconds = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]

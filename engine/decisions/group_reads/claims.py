@@ -71,7 +71,10 @@ def allowed_at(
     """
     may_read = stream.log.last_id > group.last_id and not is_key_blocked(group.pel, group.policy)
     has_ready = group.pel.turns is not None and group.pel.turns.has_ready
-    at_ms = steady_ms if may_read or has_ready else claimable_at_ms
+    times = [] if claimable_at_ms is None else [claimable_at_ms]
+    if group.pel.turns is not None and group.pel.turns.next_due_ms is not None:
+        times.append(group.pel.turns.next_due_ms)
+    at_ms = steady_ms if may_read or has_ready else min(times, default=None)
     if at_ms is None:
         return None
     pace, paused_until_ms = Pace.of(group.policy), group.policy.paused_until_ms
@@ -113,6 +116,8 @@ def claimed_by(
     for pending in candidates(group, request, steady_ms):
         if len(taken) == limit:
             break
+        if group.is_over(pending.id, steady_ms):  # it is about to be settled
+            continue
         entry = stream.log.get(pending.id)
         if entry is None:  # Redis: skipped, and left pending
             gone.append(pending.id)
@@ -143,6 +148,12 @@ def candidates(group: GroupInRead, request: ReadGroup, steady_ms: int) -> Iterat
             continue
         if request.claim_own or not pending.is_owned_by(request.consumer):
             yield pending
+
+
+def with_times(stream: Stream, delivery: Delivery, clock_set_ms: int) -> Delivery:
+    """Return a delivery with the times of its entry, if it has any."""
+    times = stream.times_of(delivery.id)
+    return delivery if times is None else delivery._replace(times=times.later_by(clock_set_ms))
 
 
 def taken_over(

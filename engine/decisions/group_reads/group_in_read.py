@@ -14,6 +14,8 @@ from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.state.group import Group
 from headgate.engine.state.pace import Pace
 from headgate.engine.state.pending import Consumer
+from headgate.engine.state.stream import Stream
+from headgate.engine.timing import EntryTimes
 
 _NEWCOMER = Consumer(b"", 0)
 """Stands for a consumer that does not exist yet and so holds nothing."""
@@ -30,6 +32,7 @@ class GroupInRead:
         "_consumer",
         "clock_set_ms",
         "counts",
+        "deadlines",
         "entries_read",
         "gained",
         "last_id",
@@ -39,12 +42,14 @@ class GroupInRead:
         "rules",
     )
 
-    def __init__(self, stream: bytes, group: Group, request: ReadGroup, clock_set_ms: int) -> None:
+    def __init__(self, stream: Stream, group: Group, request: ReadGroup, clock_set_ms: int) -> None:
         """Start with the present group of a stream."""
         self.clock_set_ms = clock_set_ms
+        # Of the entries that have times, as far as they matter.
+        self.deadlines = stream.deadlines if request.by_policy else None
         self._consumer = group.consumers.get(request.consumer) or _NEWCOMER
         self.pel = group.pel  # as before the read
-        self.policy = group.policy.on(stream)
+        self.policy = group.policy.on(stream.name)
         self.rules = self.policy if request.by_policy else NO_POLICY  # of what may be delivered
         self.rate_used_ms = group.rate_used_ms
         self.last_id = group.last_id
@@ -95,6 +100,22 @@ class GroupInRead:
         return (
             None if pace is None else pace.allowance(self.rate_used_ms, now_ms - self.clock_set_ms)
         )
+
+    def times_of(self, entry_id: EntryId) -> EntryTimes | None:
+        """Return the times of an entry (steady), if it has any that matter."""
+        return None if self.deadlines is None else self.deadlines.by_id.get(entry_id)
+
+    def is_over(self, entry_id: EntryId, steady_ms: int) -> bool:
+        """Tell whether the deadline of an entry is over, and that matters."""
+        times = self.times_of(entry_id)
+        return times is not None and times.is_over(steady_ms)
+
+    @property
+    def walks(self) -> bool:
+        """Tell whether each new entry is looked at before it is delivered."""
+        rules = self.rules
+        has_rule = rules.filters is not None or rules.key_field is not None
+        return has_rule or bool(self.deadlines)
 
     def held_after(self, after: EntryId) -> Iterator[EntryId]:
         """Yield the ids above `after` that the consumer holds, in order."""

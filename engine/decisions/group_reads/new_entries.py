@@ -20,6 +20,7 @@ from headgate.engine.limits import (
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.extents.missing import Missing
 from headgate.engine.state.stream import Stream
+from headgate.engine.timing import EntryTimes
 
 _PAGE_ENTRIES = 256
 
@@ -33,6 +34,9 @@ class NewEntries(NamedTuple):
     passed_count: int = 0
     keys: Sequence[bytes | None] = ()  # of the entries, if the group bounds them
     held: Sequence[tuple[EntryId, bytes]] = ()  # with their keys
+    held_until_ms: Sequence[int] = ()  # when each of these is due (unix time); 0: at once
+    delayed: Sequence[tuple[EntryId, int, int]] = ()  # with delivery count, and when each is due
+    expired_count: int = 0
     is_blocked: bool = False  # the next entry would be held, and so many may not be
 
     @classmethod
@@ -42,7 +46,12 @@ class NewEntries(NamedTuple):
 
 
 def new_entries(
-    stream: Stream, group: GroupInRead, begun_count: int, limit: int | None, left: ReadRoom
+    stream: Stream,
+    group: GroupInRead,
+    begun_count: int,
+    limit: int | None,
+    left: ReadRoom,
+    now_ms: int,
 ) -> NewEntries:
     """Return the entries that are new to a group and may be delivered.
 
@@ -52,9 +61,10 @@ def new_entries(
         begun_count: so many held entries have their turn by this read.
         limit: entries at most.
         left: what they take is taken from it; the first entry comes whatever its size.
+        now_ms: unix time.
     """
-    if group.rules.filters is not None or group.rules.key_field is not None:
-        return _Walk(group, begun_count, limit, left).through(stream)
+    if group.walks:
+        return _Walk(group, begun_count, limit, left, now_ms).through(stream)
     entries = stream.log.range(group.last_id.next(), MAX_ID, limit, left)
     last_id = entries[-1].id if entries else group.last_id
     read = stream.entries_read_after(group.last_id, group.entries_read, entries)
@@ -65,9 +75,16 @@ class _Walk:
     """Looks at entries, up to the first that matches and cannot be delivered or held."""
 
     def __init__(
-        self, group: GroupInRead, begun_count: int, limit: int | None, left: ReadRoom
+        self,
+        group: GroupInRead,
+        begun_count: int,
+        limit: int | None,
+        left: ReadRoom,
+        now_ms: int,
     ) -> None:
         rules = group.rules
+        self._now_ms = now_ms
+        self._times = {} if group.deadlines is None else group.deadlines.by_id
         held_count = group.pel.held_count - begun_count
         self._group = group
         self._limit = limit
@@ -84,6 +101,9 @@ class _Walk:
         self._taken: list[Entry] = []
         self._keys: list[bytes | None] = []
         self._held: list[tuple[EntryId, bytes]] = []
+        self._held_until_ms: list[int] = []
+        self._delayed: list[tuple[EntryId, int, int]] = []
+        self._expired_count = 0
         self._is_blocked = False
 
     def through(self, stream: Stream) -> NewEntries:
@@ -110,13 +130,14 @@ class _Walk:
             if not self._take_whole(page, before, room):
                 count = next((at for at, each in enumerate(page) if not self._take(each)), count)
             is_full = self._matches is None and len(self._taken) == self._limit
-            is_full = is_full or len(self._held) >= HELD_AT_ONCE_MAX
+            is_full = is_full or len(self._held) + len(self._delayed) >= HELD_AT_ONCE_MAX
             goes_on = bool(page) and count == len(page) and not is_full
             if count:
                 entries_read = stream.entries_read_after(last_id, entries_read, page[:count])
                 last_id = page[count - 1].id
                 looked_at += count
-        passed_count = looked_at - len(self._taken) - len(self._held)
+        kept_count = len(self._taken) + len(self._held) + len(self._delayed)
+        passed_count = looked_at - kept_count - self._expired_count
         return NewEntries(
             self._taken,
             last_id,
@@ -124,6 +145,9 @@ class _Walk:
             passed_count,
             self._keys if any(key is not None for key in self._keys) else (),
             self._held,
+            self._held_until_ms,
+            self._delayed,
+            self._expired_count,
             self._is_blocked,
         )
 
@@ -144,6 +168,8 @@ class _Walk:
         turns, name, limit = self._group.pel.turns, self._key_field, self._limit
         if self._matches is not None or turns is None or name is None or turns.at_once is None:
             return False
+        if self._times and not self._times.keys().isdisjoint([entry.id for entry in page]):
+            return False
         if self._given or self._behind or (limit is not None and len(page) > limit):
             return False
         keys = [_key_of(entry.fields, name) for entry in page]
@@ -157,6 +183,9 @@ class _Walk:
         """Deliver an entry, hold it back or pass it by; tells whether one of these was possible."""
         if self._matches is not None and not self._matches(entry.fields):
             return True
+        times = self._times.get(entry.id) if self._times else None
+        if times is not None and self._take_by_time(entry, times):
+            return True
         if len(self._taken) == self._limit:
             return False
         key = None if self._key_field is None else _key_of(entry.fields, self._key_field)
@@ -168,6 +197,29 @@ class _Walk:
         self._keys.append(key)
         if key is not None:
             self._given[key] = self._given.get(key, 0) + 1
+        return True
+
+    def _take_by_time(self, entry: Entry, times: EntryTimes) -> bool:
+        """Pass by an entry whose deadline is over, or which is not due; tells whether it was so."""
+        clock_set_ms = self._group.clock_set_ms
+        is_over = times.is_over(self._now_ms - clock_set_ms)
+        if not is_over and not times.is_early(self._now_ms - clock_set_ms):
+            return False
+        if entry.id in self._group.pel.by_id:  # the position was set back: it is pending already
+            return True
+        if is_over:
+            if self._group.policy.on_expiry:  # nobody gets it, and then it is a dead letter
+                self._delayed.append((entry.id, 0, self._now_ms))
+            else:
+                self._expired_count += 1
+            return True
+        due_ms = (times.deliver_at_ms or 0) + clock_set_ms
+        key = None if self._key_field is None else _key_of(entry.fields, self._key_field)
+        if key is None:
+            self._delayed.append((entry.id, 0, due_ms))
+        else:
+            self._held.append((entry.id, key))
+            self._held_until_ms.append(due_ms)
         return True
 
     def _has_turn(self, key: bytes) -> bool:
@@ -184,6 +236,7 @@ class _Walk:
         self._ahead_left -= 1
         self._behind.add(key)
         self._held.append((entry_id, key))
+        self._held_until_ms.append(0)
         return True
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from headgate.engine.commands import (
     Command,
     ConsumerSeen,
+    EntriesDelayed,
     EntriesDelivered,
     EntriesHeld,
     EntriesRedelivered,
@@ -21,6 +22,7 @@ from headgate.engine.decisions.group_reads.claims import (
     candidates,
     claimed_by,
     taken_over,
+    with_times,
 )
 from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
 from headgate.engine.decisions.group_reads.new_entries import NewEntries, new_entries
@@ -85,7 +87,7 @@ def groups_in_read(keyspace: Keyspace, request: ReadGroup) -> dict[bytes, GroupI
     for stream, _ in request.cursors:
         group = keyspace.group(stream, request.group)
         keyspace.bounds.check_consumer(group, request.consumer)
-        groups[stream] = GroupInRead(stream, group, request, keyspace.clock_set_ms)
+        groups[stream] = GroupInRead(keyspace.stream(stream), group, request, keyspace.clock_set_ms)
     return groups
 
 
@@ -118,7 +120,7 @@ def _needs(
         claimed = (pending.id for pending in islice(claimable, room))
         yield partial(log.require_all, claimed, size_bytes_max)
         left = ReadRoom(size_bytes_max)
-        if group.rules.filters is not None or group.rules.key_field is not None:
+        if group.walks:
             room, left = PASSED_AT_ONCE_MAX, ReadRoom(PASSED_BYTES_MAX)
         yield partial(log.require_range, group.last_id.next(), MAX_ID, room, left)
 
@@ -153,16 +155,19 @@ def _read_new(
     room = _room(request.limit, request.max_pending, group.held_count)
     if allowance is not None:
         room = allowance if room is None else min(room, allowance)
-    taken, gone = claimed_by(stream, group, request, room, now_ms - group.clock_set_ms)
+    # Entries that are due come before those that are new, however many they are.
+    turns, steady_ms = group.pel.turns, now_ms - group.clock_set_ms
+    is_behind = request.by_policy and turns is not None and not turns.join(steady_ms)
+    taken, gone = claimed_by(stream, group, request, room, steady_ms)
     room = None if room is None else room - len(taken)
     left = ReadRoom(request.size_bytes_max)
     for claimed in taken:
         left.take(claimed.fields or (), is_first=True)
     is_full = room == 0 or (bool(taken) and left.is_spent)
     new = NewEntries.none(group)
-    if stream.log.last_id > group.last_id and not is_full:
+    if stream.log.last_id > group.last_id and not is_full and not is_behind:
         begun = [each for each in taken if group.pel.by_id[each.id].is_held]
-        new = new_entries(stream, group, len(begun), room, left)
+        new = new_entries(stream, group, len(begun), room, left, now_ms)
     names = stream.name, request.group, request.consumer
     command: Command = ConsumerSeen(*names, now_ms)
     if taken or new.last_id != group.last_id:
@@ -177,10 +182,14 @@ def _read_new(
             passed_count=new.passed_count,
             rated_count=0 if group.rules.rate_per_s is None else count,
             keys=[] if request.no_ack else list(new.keys),
+            expired_count=new.expired_count,
         )
     commands = [command]
     if new.held:
-        commands.append(EntriesHeld(stream.name, request.group, list(new.held)))
+        due_ms = list(new.held_until_ms) if any(new.held_until_ms) else []
+        commands.append(EntriesHeld(stream.name, request.group, list(new.held), due_ms))
+    if new.delayed:
+        commands.append(EntriesDelayed(stream.name, request.group, list(new.delayed)))
     read = _reply(stream, group, request, taken, new, now_ms)
     unclaimable = [Unclaimable(stream.name, request.group, gone)] if gone else ()
     return StreamDecision(read, commands, unclaimable)
@@ -195,6 +204,8 @@ def _reply(
     now_ms: int,
 ) -> GroupRead:
     deliveries = taken + [Delivery(entry.id, entry.fields, 0, 0, None) for entry in new.entries]
+    if stream.deadlines:
+        deliveries = [with_times(stream, each, group.clock_set_ms) for each in deliveries]
     pending = {delivery.id for delivery in (taken if request.no_ack else deliveries)}
     pending.difference_update(group.gained)
     held = group.held_count + len(pending) - len(group.held_before(pending))
@@ -210,7 +221,7 @@ def _reply(
         state = GroupState.RATE_LIMITED
     if stream.closed_at_ms is not None and is_at_end and request.by_policy:
         is_settled = not group.pel.by_id and (request.no_ack or not held)
-        state = GroupState.CLOSED if is_settled and not new.held else state
+        state = GroupState.CLOSED if is_settled and not (new.held or new.delayed) else state
     return GroupRead(
         stream.name,
         deliveries,
@@ -243,7 +254,7 @@ def _read_history(
         else:
             pending, steady_ms = group.pel.by_id[entry_id], now_ms - group.clock_set_ms
             delivered = taken_over(group.pel, pending, fields, request.consumer, steady_ms)
-        deliveries.append(delivered)
+        deliveries.append(with_times(stream, delivered, group.clock_set_ms))
     live = [delivery.id for delivery in deliveries if delivery.fields is not None]
     names = stream.name, request.group, request.consumer
     command: Command = ConsumerSeen(*names, now_ms)

@@ -128,7 +128,7 @@ def _parts(drafts: Sequence[Draft]) -> Iterator[Sequence[Draft]]:
 def _check(drafts: Sequence[Draft], low: int, high: int) -> None:
     before = drafts[low - 1].id if low else None
     for index in range(low, high):
-        wanted, fields = drafts[index]
+        wanted, fields, _ = drafts[index]
         if isinstance(wanted, PartialId):
             raise HasPartialIds
         check_fields(fields, index)

@@ -243,6 +243,7 @@ async def _observed_group(client: Client, stream: bytes, group: GroupInfo) -> Ob
         delivered_count=read,
         redelivered_count=None,
         passed_count=None,
+        expired_count=None,
         acked_count=None if read is None else max(read - group.pending_count, 0),
         dead_letter_count=None,
     )

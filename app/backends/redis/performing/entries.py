@@ -122,7 +122,7 @@ def check_drafts(drafts: Sequence[Draft]) -> None:
     Raises:
         Invalid: an entry has no fields, a name without a value, too many fields or bytes.
     """
-    for index, (_, fields) in enumerate(drafts):
+    for index, (_, fields, _) in enumerate(drafts):
         check_fields(fields, index)
         if len(fields) > 2 * FIELDS_MAX:
             text = f"an entry has at most {FIELDS_MAX} fields with this backend"
@@ -132,7 +132,7 @@ def check_drafts(drafts: Sequence[Draft]) -> None:
 def drafts_words(drafts: Sequence[Draft]) -> list[Word]:
     """Return drafts as our functions take them: the kind of ids, the count, and each draft."""
     words: list[Word] = [_kind_of_ids([draft.id for draft in drafts]), len(drafts)]
-    for wanted, fields in drafts:
+    for wanted, fields, _ in drafts:
         words += (_id_word(wanted), len(fields), *fields)
     return words
 

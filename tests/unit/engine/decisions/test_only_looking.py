@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from headgate.engine.config import GroupPolicy
-from headgate.engine.decisions import Decision, policies
+from headgate.engine.decisions import Decision, settling
 from headgate.engine.decisions.group_reads.reads import read_group
 from headgate.engine.journal import snapshot
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
@@ -26,7 +26,7 @@ def read(keyspace: Keyspace) -> Decision[object]:
 
 
 def dead_letter(keyspace: Keyspace) -> Decision[object]:
-    return policies.dead_letter(keyspace, S, G, None, LATER_MS).replied_as(str)
+    return settling.settle(keyspace, S, G, None, LATER_MS).replied_as(str)
 
 
 def everything(keyspace: Keyspace) -> bytes:

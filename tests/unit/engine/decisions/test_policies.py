@@ -12,7 +12,7 @@ from headgate.engine.commands import (
     StreamCreated,
 )
 from headgate.engine.config import GroupPolicy
-from headgate.engine.decisions import policies
+from headgate.engine.decisions import policies, settling
 from headgate.engine.decisions.deliveries import nack
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.limits import ENTRY_FIELDS_MAX
@@ -56,8 +56,8 @@ async def test_what_is_idle_by_the_policy_or_by_the_read_is_dead(
     await under(engine, policy, 1)
     await engine.take()
     now_ms = engine.clock.now_ms
-    assert policies.dead_letter(engine.keyspace, S, G, idle_ms[1], now_ms + 9).commands == []
-    decision = policies.dead_letter(engine.keyspace, S, G, idle_ms[1], now_ms + 10)
+    assert settling.settle(engine.keyspace, S, G, idle_ms[1], now_ms + 9).commands == []
+    decision = settling.settle(engine.keyspace, S, G, idle_ms[1], now_ms + 10)
     assert decision.reply == 1
     [made, added, acked] = decision.commands
     assert isinstance(made, StreamCreated)
@@ -74,7 +74,7 @@ async def test_what_somebody_may_still_be_at_is_not_dead(
 ) -> None:
     await under(engine, GroupPolicy(max_deliveries=1, dead_letter_stream=D), 1)
     await engine.take()
-    decision = policies.dead_letter(engine.keyspace, S, G, idle_ms, engine.clock.now_ms + 10**6)
+    decision = settling.settle(engine.keyspace, S, G, idle_ms, engine.clock.now_ms + 10**6)
     assert (decision.reply, decision.commands) == (0, [])
 
 
@@ -86,7 +86,7 @@ async def test_what_still_rests_is_not_dead(engine: Driver) -> None:
     at_ms = engine.clock.now_ms + 100
     ids = [entry_id(1)]
     for released in (None, ids):
-        decide = policies.dead_letter
+        decide = settling.settle
         assert decide(engine.keyspace, S, G, 0, at_ms - 1, released=released).reply == 0
         assert decide(engine.keyspace, S, G, 0, at_ms, released=released).reply == 1
 
@@ -99,7 +99,7 @@ async def test_of_what_was_given_back_only_what_is_nobodys_and_spent_is_dead(
     ids = [entry_id(number) for number in (4, 1, 4, 3, 9)]
     for number, mode in [(4, NackMode.FAIL), (3, NackMode.SILENT)]:
         await engine.perform(Nack(S, G, [entry_id(number)], mode, by_policy=False))
-    decision = policies.dead_letter(engine.keyspace, S, G, None, engine.clock.now_ms, released=ids)
+    decision = settling.settle(engine.keyspace, S, G, None, engine.clock.now_ms, released=ids)
     assert decision.commands[-1] == EntriesAcked(S, G, [entry_id(4)], are_dead_letters=True)
 
 

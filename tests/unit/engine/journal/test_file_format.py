@@ -155,7 +155,7 @@ def test_a_clock_that_was_set_can_be_read_with_nothing_but_its_description(tmp_p
     disk.close()
 
     *_, [deliver], [step], [see] = recorded
-    assert deliver == [12, b"s", b"g", b"c", SET_AT_MS, [], [[1, 0]], [1, 0], 1, 0, 0, []]
+    assert deliver == [12, b"s", b"g", b"c", SET_AT_MS, [], [[1, 0]], [1, 0], 1, 0, 0, [], 0]
     assert step == [31, -DAY_MS]
     assert see == [10, b"s", b"g", b"c", SET_AT_MS + 5 - DAY_MS]
 
@@ -184,7 +184,7 @@ def test_a_snapshot_can_be_read_with_nothing_but_its_description(tmp_path: Path)
     assert (dead, is_open, is_run) == (b"\0", True, False)
     entries = msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(packed))
     assert entries == [[[1, 0], [b"a", b"1"]], [[1, 1], [b"a", b"2"]]]
-    no_policy: list[object] = [None, None, None, [], None, False, *[None] * 8]
+    no_policy: list[object] = [None, None, None, [], None, False, *[None] * 8, False]
     assert group == [5, b"g", [0, 0], None, no_policy, []]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from headgate.engine.clock import Clock
 from headgate.engine.config import GroupPolicy, StreamConfig
-from headgate.engine.decisions import policies, trims
+from headgate.engine.decisions import settling, trims
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import Unavailable
@@ -114,7 +114,7 @@ async def test_policies_are_kept(
     failure: Exception, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cause = Cause(failure, 0)
-    monkeypatch.setattr(policies, "dead_letter", cause.before(policies.dead_letter))
+    monkeypatch.setattr(settling, "settle", cause.before(settling.settle))
     engine = Running(cause)
     await add(engine, b"s")
     await engine.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID)))

@@ -32,6 +32,7 @@ from headgate.engine.requests.entries import Add, From, Read, StreamCursor
 from headgate.engine.requests.groups import UpdateGroup
 from headgate.engine.requests.keyspace import ListNames
 from headgate.engine.requests.names import NameFilter
+from headgate.engine.timing import Timing
 
 _encode = msgspec.msgpack.encode
 _of_worker = msgspec.msgpack.Decoder(list[OfWorker]).decode
@@ -106,11 +107,13 @@ def test_every_request_can_travel() -> None:
     assert of_engine == set(REQUESTS)
 
 
+times = st.none() | st.integers(0, 2**63 - 1)
+timings = st.none() | st.builds(Timing, times, times, times, times)
 ids = st.builds(EntryId, st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
 wanted = st.none() | ids | st.builds(PartialId, st.integers(0, 2**64 - 1))
 fields = st.lists(st.binary(max_size=4), max_size=4).map(tuple)
 requests = st.one_of(
-    st.builds(Add, st.binary(), st.lists(st.builds(Draft, wanted, fields)), st.none()),
+    st.builds(Add, st.binary(), st.lists(st.builds(Draft, wanted, fields, timings)), st.none()),
     st.builds(
         GiveBack,
         st.binary(),

@@ -46,6 +46,7 @@ from headgate.engine.state.entries import packed as packing
 from headgate.engine.state.entries.node_limits import NodeLimits
 from headgate.engine.state.entries.packed import Packed, PackedDrafts, is_worth_packing, pack
 from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.timing import Timing
 from tests.journals.records import states_after
 from tests.model.snapshot import snapshot
 from tests.unit.driver import Driver, S, entry_id
@@ -93,7 +94,8 @@ fields: st.SearchStrategy[Fields] = st.lists(st.binary(max_size=3), min_size=2, 
 wanted: st.SearchStrategy[IdRequest] = st.none() | st.builds(
     EntryId, st.integers(900, 1100), st.integers(0, 3)
 )
-drafts = st.lists(st.builds(Draft, wanted, fields), min_size=3, max_size=40)
+timings = st.none() | st.integers(0, 9).map(Timing)
+drafts = st.lists(st.builds(Draft, wanted, fields, timings), min_size=3, max_size=40)
 
 
 async def outcome(engine: Driver, many: Sequence[Draft]) -> object:
@@ -121,6 +123,9 @@ def test_a_packed_batch_is_what_its_entries_one_by_one_would_be(
         ]
         assert [(our.last_id, our.entries_added) for our in ours] == [
             (their.last_id, their.entries_added) for their in theirs
+        ]
+        assert [our.deadlines and our.deadlines.by_id for our in ours] == [
+            their.deadlines and their.deadlines.by_id for their in theirs
         ]
         assert again(packed.keyspace) == snapshot(packed.keyspace)
 

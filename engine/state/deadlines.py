@@ -1,0 +1,106 @@
+"""Deadlines: the times of a stream's entries, by id, and in the order in which they expire.
+
+Most entries have none. All times here are steady. Times go with their entry; those of a long trim
+go bit by bit, as nobody asks for them any more.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+
+from sortedcontainers import SortedList
+
+from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.limits import FORGOTTEN_TIMES_MAX, FREED_AT_ONCE_MAX
+from headgate.engine.state.dismantling import Pieces
+from headgate.engine.state.memory import DEADLINE_BYTES, TIMES_BYTES, Memory
+from headgate.engine.timing import EntryTimes
+
+
+class Deadlines:
+    """The entries of a stream that have times."""
+
+    __slots__ = ("_by_deadline", "_gone_through", "_memory", "by_id", "memory_bytes")
+
+    def __init__(self, memory: Memory) -> None:
+        """Start without entries; `memory` is told what they take."""
+        self._memory = memory
+        self.memory_bytes = 0
+        self.by_id: OrderedDict[EntryId, EntryTimes] = OrderedDict()
+        self._by_deadline: SortedList[tuple[int, EntryId]] = SortedList()  # not looked at yet
+        self._gone_through = MIN_ID  # no entry up to here is left
+
+    def __len__(self) -> int:
+        """Return how many entries have times; of some the entry may be gone."""
+        return len(self.by_id)
+
+    def add(self, entry_id: EntryId, times: EntryTimes) -> None:
+        """Note the times of an entry that is above all others."""
+        self.by_id[entry_id] = times
+        self._grow(TIMES_BYTES)
+        if times.expires_at_ms is not None:
+            self._by_deadline.add((times.expires_at_ms, entry_id))
+            self._grow(DEADLINE_BYTES)
+        self._forget_some()
+
+    def items(self) -> Iterator[tuple[EntryId, EntryTimes]]:
+        """Yield the entries with their times, by id."""
+        return (item for item in self.by_id.items() if item[0] > self._gone_through)
+
+    def forget(self, entry_id: EntryId) -> None:
+        """Forget the times of an entry that is gone."""
+        times = self.by_id.pop(entry_id, None)
+        if times is not None:
+            self._grow(-TIMES_BYTES)
+            self._pass((times.expires_at_ms or 0, entry_id))
+
+    def forget_through(self, entry_id: EntryId) -> None:
+        """Forget the times of all entries up to an id; many of them a bit later."""
+        self._gone_through = max(self._gone_through, entry_id)
+        self._forget_some()
+
+    def _forget_some(self) -> None:
+        for _ in range(FORGOTTEN_TIMES_MAX):
+            first_id = next(iter(self.by_id), None)
+            if first_id is None or first_id > self._gone_through:
+                return
+            self.forget(first_id)
+
+    @property
+    def next_ms(self) -> int | None:
+        """Return when the next deadline is over of those that were not looked at; None: never."""
+        return self._by_deadline[0][0] if self._by_deadline else None
+
+    def due(self, now_ms: int, limit: int) -> list[EntryId]:
+        """Return some entries whose deadline is over, the first ones first."""
+        due: list[EntryId] = []
+        for at_ms, entry_id in self._by_deadline:
+            if at_ms > now_ms or len(due) == limit:
+                break
+            due.append(entry_id)
+        return due
+
+    def pass_all(self, ids: Sequence[EntryId]) -> None:
+        """Note that the deadlines of entries were looked at: nobody is to do so again."""
+        for entry_id in ids:
+            times = self.by_id.get(entry_id)
+            if times is not None:
+                self._pass((times.expires_at_ms or 0, entry_id))
+
+    def _pass(self, deadline: tuple[int, EntryId]) -> None:
+        if deadline in self._by_deadline:
+            self._by_deadline.remove(deadline)
+            self._grow(-DEADLINE_BYTES)
+
+    def _grow(self, size_bytes: int) -> None:
+        self.memory_bytes += size_bytes
+        self._memory.streams_bytes += size_bytes
+
+    def dismantle(self) -> Pieces:
+        """Free the entries."""
+        self._by_deadline.clear()
+        while self.by_id:
+            for _ in range(min(FREED_AT_ONCE_MAX, len(self.by_id))):
+                self.by_id.popitem()
+            yield

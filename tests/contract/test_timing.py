@@ -1,0 +1,280 @@
+"""Entries with times: groups deliver them later, or until a deadline."""
+
+import asyncio
+import time
+
+import pytest
+from msgspec.structs import replace
+
+from headgate.app.backends.port import Ability, Backend
+from headgate.engine.config import FieldName, GroupPolicy, Patch
+from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.errors import Invalid
+from headgate.engine.limits import DELAY_MS_MAX
+from headgate.engine.requests.deliveries import (
+    Ack,
+    GroupCursor,
+    ListPending,
+    Nack,
+    NackMode,
+    ReadGroup,
+    Redrive,
+)
+from headgate.engine.requests.entries import (
+    Add,
+    Delete,
+    FindTimes,
+    Range,
+    Read,
+    StreamCursor,
+    Trim,
+    TrimTo,
+)
+from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupStart, UpdateGroup
+from headgate.engine.requests.streams import DescribeStream
+from headgate.engine.timing import EntryTimes, Timing
+from tests.contract.calls import ANA, BEN, G, S, blocked, entry_id, got, held, ids, numbers
+
+pytestmark = pytest.mark.needs(Ability.POLICIES)
+
+DAY_MS = 86_400_000
+SOON_MS = 150
+DEAD = b"dead"
+
+LATER = Timing(delay_ms=DAY_MS)
+SOON = Timing(delay_ms=SOON_MS)
+OVER = Timing(expires_at_ms=1)
+BRIEF = Timing(ttl_ms=SOON_MS)
+AT_MS = time.time_ns() // 1_000_000 + DAY_MS
+
+IN_ORDER = GroupPolicy(key_field=FieldName(b"key"))
+
+
+def read(consumer: bytes, limit: int | None = None, *, by_policy: bool = True) -> ReadGroup:
+    cursors = [GroupCursor(S)]
+    return ReadGroup(G, consumer, cursors, limit, claim_released=True, by_policy=by_policy)
+
+
+def entry(number: int, timing: Timing | None = None, key: bytes | None = None) -> Draft:
+    fields = (b"n", b"%d" % number) if key is None else (b"n", b"%d" % number, b"key", key)
+    return Draft(entry_id(number), fields, timing)
+
+
+async def timed(backend: Backend, *drafts: Draft, policy: GroupPolicy = GroupPolicy()) -> None:  # noqa: B008
+    await backend.perform(CreateGroup(S, G, GroupStart(MIN_ID), create_stream=True, policy=policy))
+    await backend.perform(Add(S, drafts))
+
+
+async def dead_letters(backend: Backend) -> list[dict[bytes, bytes]]:
+    letters = await backend.perform(Range(DEAD))
+    return [dict(zip(each.fields[::2], each.fields[1::2], strict=True)) for each in letters]
+
+
+async def change(backend: Backend, **changes: object) -> None:
+    await backend.perform(UpdateGroup(S, G, policy=Patch.of(GroupPolicy, **changes)))
+
+
+async def over(backend: Backend) -> None:
+    """Wait until everything brief is over: another stream says when."""
+    await backend.perform(CreateGroup(b"clock", G, GroupStart(MIN_ID), create_stream=True))
+    await backend.perform(Add(b"clock", [Draft(None, (b"n", b"0"), SOON)]))
+    [tick] = await backend.perform(
+        ReadGroup(G, ANA, [GroupCursor(b"clock")], claim_released=True, wait_ms=None)
+    )
+    assert tick.deliveries
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def test_a_delayed_entry_is_passed_by(backend: Backend) -> None:
+    await timed(backend, entry(1, LATER), entry(2))
+    assert await got(backend, read(ANA)) == [2]
+    assert await held(backend) == {1: None, 2: ANA}
+    assert (await backend.perform(DescribeGroup(S, G))).delayed_count == 1
+    assert await numbers(backend) == [1, 2]  # the log has it from the beginning
+
+
+async def test_an_entry_that_is_due_wakes_a_reader(backend: Backend) -> None:
+    await timed(backend, entry(1, SOON))
+    [reading] = await blocked(backend, got(backend, read(ANA), None))
+    assert await reading == [1]
+    [item] = await backend.perform(ListPending(S, G))
+    assert (item.consumer, item.delivery_count) == (ANA, 1)
+
+
+async def test_an_entry_that_is_due_comes_before_newer_ones(backend: Backend) -> None:
+    await timed(backend, entry(1, SOON), entry(2))
+    assert await got(backend, read(ANA)) == [2]
+    [reading] = await blocked(backend, got(backend, read(ANA), None))
+    assert await reading == [1]
+    await backend.perform(Nack(S, G, ids(1), mode=NackMode.SILENT))
+    await backend.perform(Add(S, [entry(3)]))
+    assert await got(backend, read(ANA)) == [1, 3]
+
+
+async def test_a_time_that_is_over_delays_nothing(backend: Backend) -> None:
+    await timed(backend, entry(1, Timing(deliver_at_ms=1)))
+    assert await got(backend, read(ANA)) == [1]
+
+
+async def test_redis_words_know_no_times(backend: Backend) -> None:
+    await timed(backend, entry(1, LATER), entry(2, OVER))
+    assert await got(backend, read(ANA, by_policy=False)) == [1, 2]
+
+
+async def test_an_expired_entry_is_passed_by(backend: Backend) -> None:
+    await timed(backend, entry(1, OVER), entry(2))
+    assert await got(backend, read(ANA)) == [2]
+    assert await held(backend) == {2: ANA}
+    assert (await backend.perform(DescribeGroup(S, G))).lag == 0
+
+
+async def test_what_nobody_holds_is_settled_when_its_deadline_is_over(backend: Backend) -> None:
+    await timed(backend, entry(1, BRIEF), entry(2))
+    assert await got(backend, read(ANA)) == [1, 2]
+    await backend.perform(Nack(S, G, ids(1), mode=NackMode.SILENT, delay_ms=DAY_MS))
+    while await held(backend) != {2: ANA}:
+        await asyncio.sleep(0.01)
+    assert await numbers(backend) == [1, 2]
+
+
+async def test_what_a_consumer_holds_is_settled_when_it_gives_it_back(backend: Backend) -> None:
+    await timed(backend, entry(1, BRIEF))
+    assert await got(backend, read(ANA)) == [1]
+    await over(backend)
+    assert await held(backend) == {1: ANA}
+    await backend.perform(Nack(S, G, ids(1), mode=NackMode.SILENT))
+    assert await held(backend) == {}
+    assert await got(backend, read(BEN)) == []
+
+
+async def test_what_its_consumer_has_left_is_settled_instead_of_claimed(backend: Backend) -> None:
+    await timed(backend, entry(1, BRIEF), entry(2))
+    assert await got(backend, read(ANA)) == [1, 2]
+    await over(backend)
+    assert await got(backend, replace(read(BEN), claim_idle_ms=1)) == [2]
+    assert await held(backend) == {2: BEN}
+
+
+async def test_an_expired_entry_becomes_a_dead_letter_if_the_policy_says_so(
+    backend: Backend,
+) -> None:
+    policy = GroupPolicy(max_deliveries=9, dead_letter_stream=DEAD, on_expiry=True)
+    await timed(backend, entry(1, OVER), entry(2, BRIEF), entry(3), policy=policy)
+    assert await got(backend, read(ANA)) == [2, 3]
+    await over(backend)
+    await backend.perform(Nack(S, G, ids(2), mode=NackMode.FAIL, error=b"no luck"))
+    while len(letters := await dead_letters(backend)) < 2:
+        await asyncio.sleep(0.01)
+    reasons = {each[b"_id"]: (each[b"_reason"], each.get(b"_error")) for each in letters}
+    assert reasons == {b"1-0": (b"expired", None), b"2-0": (b"expired", b"no luck")}
+    assert await held(backend) == {3: ANA}
+
+
+async def test_an_expired_dead_letter_comes_back_as_a_new_entry(backend: Backend) -> None:
+    policy = GroupPolicy(max_deliveries=9, dead_letter_stream=DEAD, on_expiry=True)
+    await timed(backend, entry(1, OVER), policy=policy)
+    assert await got(backend, read(ANA)) == []
+    while not await dead_letters(backend):
+        await asyncio.sleep(0.01)
+    [redriven] = await backend.perform(Redrive(S, G))
+    assert redriven.outcome == "appended"
+    assert len(await got(backend, read(ANA))) == 1
+
+
+async def test_a_delayed_entry_waits_for_its_turn_once_it_is_due(backend: Backend) -> None:
+    first, others = entry(1, SOON, b"a"), [entry(2, None, b"a"), entry(3, None, b"a")]
+    await timed(backend, first, *others, policy=IN_ORDER)
+    assert await got(backend, read(ANA)) == [2]  # the delayed one is in nobody's way
+    [reading] = await blocked(backend, got(backend, read(BEN), SOON_MS * 2))
+    assert await reading == []
+    await backend.perform(Ack(S, G, ids(2)))
+    assert await got(backend, read(BEN)) == [1]
+    assert await got(backend, read(BEN)) == []
+    await backend.perform(Ack(S, G, ids(1)))
+    assert await got(backend, read(BEN)) == [3]
+
+
+async def test_a_held_entry_that_expires_lets_the_next_one_come(backend: Backend) -> None:
+    drafts = [entry(1, None, b"a"), entry(2, BRIEF, b"a"), entry(3, None, b"a")]
+    await timed(backend, *drafts, policy=IN_ORDER)
+    assert await got(backend, read(ANA)) == [1]
+    await over(backend)
+    await backend.perform(Ack(S, G, ids(1)))
+    assert await got(backend, read(BEN)) == [3]
+
+
+async def test_all_rules_together(backend: Backend) -> None:
+    """A delayed entry of a held key expires while the group is paused and its holder has died."""
+    both = Timing(delay_ms=1, ttl_ms=SOON_MS)
+    drafts = [entry(1, None, b"a"), entry(2, both, b"a"), entry(3, None, b"a")]
+    await timed(backend, *drafts, policy=IN_ORDER)
+    assert await got(backend, read(ANA)) == [1]
+    await change(backend, paused_until_ms=2**53)
+    await over(backend)
+    assert await got(backend, replace(read(BEN), claim_idle_ms=1)) == []
+    await change(backend, paused_until_ms=None)
+    assert await got(backend, replace(read(BEN), claim_idle_ms=1)) == [1]
+    await backend.perform(Ack(S, G, ids(1)))
+    assert await got(backend, read(BEN)) == [3]
+
+
+async def test_reads_show_the_times(backend: Backend) -> None:
+    await timed(backend, entry(1, Timing(deliver_at_ms=AT_MS, expires_at_ms=AT_MS + 1)), entry(2))
+    times = {entry_id(1): EntryTimes(AT_MS, AT_MS + 1)}
+    assert await backend.perform(FindTimes(S, ids(1, 2, 3))) == times
+    [reading] = await backend.perform(Read([StreamCursor(S, MIN_ID)]))
+    assert dict(reading.times) == times
+    assert (await backend.perform(DescribeStream(S))).timed_count == 1
+
+
+async def test_deliveries_show_the_times(backend: Backend) -> None:
+    await timed(backend, entry(1, Timing(expires_at_ms=AT_MS)))
+    [reading] = await backend.perform(read(ANA))
+    assert [each.times for each in reading.deliveries] == [EntryTimes(None, AT_MS)]
+
+
+async def test_times_go_with_their_entry(backend: Backend) -> None:
+    await timed(backend, entry(1, LATER), entry(2, LATER), entry(3))
+    await backend.perform(Delete(S, ids(1)))
+    await backend.perform(Trim(S, TrimTo(max_length=1)))
+    assert await backend.perform(FindTimes(S, ids(1, 2))) == {}
+
+
+async def test_a_relative_time_counts_from_the_append(backend: Backend) -> None:
+    before_ms = now_ms()
+    await timed(backend, entry(1, Timing(delay_ms=DAY_MS, ttl_ms=2 * DAY_MS)))
+    [times] = (await backend.perform(FindTimes(S, ids(1)))).values()
+    assert times.deliver_at_ms is not None
+    assert before_ms + DAY_MS <= times.deliver_at_ms <= now_ms() + DAY_MS
+    assert times.expires_at_ms == times.deliver_at_ms + DAY_MS
+
+
+@pytest.mark.parametrize(
+    ("timing", "field"),
+    [
+        (Timing(delay_ms=1, deliver_at_ms=1), "deliver_at_ms"),
+        (Timing(ttl_ms=1, expires_at_ms=1), "expires_at_ms"),
+        (Timing(delay_ms=DELAY_MS_MAX + 1), "delay_ms"),
+        (Timing(deliver_at_ms=2**62), "deliver_at_ms"),
+        (Timing(delay_ms=10_000, ttl_ms=10_000), "ttl_ms"),
+        (Timing(delay_ms=10_000, expires_at_ms=9), "expires_at_ms"),
+    ],
+)
+async def test_times_that_make_no_sense_append_nothing(
+    backend: Backend, timing: Timing, field: str
+) -> None:
+    await backend.perform(Add(S, [entry(1)]))
+    with pytest.raises(Invalid) as caught:
+        await backend.perform(Add(S, [entry(2), entry(3, timing)]))
+    assert caught.value.location == ("drafts", 1, field)
+    assert await numbers(backend) == [1]
+
+
+async def test_times_survive_what_a_batch_is_packed_into(backend: Backend) -> None:
+    many = [entry(number, LATER if number % 2 else None) for number in range(1, 5001)]
+    await timed(backend, *many)
+    assert await got(backend, read(ANA, 3)) == [2, 4, 6]
+    assert (await backend.perform(DescribeStream(S))).timed_count == 2500
