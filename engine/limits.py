@@ -422,7 +422,7 @@ FILTER_NODES_MAX = 64
 """Conditions in a filter. Each one takes about 0.1 µs for each entry that it is asked about."""
 
 DELAY_MS_MAX = 90 * 86_400_000
-"""How long an entry may be delayed: 90 days."""
+"""The longest delay of an entry: 90 days."""
 
 TIMED_MAX = 1_000_000
 """Entries of a stream with a delay or a deadline. Each one takes half a kilobyte, and 340 bytes in

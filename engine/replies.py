@@ -8,9 +8,8 @@ from types import MappingProxyType
 from typing import Generic, NamedTuple, TypeVar
 
 from headgate.engine.config import GroupPolicy, StreamConfig
-from headgate.engine.entry import MIN_ID, Entry, EntryId, Fields
+from headgate.engine.entry import MIN_ID, Entry, EntryId, EntryTimes, Fields
 from headgate.engine.schedules.progress import ScheduleInfo
-from headgate.engine.timing import EntryTimes
 
 T = TypeVar("T")
 

@@ -2,9 +2,8 @@
 
 from headgate.app.auth.access import Access
 from headgate.app.wire.filters import Selection
-from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
+from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId, EntryTimes
 from headgate.engine.requests.entries import FindTimes, Range, RangeMatching
-from headgate.engine.timing import EntryTimes
 
 EntryRange = tuple[EntryId, EntryId, bool]
 """Lowest id, highest id, and whether to read downwards."""

@@ -41,14 +41,13 @@ from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
 from headgate.app.wire.schemas.entries import Entry as WireEntry
 from headgate.app.wire.schemas.reads import Entries, Read, StreamEntries, StreamsRead
-from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, EntryTimes
 from headgate.engine.entry import Entry as EngineEntry
 from headgate.engine.errors import StreamError
 from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import From, StreamCursor
 from headgate.engine.requests.entries import Read as ReadRequest
 from headgate.engine.requests.streams import DescribeStream
-from headgate.engine.timing import EntryTimes
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
 

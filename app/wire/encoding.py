@@ -14,11 +14,10 @@ from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.deliveries import Delivery as WireDelivery
 from headgate.app.wire.schemas.entries import Entry as WireEntry
 from headgate.app.wire.schemas.reads import Gap as WireGap
-from headgate.engine.entry import Entry
+from headgate.engine.entry import Entry, EntryTimes
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.recent import Recent
 from headgate.engine.replies import Delivery, Gap, StreamRead
-from headgate.engine.timing import EntryTimes
 
 _encode = msgspec.json.Encoder().encode
 

@@ -11,9 +11,8 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from headgate.app.wire.structure import DENSE_BYTES_MIN, MEMBERS_MAX
-from headgate.engine.entry import Draft
+from headgate.engine.entry import Draft, Timing
 from headgate.engine.limits import COUNT_MAX
-from headgate.engine.timing import Timing
 
 _Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
 

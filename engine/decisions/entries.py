@@ -30,9 +30,11 @@ from headgate.engine.entry import (
     Draft,
     Entry,
     EntryId,
+    EntryTimes,
     Fields,
     IdRequest,
     PartialId,
+    Timing,
     check_fields,
     make_entries,
     neighbours,
@@ -77,7 +79,6 @@ from headgate.engine.state.extents.missing import require_each
 from headgate.engine.state.idempotency import Made
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
-from headgate.engine.timing import EntryTimes, Timing
 
 T = TypeVar("T")
 
@@ -348,10 +349,10 @@ def _times_in(
 ) -> dict[EntryId, EntryTimes]:
     if stream is None or not stream.deadlines:
         return {}
-    found = ((entry_id, stream.times_of(entry_id)) for entry_id in ids)
+    pairs = ((entry_id, stream.times_of(entry_id)) for entry_id in ids)
     clock_set_ms = keyspace.clock_set_ms
     return {
-        entry_id: times.later_by(clock_set_ms) for entry_id, times in found if times is not None
+        entry_id: times.later_by(clock_set_ms) for entry_id, times in pairs if times is not None
     }
 
 

@@ -16,7 +16,7 @@ from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.entries import add
 from headgate.engine.decisions.name_ranges import shown_by, shows
-from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, Fields
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, EntryTimes, Fields
 from headgate.engine.errors import Invalid, OutOfReach
 from headgate.engine.limits import (
     BLOCK_BYTES_MAX,
@@ -32,7 +32,6 @@ from headgate.engine.requests.names import NameFilter
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
-from headgate.engine.timing import EntryTimes
 
 
 def check_policy(stream: bytes, policy: GroupPolicy) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from headgate.engine.config import GroupPolicy, StreamConfig
-from headgate.engine.entry import EntryId, size_of
+from headgate.engine.entry import EntryId, EntryTimes, size_of
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal.blocks import Block, Header, Kind, pack_block, pack_header
 from headgate.engine.limits import BLOCK_BYTES_MAX, ENTRY_BYTES_MAX, SNAPSHOT_ITEMS_MAX
@@ -29,7 +29,6 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory
 from headgate.engine.state.pending import Consumer, Pel
 from headgate.engine.state.stream import Stream
-from headgate.engine.timing import EntryTimes
 
 
 class KeyspaceItem(msgspec.Struct, frozen=True, array_like=True, tag=1):

@@ -11,8 +11,9 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from headgate.engine import commands as c
-from headgate.engine.decisions import Decision, deliveries, settling
+from headgate.engine.decisions import Decision, deliveries
 from headgate.engine.decisions.group_reads import reads as group_reads
+from headgate.engine.decisions.group_reads import settling
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.limits import LOOKUPS_AT_ONCE_MAX, SETTLED_AT_ONCE_MAX

@@ -18,7 +18,8 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import Any, Protocol, TypeVar
 
-from headgate.engine.decisions import Decision, keys, policies, settling, streams, trims
+from headgate.engine.decisions import Decision, keys, policies, streams, trims
+from headgate.engine.decisions.group_reads import settling
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import GroupNotFound, StreamNotFound, Unavailable
 from headgate.engine.limits import (
@@ -158,7 +159,7 @@ class Housekeeping:
             keyspace = self._keyspace()
 
     async def _let_expire(self, stream: bytes, pace: _Pace) -> None:
-        """Settle what groups do not deliver any more, as its deadline is over."""
+        """Settle entries that are expired."""
         while ids := self._expired(stream):
             await self._visit_groups(
                 stream, lambda group: self._settle(stream, group, pace, ids), pace

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from enum import Enum, StrEnum
 from typing import NamedTuple
 
-from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, EntryTimes
 from headgate.engine.errors import Invalid, Location
 from headgate.engine.replies import Added, Deletion, MatchingPage, PackedPage, StreamRead
 from headgate.engine.requests import Request
 from headgate.engine.requests.idempotency import Idempotent
-from headgate.engine.timing import EntryTimes
 
 
 class References(StrEnum):

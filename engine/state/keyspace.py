@@ -15,7 +15,7 @@ from sortedcontainers import SortedDict, SortedSet
 
 from headgate.engine import commands as c
 from headgate.engine.config import StreamConfig
-from headgate.engine.entry import EntryId
+from headgate.engine.entry import EntryId, EntryTimes
 from headgate.engine.errors import GroupNotFound, StreamNotFound
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.schedules.progress import ScheduleInfo
@@ -31,7 +31,6 @@ from headgate.engine.state.revisions import Revisions
 from headgate.engine.state.schedules import ScheduleIndex
 from headgate.engine.state.stream import Stream
 from headgate.engine.state.writers import Writers
-from headgate.engine.timing import EntryTimes
 
 _THING_US, _LOOKUP_US, _ENTRY_US = 7, 20, 3
 """Microseconds for a group, consumer, pending entry or chunk that is made; for an entry that is

@@ -11,18 +11,17 @@ from collections.abc import Iterable, Sequence
 from sortedcontainers import SortedDict
 
 from headgate.engine.config import GroupPolicy, StreamConfig
-from headgate.engine.entry import MIN_ID, Entry, EntryId
+from headgate.engine.entry import MIN_ID, Entry, EntryId, EntryTimes
 from headgate.engine.limits import COUNT_MAX, LOST_MAX
 from headgate.engine.replies import Gap, gap_after
-from headgate.engine.state.deadlines import Deadlines
 from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.entries.chunk import Chunk
+from headgate.engine.state.entries.deadlines import Deadlines
 from headgate.engine.state.entries.log import Log
 from headgate.engine.state.entries.node_limits import NodeLimits
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Keys
 from headgate.engine.state.memory import STREAM_BYTES, Memory
-from headgate.engine.timing import EntryTimes
 
 _NO_GROUPS: SortedDict[bytes, Group] = SortedDict()
 """Of every stream that has none: an empty one takes more than the rest of the stream."""

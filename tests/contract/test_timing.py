@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.config import FieldName, GroupPolicy, Patch
-from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.entry import MIN_ID, Draft, EntryTimes, Timing
 from headgate.engine.errors import Invalid
 from headgate.engine.limits import DELAY_MS_MAX
 from headgate.engine.requests.deliveries import (
@@ -32,7 +32,6 @@ from headgate.engine.requests.entries import (
 )
 from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupStart, UpdateGroup
 from headgate.engine.requests.streams import DescribeStream
-from headgate.engine.timing import EntryTimes, Timing
 from tests.contract.calls import ANA, BEN, G, S, blocked, entry_id, got, held, ids, numbers
 
 pytestmark = pytest.mark.needs(Ability.POLICIES)
@@ -66,8 +65,8 @@ async def timed(backend: Backend, *drafts: Draft, policy: GroupPolicy = GroupPol
 
 
 async def dead_letters(backend: Backend) -> list[dict[bytes, bytes]]:
-    letters = await backend.perform(Range(DEAD))
-    return [dict(zip(each.fields[::2], each.fields[1::2], strict=True)) for each in letters]
+    dead = await backend.perform(Range(DEAD))
+    return [dict(zip(each.fields[::2], each.fields[1::2], strict=True)) for each in dead]
 
 
 async def change(backend: Backend, **changes: object) -> None:
@@ -166,9 +165,9 @@ async def test_an_expired_entry_becomes_a_dead_letter_if_the_policy_says_so(
     assert await got(backend, read(ANA)) == [2, 3]
     await over(backend)
     await backend.perform(Nack(S, G, ids(2), mode=NackMode.FAIL, error=b"no luck"))
-    while len(letters := await dead_letters(backend)) < 2:
+    while len(dead := await dead_letters(backend)) < 2:
         await asyncio.sleep(0.01)
-    reasons = {each[b"_id"]: (each[b"_reason"], each.get(b"_error")) for each in letters}
+    reasons = {each[b"_id"]: (each[b"_reason"], each.get(b"_error")) for each in dead}
     assert reasons == {b"1-0": (b"expired", None), b"2-0": (b"expired", b"no luck")}
     assert await held(backend) == {3: ANA}
 

@@ -12,8 +12,7 @@ from headgate.app.wire.ids import parse_new_id
 from headgate.app.wire.problems import pointer_to
 from headgate.app.wire.schemas.removals import Trim
 from headgate.app.wire.schemas.values import Flag, IdText, Milliseconds, Request
-from headgate.engine.entry import Draft, Fields
-from headgate.engine.timing import Timing
+from headgate.engine.entry import Draft, Fields, Timing
 
 
 class FieldsInput(Request):

@@ -8,14 +8,13 @@ from itertools import islice, takewhile
 
 from headgate.engine.commands import Command, EntriesDelivered, EntriesRedelivered
 from headgate.engine.config import NO_POLICY
-from headgate.engine.entry import MAX_ID, EntryId
+from headgate.engine.entry import MAX_ID, EntryId, EntryTimes
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.state.group import Group
 from headgate.engine.state.pace import Pace
 from headgate.engine.state.pending import Consumer
 from headgate.engine.state.stream import Stream
-from headgate.engine.timing import EntryTimes
 
 _NEWCOMER = Consumer(b"", 0)
 """Stands for a consumer that does not exist yet and so holds nothing."""

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from headgate.engine.decisions.group_reads.group_in_read import GroupInRead
-from headgate.engine.entry import MAX_ID, Entry, EntryId, Fields
+from headgate.engine.entry import MAX_ID, Entry, EntryId, EntryTimes, Fields
 from headgate.engine.filters.matching import matcher_of
 from headgate.engine.limits import (
     CONDITIONS_PER_PASS,
@@ -20,7 +20,6 @@ from headgate.engine.limits import (
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.extents.missing import Missing
 from headgate.engine.state.stream import Stream
-from headgate.engine.timing import EntryTimes
 
 _PAGE_ENTRIES = 256
 
@@ -200,7 +199,7 @@ class _Walk:
         return True
 
     def _take_by_time(self, entry: Entry, times: EntryTimes) -> bool:
-        """Pass by an entry whose deadline is over, or which is not due; tells whether it was so."""
+        """Pass by an entry that is expired or not due; tells whether it was so."""
         clock_set_ms = self._group.clock_set_ms
         is_over = times.is_over(self._now_ms - clock_set_ms)
         if not is_over and not times.is_early(self._now_ms - clock_set_ms):

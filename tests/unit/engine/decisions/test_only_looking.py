@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from headgate.engine.config import GroupPolicy
-from headgate.engine.decisions import Decision, settling
+from headgate.engine.decisions import Decision
+from headgate.engine.decisions.group_reads import settling
 from headgate.engine.decisions.group_reads.reads import read_group
 from headgate.engine.journal import snapshot
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup

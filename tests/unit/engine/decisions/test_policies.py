@@ -12,8 +12,9 @@ from headgate.engine.commands import (
     StreamCreated,
 )
 from headgate.engine.config import GroupPolicy
-from headgate.engine.decisions import policies, settling
+from headgate.engine.decisions import policies
 from headgate.engine.decisions.deliveries import nack
+from headgate.engine.decisions.group_reads import settling
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.limits import ENTRY_FIELDS_MAX
 from headgate.engine.origin import Origin

@@ -9,7 +9,8 @@ import pytest
 
 from headgate.engine.clock import Clock
 from headgate.engine.config import GroupPolicy, StreamConfig
-from headgate.engine.decisions import settling, trims
+from headgate.engine.decisions import trims
+from headgate.engine.decisions.group_reads import settling
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import Unavailable

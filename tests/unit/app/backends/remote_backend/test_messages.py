@@ -25,14 +25,13 @@ from headgate.app.backends.remote.messages import (
 )
 from headgate.engine import errors
 from headgate.engine.config import GroupPolicy, Patch
-from headgate.engine.entry import MAX_ID, Draft, EntryId, PartialId
+from headgate.engine.entry import MAX_ID, Draft, EntryId, PartialId, Timing
 from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import GiveBack
 from headgate.engine.requests.entries import Add, From, Read, StreamCursor
 from headgate.engine.requests.groups import UpdateGroup
 from headgate.engine.requests.keyspace import ListNames
 from headgate.engine.requests.names import NameFilter
-from headgate.engine.timing import Timing
 
 _encode = msgspec.msgpack.encode
 _of_worker = msgspec.msgpack.Decoder(list[OfWorker]).decode

@@ -20,6 +20,7 @@ from headgate.engine.entry import (
     Fields,
     IdRequest,
     PartialId,
+    Timing,
     size_in_chunk,
 )
 from headgate.engine.errors import (
@@ -46,7 +47,6 @@ from headgate.engine.state.entries import packed as packing
 from headgate.engine.state.entries.node_limits import NodeLimits
 from headgate.engine.state.entries.packed import Packed, PackedDrafts, is_worth_packing, pack
 from headgate.engine.state.keyspace import Keyspace
-from headgate.engine.timing import Timing
 from tests.journals.records import states_after
 from tests.model.snapshot import snapshot
 from tests.unit.driver import Driver, S, entry_id
