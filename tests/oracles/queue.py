@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from tests.virtual_time import ManualClock
@@ -10,9 +13,9 @@ from tests.virtual_time import ManualClock
 VISIBLE_S = 30
 """An entry that is not settled for so long comes again."""
 
-DELIVERIES_MAX = 3
 KEYS = "abcd"
 LONG_S = 600
+HOUR_MS = 3_600_000
 STEPS = 60
 
 
@@ -52,6 +55,14 @@ class Queue(Protocol):
         ...
 
 
+class PausableQueue(Queue, Protocol):
+    """A queue whose consumers may be paused."""
+
+    async def pause(self, until_ms: int | None) -> None:
+        """Give nobody anything before a time; None: from now on, give again."""
+        ...
+
+
 async def drained(queue: Queue) -> list[Received]:
     """Receive until there is nothing, and return what came, by key.
 
@@ -66,17 +77,29 @@ async def drained(queue: Queue) -> list[Received]:
 class History:
     """Random sends, settlings and pauses, the same at several queues, and what came of them."""
 
-    def __init__(self, seed: int, queues: list[Queue], clock: ManualClock | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        queues: Sequence[Queue],
+        clock: ManualClock | None = None,
+        *,
+        keys: str = KEYS,
+        deliveries_max: float = math.inf,
+    ) -> None:
         """Begin.
 
         Args:
             seed: of all choices.
             queues: are empty.
             clock: what the queues go by; None: no time passes that they would notice.
+            keys: each letter is one.
+            deliveries_max: an entry that is received so often is a dead letter when it fails.
         """
         self._random = random.Random(seed)
         self._queues = queues
         self._clock = clock
+        self._keys = keys
+        self._deliveries_max = deliveries_max
         self._held: dict[str, Received] = {}
         self._resting: set[str] = set()
         self._sent_count = 0
@@ -85,13 +108,16 @@ class History:
 
     async def run(self) -> None:
         """Take all steps, and compare what comes after each."""
-        makers = [self._send, self._send, *[self._settle] * 4]
-        if self._clock is not None:
-            makers.append(self._pass_time)
+        makers = self._makers()
         for _ in range(STEPS):
             await self._random.choice(makers)()
             await self._receive()
         await self._look_at_dead_letters()
+
+    def _makers(self) -> list[Callable[[], Awaitable[None]]]:
+        """Return the steps to choose from, each as often as its weight."""
+        of_time = [] if self._clock is None else [self._pass_time]
+        return [self._send, self._send, *[self._settle] * 4, *of_time]
 
     async def _receive(self) -> None:
         """Receive all entries there are; they must be the same at all queues."""
@@ -116,7 +142,7 @@ class History:
     async def _send(self) -> None:
         for _ in range(self._random.randint(1, 4)):
             self._sent_count += 1
-            key, text = self._random.choice(KEYS), f"{self._sent_count:04}"
+            key, text = self._random.choice(self._keys), f"{self._sent_count:04}"
             for queue in self._queues:
                 await queue.send(key, text)
 
@@ -143,12 +169,35 @@ class History:
                 await queue.hold_on(text)
 
     async def _retry(self, text: str) -> None:
-        is_spent = self._held[text].delivery_count >= DELIVERIES_MAX
+        is_spent = self._held[text].delivery_count >= self._deliveries_max
         # A group makes it a dead letter at once, and SQS when it would come again.
-        delay_s = 0 if is_spent else self._random.choice([0, 0, 7, LONG_S])
+        delays_s = [0, 0, LONG_S] if self._clock is None else [0, 0, 7, LONG_S]
+        delay_s = 0 if is_spent else self._random.choice(delays_s)
         for queue in self._queues:
             await queue.retry(text, delay_s)
         if is_spent:
             del self._held[text]
         else:
             self._resting.add(text)
+
+
+class PausingHistory(History):
+    """A history in which consumers are paused, for an hour, and go on."""
+
+    def __init__(self, seed: int, queues: Sequence[PausableQueue], keys: str = KEYS) -> None:
+        super().__init__(seed, queues, keys=keys)
+        self._pausable = queues
+        self.pause_count = 0
+
+    def _makers(self) -> list[Callable[[], Awaitable[None]]]:
+        return [*super()._makers(), self._pause, self._go_on]
+
+    async def _pause(self) -> None:
+        self.pause_count += 1
+        for queue in self._pausable:
+            await queue.pause(time.time_ns() // 1_000_000 + HOUR_MS)
+        assert all([await drained(queue) == [] for queue in self._pausable])
+
+    async def _go_on(self) -> None:
+        for queue in self._pausable:
+            await queue.pause(None)

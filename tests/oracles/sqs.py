@@ -8,8 +8,9 @@ from typing import Any
 
 import boto3
 
-from tests.oracles.queue import DELIVERIES_MAX, VISIBLE_S, Received
+from tests.oracles.queue import VISIBLE_S, Received
 
+DELIVERIES_MAX = 3
 ANYBODY = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
 
 

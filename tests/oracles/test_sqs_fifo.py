@@ -16,16 +16,23 @@ from deploy.local_cluster.server import Server
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.gateway.backends import open_backend
 from headgate.app.settings import Settings
+from headgate.engine.config import FieldName
 from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
-from tests.oracles.keyed_group import KeyedGroup
-from tests.oracles.queue import DELIVERIES_MAX, STEPS, VISIBLE_S, History, Received
-from tests.oracles.sqs import FifoQueue
+from tests.oracles.group import DEAD, GroupQueue
+from tests.oracles.queue import STEPS, VISIBLE_S, History, Received
+from tests.oracles.sqs import DELIVERIES_MAX, FifoQueue
 from tests.running import running
 from tests.virtual_time import ManualClock
 
-HISTORIES, LONG_HISTORIES = 8, 1_000
+HISTORIES, LONG_HISTORIES = 8, 300
 
+RULES = {
+    "key_field": FieldName(b"key"),
+    "key_pending_max": 1,
+    "max_deliveries": DELIVERIES_MAX,
+    "dead_letter_stream": DEAD,
+}
 BEGIN_MS = 1_700_000_000_000
 
 
@@ -59,9 +66,11 @@ def engine(clock: ManualClock) -> EmbeddedBackend:
 async def test_the_engine_gives_what_sqs_gives(clock: ManualClock, seeds: range) -> None:
     received_count = dead_letter_count = 0
     for seed in seeds:
-        group = KeyedGroup(engine(clock))
-        await group.create()
-        history = History(seed, [FifoQueue(f"orders-{seed}"), group], clock)
+        group = GroupQueue(engine(clock))
+        await group.create(**RULES)
+        history = History(
+            seed, [FifoQueue(f"orders-{seed}"), group], clock, deliveries_max=DELIVERIES_MAX
+        )
         await history.run()
         received_count += history.received_count
         dead_letter_count += history.dead_letter_count
@@ -85,9 +94,11 @@ async def test_servers_give_what_sqs_gives(
     for seed in seeds:
         settings = Settings(backend=SecretStr(server.url), redis_prefix=f"fifo{seed}:")
         async with running(open_backend(settings)) as backend:
-            group = KeyedGroup(backend)
-            await group.create()
-            history = History(seed, [FifoQueue(f"orders-{seed}"), group])
+            group = GroupQueue(backend)
+            await group.create(**RULES)
+            history = History(
+                seed, [FifoQueue(f"orders-{seed}"), group], deliveries_max=DELIVERIES_MAX
+            )
             await history.run()
             received_count += history.received_count
     assert received_count > len(seeds) * STEPS // 3
@@ -97,9 +108,9 @@ async def test_servers_give_what_sqs_gives(
 
 
 @pytest.fixture
-async def group(clock: ManualClock) -> KeyedGroup:
-    group = KeyedGroup(engine(clock))
-    await group.create()
+async def group(clock: ManualClock) -> GroupQueue:
+    group = GroupQueue(engine(clock))
+    await group.create(**RULES)
     return group
 
 
@@ -109,7 +120,7 @@ def queue(clock: ManualClock) -> FifoQueue:
 
 
 async def test_one_request_to_sqs_gets_several_of_a_key(
-    queue: FifoQueue, group: KeyedGroup
+    queue: FifoQueue, group: GroupQueue
 ) -> None:
     first, second = Received("a", "1", 1), Received("a", "2", 1)
     for each in (queue, group):
@@ -120,7 +131,7 @@ async def test_one_request_to_sqs_gets_several_of_a_key(
 
 
 async def test_sqs_makes_a_dead_letter_when_an_entry_would_come_again(
-    queue: FifoQueue, group: KeyedGroup, clock: ManualClock
+    queue: FifoQueue, group: GroupQueue, clock: ManualClock
 ) -> None:
     for each in (queue, group):
         await each.send("a", "1")
@@ -135,7 +146,7 @@ async def test_sqs_makes_a_dead_letter_when_an_entry_would_come_again(
 
 
 async def test_who_was_too_slow_may_settle_an_entry_of_sqs(
-    queue: FifoQueue, group: KeyedGroup, clock: ManualClock
+    queue: FifoQueue, group: GroupQueue, clock: ManualClock
 ) -> None:
     for each in (queue, group):
         await each.send("a", "1")
@@ -148,7 +159,7 @@ async def test_who_was_too_slow_may_settle_an_entry_of_sqs(
     assert await group.receive() == Received("a", "1", 3)
 
 
-async def test_an_entry_of_sqs_has_a_key(queue: FifoQueue, group: KeyedGroup) -> None:
+async def test_an_entry_of_sqs_has_a_key(queue: FifoQueue, group: GroupQueue) -> None:
     with pytest.raises(ClientError, match="MessageGroupId"):
         await queue.send("", "1")
     await group.send("", "1")

@@ -1,4 +1,4 @@
-"""A group in order by key, asked as one asks SQS."""
+"""A group, asked as one asks a queue."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import count
 
 from headgate.app.backends.port import Backend
-from headgate.engine.config import FieldName, GroupPolicy
+from headgate.engine.config import GroupPolicy, Patch
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.replies import Outcome
 from headgate.engine.requests.deliveries import (
@@ -18,33 +18,32 @@ from headgate.engine.requests.deliveries import (
     ReadGroup,
 )
 from headgate.engine.requests.entries import Add, Range
-from headgate.engine.requests.groups import CreateGroup, GroupStart
+from headgate.engine.requests.groups import CreateGroup, GroupStart, UpdateGroup
 from headgate.engine.requests.streams import CreateStream
-from tests.oracles.queue import DELIVERIES_MAX, VISIBLE_S, Received
+from tests.oracles.queue import VISIBLE_S, Received
 
 S, G, DEAD = b"{orders}", b"billing", b"{orders}.dead"
-POLICY = GroupPolicy(
-    key_field=FieldName(b"key"),
-    key_pending_max=1,
-    claim_idle_ms=VISIBLE_S * 1000,
-    max_deliveries=DELIVERIES_MAX,
-    dead_letter_stream=DEAD,
-)
 
 
-class KeyedGroup:
-    """A group with one turn for each key; each receipt is by another consumer."""
+class GroupQueue:
+    """A group of which each receipt is by another consumer."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._consumers = (b"%d" % number for number in count())
         self._held: defaultdict[str, list[tuple[EntryId, bytes]]] = defaultdict(list)
 
-    async def create(self, policy: GroupPolicy = POLICY) -> None:
-        """Create the streams and the group."""
+    async def create(self, **rules: object) -> None:
+        """Create the streams and the group, with rules of its policy."""
         await self._backend.perform(CreateStream(DEAD))
+        policy = Patch.of(GroupPolicy, claim_idle_ms=VISIBLE_S * 1000, **rules).values
         start = GroupStart(MIN_ID)
         await self._backend.perform(CreateGroup(S, G, start, create_stream=True, policy=policy))
+
+    async def pause(self, until_ms: int | None) -> None:
+        """Let the group deliver nothing before a time; None: let it go on."""
+        policy = Patch.of(GroupPolicy, paused_until_ms=until_ms)
+        await self._backend.perform(UpdateGroup(S, G, policy=policy))
 
     async def send(self, key: str, text: str) -> None:
         draft = Draft(None, (b"key", key.encode(), b"text", text.encode()))
@@ -56,10 +55,18 @@ class KeyedGroup:
 
     async def receive_many(self, limit: int) -> list[Received]:
         """Return so many entries at most, as one consumer reads them at once."""
+        return await self._read(limit, wait_ms=0)
+
+    async def wait(self) -> Received:
+        """Return the next entry, once there is one."""
+        [received] = await self._read(1, wait_ms=None)
+        return received
+
+    async def _read(self, limit: int, wait_ms: int | None) -> list[Received]:
         consumer = next(self._consumers)
         cursors = [GroupCursor(S)]
         claim_idle_ms = VISIBLE_S * 1000
-        read = ReadGroup(G, consumer, cursors, limit, claim_idle_ms, by_policy=True)
+        read = ReadGroup(G, consumer, cursors, limit, claim_idle_ms, wait_ms=wait_ms)
         [reply] = await self._backend.perform(read)
         received = []
         for each in reply.deliveries:
