@@ -125,7 +125,7 @@ class History:
             self._clock.now_ms += 1  # SQS shows nothing in the moment in which it is given back
         first, *others = [await drained(queue) for queue in self._queues]
         for other in others:
-            assert other == first
+            assert other == first, f"{other} and {first}"
         for each in first:
             self._held[each.text] = each
             self._resting.discard(each.text)
