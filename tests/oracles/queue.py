@@ -10,11 +10,11 @@ from typing import NamedTuple, Protocol
 
 from tests.virtual_time import ManualClock
 
-VISIBLE_S = 30
+VISIBLE_S = 600
 """An entry that is not settled for so long comes again."""
 
 KEYS = "abcd"
-LONG_S = 600
+LONG_S = 3_600
 HOUR_MS = 3_600_000
 STEPS = 60
 
