@@ -21,9 +21,9 @@ from rich.progress import Progress as ProgressBars
 
 from headgate.app.backends.copying.moving import MoveOutcome, MoveState, Summary, Watcher
 from headgate.app.cli.words import word
-from headgate.app.redis_syntax.glob import matcher
 from headgate.app.redis_syntax.words import CommandError
 from headgate.engine.errors import StreamError
+from headgate.engine.glob import matcher
 
 _EXPECTED = {MoveState.COPIED, MoveState.SAME}
 _PATTERN = "Redis patterns, such as 'orders*'. May be repeated."

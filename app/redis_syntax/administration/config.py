@@ -16,11 +16,11 @@ from headgate.app.redis_syntax.catalog.description import (
     server_operation,
 )
 from headgate.app.redis_syntax.command import CommandTable, SmallReply
-from headgate.app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
 from headgate.app.redis_syntax.help import help_on
 from headgate.app.redis_syntax.replies import Pairs, Reply
 from headgate.app.redis_syntax.words import OK, SYNTAX, AnyPlan, CommandError, Plan, integer
 from headgate.app.runtime.server_facts import ServerSettings
+from headgate.engine.glob import PATTERN_BYTES_MAX, matcher
 from headgate.engine.limits import (
     COUNT_MAX,
     IDEMPOTENCY_KEYS_MAX,
