@@ -8,11 +8,12 @@ from headgate.app.auth.aspects.aspects import (
     MessagingOperation,
     Table,
     on_cursors,
+    on_nothing,
     on_stream,
 )
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
-from headgate.engine.requests import entries, histogram, ranges
+from headgate.engine.requests import entries, histogram, patterns, ranges
 
 _READING = MessagingOperation("read", "receive")
 
@@ -42,6 +43,11 @@ ASPECTS: Table = {
     entries.Read: Aspects(
         needs=on_cursors,
         delivered=lambda reads: sum(len(read.entries) for read in reads),
+        span=_READING,
+    ),
+    patterns.ReadPattern: Aspects(  # it is narrowed to what may be read
+        needs=on_nothing,
+        delivered=lambda read: sum(len(each.entries) for each in read.reads),
         span=_READING,
     ),
     entries.Delete: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
