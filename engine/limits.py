@@ -455,7 +455,7 @@ FOLLOWER_IDLE_S = 30.0
 """Time after which one of these is forgotten. It looks at all names then, if it comes back."""
 
 CONCERNED_NAMES_MAX = 65_536
-"""Names of streams for which it is remembered whom their appends concern."""
+"""Names of streams in the table of whom their appends concern."""
 
 LATE_STREAM_NOTES_MAX = 64
 LATE_NOTES_MAX = 100_000

@@ -23,7 +23,7 @@ from headgate.app.backends.copying.moving import MoveOutcome, MoveState, Summary
 from headgate.app.cli.words import word
 from headgate.app.redis_syntax.words import CommandError
 from headgate.engine.errors import StreamError
-from headgate.engine.glob import matcher
+from headgate.engine.patterns.glob import matcher
 
 _EXPECTED = {MoveState.COPIED, MoveState.SAME}
 _PATTERN = "Redis patterns, such as 'orders*'. May be repeated."

@@ -13,7 +13,9 @@ from headgate.app.wire.fields import wire_fields
 from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.deliveries import Delivery as WireDelivery
 from headgate.app.wire.schemas.entries import Entry as WireEntry
+from headgate.app.wire.schemas.entries import StreamEntry
 from headgate.app.wire.schemas.reads import Gap as WireGap
+from headgate.app.wire.schemas.reads import StreamGap
 from headgate.engine.entry import Entry
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.recent import Recent
@@ -27,7 +29,7 @@ T = TypeVar("T", bound=Sized)
 class LastBatches(Generic[T]):
     """The entries encoded last of each of some streams, and what became of them."""
 
-    def __init__(self, encode: Callable[[list[Entry]], T]) -> None:
+    def __init__(self, encode: Callable[[StreamRead], T]) -> None:
         """Remember encoded lists of entries."""
         self._encode = encode
         self._by_ends: Recent[Hashable, tuple[list[Entry], T]] = Recent()
@@ -40,7 +42,7 @@ class LastBatches(Generic[T]):
         # Quick: an engine returns the same objects.
         if last is not None and last[0] == read.entries:
             return last[1]
-        encoded = self._encode(read.entries)
+        encoded = self._encode(read)
         self._by_ends.put(key, (read.entries, encoded), len(encoded))
         return encoded
 
@@ -49,6 +51,18 @@ def entry_wire(entry: Entry) -> WireEntry:
     """Return the wire form of an entry of a stream."""
     (ms, seq), flat = entry
     return {"id": f"{ms}-{seq}", **wire_fields(flat)}
+
+
+def stream_entry_wire(stream: bytes, entry: Entry) -> StreamEntry:
+    """Return the wire form of an entry that says its stream."""
+    return {"stream": text_of(stream), **entry_wire(entry)}
+
+
+def stream_gap_wire(read: StreamRead) -> StreamGap | None:
+    """Return the wire form of what trimming took of a stream, if it took anything."""
+    if read.gap is None:
+        return None
+    return {"stream": text_of(read.stream), **gap_wire(read.gap)}
 
 
 def is_position_news(read: StreamRead) -> bool:
@@ -72,6 +86,11 @@ def gap_wire(gap: Gap | None) -> WireGap | None:
 def entry_text(entry: Entry) -> str:
     """Return an entry of a stream as a JSON object."""
     return _encode(entry_wire(entry)).decode()
+
+
+def stream_entry_text(stream: bytes, entry: Entry) -> str:
+    """Return an entry that says its stream as a JSON object."""
+    return _encode(stream_entry_wire(stream, entry)).decode()
 
 
 def delivery_text(delivery: Delivery) -> str:

@@ -2,49 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import msgspec
-
-from headgate.engine.entry import EntryId
-from headgate.engine.replies import StreamRead
+from headgate.engine.patterns.cursor import PatternCursor
+from headgate.engine.replies import PatternRead
 from headgate.engine.requests import Request
 from headgate.engine.requests.names import NameFilter
-
-
-class Moment(NamedTuple):
-    """A moment of the engine. `engine/loop/patterns/moments.py` says where streams were then."""
-
-    run: int  # of the engine's life; the number has a meaning in it alone
-    number: int  # later moments of a run have greater ones
-    at_ms: int  # wall time, which never goes back within a run
-    clock_set_ms: int  # by how much the clock had been set
-    epoch: int  # the greatest of all streams that had been made
-
-
-class PatternCursor(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """A place in all streams that match a pattern. Its size does not depend on their number.
-
-    Reading goes in rounds, from one moment to the next. A round reads each stream from where it was
-    at the first moment to where it was at the second, in order of names. So a place within a round
-    is a name. An initial cursor has no moment: every stream is read behind `start`.
-    """
-
-    start: EntryId | None = None
-    done: Moment | None = None  # everything up to here was read
-    doing: Moment | None = None  # and up to here, of the streams before `stream`
-    stream: bytes = b""
-    at: EntryId | None = None  # `stream` itself was read up to here
-    ahead: tuple[tuple[int, EntryId], ...] = ()  # streams, as digests, read beyond these moments
-    follower: int = 0  # who read last: it may still know more than stands here
-
-
-class PatternRead(NamedTuple):
-    """Entries of streams that match a pattern."""
-
-    reads: list[StreamRead]  # with entries, or a gap
-    next_after: PatternCursor
-    is_at_end: bool  # everything was read that there is
 
 
 class ReadPattern(Request[PatternRead], frozen=True):

@@ -10,12 +10,13 @@ from msgspec.structs import replace
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import Invalid
-from headgate.engine.replies import Gap
+from headgate.engine.patterns.cursor import PatternCursor
+from headgate.engine.replies import Gap, PatternRead
 from headgate.engine.requests.dumps import CopyStream
 from headgate.engine.requests.entries import Add, Trim, TrimTo
 from headgate.engine.requests.keyspace import DeleteAll, DeleteStreams, RenameStream
 from headgate.engine.requests.names import NameFilter
-from headgate.engine.requests.patterns import PatternCursor, PatternRead, ReadPattern
+from headgate.engine.requests.patterns import ReadPattern
 from tests.contract.backends import SURVIVES, Kind
 from tests.contract.calls import blocked, drafts
 
@@ -34,14 +35,14 @@ def texts(read: PatternRead) -> list[str]:
 
 
 async def all_of(backend: Backend, request: ReadPattern) -> tuple[list[str], PatternCursor]:
-    """Return what is there, and the cursor behind it."""
-    found: list[str] = []
+    """Return all entries behind a cursor, and the cursor behind them."""
+    came: list[str] = []
     while True:
         read = await backend.perform(request)
-        found += texts(read)
+        came += texts(read)
         request = replace(request, after=read.next_after)
         if read.is_at_end and not read.reads:
-            return found, read.next_after
+            return came, read.next_after
 
 
 async def now(backend: Backend, pattern: bytes = ORDERS) -> PatternCursor:
@@ -109,8 +110,8 @@ async def test_only_names_that_may_be_read_are_shown(backend: Backend) -> None:
         await add(backend, name, name.decode())
     request = ReadPattern(b"*", read.next_after, only=only)
     assert sorted(texts(await backend.perform(request))) == ["orders.ann.1", "orders.x"]
-    found, _ = await all_of(backend, replace(request, after=kept(read.next_after)))
-    assert sorted(found) == ["orders.ann.1", "orders.x"]
+    came, _ = await all_of(backend, replace(request, after=kept(read.next_after)))
+    assert sorted(came) == ["orders.ann.1", "orders.x"]
 
 
 async def test_a_filter_passes_entries_by_once(backend: Backend) -> None:
@@ -118,8 +119,8 @@ async def test_a_filter_passes_entries_by_once(backend: Backend) -> None:
     for at in range(9):
         await add(backend, b"orders.%d" % (at % 3), str(at))
     request = ReadPattern(ORDERS, cursor, filters='{"range":{"n":{"ge":7}}}')
-    found, cursor = await all_of(backend, request)
-    assert sorted(found) == ["7", "8"]
+    came, cursor = await all_of(backend, request)
+    assert sorted(came) == ["7", "8"]
     assert (await all_of(backend, replace(request, after=kept(cursor))))[0] == []
 
 
@@ -130,12 +131,12 @@ async def test_a_cursor_of_any_place_goes_on_there(backend: Backend) -> None:
         await backend.perform(Add(name, drafts(*range(1, 6))))
     expected = Counter(str(number) for _ in names for number in range(1, 6))
     request = ReadPattern(ORDERS, begin, limit=7)
-    found: list[str] = []
-    while len(found) < expected.total():
+    came: list[str] = []
+    while len(came) < expected.total():
         read = await backend.perform(request)
-        found += texts(read)
+        came += texts(read)
         request = replace(request, after=kept(read.next_after))
-    assert Counter(found) == expected
+    assert Counter(came) == expected
     assert (await all_of(backend, request))[0] == []
 
 
@@ -151,11 +152,11 @@ async def test_ids_of_the_past_and_of_the_future_are_not_lost(
         await add(backend, b"orders.future", f"future {at}", EntryId(2**50, at))
         await add(backend, b"orders.new", f"new {at}", EntryId(0, at))
         after = kept(cursor) if comes_back else cursor
-        found, cursor = await all_of(backend, ReadPattern(ORDERS, after))
+        came, cursor = await all_of(backend, ReadPattern(ORDERS, after))
         expected = {f"past {at}", f"future {at}", f"new {at}"}
         # What was ahead of the clock before the first cursor is not in it.
-        assert set(found) - {"0"} == expected
-        assert len(found) == 3 + ("0" in found)
+        assert set(came) - {"0"} == expected
+        assert len(came) == 3 + ("0" in came)
 
 
 async def test_a_stream_that_is_made_again_comes_from_its_beginning(backend: Backend) -> None:
@@ -166,8 +167,8 @@ async def test_a_stream_that_is_made_again_comes_from_its_beginning(backend: Bac
     await backend.perform(Add(b"orders.a", drafts(1, 2)))
     request = ReadPattern(ORDERS, cursor)
     assert (await all_of(backend, replace(request, after=kept(cursor))))[0] == ["1", "2"]
-    found, cursor = await all_of(backend, request)
-    assert found == ["1", "2"]
+    came, cursor = await all_of(backend, request)
+    assert came == ["1", "2"]
     await backend.perform(DeleteAll())
     await backend.perform(Add(b"orders.a", drafts(1)))
     assert (await all_of(backend, replace(request, after=cursor)))[0] == ["1"]
@@ -181,8 +182,8 @@ async def test_a_stream_that_gets_a_name_that_matches_is_followed_from_then_on(
     await backend.perform(RenameStream(b"new", b"orders.a"))
     await add(backend, b"orders.a", "after")
     await backend.perform(RenameStream(b"orders.a", b"orders.b"))
-    found, cursor = await all_of(backend, ReadPattern(ORDERS, cursor))
-    assert found == ["after"]
+    came, cursor = await all_of(backend, ReadPattern(ORDERS, cursor))
+    assert came == ["after"]
     await backend.perform(CopyStream(b"orders.b", b"orders.c"))
     assert (await all_of(backend, ReadPattern(ORDERS, cursor)))[0] == ["before", "after"]
 
@@ -210,8 +211,8 @@ async def test_more_streams_than_are_noted_are_looked_for(backend: Backend) -> N
         await asyncio.gather(
             *(add(backend, name, name.decode()) for name in names[low : low + 500])
         )
-    found, _ = await all_of(backend, request)
-    assert sorted(found) == [name.decode() for name in names]
+    came, _ = await all_of(backend, request)
+    assert sorted(came) == [name.decode() for name in names]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -219,7 +220,7 @@ async def test_nothing_is_lost_however_often_a_reader_comes_back(
     backend: Backend, seed: int
 ) -> None:
     chance = random.Random(seed)
-    cursor, appended, found = await now(backend), Counter[str](), Counter[str]()
+    cursor, appended, came = await now(backend), Counter[str](), Counter[str]()
     latest: dict[bytes, EntryId] = {}
     returned_count = 0
     for turn in range(300):
@@ -234,14 +235,14 @@ async def test_nothing_is_lost_however_often_a_reader_comes_back(
         appended[text] += 1
         if chance.random() < 0.3:
             read = await backend.perform(ReadPattern(ORDERS, cursor, limit=chance.randrange(1, 9)))
-            found.update(texts(read))
+            came.update(texts(read))
             cursor = read.next_after
         if chance.random() < 0.1:
             cursor, returned_count = kept(cursor), returned_count + 1
-    rest, _ = await all_of(backend, ReadPattern(ORDERS, cursor))
-    found.update(rest)
-    assert set(found) == set(appended)
-    assert found.total() - appended.total() <= returned_count
+    others, _ = await all_of(backend, ReadPattern(ORDERS, cursor))
+    came.update(others)
+    assert set(came) == set(appended)
+    assert came.total() - appended.total() <= returned_count
 
 
 @pytest.mark.needs(SURVIVES)
@@ -255,5 +256,5 @@ async def test_a_cursor_outlives_a_restart(
         await add(backend, b"orders.a", "before")
     async with kind.running(place) as backend:
         await add(backend, b"orders.b", "new stream", EntryId(1, 0))
-        found, _ = await all_of(backend, ReadPattern(ORDERS, cursor))
-        assert sorted(set(found) - {"seen"}) == ["before", "new stream"]
+        came, _ = await all_of(backend, ReadPattern(ORDERS, cursor))
+        assert sorted(set(came) - {"seen"}) == ["before", "new stream"]

@@ -22,11 +22,11 @@ from headgate.app.backends.remote.calls import Calls
 from headgate.app.backends.remote.messages import error_of, facts_of
 from headgate.engine.errors import Draining, StreamError
 from headgate.engine.filters.reads import read_matching
-from headgate.engine.replies import Portion, StreamRead
+from headgate.engine.replies import PatternRead, Portion, StreamRead
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import BulkCursor, PlanRead
 from headgate.engine.requests.entries import Read, StreamCursor
-from headgate.engine.requests.patterns import PatternRead, ReadPattern
+from headgate.engine.requests.patterns import ReadPattern
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallRepl
 from headgate.app.redis_syntax.help import help_on
 from headgate.app.redis_syntax.replies import NULL_ARRAY
 from headgate.app.redis_syntax.words import SYNTAX, AnyPlan, CommandError, has_arity, saying
-from headgate.engine.glob import matcher
+from headgate.engine.patterns.glob import matcher
 
 _USAGES = {
     "(no subcommand)": "Describe all commands, as INFO does.",

@@ -20,13 +20,13 @@ from headgate.app.redis_syntax.help import help_on
 from headgate.app.redis_syntax.replies import Pairs, Reply
 from headgate.app.redis_syntax.words import OK, SYNTAX, AnyPlan, CommandError, Plan, integer
 from headgate.app.runtime.server_facts import ServerSettings
-from headgate.engine.glob import PATTERN_BYTES_MAX, matcher
 from headgate.engine.limits import (
     COUNT_MAX,
     IDEMPOTENCY_KEYS_MAX,
     IDEMPOTENCY_WINDOW_MS_MAX,
     IDEMPOTENCY_WINDOW_MS_MIN,
 )
+from headgate.engine.patterns.glob import PATTERN_BYTES_MAX, matcher
 from headgate.engine.replies import StreamDefaults
 from headgate.engine.requests.keyspace import ChangeDefaults, GetDefaults
 

@@ -31,8 +31,8 @@ from headgate.app.redis_syntax.words import (
     wrong_arity,
 )
 from headgate.app.runtime.turns import Turn
-from headgate.engine.glob import matcher
 from headgate.engine.limits import U64_MAX
+from headgate.engine.patterns.glob import matcher
 from headgate.engine.replies import NamePage
 from headgate.engine.requests.keyspace import (
     CountStreams,

@@ -118,3 +118,9 @@ class _Identified(TypedDict):
 
 class Entry(_Identified, FieldsRead):
     """One element of a stream."""
+
+
+class StreamEntry(Entry):
+    """An entry of one of several streams."""
+
+    stream: str

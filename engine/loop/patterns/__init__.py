@@ -1,1 +1,1 @@
-"""Patterns: who follows all streams whose names match, and which of them an append concerns."""
+"""Patterns: the followers of all streams whose names match."""

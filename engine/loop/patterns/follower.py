@@ -22,7 +22,7 @@ from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.limits import AHEAD_STREAMS_MAX, PATTERN_NOTES_MAX
 from headgate.engine.loop.patterns.moments import Moments
 from headgate.engine.loop.patterns.notes import Note, PatternNotes
-from headgate.engine.requests.patterns import Moment, PatternCursor
+from headgate.engine.patterns.cursor import PatternCursor, PatternMoment
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
 
@@ -64,7 +64,7 @@ class Follower:
         self._place = _UNKNOWN  # the first note for the next round
 
     def follow_on(self) -> None:
-        """Go on with what is noted from now on, as nothing was there before."""
+        """Begin with the next note, as nothing was there before."""
         self._place = self.notes.place
         self.notes.begin(self._place)
 
@@ -91,14 +91,14 @@ class Follower:
         start = self._start if self._done is None else None
         return PatternCursor(start, self._done, doing, stream, at, tuple(latest), self.number)
 
-    def rest(self, moment: Moment) -> None:
+    def settle(self, moment: PatternMoment) -> None:
         """Note that everything up to a moment is read, as there is nothing."""
         self._done = moment
         if self._ahead:
             ahead = [each for each in self._ahead.items() if each[1].ms >= moment.at_ms]
             self._ahead = dict(ahead[-PATTERN_NOTES_MAX:])
 
-    def begin(self, moment: Moment) -> None:
+    def begin(self, moment: PatternMoment) -> None:
         """Begin the next round, up to a moment."""
         self._doing, self._stream, self._at = moment, b"", None
         notes = self.notes.begin(self._place)
@@ -173,7 +173,7 @@ class Follower:
         assert self._doing is not None
         self._ahead.update(self._reached)
         self._reached = {}
-        self.rest(self._doing)
+        self.settle(self._doing)
         self.is_in_round, self._doing, self._stream, self._at = False, None, b"", None
         self._starts = None
 

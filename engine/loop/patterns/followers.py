@@ -1,4 +1,4 @@
-"""Followers: all who follow patterns, and which of them a command concerns.
+"""Followers: the followers of patterns, by the streams that concern them.
 
 An append looks its stream up in a table of whom it concerns: one look-up, however many patterns
 there are. For a name that is not in the table the globs are asked later, in turns of the event
@@ -29,13 +29,14 @@ from headgate.engine.loop.patterns.follower import Follower
 from headgate.engine.loop.patterns.moments import Moments
 from headgate.engine.loop.patterns.notes import NoteCount, PatternNotes
 from headgate.engine.loop.waiters import Waiters
+from headgate.engine.patterns.cursor import PatternCursor
 from headgate.engine.requests.names import NameFilter
-from headgate.engine.requests.patterns import PatternCursor, ReadPattern
+from headgate.engine.requests.patterns import ReadPattern
 from headgate.engine.state.keyspace import Keyspace
 
 
 class Followers:
-    """All who follow patterns."""
+    """The followers of all patterns."""
 
     def __init__(self, waiters: Waiters, clock: Clock) -> None:
         """Start without followers.
@@ -87,7 +88,7 @@ class Followers:
             await self._is_settled.wait()
 
     def take(self, request: ReadPattern, now_ms: int) -> Follower:
-        """Return who goes on behind the cursor of a request. All has to be settled."""
+        """Return the follower behind the cursor of a request. All has to be settled."""
         cursor = request.after
         moment = self.moments.now(self._keyspace, now_ms)
         if cursor is not None:

@@ -24,7 +24,7 @@ from __future__ import annotations
 from headgate.engine.clock import Clock
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.limits import LATE_NOTES_MAX, LATE_STREAM_NOTES_MAX
-from headgate.engine.requests.patterns import Moment
+from headgate.engine.patterns.cursor import PatternMoment
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
 
@@ -60,7 +60,7 @@ class _Notes:
         return len(self.notes) - before
 
     def position(self, number: int) -> EntryId | None:
-        """Return where the stream was at a moment, or before it; None: nothing was late since."""
+        """Return the place at a moment, or one before it; None: nothing was late since."""
         index = next((at for at, each in enumerate(self.notes) if each.number >= number), None)
         if index is None:
             return None
@@ -89,13 +89,13 @@ class Moments:
         """Forget all, as the state is another one."""
         self._latest_ms, self._late, self._note_count, self._forgotten = 0, {}, 0, None
 
-    def now(self, keyspace: Keyspace, now_ms: int) -> Moment:
+    def now(self, keyspace: Keyspace, now_ms: int) -> PatternMoment:
         """Return the present moment."""
         if not self._latest_ms:
             self._run = (now_ms << 20) + self._clock.monotonic_ms() % 2**20
         self._number += 1
         self._latest_ms = max(self._latest_ms, now_ms)
-        return Moment(
+        return PatternMoment(
             self._run, self._number, self._latest_ms, keyspace.clock_set_ms, keyspace.epoch
         )
 
@@ -122,8 +122,8 @@ class Moments:
         if notes is not None:
             self._late[to] = notes
 
-    def position(self, stream: Stream, moment: Moment, clock_set_ms: int) -> EntryId:
-        """Return where a stream was at a moment, or a little before. The rules stand above."""
+    def position(self, stream: Stream, moment: PatternMoment, clock_set_ms: int) -> EntryId:
+        """Return the place of a stream at a moment, or a little before. The rules stand above."""
         if stream.epoch > moment.epoch:
             return MIN_ID
         at_ms = moment.at_ms

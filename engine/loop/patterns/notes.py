@@ -1,4 +1,4 @@
-"""Notes: what has happened to the streams that a pattern matches, once for all who follow it.
+"""Notes: the news of the streams that a pattern matches, once for all its followers.
 
 A note says that a stream has new entries behind a place, or that it is gone. A stream is noted once
 between two rounds of any follower. So an append costs the same for one follower and for thousands.
@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from headgate.engine.decisions.name_ranges import NameRange, beginning_with, shown_by
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
-from headgate.engine.glob import literal_prefix, matcher
 from headgate.engine.limits import NOTES_MAX, PATTERN_NOTES_MAX
 from headgate.engine.loop.wait_queue import QueueKey
+from headgate.engine.patterns.glob import literal_prefix, matcher
 from headgate.engine.requests.names import NameFilter, is_shown
 
 _TAKEN_MIN = 256
@@ -23,14 +23,14 @@ _TAKEN_MIN = 256
 
 
 class Note(NamedTuple):
-    """What happened to a stream."""
+    """News of a stream."""
 
     stream: bytes
     before: EntryId | None  # it has new entries behind this place; None: it is gone
 
 
 class NoteCount:
-    """How many notes there are of all patterns together."""
+    """The number of notes of all patterns together."""
 
     def __init__(self) -> None:
         """Start without notes."""
@@ -105,7 +105,7 @@ class PatternNotes:
         return None if place < self._first else self._notes[place - self._first :]
 
     def end_of(self, name: bytes, place: int) -> EntryId | None:
-        """Return where a stream was at a place; None: notes from there on are missing."""
+        """Return the end of a stream at a place; None: notes from there on are missing."""
         if place < self._first:
             return None
         numbers = self._numbers.get(name, ())

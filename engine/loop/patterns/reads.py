@@ -12,9 +12,9 @@ from headgate.engine.loop.executor import Executor
 from headgate.engine.loop.patterns.follower import Follower
 from headgate.engine.loop.reads import Reads
 from headgate.engine.loop.wait_queue import Waiter
-from headgate.engine.replies import StreamRead
+from headgate.engine.replies import PatternRead, StreamRead
 from headgate.engine.requests.entries import Read, StreamCursor
-from headgate.engine.requests.patterns import PatternRead, ReadPattern
+from headgate.engine.requests.patterns import ReadPattern
 from headgate.engine.state.extents.missing import Missing
 
 _NAMES_AT_ONCE = 64
@@ -78,7 +78,7 @@ class PatternReads:
                 )
 
     def _look(self, follower: Follower, request: ReadPattern) -> list[StreamRead]:
-        """Read what there is, as much as fits into a reply and a turn of the event loop."""
+        """Read new entries, as many as fit into a reply and a turn of the event loop."""
         executor = self._executor
         keyspace = executor.current()
         if not follower.is_in_round:
@@ -86,7 +86,7 @@ class PatternReads:
                 return []
             moment = executor.followers.moments.now(keyspace, executor.now_ms())
             if not follower.has_news:
-                follower.rest(moment)
+                follower.settle(moment)
                 return []
             follower.begin(moment)
         room = _Room(request)
@@ -137,7 +137,7 @@ class PatternReads:
 
 
 class _Room:
-    """What a reply has, and what it may still take; a turn of the event loop bounds it as well."""
+    """The room of a reply, and of a turn of the event loop."""
 
     def __init__(self, request: ReadPattern) -> None:
         self.reads: list[StreamRead] = []
@@ -157,7 +157,7 @@ class _Room:
         return self.left <= 0 or self.left_bytes <= 0 or self.is_over
 
     def take(self, read: StreamRead) -> None:
-        """Take in what was read of a stream."""
+        """Take in the read of a stream."""
         if read.entries or read.gap is not None:
             self.reads.append(read)
             self.left -= len(read.entries)

@@ -134,8 +134,8 @@ def test_events_of_a_group(drawn: list[Delivery]) -> None:
 def test_streams_that_are_followed_in_turn_are_encoded_once_each() -> None:
     encoded: list[list[Entry]] = []
 
-    def encode(entries: list[Entry]) -> bytes:
-        encoded.append(entries)
+    def encode(read: StreamRead) -> bytes:
+        encoded.append(read.entries)
         return b"%d" % len(encoded)
 
     batches = encoding.LastBatches(encode)
