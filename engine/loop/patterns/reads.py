@@ -33,6 +33,8 @@ class PatternReads:
         """
         self._executor = executor
         self._reads = reads
+        self._over_s: float | None = None  # when the looks of this turn of the loop are over
+        self._queue = asyncio.Lock()  # of those who look in later turns
 
     async def read(self, request: ReadPattern) -> PatternRead:
         """Read behind a cursor, and block if there is nothing.
@@ -65,6 +67,7 @@ class PatternReads:
         executor, loop, wait_ms = self._executor, asyncio.get_running_loop(), request.wait_ms
         over_s = None if wait_ms is None else loop.time() + wait_ms / 1000
         while True:
+            await self._until_turn()
             await executor.followers.settled()
             reads = await executor.cold.until_read(lambda: self._look(follower, request))
             left_ms = None if over_s is None else round((over_s - loop.time()) * 1000)
@@ -76,6 +79,19 @@ class PatternReads:
                 await executor.block(
                     Waiter([follower.notes.key], lambda: follower.has_news or None), left_ms
                 )
+
+    async def _until_turn(self) -> None:
+        """Return in a turn of the event loop that has time for a look: many may wake in one."""
+        loop = asyncio.get_running_loop()
+        while self._over_s is not None and loop.time() >= self._over_s:
+            async with self._queue:
+                await asyncio.sleep(0)
+        if self._over_s is None:
+            self._over_s = loop.time() + TURN_MS_MAX / 1000
+            loop.call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._over_s = None
 
     def _look(self, follower: Follower, request: ReadPattern) -> list[StreamRead]:
         """Read new entries, as many as fit into a reply and a turn of the event loop."""
