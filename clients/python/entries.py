@@ -34,11 +34,13 @@ class Entry(NamedTuple):
         id: `"1718000000000-0"`.
         fields: names and values. If a name repeats, its last value.
         pairs: all names and values in order, if a name repeats; or else None.
+        stream: of the entry, if several are followed together; or else None.
     """
 
     id: str
     fields: dict[str, Value]
     pairs: list[tuple[str, Value]] | None = None
+    stream: str | None = None
 
 
 class Delivery(NamedTuple):
@@ -111,7 +113,7 @@ def entry_of(item: Mapping[str, Any]) -> Entry:
     if len(item) == 2:
         return Entry(item["id"], item["fields"])
     fields, pairs = decoded(item)
-    return Entry(item["id"], fields, pairs)
+    return Entry(item["id"], fields, pairs, item.get("stream"))
 
 
 def delivery_of(item: Mapping[str, Any]) -> Delivery:
