@@ -37,10 +37,9 @@ class Deadlines:
     def add(self, entry_id: EntryId, times: EntryTimes) -> None:
         """Note the times of an entry that is above all others."""
         self.by_id[entry_id] = times
-        self._grow(TIMES_BYTES)
+        self._grow(_size_of(times))
         if times.expires_at_ms is not None:
             self._by_deadline.add((times.expires_at_ms, entry_id))
-            self._grow(DEADLINE_BYTES)
         self._forget_some()
 
     def items(self) -> Iterator[tuple[EntryId, EntryTimes]]:
@@ -51,7 +50,7 @@ class Deadlines:
         """Forget the times of an entry that is gone."""
         times = self.by_id.pop(entry_id, None)
         if times is not None:
-            self._grow(-TIMES_BYTES)
+            self._grow(-_size_of(times))
             self._pass((times.expires_at_ms or 0, entry_id))
 
     def forget_through(self, entry_id: EntryId) -> None:
@@ -90,7 +89,6 @@ class Deadlines:
     def _pass(self, deadline: tuple[int, EntryId]) -> None:
         if deadline in self._by_deadline:
             self._by_deadline.remove(deadline)
-            self._grow(-DEADLINE_BYTES)
 
     def _grow(self, size_bytes: int) -> None:
         self.memory_bytes += size_bytes
@@ -103,3 +101,7 @@ class Deadlines:
             for _ in range(min(FREED_AT_ONCE_MAX, len(self.by_id))):
                 self.by_id.popitem()
             yield
+
+
+def _size_of(times: EntryTimes) -> int:
+    return TIMES_BYTES + (0 if times.expires_at_ms is None else DEADLINE_BYTES)
