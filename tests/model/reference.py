@@ -520,7 +520,7 @@ class Reference(RefKeyspace):
             for limit_ms in (policy.claim_idle_ms, claim_idle_ms)
         )
         chosen = [*(ref_group.ready() if stream.times else ()), *dict.fromkeys(released or ())]
-        candidates = [found for each in chosen if (found := ref_group.find(each)) is not None]
+        candidates = [pending for each in chosen if (pending := ref_group.find(each)) is not None]
         if released is None:
             idle = ref_group.longest_idle_first(now_ms)
             candidates += [entry for entry in idle if is_idle(entry, idle_ms, now_ms)]

@@ -57,8 +57,8 @@ DUE = "due"
 """A stream whose entries are all due in one millisecond, which is over. A group of the same name has
 passed them by before, and so has one with `-keyed` behind the name, in which all have one key."""
 EXPIRED = "expired"
-"""A stream whose entries are expired. One group has delivered some of them before, one has held
-back all, and one has yet to look at them."""
+"""A stream of expired entries. One group has delivered some of them before, one has held back all,
+and one has yet to look at them."""
 
 FIRST_MS = 1_700_000_000_000
 _BATCH = 10_000
