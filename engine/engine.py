@@ -29,6 +29,7 @@ from headgate.engine.loop.extents.reads import ColdReads
 from headgate.engine.loop.group_reads import GroupReads
 from headgate.engine.loop.housekeeping import Housekeeping
 from headgate.engine.loop.lists import Lists
+from headgate.engine.loop.patterns.reads import PatternReads
 from headgate.engine.loop.ranges import Ranges
 from headgate.engine.loop.reads import Reads
 from headgate.engine.loop.takeover_feed import TakeoverFeed
@@ -41,6 +42,7 @@ from headgate.engine.requests.dumps import DumpStream, RestoreStream
 from headgate.engine.requests.entries import Add, Read
 from headgate.engine.requests.groups import CreateGroup, ListConsumers, ListGroups
 from headgate.engine.requests.histogram import CountByTime
+from headgate.engine.requests.patterns import ReadPattern
 from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
 from headgate.engine.requests.schedules import (
     AwaitSchedules,
@@ -121,6 +123,7 @@ class Engine:
             CommitBatch: appends.commit_batch,
             Read: self._reads.read,
             PlanRead: self._reads.plan,
+            ReadPattern: PatternReads(executor, self._reads).read,
             ReadGroup: group_reads.read,
             Nack: group_reads.nack,
             Autoclaim: group_reads.autoclaim,

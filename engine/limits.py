@@ -444,3 +444,33 @@ leaves this many free."""
 
 RESERVE_BYTES_MAX = 16 * 2**20
 """Disk space reserved in a file, for deletes, acks and a rewrite until they have made room."""
+
+PATTERN_BYTES_MAX = 256
+"""Length of a pattern that streams are followed by. At worst a match takes a name of a thousand
+bytes 2 ms."""
+
+PATTERN_NOTES_MAX = 10_000
+"""Notes of streams with new entries for those who follow a pattern. Their names are sorted in 3 ms.
+With more of them a follower looks at all names."""
+
+NOTES_MAX = 1_000_000
+"""Notes of all patterns together. One takes about 200 bytes."""
+
+CONCERNED_MAX = 64
+"""Patterns that an append tells at once. More of them are told in turns of the event loop."""
+
+AHEAD_STREAMS_MAX = 16
+"""Streams that a cursor of a pattern lists, as they were read beyond its moment."""
+
+FOLLOWERS_MAX = 10_000
+"""Followers of patterns that are kept while they do not read, the last that have read."""
+
+FOLLOWER_IDLE_S = 30.0
+"""Time after which one of these is forgotten. It looks at all names then, if it comes back."""
+
+CONCERNED_NAMES_MAX = 65_536
+"""Names of streams in the table of whom their appends concern."""
+
+LATE_STREAM_NOTES_MAX = 64
+LATE_NOTES_MAX = 100_000
+"""Notes of late appends of one stream, and of all together. One takes 100 bytes."""

@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId, EntryTimes, Fields
+from headgate.engine.patterns.cursor import PatternCursor
 from headgate.engine.schedules.progress import ScheduleInfo
 
 T = TypeVar("T")
@@ -72,6 +73,19 @@ class StreamRead(NamedTuple):
     after: EntryId  # the cursor it was read after, as an id
     closed_at_ms: int | None = None  # of the stream, if nothing comes behind `next_after` any more
     times: Mapping[EntryId, EntryTimes] = MappingProxyType({})  # of entries that have some
+
+
+class PatternRead(NamedTuple):
+    """Entries of streams that match a pattern."""
+
+    reads: list[StreamRead]  # with entries, or a gap
+    next_after: PatternCursor
+    is_at_end: bool  # everything was read that there is
+
+    @property
+    def entry_count(self) -> int:
+        """Return how many entries there are."""
+        return sum(len(each.entries) for each in self.reads)
 
 
 class OpenedRange(NamedTuple):

@@ -318,13 +318,14 @@ var init_events_line = __esm({
       }
       get #place() {
         const { stream, group } = this.#wanted;
+        if (stream == null) return "/v1";
         return path`/v1/streams/${stream}` + (group == null ? "" : path`/groups/${group}`);
       }
       async #read(signal) {
         const wanted = this.#wanted = this.subscriber.wanted();
-        const { after, filter, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
+        const { match, after, filter, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
         this.#available = wanted.group == null ? credit : Infinity;
-        const ofStream = { after, filter: filter ? JSON.stringify(filter) : void 0 };
+        const ofStream = { match: match ?? void 0, after, filter: filter ? JSON.stringify(filter) : void 0 };
         const query = wanted.group == null ? ofStream : { consumer, credit, claim_idle_ms, on_disconnect };
         const headers = { accept: "text/event-stream" };
         const response = await this.rest.open("GET", `${this.#place}/events`, { query, headers, signal });
@@ -356,6 +357,8 @@ var init_events_line = __esm({
             return subscriber.entries({ type: "entries", sub, entries: [value], credit_left: 0 });
           case "position":
             return subscriber.entries({ type: "entries", sub, entries: [], credit_left: 0, position: value.at });
+          case "gap":
+            return subscriber.entries({ type: "entries", sub, entries: [], credit_left: 0, gaps: [value.gap] });
           case "caught_up":
             return subscriber.state("caught_up");
           case "claimed":
@@ -451,6 +454,86 @@ var Arrivals = class {
   }
   #stop = () => this.#wake();
 };
+
+// client/src/follower.ts
+init_names();
+var Follower = class {
+  // what waits here
+  constructor(context, place, options, onEntries, ended) {
+    this.context = context;
+    this.place = place;
+    this.options = options;
+    this.onEntries = onEntries;
+    this.ended = ended;
+    this.#after = options.after ?? "$";
+    this.#limit = options.credit ?? 512;
+    this.#sub = context.nextSub();
+    context.line.add(this.#sub, this);
+  }
+  isBusy = false;
+  #after;
+  #limit;
+  #sub;
+  #available = 0;
+  // what the gateway may still send
+  #untaken = 0;
+  /** Say that so many entries need no place here any more. */
+  taken(entries) {
+    this.#untaken -= entries;
+    const credit = this.#limit - this.#untaken - this.#available;
+    if (credit < this.#limit / 2) return;
+    this.#available += credit;
+    this.context.line.credit(this.#sub, credit);
+  }
+  close() {
+    void this.context.line.remove(this.#sub);
+  }
+  wanted() {
+    this.#available = Math.max(1, this.#limit - this.#untaken);
+    const { filter } = this.options;
+    return { ...this.place, after: this.#after, credit: this.#available, ...filter && { filter } };
+  }
+  subscribed({ position, gap }) {
+    this.#after = position;
+    this.#gap(gap);
+  }
+  entries({ entries, gap, gaps, position }) {
+    for (const each of gaps ?? [gap]) this.#gap(each);
+    this.#after = position ?? ("stream" in this.place && entries.at(-1)?.id || this.#after);
+    if (!entries.length) return;
+    this.#available -= entries.length;
+    this.#untaken += entries.length;
+    this.onEntries(fromWire(entries));
+  }
+  state(state) {
+    this.options.onState?.(state);
+  }
+  claimed() {
+  }
+  lost() {
+  }
+  #gap(gap) {
+    if (gap) this.options.onGap?.(gap);
+  }
+};
+async function* followed(context, place, options = {}) {
+  const { signal } = options;
+  const arrivals = new Arrivals(signal);
+  const add = (entries) => arrivals.add(entries);
+  const follower = new Follower(context, place, options, add, (error) => arrivals.end(error));
+  try {
+    for (let entries = await arrivals.next(); entries; entries = await arrivals.next()) {
+      for (const entry of entries) {
+        if (signal?.aborted) return;
+        yield entry;
+      }
+      follower.taken(entries.length);
+    }
+  } finally {
+    arrivals.close();
+    follower.close();
+  }
+}
 
 // client/src/job.ts
 var errorText = (error) => error == null ? null : new TextDecoder().decode(new TextEncoder().encode(String(error)).subarray(0, 1e3));
@@ -1292,67 +1375,6 @@ var Schedule = class {
   }
 };
 
-// client/src/follower.ts
-init_names();
-var Follower = class {
-  // what waits here
-  constructor(line, sub, stream, options, onEntries, ended) {
-    this.line = line;
-    this.sub = sub;
-    this.stream = stream;
-    this.options = options;
-    this.onEntries = onEntries;
-    this.ended = ended;
-    this.#after = options.after ?? "$";
-    this.#limit = options.credit ?? 512;
-    line.add(sub, this);
-  }
-  isBusy = false;
-  #after;
-  #limit;
-  #available = 0;
-  // what the gateway may still send
-  #untaken = 0;
-  /** Say that so many entries need no place here any more. */
-  taken(entries) {
-    this.#untaken -= entries;
-    const credit = this.#limit - this.#untaken - this.#available;
-    if (credit < this.#limit / 2) return;
-    this.#available += credit;
-    this.line.credit(this.sub, credit);
-  }
-  close() {
-    void this.line.remove(this.sub);
-  }
-  wanted() {
-    this.#available = Math.max(1, this.#limit - this.#untaken);
-    const { filter } = this.options;
-    return { stream: this.stream, after: this.#after, credit: this.#available, ...filter && { filter } };
-  }
-  subscribed({ position, gap }) {
-    this.#after = position;
-    this.#gap(gap);
-  }
-  entries({ entries, gap, position }) {
-    this.#gap(gap);
-    this.#after = position ?? entries.at(-1)?.id ?? this.#after;
-    if (!entries.length) return;
-    this.#available -= entries.length;
-    this.#untaken += entries.length;
-    this.onEntries(fromWire(entries));
-  }
-  state(state) {
-    this.options.onState?.(state);
-  }
-  claimed() {
-  }
-  lost() {
-  }
-  #gap(gap) {
-    if (gap) this.options.onGap?.(gap);
-  }
-};
-
 // client/src/stream.ts
 init_rest();
 function jsonOf(value) {
@@ -1399,22 +1421,8 @@ var Stream = class {
     return this.context.rest.ask("GET", `${this.#path}/entries`, { query, signal });
   }
   /** Follow the stream, over every reconnection. It ends with the loop or its signal, or when the stream is closed. */
-  async *follow(options = {}) {
-    const { signal } = options;
-    const arrivals = new Arrivals(signal);
-    const follower = this.#reader(options, (entries) => arrivals.add(entries), (error) => arrivals.end(error));
-    try {
-      for (let entries = await arrivals.next(); entries; entries = await arrivals.next()) {
-        for (const entry of entries) {
-          if (signal?.aborted) return;
-          yield entry;
-        }
-        follower.taken(entries.length);
-      }
-    } finally {
-      arrivals.close();
-      follower.close();
-    }
+  follow(options) {
+    return followed(this.context, { stream: this.name }, options);
   }
   /** Follow the stream by callbacks. */
   subscribe({ onEntries, onError, ...options }) {
@@ -1426,12 +1434,10 @@ var Stream = class {
         (error) => (follower.close(), fail(error))
       );
     };
-    const follower = this.#reader(options, take, (error) => void before.then(() => error && fail(error)));
+    const end = (error) => void before.then(() => error && fail(error));
+    const follower = new Follower(this.context, { stream: this.name }, options, take, end);
     options.signal?.addEventListener("abort", () => follower.close(), { once: true });
     return follower;
-  }
-  #reader(options, onEntries, onEnd) {
-    return new Follower(this.context.line, this.context.nextSub(), this.name, options, onEntries, onEnd);
   }
   /** Return the state of the stream. */
   info() {
@@ -1504,6 +1510,10 @@ var Client = class {
   }
   schedule(name) {
     return new Schedule(this.#context, name);
+  }
+  /** Follow all streams whose names match a pattern of Redis. Each entry says its stream, and may come again after a loss. */
+  follow(match, options) {
+    return followed(this.#context, { match }, options);
   }
   /** Return schedules by name, page by page. */
   async *schedules() {

@@ -41,6 +41,7 @@ from headgate.engine.requests.keyspace import (
     ScanNames,
 )
 from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.patterns import ReadPattern
 from headgate.engine.requests.schedules import (
     DeleteSchedule,
     GetSchedule,
@@ -54,7 +55,9 @@ PolicyRequest = TypeVar("PolicyRequest", CreateGroup, UpdateGroup)
 Move = TypeVar("Move", RenameStream, CopyStream)
 SeenRequest = TypeVar("SeenRequest", GetSchedule, ListSchedules)
 ManagedRequest = TypeVar("ManagedRequest", SetSchedule, DeleteSchedule)
-ListRequest = TypeVar("ListRequest", ListStreams, ListNames, ScanNames, CountStreams, PickName)
+ListRequest = TypeVar(
+    "ListRequest", ListStreams, ListNames, ScanNames, CountStreams, PickName, ReadPattern
+)
 
 _CREATE = "manage on a stream that is to be created, or append by a grant with `create`"
 
@@ -390,6 +393,7 @@ _NARROW: dict[type[Request[Any]], Callable[[Any, Principal], Any]] = {
     CopyStream: _narrow_move,
     ListStreams: _narrow_list,
     ListNames: _narrow_list,
+    ReadPattern: _narrow_list,
     ScanNames: _narrow_list,
     PickName: _narrow_list,
     CountStreams: _narrow_list,

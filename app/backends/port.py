@@ -49,6 +49,7 @@ class Ability(StrEnum):
     BULK = "bulk"  # plan reads, split ranges, commit batches: `requests.bulk`
     POLICIES = "policies"  # groups have policies: dead letters, delays, bounds
     CLAIM_FEED = "claim_feed"  # a consumer is notified of takeovers of its entries
+    PATTERNS = "patterns"  # all streams that match a pattern are followed: `requests.patterns`
     COMMANDS = "commands"  # requests with nothing in between, as Redis commands need them
     JOURNAL = "journal"  # a journal on this machine's disk, with a status
 

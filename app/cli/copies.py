@@ -21,9 +21,8 @@ from rich.progress import Progress as ProgressBars
 
 from headgate.app.backends.copying.moving import MoveOutcome, MoveState, Summary, Watcher
 from headgate.app.cli.words import word
-from headgate.app.redis_syntax.glob import matcher
-from headgate.app.redis_syntax.words import CommandError
-from headgate.engine.errors import StreamError
+from headgate.engine.errors import Invalid, StreamError
+from headgate.engine.patterns.glob import matcher
 
 _EXPECTED = {MoveState.COPIED, MoveState.SAME}
 _PATTERN = "Redis patterns, such as 'orders*'. May be repeated."
@@ -51,8 +50,8 @@ def choice(only: tuple[str, ...], left_out: tuple[str, ...]) -> Callable[[bytes]
     try:
         chosen = [matcher(pattern.encode()) for pattern in only or ("*",)]
         others = [matcher(pattern.encode()) for pattern in left_out]
-    except CommandError as error:
-        raise click.ClickException(str(error).removeprefix("ERR ")) from None
+    except Invalid as error:
+        raise click.ClickException(str(error)) from None
     return lambda name: (
         any(matches(name) for matches in chosen) and not any(matches(name) for matches in others)
     )

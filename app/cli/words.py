@@ -50,14 +50,18 @@ def fields_of(words: Sequence[str]) -> list[tuple[str, Value]]:
 
 
 def line_of(entry: Entry | Delivery) -> str:
-    """Return an entry as a line: its id, then `name=value` for each field."""
-    return " ".join([entry.id, *(f"{name}={value}" for name, value in pairs_of(entry))])
+    """Return an entry as a line: its stream if there are several, its id, `name=value` pairs."""
+    stream = entry.stream if isinstance(entry, Entry) else None
+    place = [entry.id] if stream is None else [word(stream), entry.id]
+    return " ".join([*place, *(f"{name}={value}" for name, value in pairs_of(entry))])
 
 
 def json_of(entry: Entry | Delivery) -> dict[str, Any]:
     """Return an entry as the gateway's own JSON has it."""
     body = encoded(entry.pairs or entry.fields)
     item = {"id": entry.id, "fields": dict(body.get("pairs") or body["fields"]), **body}
+    if isinstance(entry, Entry) and entry.stream is not None:
+        item = {"stream": entry.stream, **item}
     times = {"deliver_at_ms": entry.deliver_at_ms, "expires_at_ms": entry.expires_at_ms}
     item |= {name: at_ms for name, at_ms in times.items() if at_ms is not None}
     if isinstance(entry, Delivery):

@@ -19,9 +19,17 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.limits.usage import Patience, Usage
 from headgate.app.auth.principal import Forbidden, Need, Unauthenticated
+from headgate.app.backends.port import Ability
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.live.closing import FAILED, NORMAL, SLOW, CloseError, ending_of
-from headgate.app.live.followed import AtEnd, Ended, Followed, GroupBatch, StreamBatch
+from headgate.app.live.followed import (
+    AtEnd,
+    Ended,
+    Followed,
+    GroupBatch,
+    PatternBatch,
+    StreamBatch,
+)
 from headgate.app.live.frames.reading import BadFramesError
 from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.intents import (
@@ -32,11 +40,13 @@ from headgate.app.live.intents import (
     ExtendIntent,
     Intent,
     NackIntent,
+    PatternAfter,
     Settlement,
     SubscribeIntent,
     UnsubscribeIntent,
 )
 from headgate.app.live.outbox import Outbox
+from headgate.app.live.pattern_subscription import PatternSubscription
 from headgate.app.live.session import Session, no_subscription
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import Credit, StreamSubscription, Subscription
@@ -374,7 +384,7 @@ class Connection:
         self._session.done(intent, principal)
         self._watch_credential()
         for sub, feed in list(self._feeds.items()):
-            if not principal.may(feed.subscription.need):
+            if not feed.subscription.may_go_on(principal):
                 await feed.end()
                 self._over(sub, Ended(Forbidden(str(feed.subscription.need))))
 
@@ -417,6 +427,16 @@ class Connection:
     async def _subscription_of(self, intent: SubscribeIntent) -> Subscription:
         access = self._access
         credit = Credit(intent.credit, limit=self._limits.credit_max)
+        if isinstance(intent.after, PatternAfter):
+            self._gateway.require(Ability.PATTERNS)
+            return PatternSubscription(
+                access,
+                intent.stream,
+                intent.after.cursor,
+                beat_ms=self._limits.heartbeat_ms,
+                credit=credit,
+                filters=intent.choices.filters,
+            )
         if intent.group is None:
             cursor = StreamCursor(intent.stream, intent.after)
             beat_ms = self._limits.heartbeat_ms if intent.choices.filters else None
@@ -495,6 +515,8 @@ def _entry_count(item: Followed) -> int:
     match item:
         case StreamBatch(read):
             return len(read.entries)
+        case PatternBatch(read):
+            return read.entry_count
         case GroupBatch(deliveries):
             return len(deliveries)
     return 0

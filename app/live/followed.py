@@ -6,7 +6,8 @@ from headgate.app.live.held import Held
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
-from headgate.engine.replies import Delivery, Gap, StreamRead
+from headgate.engine.patterns.cursor import PatternCursor
+from headgate.engine.replies import Delivery, Gap, PatternRead, StreamRead
 
 StateName = Literal[
     "live",
@@ -22,7 +23,7 @@ StateName = Literal[
 class Ready(NamedTuple):
     """Reading may begin."""
 
-    position: EntryId  # entries come from behind this one
+    position: EntryId | PatternCursor  # entries come from behind this one
     gap: Gap | None = None  # what trimming took before the first of them
     consumer: bytes | None = None  # who reads, if a group is read
     pending_count: int | None = None  # what this consumer holds already
@@ -33,6 +34,13 @@ class StreamBatch(NamedTuple):
     """Entries of a stream, or what trimming took; neither means that nothing came for a while."""
 
     read: StreamRead
+    credit_left: int | None  # None: it is not bounded
+
+
+class PatternBatch(NamedTuple):
+    """Entries of streams that match a pattern; none means that nothing came for a while."""
+
+    read: PatternRead
     credit_left: int | None  # None: it is not bounded
 
 
@@ -71,4 +79,4 @@ class Ended(NamedTuple):
     error: StreamError | GatewayError
 
 
-Followed = StreamBatch | GroupBatch | ClaimedAway | State | AtEnd | Ended
+Followed = StreamBatch | PatternBatch | GroupBatch | ClaimedAway | State | AtEnd | Ended

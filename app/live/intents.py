@@ -6,8 +6,15 @@ from pydantic import SecretStr
 
 from headgate.app.live.choices import SubscriptionChoices
 from headgate.engine.entry import Draft, EntryId
+from headgate.engine.patterns.cursor import PatternCursor
 from headgate.engine.requests.deliveries import NackMode
 from headgate.engine.requests.entries import From
+
+
+class PatternAfter(NamedTuple):
+    """The place behind which all streams that match are read; None: from now on."""
+
+    cursor: PatternCursor | None
 
 
 class SubscribeIntent(NamedTuple):
@@ -15,10 +22,10 @@ class SubscribeIntent(NamedTuple):
 
     rid: str | None
     sub: str
-    stream: bytes
+    stream: bytes  # its name, or the pattern
     group: bytes | None
     consumer: bytes | None
-    after: EntryId | From
+    after: EntryId | From | PatternAfter
     credit: int
     choices: SubscriptionChoices
 

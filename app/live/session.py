@@ -38,6 +38,7 @@ from headgate.app.live.followed import (
     Ended,
     Followed,
     GroupBatch,
+    PatternBatch,
     Ready,
     State,
     StreamBatch,
@@ -56,7 +57,12 @@ from headgate.app.live.frames.client import (
     SubscriptionFrame,
     UnsubscribeFrame,
 )
-from headgate.app.live.frames.entries import deliveries_frame, entries_frame, settled_frame
+from headgate.app.live.frames.entries import (
+    deliveries_frame,
+    entries_frame,
+    pattern_frame,
+    settled_frame,
+)
 from headgate.app.live.frames.reading import (
     INSTANCE,
     BadFramesError,
@@ -90,6 +96,7 @@ from headgate.app.live.intents import (
     ExtendIntent,
     Intent,
     NackIntent,
+    PatternAfter,
     Settlement,
     SubscribeIntent,
     UnsubscribeIntent,
@@ -131,6 +138,7 @@ class Phase(Enum):
 class _Known(NamedTuple):
     phase: Phase
     held: Held | None = None  # what it was sent and has to settle
+    is_of_pattern: bool = False
 
 
 class Session:
@@ -268,6 +276,8 @@ class Session:
             case StreamBatch(read, credit_left):
                 if read.entries or read.gap is not None or is_position_news(read):
                     self._answers.say(entries_frame(sub, read, credit_left=credit_left or 0))
+            case PatternBatch(read, credit_left):
+                self._answers.say(pattern_frame(sub, read, credit_left=credit_left or 0))
             case GroupBatch(deliveries, gone, lag, credit_left):
                 if deliveries or gone:
                     names, left = [str(entry_id) for entry_id in gone], credit_left or 0
@@ -342,12 +352,17 @@ class Session:
             text = f"a connection has at most {self._limits.subscriptions_max} subscriptions"
             raise GatewayError("invalid_request", text, pointer="/body/sub")
         intent = subscribe_intent(frame, self._limits.credit_max)
-        self._known[intent.sub] = _Known(Phase.OPENING)
+        is_of_pattern = isinstance(intent.after, PatternAfter)
+        count = sum(known.is_of_pattern for known in self._known.values())
+        if is_of_pattern and count >= self._limits.patterns_max:
+            text = f"a connection follows at most {self._limits.patterns_max} patterns"
+            raise GatewayError("invalid_request", text, pointer="/body/match")
+        self._known[intent.sub] = _Known(Phase.OPENING, is_of_pattern=is_of_pattern)
         return intent
 
     def _subscribed(self, intent: SubscribeIntent, ready: Ready) -> str:
         phase = Phase.READING if ready.held is None else Phase.HOLDING
-        self._known[intent.sub] = _Known(phase, ready.held)
+        self._known[intent.sub] = self._known[intent.sub]._replace(phase=phase, held=ready.held)
         return self._text(
             Subscribed(
                 rid=intent.rid,

@@ -13,13 +13,14 @@ from contextlib import aclosing
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
-from headgate.app.auth.principal import Need
+from headgate.app.auth.principal import Need, Principal
 from headgate.app.live.followed import AtEnd, Ended, Followed, Ready, State, StateName, StreamBatch
 from headgate.app.live.merging import merged
 from headgate.app.runtime.connections import OpenSubscription
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import Disconnected, Draining, StreamError
+from headgate.engine.patterns.cursor import PatternCursor
 from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import From, Read, StreamCursor
 
@@ -32,7 +33,7 @@ BATCH_BYTES_MAX = 2**20
 _BEHIND_WAIT_MS = 1
 """Time of a read before the end of a stream: entries are there, as a rule."""
 
-_LOOKING_WAIT_MS = 100
+LOOKING_WAIT_MS = 100
 """The same with a filter: so long it may look at entries that do not match."""
 
 RETRY_S = 1.0
@@ -84,6 +85,10 @@ class Subscription(ABC):
     def need(self) -> Need:
         """Return the right that following needs."""
 
+    def may_go_on(self, principal: Principal) -> bool:
+        """Tell whether a principal may follow on."""
+        return principal.may(self.need)
+
     def __init__(self, access: Access, *, credit: Credit | None, beat_ms: int | None) -> None:
         """Get ready; nothing is read yet."""
         self._access = access
@@ -104,8 +109,8 @@ class Subscription(ABC):
         """
 
     @abstractmethod
-    async def position(self) -> EntryId:
-        """Return the last id that has been read.
+    async def position(self) -> EntryId | PatternCursor:
+        """Return the last place that has been read.
 
         Raises:
             NotFound: the stream or the group is missing.
@@ -232,7 +237,7 @@ class StreamSubscription(Subscription):
     async def _reading(self) -> AsyncGenerator[Followed, None]:
         read, self._first = self._first, None
         assert read is not None
-        behind_wait_ms = _BEHIND_WAIT_MS if self._filters is None else _LOOKING_WAIT_MS
+        behind_wait_ms = _BEHIND_WAIT_MS if self._filters is None else LOOKING_WAIT_MS
         while True:
             has_moved = self._filters is not None and read.next_after != read.after
             self._cursor = StreamCursor(self._cursor.stream, read.next_after)

@@ -39,6 +39,7 @@ from headgate.app.wire.schemas.values import IdText, OnDisconnect
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
 from headgate.engine.limits import COUNT_MAX
+from headgate.engine.patterns.cursor import PatternCursor
 from headgate.engine.replies import Gap as EngineGap
 from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import From, StreamCursor
@@ -373,7 +374,7 @@ class _Encoder:
             case followed.State("caught_up"):
                 at = await self._subscription.position()
                 return event("caught_up", CaughtUp(at=str(at)))
-            case followed.State():
+            case followed.State() | followed.PatternBatch():  # the latter has a route of its own
                 return b""
             case followed.AtEnd(at, closed_at_ms):
                 return event("closed", Closed(at=str(at), closed_at_ms=closed_at_ms), last_id=at)
@@ -401,7 +402,7 @@ class _Encoder:
         self._connection.sent_entries += entry_count
         self._delivered_counts["sse"] += entry_count
 
-    def _ready_event(self, position: EntryId, gap: EngineGap | None) -> bytes:
+    def _ready_event(self, position: EntryId | PatternCursor, gap: EngineGap | None) -> bytes:
         consumer = self._ready.consumer
         ready = Ready(position=str(position), resumed=self._is_resumed)
         if consumer is None:

@@ -13,7 +13,9 @@ from headgate.app.wire.fields import wire_fields
 from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.deliveries import Delivery as WireDelivery
 from headgate.app.wire.schemas.entries import Entry as WireEntry
+from headgate.app.wire.schemas.entries import StreamEntry
 from headgate.app.wire.schemas.reads import Gap as WireGap
+from headgate.app.wire.schemas.reads import StreamGap
 from headgate.engine.entry import Entry, EntryTimes
 from headgate.engine.limits import COUNT_MAX
 from headgate.engine.recent import Recent
@@ -68,6 +70,19 @@ def add_times(wire: WireEntry, times: EntryTimes | None) -> None:
         wire["expires_at_ms"] = times.expires_at_ms
 
 
+def stream_entries_wire(read: StreamRead) -> list[StreamEntry]:
+    """Return the wire form of the entries of a read, each of which says its stream."""
+    stream = text_of(read.stream)
+    return [{"stream": stream, **wire} for wire in entries_wire(read)]
+
+
+def stream_gap_wire(read: StreamRead) -> StreamGap | None:
+    """Return the wire form of what trimming took of a stream, if it took anything."""
+    if read.gap is None:
+        return None
+    return {"stream": text_of(read.stream), **gap_wire(read.gap)}
+
+
 def is_position_news(read: StreamRead) -> bool:
     """Tell whether a read goes on elsewhere than behind its last entry."""
     if read.entries:
@@ -89,6 +104,11 @@ def gap_wire(gap: Gap | None) -> WireGap | None:
 def entry_texts(read: StreamRead) -> Iterator[str]:
     """Yield each entry of a read as a JSON object."""
     return (_encode(wire).decode() for wire in entries_wire(read))
+
+
+def stream_entry_texts(read: StreamRead) -> Iterator[str]:
+    """Yield each entry of a read as a JSON object that says its stream."""
+    return (_encode(wire).decode() for wire in stream_entries_wire(read))
 
 
 def delivery_text(delivery: Delivery) -> str:

@@ -5,13 +5,23 @@ from collections.abc import Iterable
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
-from headgate.app.wire.encoding import LastBatches, delivery_text, entry_texts
+from headgate.app.wire.encoding import (
+    LastBatches,
+    delivery_text,
+    entry_texts,
+    stream_entry_texts,
+)
 from headgate.engine.entry import EntryId
+from headgate.engine.patterns.cursor import PatternCursor
 from headgate.engine.replies import Delivery, StreamRead
 
 
 def event(
-    name: str, data: BaseModel, *, retry_ms: int | None = None, last_id: EntryId | None = None
+    name: str,
+    data: BaseModel,
+    *,
+    retry_ms: int | None = None,
+    last_id: EntryId | PatternCursor | None = None,
 ) -> bytes:
     """Return an event that is no entry.
 
@@ -31,6 +41,11 @@ def entry_events(read: StreamRead) -> bytes:
     return _last_events.encoded(read)
 
 
+def stream_entry_events(read: StreamRead) -> bytes:
+    """Return the `entry` events of one of several streams; a later event has the id for all."""
+    return _last_stream_events.encoded(read)
+
+
 def delivery_events(deliveries: Iterable[Delivery]) -> bytes:
     """Return the `entry` events of a group's deliveries; their entries are there."""
     return b"".join(_entry_event(delivery.id, delivery_text(delivery)) for delivery in deliveries)
@@ -46,3 +61,9 @@ def _events(read: StreamRead) -> bytes:
 
 
 _last_events = LastBatches(_events)
+
+_last_stream_events = LastBatches[bytes](
+    lambda read: b"".join(
+        format_sse_event(data_str=text, event="entry") for text in stream_entry_texts(read)
+    )
+)

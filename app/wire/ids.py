@@ -9,7 +9,9 @@ from collections.abc import Sequence
 
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, IdRequest, PartialId, make_ids
+from headgate.engine.errors import InvalidId
 from headgate.engine.limits import U64_MAX
+from headgate.engine.patterns.cursor import PatternCursor
 from headgate.engine.requests.entries import From
 
 _ID = re.compile(r"([0-9]{1,20})(?:-([0-9]{1,20}))?")
@@ -88,6 +90,22 @@ def parse_after(text: str, *, field: str) -> EntryId | From:
     if text in ("+", " "):
         return From.LAST
     return parse_id(text, field=field)
+
+
+def parse_pattern_after(text: str, *, field: str) -> PatternCursor | None:
+    """Read a cursor of a pattern: one that was told, an id for all streams, or `$` (None).
+
+    Raises:
+        GatewayError: the text is none of these.
+    """
+    if text == "$":
+        return None
+    if _ID.fullmatch(text) is not None:
+        return PatternCursor(start=parse_id(text, field=field))
+    try:
+        return PatternCursor.parse(text)
+    except InvalidId:
+        raise GatewayError("invalid_id", "this is no cursor of a pattern", pointer=field) from None
 
 
 def parse_new_id(text: str, *, field: str) -> IdRequest:

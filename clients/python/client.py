@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncGenerator, Sequence
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import httpx
 
 from headgate.client.address import url_of
+from headgate.client.bulk.batches import Filter
 from headgate.client.bulk.plans import Cursor, Plan, plans_of
 from headgate.client.bulk.writer import Writer
 from headgate.client.calls import Calls
@@ -17,7 +18,7 @@ from headgate.client.group import Group
 from headgate.client.live import Live
 from headgate.client.schedule import Schedule
 from headgate.client.shapes.answers import ScheduleInfo, StreamInfo
-from headgate.client.stream import Stream
+from headgate.client.stream import Following, OnState, Stream
 
 
 class AsyncClient:
@@ -114,6 +115,35 @@ class AsyncClient:
         query = {"prefix": prefix}
         async for stream in self._calls.items("/v1/streams", "streams", limit=limit, query=query):
             yield cast(StreamInfo, stream)
+
+    def follow(
+        self,
+        match: str,
+        *,
+        after: str = "$",
+        credit: int = 256,
+        on_state: OnState | None = None,
+        filter: Filter | None = None,  # noqa: A002
+    ) -> Following:
+        """Follow all streams whose names match, those that are made later included.
+
+        Each entry says its `stream`. The order of entries holds within each stream. It goes on
+        through every loss of the connection; then an entry may come once more.
+
+        Args:
+            match: a pattern of Redis, such as `orders.*`.
+            after: an id of every stream, `0` for all entries, or `$` for those from now on.
+            credit: entries that may be on the way to this program.
+            on_state: is called when entries come, when all were read (`caught_up`), and when the
+                connection is `lost`, with the reason.
+            filter: only entries for which it holds, such as `{"exact": {"sku": "42"}}`.
+        """
+        wanted: dict[str, Any] = {"match": match, "after": after}
+        if filter is not None:
+            wanted["filter"] = filter
+        following = Following(self._live, wanted, credit=credit)
+        following.on_state = on_state
+        return following
 
     # In bulk
 

@@ -34,6 +34,7 @@ class Entry(NamedTuple):
         id: `"1718000000000-0"`.
         fields: names and values. If a name repeats, its last value.
         pairs: all names and values in order, if a name repeats; or else None.
+        stream: of the entry, if several are followed together; or else None.
         deliver_at_ms: groups deliver it no sooner (unix ms); None: at once.
         expires_at_ms: groups deliver it no more from then on; None: it has no deadline.
     """
@@ -41,6 +42,7 @@ class Entry(NamedTuple):
     id: str
     fields: dict[str, Value]
     pairs: list[tuple[str, Value]] | None = None
+    stream: str | None = None
     deliver_at_ms: int | None = None
     expires_at_ms: int | None = None
 
@@ -156,7 +158,14 @@ def entry_of(item: Mapping[str, Any]) -> Entry:
     if len(item) == 2:
         return Entry(item["id"], item["fields"])
     fields, pairs = decoded(item)
-    return Entry(item["id"], fields, pairs, item.get("deliver_at_ms"), item.get("expires_at_ms"))
+    return Entry(
+        item["id"],
+        fields,
+        pairs,
+        item.get("stream"),
+        item.get("deliver_at_ms"),
+        item.get("expires_at_ms"),
+    )
 
 
 def delivery_of(item: Mapping[str, Any]) -> Delivery:

@@ -110,6 +110,8 @@ class Subscription:
         entries = frame["entries"]
         self.lag = frame.get("lag", self.lag)
         self._note_gap(frame.get("gap"))
+        for gap in frame.get("gaps", ()):
+            self._note_gap(gap)
         if self.is_group:
             self.held.update([(item["id"], item["deliveries"]) for item in entries])
             if self._in_work or self._done:

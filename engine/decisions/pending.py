@@ -80,7 +80,8 @@ def pending_item(pel: Pel, pending: PendingEntry, steady_ms: int) -> PendingItem
     if owner is None:
         if pending.is_held and pel.turns is not None:
             first = min(pel.turns.before(pending.id), default=None)
-            return PendingItem(pending.id, None, None, count, 0, error, first)
+            delay_ms = max((pel.turns.due_ms(pending.id) or 0) - steady_ms, 0)
+            return PendingItem(pending.id, None, None, count, delay_ms, error, first)
         delay_ms = max(pending.delayed_until_ms - steady_ms, 0)
         return PendingItem(pending.id, None, None, count, delay_ms, error)
     idle_ms = pending.idle_ms(steady_ms)

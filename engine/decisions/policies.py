@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -10,11 +11,13 @@ from headgate.engine.commands import (
     Command,
     ConsumerDeleted,
     EntriesDeleted,
+    EntriesHeld,
     EntriesReleased,
 )
 from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.entries import add
+from headgate.engine.decisions.group_reads.new_entries import key_of
 from headgate.engine.decisions.name_ranges import shown_by, shows
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, EntryTimes, Fields
 from headgate.engine.errors import Invalid, OutOfReach
@@ -30,6 +33,7 @@ from headgate.engine.requests.deliveries import Redrive
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.names import NameFilter
 from headgate.engine.room import ReadRoom
+from headgate.engine.state.group import Group
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
 
@@ -167,14 +171,15 @@ def _send_back(
     """
     stream.log.require_all(origin for _, origin, _ in sent)
     steady_ms = keyspace.steady_ms(now_ms)
-    released = [
-        (origin, 0)
+    there = [
+        entry
         for _, origin, _ in sent
-        if stream.log.has(origin) and not _is_over(stream.times_of(origin), steady_ms)
+        if (entry := stream.log.get(origin)) is not None
+        and not _is_over(stream.times_of(origin), steady_ms)
     ]
-    there = {origin for origin, _ in released}
-    gone = [each for each in sent if each[1] not in there]
-    commands: list[Command] = [EntriesReleased(stream.name, group, released)] if released else []
+    commands = _given_again(stream, stream.groups[group], there)
+    origins_there = {entry.id for entry in there}
+    gone = [each for each in sent if each[1] not in origins_there]
     new_ids: dict[EntryId, EntryId] = {}
     if gone:
         drafts = [Draft(None, fields) for _, _, fields in gone]
@@ -193,6 +198,25 @@ def _send_back(
         for letter_id, origin, _ in sent
     ]
     return reply, commands
+
+
+def _given_again(stream: Stream, group: Group, entries: Sequence[Entry]) -> list[Command]:
+    """Return commands that make entries nobody's; those with a key wait for their turn."""
+    released: list[tuple[EntryId, int]] = []
+    held: list[tuple[EntryId, bytes]] = []
+    key_field = group.policy.key_field
+    for entry in entries:
+        key = None if key_field is None else key_of(entry.fields, key_field)
+        if key is None or entry.id in group.pel.by_id:
+            released.append((entry.id, 0))
+        else:
+            held.append((entry.id, key))
+    commands: list[Command] = []
+    if released:
+        commands.append(EntriesReleased(stream.name, group.name, released))
+    if held:
+        commands.append(EntriesHeld(stream.name, group.name, held))
+    return commands
 
 
 def _is_over(times: EntryTimes | None, steady_ms: int) -> bool:

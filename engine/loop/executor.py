@@ -33,6 +33,7 @@ from headgate.engine.loop.activity import TotalActivity
 from headgate.engine.loop.changes import changes_by
 from headgate.engine.loop.disposal import Disposal
 from headgate.engine.loop.extents.reads import ColdReads
+from headgate.engine.loop.patterns.followers import Followers
 from headgate.engine.loop.takeovers import Takeovers
 from headgate.engine.loop.wait_queue import QueueKey, Waiter
 from headgate.engine.loop.waiters import Claimable, Waiters
@@ -86,8 +87,9 @@ class Executor:
         self.on_held: Callable[[], None] = _nothing  # open ranges hold too much that has gone
         self.schedules_changed = asyncio.Event()  # something may be due earlier
         self.keyspace = keyspace  # for inspection; expired streams may still be in it
-        self.adopt(keyspace)
         self.waiters = Waiters(self.steady_ms, self._claimable, waiters_max)
+        self.followers = Followers(self.waiters, clock)
+        self.adopt(keyspace)
 
     def adopt(self, keyspace: Keyspace) -> None:
         """Replace the current state by another one."""
@@ -99,6 +101,7 @@ class Executor:
         life = f"{self._lives}.{self.storage.position}"
         keyspace.revisions.begin(lambda: f"{self.clock.monotonic_ms()}.{life}")
         self.keyspace = keyspace
+        self.followers.adopt(keyspace)
         self.schedules_changed.set()
 
     def _lose(self, damaged: Damaged) -> None:
@@ -431,6 +434,8 @@ class Executor:
                 freed = signals.holders_before(keyspace, waiters, command)
                 keyspace.apply(command)
                 signals.notify(keyspace, waiters, command)
+                if self.followers:
+                    self.followers.note(command)
                 if keyspace.memory.has_turns:
                     signals.notify_of_turns(keyspace, waiters, command)
                 for names in freed:

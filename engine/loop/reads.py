@@ -48,7 +48,7 @@ class Reads:
         request = replace(request, cursors=cursors, wait_ms=0)
 
         def read_once() -> list[StreamRead]:
-            return self._read_once(request)
+            return self.read_once(request)
 
         def attempt() -> list[StreamRead] | None:
             reads = read_once()
@@ -67,7 +67,7 @@ class Reads:
 
     async def _look(self, request: Read) -> list[StreamRead]:
         """Look at the next part of each stream, with a filter."""
-        return await self._executor.cold.until_read(lambda: self._read_once(request))
+        return await self._executor.cold.until_read(lambda: self.read_once(request))
 
     async def _wait(self, request: Read, wait_ms: int | None) -> list[StreamRead] | None:
         """Block until something comes that matches; what does not is looked at as it comes.
@@ -82,7 +82,7 @@ class Reads:
 
         def attempt() -> list[StreamRead] | None:
             nonlocal latest, request, looks_left
-            latest = self._read_once(request)
+            latest = self.read_once(request)
             request = behind(request, latest)
             looks_left -= 1
             return latest if has_news(latest) or not (looks_left and are_at_end(latest)) else None
@@ -99,7 +99,7 @@ class Reads:
             return None
         cursors = entries.freeze(self._executor.current(), request.cursors)
         with suppress(Missing):
-            return self._read_once(replace(request, cursors=cursors))
+            return self.read_once(replace(request, cursors=cursors))
         return None
 
     async def plan(self, request: PlanRead) -> list[Portion]:
@@ -124,7 +124,7 @@ class Reads:
             portions = await until_read(look)
         return await executor.durable(portions)
 
-    def _read_once(self, request: Read) -> list[StreamRead]:
+    def read_once(self, request: Read) -> list[StreamRead]:
         """Read; repeat the last result for an equal request if nothing has changed since.
 
         Many readers that follow the same stream send equal requests, and so the stream is read

@@ -1,24 +1,29 @@
-"""Delivery by rules, in process: order by key, and filters. Storage keeps nothing."""
+"""Delivery by rules, in process: order by key, filters, patterns. Storage keeps nothing."""
 
+import asyncio
 import gc
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from headgate.engine.config import NO_POLICY, FieldName, GroupPolicy
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.replies import GroupRead, GroupState
+from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
-from headgate.engine.requests.entries import Add
+from headgate.engine.requests.entries import Add, From, Read, StreamCursor
 from headgate.engine.requests.groups import CreateGroup, DestroyGroup, GroupStart
+from headgate.engine.requests.patterns import ReadPattern
 from tests.bench.table import Figure
 
 ENTRIES = 1_000_000
 BATCH = 1_000
 PAGE = 100
 ROUNDS = 3
+STREAMS = 10_000
 S, G, C = b"s", b"g", b"c"
 
 BY_KEY = GroupPolicy(key_field=FieldName(b"site"))
@@ -26,6 +31,11 @@ NOTHING = GroupPolicy(
     filters='[{"exact":{"kind":"order"}},{"prefix":{"site":"9"}},{"not":{"present":["test"]}}]'
 )
 """Three conditions that let nothing through."""
+
+
+SUBSCRIPTION = Read([StreamCursor(b"other", From.NOW)], wait_ms=None, missing_ok=True)
+PATTERNS = [ReadPattern(b"s.%05d?*" % number, wait_ms=None) for number in range(STREAMS)]
+"""One for each stream, with its name as literal prefix. None of them matches a name."""
 
 
 async def measure() -> list[Figure]:
@@ -38,6 +48,8 @@ async def measure() -> list[Figure]:
             rates[name].append(await _consumed_per_s(engine, BY_KEY))
             rates[f"{name}, no key"].append(await _consumed_per_s(engine, NO_POLICY))
         rates["passed by"].append(await _passed_per_s(filled["1 M keys"]))
+        rates["one"].append(await _appended_per_s([SUBSCRIPTION]))
+        rates["patterns"].append(await _appended_per_s(PATTERNS))
     unit, work, peer = "entries/s", f"read_group + ack, {PAGE} a call", "without key_field"
     of_rounds = Figure.of_rounds
     return [
@@ -48,6 +60,10 @@ async def measure() -> list[Figure]:
         of_rounds(
             f"{work}, every other entry held back", rates["pairs"], unit, peer,
             rates["pairs, no key"],
+        ),
+        of_rounds(
+            f"appends to {STREAMS:,} streams, as many patterns", rates["patterns"], unit,
+            "one subscription", rates["one"], ratio_at_least=0.5,
         ),
         of_rounds("passed by three conditions", rates["passed by"], unit, at_least=1e6),
     ]  # fmt: skip
@@ -91,6 +107,27 @@ async def _passed_per_s(engine: Engine) -> float:
     elapsed_s = time.perf_counter() - started_s
     await engine.perform(DestroyGroup(S, G))
     return ENTRIES / elapsed_s
+
+
+async def _appended_per_s(followed: Sequence[Request[Any]]) -> float:
+    """Return the rate of appends beside reads that wait, and that none of them concerns."""
+    engine = Engine(MemoryStorage(records_max=0), waiters_max=len(followed))
+    reads = [asyncio.ensure_future(engine.perform(request)) for request in followed]
+    while engine.waiter_count < len(reads):
+        await asyncio.sleep(0)
+    appends = [Add(b"s.%05d" % number, [_draft(number, number)]) for number in range(STREAMS)]
+    for append in appends:  # the streams are there, and it is known whom they concern
+        await engine.perform(append)
+        await asyncio.sleep(0)
+    gc.collect()
+    started_s = time.perf_counter()
+    for append in appends:
+        await engine.perform(append)
+    elapsed_s = time.perf_counter() - started_s
+    for read in reads:
+        read.cancel()
+    await asyncio.wait(reads)
+    return STREAMS / elapsed_s
 
 
 async def _read(engine: Engine, request: ReadGroup) -> GroupRead:

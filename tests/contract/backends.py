@@ -22,7 +22,7 @@ SURVIVES = "survives"
 
 ALL = frozenset({*Ability, SURVIVES})
 
-OF_REDIS = ALL - {Ability.JOURNAL}
+OF_REDIS = ALL - {Ability.JOURNAL, Ability.PATTERNS}
 
 
 @asynccontextmanager

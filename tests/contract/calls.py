@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -14,6 +14,8 @@ from headgate.engine.replies import Delivery
 from headgate.engine.requests.deliveries import GroupCursor, ListPending, ReadGroup
 from headgate.engine.requests.entries import Add, Range, Read, StreamCursor
 from headgate.engine.requests.groups import CreateGroup, GroupStart
+
+T = TypeVar("T")
 
 S = b"orders"
 G = b"billing"
@@ -78,9 +80,7 @@ async def read_after(
     return [entry.id.ms for entry in read.entries]
 
 
-async def blocked(
-    backend: Backend, *reads: Coroutine[Any, Any, list[int]]
-) -> Sequence[asyncio.Task[list[int]]]:
+async def blocked(backend: Backend, *reads: Coroutine[Any, Any, T]) -> Sequence[asyncio.Task[T]]:
     """Begin to read, one after the other, until each is blocked."""
     tasks = []
     for read in reads:

@@ -1,5 +1,8 @@
 """Order by key: the next entry of a key comes when the one before is settled."""
 
+import asyncio
+
+import msgspec
 import pytest
 
 from headgate.app.backends.port import Ability, Backend
@@ -14,6 +17,7 @@ from headgate.engine.requests.deliveries import (
     Nack,
     NackMode,
     ReadGroup,
+    Redrive,
 )
 from headgate.engine.requests.entries import Add, Delete, Trim, TrimTo
 from headgate.engine.requests.groups import (
@@ -23,6 +27,7 @@ from headgate.engine.requests.groups import (
     GroupStart,
     UpdateGroup,
 )
+from headgate.engine.requests.streams import CreateStream
 from tests.contract.calls import ANA, BEN, G, S, blocked, entry_id, got, held, ids, taken
 
 pytestmark = pytest.mark.needs(Ability.POLICIES)
@@ -71,6 +76,24 @@ async def test_the_next_of_a_key_comes_when_the_one_before_is_settled(backend: B
     await ack(backend, 2, 4)
     [last] = await taken(backend, read(ANA))
     assert (last.id.ms, last.delivered_before, last.claimed_from) == (5, 0, None)
+
+
+async def test_what_is_sent_back_waits_for_its_turn(backend: Backend) -> None:
+    policy = msgspec.structs.replace(IN_ORDER, max_deliveries=1, dead_letter_stream=b"dead")
+    await backend.perform(CreateStream(b"dead"))
+    await ordered(backend, keyed(a=[1, 2, 3]), policy)
+    assert await got(backend, read(ANA)) == [1]
+    await backend.perform(Nack(S, G, ids(1), mode=NackMode.FAIL))
+    assert await got(backend, read(ANA)) == [2]
+    while not (redriven := await backend.perform(Redrive(S, G))):
+        await asyncio.sleep(0)
+    assert [each.outcome for each in redriven] == ["released"]
+    assert await got(backend, read(BEN)) == []
+    await ack(backend, 2)
+    assert await got(backend, read(BEN)) == [1]
+    assert await got(backend, read(BEN)) == []
+    await ack(backend, 1)
+    assert await got(backend, read(BEN)) == [3]
 
 
 async def test_entries_without_the_field_have_no_bound(backend: Backend) -> None:

@@ -31,7 +31,7 @@ from headgate.engine.requests.entries import (
     TrimTo,
 )
 from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupStart, UpdateGroup
-from headgate.engine.requests.streams import DescribeStream
+from headgate.engine.requests.streams import CreateStream, DescribeStream
 from tests.contract.calls import ANA, BEN, G, S, blocked, entry_id, got, held, ids, numbers
 
 pytestmark = pytest.mark.needs(Ability.POLICIES)
@@ -174,6 +174,7 @@ async def test_an_expired_entry_becomes_a_dead_letter_if_the_policy_says_so(
 
 async def test_an_expired_dead_letter_comes_back_as_a_new_entry(backend: Backend) -> None:
     policy = GroupPolicy(max_deliveries=9, dead_letter_stream=DEAD, on_expiry=True)
+    await backend.perform(CreateStream(DEAD))
     await timed(backend, entry(1, OVER), policy=policy)
     assert await got(backend, read(ANA)) == []
     while not await dead_letters(backend):

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from tests.crash.chaos import MAX_DELIVERIES, POLICY, SETTINGS, Chaos
 from tests.crash.chaos_checker import violations
-from tests.crash.consumers import GROUP, Chances, Consumer, Poller, SocketReader
+from tests.crash.consumers import GROUP, Chances, Consumer, Place, Poller, SocketReader
 from tests.crash.history import id_of
 from tests.crash.key_checker import violations_of_order
-from tests.crash.ledger import Left
+from tests.crash.ledger import Ledger, Left
 from tests.model.wire.servers import free_port
 from tests.stalls.resp import written
 
@@ -69,7 +70,9 @@ class Acknowledger(Consumer):
         if self.chance("killed_in_ack"):
             await asyncio.sleep(0)
             self.die()
-        replies = [await reader.readexactly(4) for _ in ids]
+        replies = [await reader.readuntil(b"\r\n") for _ in ids]
+        if any(reply.startswith(b"-CLUSTERDOWN ") for reply in replies):
+            raise ConnectionError("the servers of the gateway are not there")
         outcomes = {b":1\r\n": "acked", b":0\r\n": "not_pending"}
         outcome_of = {
             id_of(each): outcomes[reply] for each, reply in zip(ids, replies, strict=True)
@@ -80,29 +83,37 @@ class Acknowledger(Consumer):
         self.writer.transport.abort()
 
 
-class KeyChaos(Chaos):
-    """A gateway whose group has a bound on the pending entries of a key."""
+class KeyedChaos(Chaos):
+    """Gateways whose group has a bound on the pending entries of a key."""
 
-    def __init__(
-        self, data_dir: Path, rng: random.Random, entry_count: int, key_count: int, at_once: int
-    ) -> None:
-        super().__init__(data_dir, rng, entry_count)
+    def begin_keys(self, key_count: int, at_once: int, places: list[tuple[Place, int]]) -> None:
+        """Put keys into all entries, and consumers that care for them in place of all others.
+
+        Args:
+            key_count: how many keys there are.
+            at_once: how many entries of a key may be pending.
+            places: of the gateways, each with its port for Redis's words.
+        """
         self.key_count = key_count
         self.at_once = at_once
         rules = {"key_field": "key", "key_pending_max": at_once, "key_ahead_max": 2 * key_count}
         body = {"start": "0", "create_stream": True, "policy": {**POLICY, **rules}}
         self.groups = {GROUP: body}
-        port = free_port()
-        self.settings = {**SETTINGS, "redis_port": port}
-        shared = self.place, self.ledger, rng, Chances()
         acks: Acks = deque()
-        sockets = [SocketReader([f"w{n}.0", f"w{n}.1"], *shared) for n in range(2)]
+        turns = cycle(places)
+
+        def shared() -> tuple[Place, Ledger, random.Random, Chances]:
+            place, _ = next(turns)
+            return place, self.ledger, self.random, Chances()
+
         self.consumers = [
-            *(HandingPoller([f"p{n}"], acks, *shared) for n in range(3)),
-            *sockets,
-            SocketReader(["w2"], *shared),
-            *(Acknowledger(acks, port, *shared) for _ in range(2)),
+            *(HandingPoller([f"p{n}"], acks, *shared()) for n in range(3)),
+            *(SocketReader([f"w{n}.0", f"w{n}.1"], *shared()) for n in range(2)),
+            SocketReader(["w2"], *shared()),
         ]
+        for place, port in [places[0], places[-1]]:
+            common = place, self.ledger, self.random, Chances()
+            self.consumers.append(Acknowledger(acks, port, *common))
 
     def value(self, number: int) -> str:
         return f"{super().value(number)} {self.random.randrange(self.key_count)}"
@@ -114,8 +125,20 @@ class KeyChaos(Chaos):
         given_up = {dead_letter.entry_id for dead_letter in left.dead_letters}
         return [
             *violations(self.ledger, left, max_deliveries=MAX_DELIVERIES),
-            *violations_of_order(self.ledger, _key_of, self.at_once, given_up),
+            *violations_of_order(self.ledger, _key_of, self.at_once, given_up, left.kept),
         ]
+
+
+class KeyChaos(KeyedChaos):
+    """One gateway with entries of so many keys."""
+
+    def __init__(
+        self, data_dir: Path, rng: random.Random, entry_count: int, key_count: int, at_once: int
+    ) -> None:
+        super().__init__(data_dir, rng, entry_count)
+        port = free_port()
+        self.settings = {**SETTINGS, "redis_port": port}
+        self.begin_keys(key_count, at_once, [(self.place, port)])
 
 
 def _key_of(value: str) -> str:

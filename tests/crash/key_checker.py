@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 
-from tests.crash.history import Id
+from tests.crash.history import Id, Settling
 from tests.crash.ledger import Delivery, Ledger
 
 
 def violations_of_order(
-    ledger: Ledger, key_of: Callable[[str], str], pending_max: int, given_up: set[Id]
+    ledger: Ledger,
+    key_of: Callable[[str], str],
+    pending_max: int,
+    given_up: set[Id],
+    kept: Collection[Id],
 ) -> list[str]:
     """Return the violations of the order by key.
 
@@ -25,22 +29,28 @@ def violations_of_order(
 
     An entry counts as settled from the moment at which somebody first sent an ack of it.
 
+    A takeover may undo the last changes of a primary that died, the latest first. So a key may go
+    back, to what it was at some moment of that time, and go on in order from there: 2 and 3 are not
+    about a delivery or an ack that may be undone, and 1 is not about an entry that is lost.
+
     Args:
         ledger: what was told.
         key_of: returns the key of a value.
         pending_max: the turns of a key.
         given_up: the entries that are dead letters; when their turn ended is not known.
+        kept: the entries that the stream has in the end.
     """
     settled_at = dict.fromkeys(given_up, 0)
     acked_at: dict[Id, int] = {}
     for settling in ledger.settlings:
         for entry_id in settling.ids if settling.kind == "ack" else ():
             settled_at.setdefault(entry_id, settling.sent_at)
-            if settling.outcomes.get(entry_id) == "acked":
+            if settling.outcomes.get(entry_id) == "acked" and not _is_undone(ledger, settling):
                 acked_at[entry_id] = settling.sent_at
     entries: defaultdict[str, list[Id]] = defaultdict(list)
     for entry_id, value in sorted(ledger.appended.items()):
-        entries[key_of(value)].append(entry_id)
+        if entry_id in kept:
+            entries[key_of(value)].append(entry_id)
     deliveries: defaultdict[str, list[Delivery]] = defaultdict(list)
     for delivery in ledger.deliveries:
         if delivery.entry_id in ledger.appended:  # or its append was not answered
@@ -49,7 +59,7 @@ def violations_of_order(
     for key, ids in entries.items():
         wrong += _too_early(deliveries[key], ids, settled_at, pending_max)
         if pending_max == 1:
-            wrong += _gone_back(deliveries[key])
+            wrong += _gone_back(ledger, deliveries[key])
             wrong += _settled_in_disorder(ids, acked_at)
     return wrong
 
@@ -71,15 +81,27 @@ def _too_early(
             yield f"1: {delivery}, and {before} were not settled"
 
 
-def _gone_back(deliveries: Sequence[Delivery]) -> Iterator[str]:
+def _gone_back(ledger: Ledger, deliveries: Sequence[Delivery]) -> Iterator[str]:
     seen_at: list[int] = []
     latest: list[Id] = []
     for delivery in deliveries:
         before = bisect_left(seen_at, delivery.sent_after)
         if before and latest[before - 1] > delivery.entry_id:
-            yield f"2: {delivery}, and {latest[before - 1]} was there"
+            later = [
+                each.entry_id
+                for each in deliveries[:before]
+                if each.entry_id > delivery.entry_id
+                and not ledger.delivery_is_undone(each, before=delivery.at)
+            ]
+            if later:
+                yield f"2: {delivery}, and {later} were there"
         seen_at.append(delivery.at)
         latest.append(max([delivery.entry_id, *latest[-1:]]))
+
+
+def _is_undone(ledger: Ledger, ack: Settling) -> bool:
+    assert ack.answered_at is not None
+    return ledger.answer_is_undone(ack.sent_at, ack.answered_at)
 
 
 def _settled_in_disorder(ids: Sequence[Id], acked_at: dict[Id, int]) -> Iterator[str]:

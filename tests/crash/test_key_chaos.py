@@ -16,7 +16,7 @@ from tests.crash.key_chaos import KeyChaos
 LEAVE_S = 10.0
 """Time for the gateway to notice that nobody is there any more."""
 
-pytestmark = pytest.mark.embedded("servers have no order by key")
+pytestmark = pytest.mark.embedded("tests/outages does the same over servers")
 
 
 @pytest.mark.parametrize("at_once", [1, 3])

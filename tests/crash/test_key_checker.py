@@ -4,7 +4,7 @@ import pytest
 
 from tests.crash.history import Id
 from tests.crash.key_checker import violations_of_order
-from tests.crash.ledger import Channel, Ledger
+from tests.crash.ledger import Channel, Ledger, Takeover
 
 FIRST, SECOND, THIRD = (1, 0), (2, 0), (3, 0)
 
@@ -26,8 +26,16 @@ def ack(ledger: Ledger, entry_id: Id, outcome: str = "acked") -> None:
     ledger.answer(ledger.settle("c", "ack", [entry_id]), {entry_id: outcome})
 
 
-def wrong(ledger: Ledger, pending_max: int = 1, given_up: set[Id] | None = None) -> list[str]:
-    broken = violations_of_order(ledger, lambda value: value[-1], pending_max, given_up or set())
+def wrong(
+    ledger: Ledger,
+    pending_max: int = 1,
+    given_up: set[Id] | None = None,
+    lost: set[Id] | None = None,
+) -> list[str]:
+    kept = ledger.appended.keys() - (lost or set())
+    broken = violations_of_order(
+        ledger, lambda value: value[-1], pending_max, given_up or set(), kept
+    )
     return [text[0] for text in broken]
 
 
@@ -84,3 +92,27 @@ def test_entries_are_settled_in_another_order(ledger: Ledger) -> None:
     ack(ledger, FIRST)
 
     assert wrong(ledger) == ["3"]
+
+
+def test_a_takeover_takes_a_key_back(ledger: Ledger) -> None:
+    safe = ledger.moment()
+    come(ledger, FIRST)
+    ack(ledger, FIRST)
+    come(ledger, SECOND)
+    ack(ledger, SECOND)
+    dead = ledger.moment()
+    come(ledger, FIRST)
+    assert wrong(ledger) == ["2"]
+    ledger.takeovers.append(Takeover(safe, dead))
+    assert wrong(ledger) == []
+    ack(ledger, FIRST)
+    assert wrong(ledger) == []
+    come(ledger, SECOND)
+    come(ledger, FIRST)
+    assert wrong(ledger) == ["2"]
+
+
+def test_what_is_lost_is_in_nobodys_way(ledger: Ledger) -> None:
+    come(ledger, SECOND)
+    assert wrong(ledger) == ["1"]
+    assert wrong(ledger, lost={FIRST}) == []

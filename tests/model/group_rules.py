@@ -92,6 +92,7 @@ policies = st.one_of(
         backoff_ms=st.sampled_from([(), (10,), (1, 50)]),
         max_pending=st.sampled_from([None, None, 2]),
         consumer_ttl_ms=st.sampled_from([None, 100]),
+        on_expiry=st.booleans(),
     ),
     st.builds(
         GroupPolicy,

@@ -177,14 +177,20 @@ class Reference(RefKeyspace):
             self.ack(cursor.stream, request.group, acked, request.consumer)
         for cursor in request.cursors:
             if cursor.after is None:
-                self.dead_letter(cursor.stream, request.group, request.claim_idle_ms, now_ms)
-        return self.read_group_once(request, now_ms)
+                self.settle(cursor.stream, request.group, request.claim_idle_ms, now_ms)
+        positions = [group.last_id for _, group in pairs]
+        reads = self.read_group_once(request, now_ms)
+        if any(read.served for read in reads) or positions == [group.last_id for _, group in pairs]:
+            return reads
+        return self.read_group(request, (), now_ms)  # there may be more behind what was passed by
 
     def read_group_once(self, request: ReadGroup, now_ms: int) -> list[GroupRead]:
         """Read without anything that a policy does."""
         pairs = [self._group(cursor.stream, request.group) for cursor in request.cursors]
         for _, group in pairs:
             group.turns_before = group.turns
+            if request.by_policy:
+                group.join(now_ms)
         reads = []
         asked = request
         for cursor, (stream, group) in zip(request.cursors, pairs, strict=True):
@@ -203,7 +209,10 @@ class Reference(RefKeyspace):
             served = bool(delivered) if cursor.after is None else room != 0
             served = served or state is GroupState.CLOSED
             reads.append(
-                GroupRead(cursor.stream, delivered, served, stream.lag(group), held, state)
+                GroupRead(
+                    *(cursor.stream, stream.timed(delivered), served, stream.lag(group), held),
+                    state,
+                )
             )
         return reads
 
@@ -265,7 +274,7 @@ class Reference(RefKeyspace):
         room = min((bound for bound in (room, allowed) if bound is not None), default=None)
         keys_behind = set(group.held.values())
         taken = self._claim_idle(stream, group, request, room, now_ms)
-        new, group.is_blocked = self._new(stream, group, request, room, taken, keys_behind)
+        new, group.is_blocked = self._new(stream, group, request, room, taken, keys_behind, now_ms)
         for entry in new:
             if not request.no_ack:
                 item = group.find(entry.id) or Pending(entry.id)
@@ -282,6 +291,7 @@ class Reference(RefKeyspace):
         room: int | None,
         taken: list[Delivery],
         keys_behind: set[bytes],
+        now_ms: int,
     ) -> tuple[list[Entry], bool]:
         """Return the new entries that are delivered, and whether no more can be held back.
 
@@ -294,10 +304,13 @@ class Reference(RefKeyspace):
             return [], False
         for entry in [entry for entry in stream.entries if entry.id > group.last_id]:
             values = dict(zip(entry.fields[::2], entry.fields[1::2], strict=True))
-            if policy.filters is None or holds(json.loads(policy.filters), values):
+            is_let = policy.filters is None or holds(json.loads(policy.filters), values)
+            key = None if policy.key_field is None else values.get(policy.key_field)
+            if is_let and request.by_policy and self._waits(stream, group, entry.id, key, now_ms):
+                is_let = False
+            if is_let:
                 if room == len(taken) + len(new):
                     break
-                key = None if policy.key_field is None else values.get(policy.key_field)
                 if key is not None and (
                     key in keys_behind or group.turns_of(key) >= (policy.key_turns or COUNT_MAX)
                 ):
@@ -316,6 +329,22 @@ class Reference(RefKeyspace):
             stream.advance(group, entry.id)
         return new, False
 
+    def _waits(
+        self, stream: RefStream, group: RefGroup, entry_id: EntryId, key: bytes | None, now_ms: int
+    ) -> bool:
+        """Ours: pass by an entry that is expired or not due; tells whether it was so."""
+        due_ms = stream.times[entry_id].deliver_at_ms if entry_id in stream.times else None
+        is_over = stream.is_over(entry_id, now_ms)
+        if not is_over and (due_ms is None or due_ms <= now_ms):
+            return False
+        if group.find(entry_id) is not None:
+            return True
+        if not is_over and key is not None:
+            group.hold(entry_id, key, due_ms)
+        elif not is_over or group.policy.on_expiry:
+            group.delay(entry_id, now_ms if is_over or due_ms is None else due_ms)
+        return True
+
     def _claim_idle(
         self,
         stream: RefStream,
@@ -325,7 +354,9 @@ class Reference(RefKeyspace):
         now_ms: int,
     ) -> list[Delivery]:
         taken: list[Delivery] = []
-        while (entry_id := group.next_ready() if request.by_policy else None) is not None:
+        for entry_id in group.ready() if request.by_policy else []:
+            if stream.is_over(entry_id, now_ms):
+                continue
             pending, entry = group.find(entry_id), stream.get(entry_id)
             assert pending is not None
             assert entry is not None
@@ -343,6 +374,8 @@ class Reference(RefKeyspace):
             if not request.claim_own and pending.owner == request.consumer:
                 continue
             if is_spent(self._policy(stream, group), pending.count):
+                continue
+            if request.by_policy and stream.is_over(pending.id, now_ms):
                 continue
             if pending.turn > group.turns_before:  # this very read has delivered it
                 continue
@@ -455,10 +488,10 @@ class Reference(RefKeyspace):
     def nack_and_dead_letter(self, request: Nack, now_ms: int) -> list[Outcome]:
         outcomes = self.nack(request, now_ms)
         released = dict.fromkeys(request.ids)
-        self.dead_letter(request.stream, request.group, None, now_ms, released)
+        self.settle(request.stream, request.group, None, now_ms, released)
         return outcomes
 
-    def dead_letter(
+    def settle(
         self,
         name: bytes,
         group: bytes,
@@ -466,27 +499,33 @@ class Reference(RefKeyspace):
         now_ms: int,
         released: Iterable[EntryId] | None = None,
     ) -> None:
-        """Move entries delivered too often, and idle again, to the dead letter stream."""
+        """Move entries delivered too often to the dead letter stream, and drop expired ones."""
         stream, ref_group = self._group(name, group)
         policy = self._policy(stream, ref_group)
-        if policy.max_deliveries is None or policy.dead_letter_stream is None:
-            return
         idle_ms = min(
             COUNT_MAX if limit_ms is None else limit_ms
             for limit_ms in (policy.claim_idle_ms, claim_idle_ms)
         )
-        candidates = ref_group.longest_idle_first(now_ms)
-        if released is not None:
-            known = [ref_group.find(entry_id) for entry_id in released]
-            candidates = [entry for entry in known if entry is not None and entry.owner is None]
-        dead = [
-            (candidate, entry)
-            for candidate in candidates
-            if is_idle(candidate, idle_ms, now_ms) and candidate.count >= policy.max_deliveries
-            if (entry := stream.get(candidate.id)) is not None
-        ]
-        drafts = [Draft(None, dead_letter_fields(name, group, item, entry)) for item, entry in dead]
-        if not drafts:
+        chosen = [*(ref_group.ready() if stream.times else ()), *dict.fromkeys(released or ())]
+        candidates = [found for each in chosen if (found := ref_group.find(each)) is not None]
+        if released is None:
+            idle = ref_group.longest_idle_first(now_ms)
+            candidates += [entry for entry in idle if is_idle(entry, idle_ms, now_ms)]
+        else:
+            candidates = [each for each in candidates if each.id in released and each.owner is None]
+        dead: list[tuple[Pending, Entry]] = []
+        drafts: list[Draft] = []
+        for each in candidates:
+            entry, is_over = stream.get(each.id), stream.is_over(each.id, now_ms)
+            spent = is_spent(policy, each.count) and is_idle(each, 0, now_ms)
+            becomes_dead = spent or (is_over and policy.on_expiry)
+            if entry is not None and becomes_dead and policy.dead_letter_stream is not None:
+                dead.append((each, entry))
+                fields = dead_letter_fields(name, group, each, entry, is_expired=not spent)
+                drafts.append(Draft(None, fields))
+            elif is_over:
+                ref_group.drop(each.id)
+        if not drafts or policy.dead_letter_stream is None:
             return
         with suppress(IdsExhausted, ClosedToAppends):
             self.add_once(
@@ -508,13 +547,30 @@ class Reference(RefKeyspace):
             return group.policy
         return replace(group.policy, max_deliveries=None, dead_letter_stream=None)
 
+    def _give_again(self, stream: RefStream, group: RefGroup, entry_id: EntryId) -> None:
+        """Make an entry nobody's; one with a key waits for its turn."""
+        entry, pending = stream.get(entry_id), group.find(entry_id)
+        assert entry is not None
+        values = dict(zip(entry.fields[::2], entry.fields[1::2], strict=True))
+        field = group.policy.key_field
+        key = None if field is None else values.get(field)
+        if key is None or pending is not None:
+            group.stamp(pending or Pending(entry_id), None, 0, 0)
+        else:
+            group.hold(entry_id, key)
+
     def run_housekeeping(self, now_ms: int) -> None:
         """Ours: what goes by time goes by itself: first by age, then by policy."""
-        for name in self.streams:
+        for name, stream in self.streams.items():
+            over = [each for each in stream.times if stream.is_over(each, now_ms)]
+            unlooked = sorted(set(over) - stream.looked)
+            stream.looked |= set(unlooked)
+            for group in sorted(stream.groups) if unlooked else []:
+                self.settle(name, group, None, now_ms, unlooked)
             self.keep_stream(name, now_ms)
         for name in sorted(self.streams):
             for group, ref_group in sorted(self.streams[name].groups.items()):
-                self.dead_letter(name, group, None, now_ms)
+                self.settle(name, group, None, now_ms)
                 ttl_ms = ref_group.policy.consumer_ttl_ms
                 for consumer, reader in list(ref_group.readers.items()):
                     is_idle_now = ttl_ms is not None and now_ms - reader.seen_ms >= ttl_ms
@@ -543,9 +599,13 @@ class Reference(RefKeyspace):
             and (fields[-9], fields[-5]) == (name, group)
             and len(fields) > 10
         ][:limit]
-        drafts = [Draft(None, own) for _, origin, own in chosen if stream.get(origin) is None]
+        alive = {
+            origin
+            for _, origin, _ in chosen
+            if stream.get(origin) is not None and not stream.is_over(origin, now_ms)
+        }
+        drafts = [Draft(None, own) for _, origin, own in chosen if origin not in alive]
         new_ids: list[EntryId] = []
-        alive = {origin for _, origin, _ in chosen if stream.get(origin) is not None}
         if drafts:
             new_ids = self.add_once(
                 name,
@@ -559,7 +619,7 @@ class Reference(RefKeyspace):
         reply = []
         for entry, origin, _ in chosen:
             if origin in alive:
-                ref_group.stamp(ref_group.find(origin) or Pending(origin), None, 0, 0)
+                self._give_again(stream, ref_group, origin)
                 reply.append(Redriven(entry.id, RedriveOutcome.RELEASED, origin))
             else:
                 reply.append(Redriven(entry.id, RedriveOutcome.APPENDED, new_ids.pop(0)))
@@ -623,7 +683,7 @@ class Reference(RefKeyspace):
             at_ms = max(claim_time(request, now_ms), self.clock_set_ms)
             ref_group.stamp(item, consumer, at_ms, count)
             reader.active_ms = now_ms
-        return Claimed(deliveries, purged, MIN_ID)
+        return Claimed(stream.timed(deliveries), purged, MIN_ID)
 
     def autoclaim(
         self,
@@ -639,7 +699,7 @@ class Reference(RefKeyspace):
         now_ms: int,
     ) -> Claimed:
         self._group(name, group)
-        self.dead_letter(name, group, min_idle_ms, now_ms)
+        self.settle(name, group, min_idle_ms, now_ms)
         stream, ref_group = self._group(name, group)
         reader = ref_group.see(consumer, now_ms)
         deliveries: list[Delivery] = []
@@ -656,13 +716,13 @@ class Reference(RefKeyspace):
             elif is_idle(delivery, min_idle_ms, now_ms):
                 fields = None if just_id else entry.fields
                 if is_too_much(size_bytes_max, deliveries, fields):
-                    return Claimed(deliveries, purged, delivery.id)
+                    return Claimed(stream.timed(deliveries), purged, delivery.id)
                 deliveries.append(before(delivery, fields, consumer, now_ms))
                 count = claim_count(delivery, just_id=just_id)
                 deliveries[-1] = deliveries[-1]._replace(count_set=count)
                 ref_group.stamp(delivery, consumer, now_ms, count)
                 reader.active_ms = now_ms
-        return Claimed(deliveries, purged, ahead[0].id if ahead else MIN_ID)
+        return Claimed(stream.timed(deliveries), purged, ahead[0].id if ahead else MIN_ID)
 
     def pending(self, request: ListPending, now_ms: int) -> list[PendingItem]:
         _, ref_group = self._group(request.stream, request.group)
@@ -672,11 +732,7 @@ class Reference(RefKeyspace):
                 consumer=entry.owner,
                 idle_ms=None if entry.owner is None else max(now_ms - entry.at_ms, 0),
                 delivery_count=entry.count,
-                delay_ms=(
-                    max(entry.delayed_until - now_ms, 0)
-                    if entry.delayed_until and entry.id not in ref_group.held
-                    else 0
-                ),
+                delay_ms=ref_group.delay_of(entry, now_ms),
                 last_error=entry.error,
                 waits_for=ref_group.waits_for(entry.id),
             )
@@ -757,15 +813,19 @@ def check_policy(name: bytes, policy: GroupPolicy) -> None:
     if (policy.max_deliveries is None) != (policy.dead_letter_stream is None):
         text = "max_deliveries and dead_letter_stream belong together"
         raise Invalid(text, location=("policy",))
+    if policy.on_expiry and policy.dead_letter_stream is None:
+        raise Invalid("on_expiry needs a dead_letter_stream", location=("policy", "on_expiry"))
     if policy.dead_letter_stream == name:
         text = "a stream cannot be its own dead letter stream"
         raise Invalid(text, location=("policy", "dead_letter_stream"))
 
 
-def dead_letter_fields(name: bytes, group: bytes, pending: Pending, entry: Entry) -> Fields:
+def dead_letter_fields(
+    name: bytes, group: bytes, pending: Pending, entry: Entry, *, is_expired: bool
+) -> Fields:
     """Return the fields of a dead letter."""
     is_fatal = pending.count == COUNT_MAX
-    reason = b"fatal" if is_fatal else b"max_deliveries"
+    reason = b"fatal" if is_fatal else b"expired" if is_expired else b"max_deliveries"
     origin = {
         b"_stream": name,
         b"_id": str(pending.id).encode(),

@@ -15,9 +15,11 @@ from headgate.engine.entry import (
     Draft,
     Entry,
     EntryId,
+    EntryTimes,
     Fields,
     IdRequest,
     PartialId,
+    Timing,
 )
 from headgate.engine.errors import (
     ClosedToAppends,
@@ -132,6 +134,7 @@ class RefKeyspace:
         for stream in self.streams.values():
             for key in stream.keys:
                 key.at_ms += by_ms
+            stream.times = {each: times.later_by(by_ms) for each, times in stream.times.items()}
             for group in stream.groups.values():
                 group.set_clock(by_ms)
         self.commits = {
@@ -228,6 +231,11 @@ class RefKeyspace:
         for entry in entries:
             stream.append(entry, self.node_max)
         ids = [entry.id for entry in entries]
+        for entry_id, draft in zip(ids, drafts, strict=True):
+            times = times_of(draft.timing, now_ms)
+            stream.looked.discard(entry_id)
+            if times is not None:
+                stream.times[entry_id] = times
         if ids and idempotent is not None:
             self._remember(stream, UsedKey(*idempotent[:2], ids, idempotent.digest, now_ms))
         if ids:
@@ -508,6 +516,7 @@ class RefKeyspace:
             gap=Gap(after, stream.trimmed_max) if missed else None,
             after=after,
             closed_at_ms=None if has_more else stream.closed_at_ms,
+            times={each.id: stream.times[each.id] for each in entries if each.id in stream.times},
         )
 
     # Removing
@@ -597,3 +606,14 @@ def check_trim(request: TrimTo, *at: str) -> None:
         raise Invalid("limit is 0 or more", location=(*at, "limit"))
     if request.limit is not None and not request.approximate:
         raise Invalid("only an approximate trim has a limit", location=(*at, "limit"))
+
+
+def times_of(timing: Timing | None, now_ms: int) -> EntryTimes | None:
+    """Ours: return when an entry is due and expires."""
+    if timing is None:
+        return None
+    due_ms = timing.deliver_at_ms if timing.delay_ms is None else now_ms + timing.delay_ms
+    deadline_ms = timing.expires_at_ms if timing.ttl_ms is None else now_ms + timing.ttl_ms
+    if due_ms is not None and due_ms <= now_ms:
+        due_ms = None
+    return None if due_ms is deadline_ms is None else EntryTimes(due_ms, deadline_ms)

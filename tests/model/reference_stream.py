@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from headgate.engine.config import NO_POLICY, GroupPolicy, StreamConfig
-from headgate.engine.entry import MIN_ID, Entry, EntryId, Fields
+from headgate.engine.entry import MIN_ID, Entry, EntryId, EntryTimes, Fields
+from headgate.engine.replies import Delivery
 from headgate.engine.requests.entries import References, TrimTo
 
 NODES_PER_TRIM = 100
@@ -66,6 +67,8 @@ class RefGroup:
     turns_before: int = 0  # when the read that goes on began
     held: dict[EntryId, bytes] = field(default_factory=dict)  # with their keys
     turns_taken: dict[EntryId, bytes] = field(default_factory=dict)
+    # Delayed before they wait for their turn: with key, and when each is due.
+    later: dict[EntryId, tuple[bytes, int]] = field(default_factory=dict)
     is_blocked: bool = False  # by the number of held entries, in the last read
     rate_used_ms: Fraction = Fraction(0)  # what was delivered counts for the rate until then
 
@@ -85,6 +88,8 @@ class RefGroup:
         self.turns += 1
         if pending.id in self.held:
             self.turns_taken[pending.id] = self.held.pop(pending.id)
+        if pending.id in self.later:
+            self.turns_taken[pending.id] = self.later.pop(pending.id)[0]
         pending.owner, pending.at_ms, pending.count, pending.turn = owner, at_ms, count, self.turns
         pending.delayed_until = 0
         if pending not in self.pel:
@@ -94,29 +99,54 @@ class RefGroup:
         self.rate_used_ms += by_ms
         for entry in self.pel:
             entry.at_ms += by_ms if entry.owner is not None else 0
-            if entry.delayed_until and entry.id not in self.held:
+            if entry.delayed_until not in (0, NEVER_MS):
                 entry.delayed_until += by_ms
+        self.later = {each: (key, due_ms + by_ms) for each, (key, due_ms) in self.later.items()}
         for reader in self.readers.values():
             reader.seen_ms += by_ms
             if reader.active_ms is not None:
                 reader.active_ms += by_ms
 
-    def hold(self, entry_id: EntryId, key: bytes) -> None:
+    def hold(self, entry_id: EntryId, key: bytes, due_ms: int | None = None) -> None:
         pending = Pending(entry_id)
         self.stamp(pending, None, 0, 0)
         pending.delayed_until = NEVER_MS
-        self.held[entry_id] = key
+        if due_ms is None:
+            self.held[entry_id] = key
+        else:
+            self.later[entry_id] = key, due_ms
+
+    def delay(self, entry_id: EntryId, until_ms: int) -> None:
+        """Ours: make an entry pending that nobody gets before a time."""
+        pending = Pending(entry_id)
+        self.stamp(pending, None, 0, 0)
+        pending.delayed_until = until_ms
+
+    def join(self, now_ms: int) -> None:
+        """Ours: let entries that are due wait for their turn."""
+        for entry_id, (key, due_ms) in list(self.later.items()):
+            if due_ms <= now_ms:
+                del self.later[entry_id]
+                self.held[entry_id] = key
+
+    def delay_of(self, pending: Pending, now_ms: int) -> int:
+        """Ours: return for how long nobody gets an entry (ms), as far as it is known."""
+        until_ms = pending.delayed_until
+        if pending.id in self.later:
+            until_ms = self.later[pending.id][1]
+        return max(until_ms - now_ms, 0) if pending.id not in self.held and until_ms else 0
 
     def turns_of(self, key: bytes) -> int:
         return list(self.turns_taken.values()).count(key)
 
-    def next_ready(self) -> EntryId | None:
-        """Ours: return the first held entry whose turn has come."""
-        turns = self.policy.key_turns
+    def ready(self) -> list[EntryId]:
+        """Ours: return the held entries whose turn has come."""
+        turns, ready, given = self.policy.key_turns, list[EntryId](), list[bytes]()
         for entry_id, key in sorted(self.held.items()):
-            if turns is None or self.turns_of(key) < turns:
-                return entry_id
-        return None
+            if turns is None or self.turns_of(key) + given.count(key) < turns:
+                ready.append(entry_id)
+                given.append(key)
+        return ready
 
     def waits_for(self, entry_id: EntryId) -> EntryId | None:
         """Ours: return an entry of the same key that has its turn."""
@@ -126,11 +156,12 @@ class RefGroup:
     def forget_turn(self, entry_id: EntryId) -> None:
         """Ours: the entry is gone from the stream."""
         self.turns_taken.pop(entry_id, None)
-        if entry_id in self.held:
+        if entry_id in self.held or entry_id in self.later:
             self.drop(entry_id)
 
     def drop(self, entry_id: EntryId) -> bool:
         self.held.pop(entry_id, None)
+        self.later.pop(entry_id, None)
         self.turns_taken.pop(entry_id, None)
         before = len(self.pel)
         self.pel = [entry for entry in self.pel if entry.id != entry_id]
@@ -179,6 +210,17 @@ class RefStream:
     keys_repeated: int = 0
     expires_at_ms: int | None = None
     closed_at_ms: int | None = None  # Ours: since then nothing is appended
+    times: dict[EntryId, EntryTimes] = field(default_factory=dict)  # Ours: of entries with times
+    looked: set[EntryId] = field(default_factory=set)  # whose deadline was over in a round
+
+    def is_over(self, entry_id: EntryId, now_ms: int) -> bool:
+        """Ours: tell whether the deadline of an entry is over."""
+        deadline_ms = self.times[entry_id].expires_at_ms if entry_id in self.times else None
+        return deadline_ms is not None and deadline_ms <= now_ms
+
+    def timed(self, deliveries: Sequence[Delivery]) -> list[Delivery]:
+        """Ours: return deliveries with the times of their entries."""
+        return [each._replace(times=self.times.get(each.id)) for each in deliveries]
 
     @property
     def entries(self) -> list[Entry]:
@@ -312,9 +354,11 @@ class RefStream:
         return self.added - place if place is not None else None
 
     def settle_turns(self) -> None:
-        """Ours: what is gone from the stream has no turn, and is not held."""
+        """Ours: what is gone from the stream has no turn and no times, and is not held."""
+        ids = set(self.ids)
+        self.times = {each: times for each, times in self.times.items() if each in ids}
         for group in self.groups.values():
-            for entry_id in [*group.held, *group.turns_taken]:
+            for entry_id in [*group.held, *group.later, *group.turns_taken]:
                 if self.get(entry_id) is None:
                     group.forget_turn(entry_id)
 

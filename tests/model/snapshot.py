@@ -62,7 +62,7 @@ def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
 
 def unsized(info: StreamInfo) -> StreamInfo:
     """Return a description of a stream without its sizes."""
-    return info._replace(hot_bytes=None, cold_bytes=None)
+    return info._replace(hot_bytes=None, cold_bytes=None, timed_count=0)
 
 
 def _group(stream: Stream, group: Group) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from headgate.engine.config import Patch, StreamConfig
-from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, PartialId
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, PartialId, Timing
 from headgate.engine.limits import U64_MAX
 from headgate.engine.replies import StreamInfo
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, PlanRead, SplitRange
@@ -62,7 +62,14 @@ fields = st.one_of(
     st.builds(lambda value: (b"f", b"%d" % value), st.sampled_from([3, 7])),
     st.sampled_from([(b"a", b"1", b"a", b"2"), (b"x", b""), (b"a", b"1", b"b"), ()]),
 )
-drafts = st.builds(Draft, id_requests, fields)
+timings = st.builds(
+    Timing,
+    delay_ms=st.sampled_from([None, None, 0, 5, 30]),
+    deliver_at_ms=st.none(),
+    ttl_ms=st.sampled_from([None, None, 40, 100]),
+    expires_at_ms=st.none(),
+)
+drafts = st.builds(Draft, id_requests, fields, st.one_of(st.none(), st.none(), timings))
 trims = st.builds(
     TrimTo,
     max_length=st.one_of(st.none(), st.integers(0, 6)),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.app.redis_syntax.glob import matcher
+from headgate.engine.patterns.glob import matcher
 from tests.model.redis_server import redis_server, server_path, words
 
 PATTERNS = 4000

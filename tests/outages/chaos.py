@@ -200,8 +200,13 @@ class ClusterChaos(Chaos):
         await self._end(number, kind)
         await self._start(number)
 
+    def own_settings(self, number: int) -> dict[str, object]:
+        """Return the settings of one gateway that others have not."""
+        return {}
+
     async def _start(self, number: int) -> None:
-        gateway = await Gateway.start(self.data_dir / str(number), self._settings)
+        settings = {**self._settings, **self.own_settings(number)}
+        gateway = await Gateway.start(self.data_dir / str(number), settings)
         self._gateways[number] = gateway
         self._places[number].url = gateway.url
         self._places[number].is_up.set()

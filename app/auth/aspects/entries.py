@@ -8,11 +8,12 @@ from headgate.app.auth.aspects.aspects import (
     MessagingOperation,
     Table,
     on_cursors,
+    on_nothing,
     on_stream,
 )
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
-from headgate.engine.requests import entries, histogram, ranges
+from headgate.engine.requests import entries, histogram, patterns, ranges
 
 _READING = MessagingOperation("read", "receive")
 
@@ -45,6 +46,11 @@ ASPECTS: Table = {
         span=_READING,
     ),
     entries.FindTimes: Aspects(needs=on_stream(Verb.READ)),
+    patterns.ReadPattern: Aspects(  # it is narrowed to what may be read
+        needs=on_nothing,
+        delivered=lambda read: sum(len(each.entries) for each in read.reads),
+        span=_READING,
+    ),
     entries.Delete: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
     entries.Trim: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
     histogram.CountByTime: Aspects(needs=on_stream(Verb.READ)),

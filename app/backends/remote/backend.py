@@ -49,6 +49,7 @@ from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.deliveries import Ack, AckAndDelete, ReadGroup
 from headgate.engine.requests.entries import Add, Delete, Read, Trim
 from headgate.engine.requests.keyspace import CountStreams, TellTime
+from headgate.engine.requests.patterns import ReadPattern
 from headgate.engine.requests.streams import DescribeStream
 
 T = TypeVar("T")
@@ -106,6 +107,7 @@ class RemoteBackend:
         self._waiting: dict[type[Request[Any]], Callable[[Any], Coroutine[Any, Any, Any]]] = {
             Read: self._reads.read,
             PlanRead: self._reads.plan,
+            ReadPattern: self._reads.read_pattern,
             ReadGroup: self._group_reads.read,
         }
         self._closed = asyncio.Event()

@@ -22,10 +22,11 @@ from headgate.app.backends.remote.calls import Calls
 from headgate.app.backends.remote.messages import error_of, facts_of
 from headgate.engine.errors import Draining, StreamError
 from headgate.engine.filters.reads import read_matching
-from headgate.engine.replies import Portion, StreamRead
+from headgate.engine.replies import PatternRead, Portion, StreamRead
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import BulkCursor, PlanRead
 from headgate.engine.requests.entries import Read, StreamCursor
+from headgate.engine.requests.patterns import ReadPattern
 
 T = TypeVar("T")
 
@@ -82,6 +83,14 @@ class SharedReads:
         waiting = replace(request, cursors=cursors, wait_ms=_FOREVER_MS)
         streams = [cursor.stream for cursor in cursors]
         return await self._wait(waiting, streams, request.wait_ms) or portions
+
+    async def read_pattern(self, request: ReadPattern) -> PatternRead:
+        """Read all streams that match a pattern, and block if there is nothing to read."""
+        read = await self._ask(replace(request, wait_ms=0))
+        if request.wait_ms == 0 or read.reads or not read.is_at_end:
+            return read
+        waiting = replace(request, after=read.next_after, wait_ms=None)
+        return await self._wait(waiting, [request.pattern], request.wait_ms) or read
 
     async def _ask(self, request: Request[T]) -> T:
         """Read without waiting, together with those who ask for the same in this turn."""

@@ -61,6 +61,7 @@ from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.requests.entries import Add, Read
+from headgate.engine.requests.patterns import ReadPattern
 from headgate.engine.state.extents.missing import Missing
 
 log = logging.getLogger("headgate")
@@ -82,7 +83,7 @@ _LOOKS_AT_TIME = 32
 _APPENDED_AT_ONCE = 100
 """Appends that are decided together; each takes a microsecond."""
 
-_MAY_WAIT = (Read, PlanRead, ReadGroup)
+_MAY_WAIT = (Read, PlanRead, ReadGroup, ReadPattern)
 
 _FAILED = "the engine has failed at this request; its log says how"
 

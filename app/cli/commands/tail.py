@@ -11,12 +11,16 @@ from headgate.app.cli.output.display import Display, open_display
 from headgate.app.cli.rules import filter_option
 from headgate.client.client import AsyncClient
 from headgate.client.entries import Entry
-from headgate.client.stream import Stream
+from headgate.client.stream import Following, Stream
 
 _PAGE = 1_000
 
+_GLOB = frozenset("*?[")
+
 _HELP = """\
 Follow a stream: every entry, as it comes, until Ctrl-C or until the stream is closed.
+A name with *, ? or [ is a pattern, unless there is --no-follow: every entry of all streams that
+match comes, with its stream.
 
 A connection that breaks is made again, and goes on after the last entry. On a terminal entries
 are cut to one line each; in a pipe they are whole, as lines `ID NAME=VALUE …`.
@@ -27,6 +31,7 @@ headgate tail orders --after 0            everything, then what comes
 headgate tail orders --no-follow          everything there is
 headgate tail orders --no-follow --json | jq .fields.sku
 headgate tail orders --filter '{"exact":{"sku":"42"}}'
+headgate tail 'orders.*'                  all streams that match, and those that come later
 """
 
 
@@ -61,8 +66,13 @@ async def command(
     source = gateway.stream(stream)
     if no_follow:
         portions = _present(source, after or "0", filter, display)
+    elif _GLOB.intersection(stream):
+        portions = _coming(
+            gateway.follow(stream, after=after or "$", on_state=display.note_state, filter=filter),
+            display,
+        )
     else:
-        portions = _coming(source, after or "$", filter, display)
+        portions = _coming_of(source, after or "$", filter, display)
     left = limit
     with display:
         async for entries in portions:
@@ -84,14 +94,21 @@ async def _present(
         yield page.entries
 
 
-async def _coming(
+async def _coming_of(
     stream: Stream, after: str, condition: Any, display: Display
 ) -> AsyncGenerator[list[Entry]]:
-    """Yield entries behind an id as they come, as many at once as there are."""
+    """Yield entries of a stream, which exists, behind an id as they come."""
     last_id = (await stream.info())["last_id"]
-    async with stream.follow(
+    following = stream.follow(
         after=last_id if after == "$" else after, on_state=display.note_state, filter=condition
-    ) as following:
+    )
+    async for portion in _coming(following, display):
+        yield portion
+
+
+async def _coming(following: Following, display: Display) -> AsyncGenerator[list[Entry]]:
+    """Yield entries as they come, as many at once as there are."""
+    async with following:
         async for entry in following:
             if following.gap is not None:
                 display.note_gap(following.gap)

@@ -141,6 +141,8 @@ def _row(entry: Entry, width: int, *, wrap: bool) -> Text:
     row = Text(no_wrap=not wrap, overflow="fold" if wrap else "ellipsis")
     if width >= NARROW:  # the id says it as well
         row.append(f"{_time_of(entry.id)}  ", "dim")
+    if entry.stream is not None:
+        row.append(f"{one_line(entry.stream)}  ", "bold")
     row.append(entry.id, "cyan")
     for name, value in pairs_of(entry):
         row.append(f"  {name}", "blue").append("=", "dim").append(value)

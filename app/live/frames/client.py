@@ -45,20 +45,27 @@ class SubscriptionFrame(ClientFrame):
 
 
 class SubscribeFrame(ClientFrame):
-    """Begin to read: a stream after a cursor, or as a consumer of a group."""
+    """Begin to read: a stream or all that match after a cursor, or as a consumer of a group."""
 
     needs = Needs(frozenset({Verb.READ, Verb.CONSUME}))
 
     type: Literal["subscribe"]
     rid: Rid = None
     sub: Sub
-    stream: str
+    stream: str | None = None
+    match: str | None = Field(
+        None,
+        description="In place of a stream: all streams whose names match this pattern of Redis, "
+        "those that are made later included.",
+    )
     group: str | None = Field(None, description="Read as a consumer of this group.")
     consumer: str | None = Field(
         None, description="Its consumer; without a name one is made, and removed in the end."
     )
     after: str = Field(
-        "$", description="Without a group: an id, `$` for from now on, `+` for the last entry."
+        "$",
+        description="Without a group: an id, `$` for from now on, `+` for the last entry; with "
+        "`match` a `position`, an id or `$`.",
     )
     filter: FilterForm | None = Field(
         None, description="Without a group: only entries come for which it holds."

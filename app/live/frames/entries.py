@@ -1,7 +1,7 @@
 """Entry frames: entries, deliveries and outcomes by the thousand, without a model for each."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -12,9 +12,11 @@ from headgate.app.wire.encoding import (
     entries_wire,
     gap_wire,
     is_position_news,
+    stream_entries_wire,
+    stream_gap_wire,
 )
 from headgate.engine.entry import EntryId
-from headgate.engine.replies import Delivery, Outcome, StreamRead
+from headgate.engine.replies import Delivery, Outcome, PatternRead, StreamRead
 
 _SETTLED_AT_ONCE = 1_000
 """Ids whose outcomes make one part of an answer."""
@@ -29,7 +31,13 @@ def _array(read: StreamRead) -> Any:
     return msgspec.Raw(_encode(entries_wire(read)))
 
 
+def _members(read: StreamRead) -> bytes:
+    """Return the members of an array, with commas between them."""
+    return _encode(stream_entries_wire(read))[1:-1]
+
+
 _last_arrays = LastBatches(_array)
+_last_members = LastBatches(_members)
 
 
 def entries_frame(sub: str, read: StreamRead, *, credit_left: int) -> str:
@@ -50,6 +58,28 @@ def entries_frame(sub: str, read: StreamRead, *, credit_left: int) -> str:
         frame["gap"] = gap_wire(read.gap)
     if is_position_news(read):
         frame["position"] = str(read.next_after)
+    return _text(frame)
+
+
+def pattern_frame(sub: str, read: PatternRead, *, credit_left: int) -> str:
+    """Return the `entries` frame of streams that match a pattern.
+
+    Args:
+        sub: the subscription.
+        read: what is sent.
+        credit_left: how many more may come.
+    """
+    members = b",".join(_last_members.encoded(each) for each in read.reads if each.entries)
+    frame: Entries = {
+        "type": "entries",
+        "sub": sub,
+        "entries": cast("Any", msgspec.Raw(b"[%b]" % members)),
+        "credit_left": credit_left,
+        "position": str(read.next_after),
+    }
+    gaps = [gap for each in read.reads if (gap := stream_gap_wire(each)) is not None]
+    if gaps:
+        frame["gaps"] = gaps
     return _text(frame)
 
 

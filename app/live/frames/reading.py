@@ -14,14 +14,16 @@ from headgate.app.live.frames.client import (
     ClientFrame,
     SubscribeFrame,
 )
-from headgate.app.live.intents import AppendIntent, SubscribeIntent
+from headgate.app.live.intents import AppendIntent, PatternAfter, SubscribeIntent
 from headgate.app.wire.filters import OF_GROUPS, filter_text
-from headgate.app.wire.ids import parse_after
-from headgate.app.wire.names import check_name
+from headgate.app.wire.ids import parse_after, parse_pattern_after
+from headgate.app.wire.names import check_name, check_pattern
 from headgate.app.wire.plain import plain_append
 from headgate.app.wire.problems import GatewayError, Problem, validation_problem
 from headgate.app.wire.structure import SIZE_BYTES_MIN, check_members
+from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamError
+from headgate.engine.requests.entries import From
 
 INSTANCE = "/v1/ws"
 
@@ -116,13 +118,25 @@ def subscribe_intent(frame: SubscribeFrame, credit_max: int) -> SubscribeIntent:
         text = f"at most {credit_max}, not {frame.credit}"
         raise GatewayError("invalid_request", text, pointer="/body/credit")
     _check_needs_group(frame)
+    if (frame.stream is None) == (frame.match is None):
+        raise GatewayError("invalid_request", "give stream or match", pointer="/body/stream")
+    after: EntryId | From | PatternAfter
+    if frame.match is not None:
+        if frame.group is not None:
+            text = "a group is of one stream: give stream"
+            raise GatewayError("invalid_request", text, pointer="/body/match")
+        place = check_pattern(frame.match, pointer="/body/match")
+        after = PatternAfter(parse_pattern_after(frame.after, field="/body/after"))
+    else:
+        place = check_name(frame.stream or "", pointer="/body/stream")
+        after = parse_after(frame.after, field="/body/after")
     return SubscribeIntent(
         frame.rid,
         frame.sub,
-        check_name(frame.stream, pointer="/body/stream"),
+        place,
         None if frame.group is None else check_name(frame.group, pointer="/body/group"),
         None if frame.consumer is None else check_name(frame.consumer, pointer="/body/consumer"),
-        parse_after(frame.after, field="/body/after"),
+        after,
         frame.credit,
         SubscriptionChoices.of(frame)._replace(
             filters=filter_text(frame.filter, pointer="/body/filter")

@@ -9,11 +9,11 @@ from headgate.app.live.followed import StateName
 from headgate.app.live.frames.client import FRAME_IDS_MAX
 from headgate.app.wire.problems import Problem
 from headgate.app.wire.schemas.deliveries import Delivery, Settled
-from headgate.app.wire.schemas.entries import Entry
+from headgate.app.wire.schemas.entries import Entry, StreamEntry
 from headgate.app.wire.schemas.limits import IN_FORCE, SocketLimits
 from headgate.app.wire.schemas.limits import ConnectionLimits as LimitsInForce
-from headgate.app.wire.schemas.reads import Gap
-from headgate.app.wire.schemas.values import IdText
+from headgate.app.wire.schemas.reads import Gap, StreamGap
+from headgate.app.wire.schemas.values import CursorText, IdText
 
 
 class ConnectionLimits(SocketLimits):
@@ -48,7 +48,7 @@ class Subscribed(BaseModel):
     type: Literal["subscribed"] = "subscribed"
     rid: str | None = None
     sub: str
-    position: IdText = Field(description="Entries come from after this id.")
+    position: IdText | CursorText = Field(description="Entries come from after this.")
     consumer: str | None = None
     pending: int | None = Field(None, description="Entries the consumer holds already.")
     gap: Gap | None = Field(None, description="Trimmed entries before the first one.")
@@ -59,16 +59,18 @@ class Entries(TypedDict):
 
     type: Literal["entries"]
     sub: str
-    entries: list[Entry] | list[Delivery]
+    entries: list[Entry] | list[StreamEntry] | list[Delivery]
     deleted_ids: NotRequired[list[IdText]]
     credit_left: int
     lag: NotRequired[int]
     gap: NotRequired[Gap]
+    gaps: NotRequired[list[StreamGap]]
     position: NotRequired[
         Annotated[
-            IdText,
+            IdText | CursorText,
             Field(
-                description="With a filter: subscribe again after this id, as no entry between "
+                description="With a pattern, the cursor behind all that was sent. With a filter: "
+                "subscribe again after this id, as no entry between "
                 "the last one sent and this one matches."
             ),
         ]

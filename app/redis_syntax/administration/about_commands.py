@@ -11,10 +11,10 @@ from headgate.app.redis_syntax.catalog.description import Catalog, Description, 
 from headgate.app.redis_syntax.catalog.key_places import keys_among
 from headgate.app.redis_syntax.catalog.shapes import docs_of_all, info_of, statuses
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, SmallReply
-from headgate.app.redis_syntax.glob import matcher
 from headgate.app.redis_syntax.help import help_on
 from headgate.app.redis_syntax.replies import NULL_ARRAY
 from headgate.app.redis_syntax.words import SYNTAX, AnyPlan, CommandError, has_arity, saying
+from headgate.engine.patterns.glob import matcher
 
 _USAGES = {
     "(no subcommand)": "Describe all commands, as INFO does.",

@@ -16,7 +16,6 @@ from headgate.app.redis_syntax.catalog.description import (
     server_operation,
 )
 from headgate.app.redis_syntax.command import CommandTable, SmallReply
-from headgate.app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
 from headgate.app.redis_syntax.help import help_on
 from headgate.app.redis_syntax.replies import Pairs, Reply
 from headgate.app.redis_syntax.words import OK, SYNTAX, AnyPlan, CommandError, Plan, integer
@@ -27,6 +26,7 @@ from headgate.engine.limits import (
     IDEMPOTENCY_WINDOW_MS_MAX,
     IDEMPOTENCY_WINDOW_MS_MIN,
 )
+from headgate.engine.patterns.glob import PATTERN_BYTES_MAX, matcher
 from headgate.engine.replies import StreamDefaults
 from headgate.engine.requests.keyspace import ChangeDefaults, GetDefaults
 

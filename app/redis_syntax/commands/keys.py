@@ -17,7 +17,6 @@ from headgate.app.redis_syntax.catalog.description import (
     server_command,
 )
 from headgate.app.redis_syntax.command import ANY_RIGHT, CommandTable, LargeReply, SmallReply
-from headgate.app.redis_syntax.glob import matcher
 from headgate.app.redis_syntax.replies import Reply, Status
 from headgate.app.redis_syntax.words import (
     SYNTAX,
@@ -33,6 +32,7 @@ from headgate.app.redis_syntax.words import (
 )
 from headgate.app.runtime.turns import Turn
 from headgate.engine.limits import U64_MAX
+from headgate.engine.patterns.glob import matcher
 from headgate.engine.replies import NamePage
 from headgate.engine.requests.keyspace import (
     CountStreams,

@@ -139,3 +139,9 @@ class Entry(_Identified, FieldsRead):
     expires_at_ms: NotRequired[
         Annotated[int, Field(description="Groups deliver it no more from this unix time on.")]
     ]
+
+
+class StreamEntry(Entry):
+    """An entry of one of several streams."""
+
+    stream: str

@@ -12,6 +12,7 @@ from headgate.app.backends.port import Ability, Durable
 from headgate.engine.limits import (
     CONSUMERS_MAX,
     GROUPS_MAX,
+    PATTERN_BYTES_MAX,
     PRODUCERS_MAX,
     SCHEDULES_MAX,
     STREAMS_MAX,
@@ -87,6 +88,9 @@ class SocketLimits(BaseModel):
     """The bounds of one WebSocket."""
 
     subscriptions_max: int = Field(100, ge=1, description="Subscriptions of one WebSocket.")
+    patterns_max: int = Field(
+        16, ge=1, description="Those of them that follow all streams that match a pattern."
+    )
     credit_max: int = Field(65_536, ge=64, description="Most credit a subscription may hold.")
     frame_bytes_max: int = Field(
         2**20, ge=1024, description="Largest WebSocket frame, once inflated."
@@ -146,6 +150,9 @@ class Limits(ChosenLimits):
 
     memory_bytes_max: int = _of_the_machine("memory_bytes_max")
     sockets_max: int = _of_the_machine("sockets_max")
+    pattern_bytes_max: int = Field(
+        PATTERN_BYTES_MAX, description="Length of a pattern that streams are followed by."
+    )
     abilities: list[Ability] = Field(
         description="Abilities of the backend, of those that not every backend has. An operation "
         "that needs a missing one answers 501 `not_supported`.",

@@ -12,6 +12,9 @@ from headgate.app.wire.schemas.values import IdText, Milliseconds, Request
 Gap = TypedDict("Gap", {"from": IdText, "to": IdText})
 Gap.__doc__ = "Entries a reader missed because trimming took them: above `from`, up to `to`."
 
+StreamGap = TypedDict("StreamGap", {"stream": str, "from": IdText, "to": IdText})
+StreamGap.__doc__ = "The same, of one of several streams."
+
 MissedOfCursor = Annotated[
     Gap | None, Field(description="Trimmed entries between the cursor and the oldest.")
 ]

@@ -18,6 +18,11 @@ IdText = Annotated[
     ),
 ]
 
+CursorText = Annotated[
+    str,
+    Field(description="Cursor of all streams that match a pattern. Its text has no meaning."),
+]
+
 OnDisconnect = TypeAliasType("OnDisconnect", config.OnDisconnect)
 OnExpiry = TypeAliasType("OnExpiry", config.OnExpiry)
 Count = Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)]

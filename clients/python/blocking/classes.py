@@ -1137,6 +1137,33 @@ class Client:
         """Yield the streams whose names begin so, by pages of `limit` (SCAN TYPE stream)."""
         return self._portal.iterate(self._inner.streams(prefix=prefix, limit=limit))
 
+    def follow(
+        self,
+        match: str,
+        *,
+        after: str = "$",
+        credit: int = 256,
+        on_state: OnState | None = None,
+        filter: Filter | None = None,
+    ) -> BlockingFollowing:
+        """Follow all streams whose names match, those that are made later included.
+
+        Each entry says its `stream`. The order of entries holds within each stream. It goes on
+        through every loss of the connection; then an entry may come once more.
+
+        Args:
+            match: a pattern of Redis, such as `orders.*`.
+            after: an id of every stream, `0` for all entries, or `$` for those from now on.
+            credit: entries that may be on the way to this program.
+            on_state: is called when entries come, when all were read (`caught_up`), and when the
+                connection is `lost`, with the reason.
+            filter: only entries for which it holds, such as `{"exact": {"sku": "42"}}`.
+        """
+        return BlockingFollowing(
+            self._inner.follow(match, after=after, credit=credit, on_state=on_state, filter=filter),
+            self._portal,
+        )
+
     def plan(
         self, cursors: Sequence[Cursor], *, max_entries: int | None = None, wait_ms: int = 0
     ) -> list[Plan]:

@@ -171,7 +171,7 @@ class _Walk:
             return False
         if self._given or self._behind or (limit is not None and len(page) > limit):
             return False
-        keys = [_key_of(entry.fields, name) for entry in page]
+        keys = [key_of(entry.fields, name) for entry in page]
         if not turns.are_free(keys) or not self._left.take_what_went(before, after, is_first=False):
             return False
         self._taken, self._keys = page, list(keys)
@@ -187,7 +187,7 @@ class _Walk:
             return True
         if len(self._taken) == self._limit:
             return False
-        key = None if self._key_field is None else _key_of(entry.fields, self._key_field)
+        key = None if self._key_field is None else key_of(entry.fields, self._key_field)
         if key is not None and not self._has_turn(key):
             return self._hold(entry.id, key)
         if not self._left.take(entry.fields, is_first=not self._taken):
@@ -213,7 +213,7 @@ class _Walk:
                 self._expired_count += 1
             return True
         due_ms = (times.deliver_at_ms or 0) + clock_set_ms
-        key = None if self._key_field is None else _key_of(entry.fields, self._key_field)
+        key = None if self._key_field is None else key_of(entry.fields, self._key_field)
         if key is None:
             self._delayed.append((entry.id, 0, due_ms))
         else:
@@ -239,7 +239,7 @@ class _Walk:
         return True
 
 
-def _key_of(fields: Fields, name: bytes) -> bytes | None:
+def key_of(fields: Fields, name: bytes) -> bytes | None:
     """Return the value of a field, or its digest if it is long; the last one, if it repeats."""
     for at in range(len(fields) - 2, -1, -2):
         if fields[at] == name:

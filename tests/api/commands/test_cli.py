@@ -57,6 +57,16 @@ async def test_a_tail_begins_now_and_ends_at_its_limit(live: Live) -> None:
     assert await tail.wait() == 0
 
 
+async def test_a_tail_of_a_pattern_says_the_stream_of_each_entry(live: Live) -> None:
+    [first] = await live.append("orders.a", "1")
+    await live.append("bills", "2")
+    tail = await start(live.url, "tail", "orders.*", "--after", "0", "--limit", "2")
+    assert await next_line(tail) == f"orders.a {first} v=1"
+    [second] = await live.append("orders.b", "3")
+    assert await next_line(tail) == f"orders.b {second} v=3"
+    assert await tail.wait() == 0
+
+
 async def test_a_tail_ends_with_a_closed_stream(live: Live) -> None:
     [first] = await live.append("orders", "1")
     tail = await start(live.url, "tail", "orders", "--after", "0")

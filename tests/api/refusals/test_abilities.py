@@ -56,6 +56,7 @@ async def plain() -> AsyncIterator[Live]:
         ("POST", "/v1/bulk/plan", "bulk"),
         ("GET", WRITER, "bulk"),
         ("PUT", CHUNK, "bulk"),
+        ("GET", "/v1/events?match=a*", "patterns"),
         ("POST", "/v1/commands", "commands"),
         ("POST", "/v1/commands/pipeline", "commands"),
         ("POST", "/v1/commands/multi-exec", "commands"),

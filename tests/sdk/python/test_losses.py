@@ -43,6 +43,28 @@ async def test_a_follower_misses_and_repeats_nothing(tmp_path: Path, proxy: Prox
                     proxy.target = None
 
 
+async def test_a_follower_of_a_pattern_misses_nothing(tmp_path: Path, proxy: Proxy) -> None:
+    settings = Settings(data_dir=tmp_path)
+    async with (
+        headgate.AsyncClient(f"127.0.0.1:{proxy.port}", producer="p") as hg,
+        hg.follow("orders.*", after="0") as entries,
+    ):
+        for _ in range(3):  # lives of the gateway
+            async with running(settings) as live:
+                proxy.target = target(live)
+                for _ in range(3):
+                    appended = set[tuple[str | None, str]]()
+                    for number in range(20):
+                        name = f"orders.{number % 7}"
+                        appended.add((name, await hg.stream(name).append({"n": "x"})))
+                        if number == 10:
+                            proxy.cut()
+                    while appended:
+                        entry = await anext(entries)
+                        appended.discard((entry.stream, entry.id))
+                proxy.target = None
+
+
 @pytest.mark.parametrize("consumer", [None, "me"])
 async def test_each_entry_is_acknowledged_once(
     tmp_path: Path, proxy: Proxy, consumer: str | None

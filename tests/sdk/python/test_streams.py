@@ -83,6 +83,18 @@ async def test_a_stream_is_scanned_page_by_page(hg: headgate.AsyncClient) -> Non
     assert [stream["name"] async for stream in hg.streams(prefix="a", limit=1)] == ["a b"]
 
 
+async def test_all_streams_that_match_are_followed(hg: headgate.AsyncClient) -> None:
+    await hg.stream("orders.a").append({"n": "1"})
+    async with hg.follow("orders.*", after="0", filter={"present": "n"}) as entries:
+        first = await anext(entries)
+        assert (first.stream, first.fields) == ("orders.a", {"n": "1"})
+        await hg.stream("bills").append({"n": "2"})
+        await hg.stream("orders.new").append({"m": "3"})
+        await hg.stream("orders.new").append({"n": "4"})
+        later = await anext(entries)
+        assert (later.stream, later.fields) == ("orders.new", {"n": "4"})
+
+
 async def test_a_filter_leaves_what_it_lets_through(hg: headgate.AsyncClient) -> None:
     orders = hg.stream("orders")
     ids = await orders.append_many([{"n": str(number), "v": "x"} for number in range(5_000)])

@@ -80,6 +80,7 @@ XSETID {key} 1-1
 XTRIM {key} MAXLEN 1
 ZADD {side} 1 member
 ZCARD {side}
+ZCOUNT {side} 0 1
 ZLEXCOUNT {side} - +
 ZPOPMIN {side}
 ZRANDMEMBER {side} 1

@@ -86,6 +86,7 @@ do
         if outcome == DELETED then
           redis.call('XDEL', call.key, id)
           turns.deleted(call, { id })
+          timing.forget(call, { id })
         end
         if references == 'delete' then
           trims.purge(call, referring, { id })
@@ -146,6 +147,8 @@ do
         local row = pending.row(call, group, id)
         if row and policy.is_spent(row.count) then
           policies.dead_letter(call, group, stream, policy, row)
+        elseif row and timing.is_over(call, id) then
+          policies.expire(call, group, stream, policy, row)
         end
       end
     end

@@ -169,6 +169,9 @@ do
       return fault('LastIdMismatch', expected, last_id)
     end
     local refusal = not is_single and appends.settle_ids(drafts, last_id)
+    if not refusal and exists and #asked.timings > 0 then
+      refusal = timing.refusal(call, #asked.timings, asked.timed_max)
+    end
     if refusal then
       return refusal
     end
@@ -190,6 +193,7 @@ do
     if ids.err then
       return refusal_of(call, may_create, '*') or ids
     end
+    timing.put(call, ids, asked.timings)
     if key then
       idempotency.remember(call, key, ids[1], #ids, given.digest)
     end
@@ -241,6 +245,7 @@ do
       end
     end
     turns.deleted(call, ids)
+    timing.forget(call, ids)
     if references == 'delete' and #ids > 0 then
       trims.purge(call, groups, ids)
     end

@@ -104,6 +104,12 @@ do
     return rows, oldest_ms
   end
 
+  -- Settle an entry that would be delivered, and whose deadline is over. There may be others behind.
+  local function expire(call, asked, policy, row)
+    policies.expire(call, asked.group, asked.stream, policy, row)
+    asked.has_expired = true
+  end
+
   -- Claim pending entries. Reply: the deliveries, how many of them the consumer did not hold, and
   -- when the oldest delivery was (nil: unknown). Entries that are gone from the stream stop being
   -- pending.
@@ -116,7 +122,9 @@ do
       end
       if not policy.is_spent(row.count) then
         local entry = redis.call('XRANGE', call.key, row.id, row.id)[1]
-        if not entry then
+        if asked.by_policy and timing.is_over(call, row.id) then
+          expire(call, asked, policy, row)
+        elseif not entry then
           pending.settle(call, asked.group, { row.id })
         else
           local numbers = asked.claim_idle_ms and { row.owner and row.idle or 0, row.count } or {}
@@ -214,13 +222,15 @@ do
   end
 
   -- Give held entries their turn, at most so many. Reply: the deliveries.
-  local function begin_turns(call, asked, room)
+  local function begin_turns(call, asked, policy, room)
     local deliveries = {}
     for _, id in ipairs(room > 0 and turns.ready(call, asked.group, room) or {}) do
       local row = pending.row(call, asked.group, id)
       local entry = row and redis.call('XRANGE', call.key, id, id)[1]
       if not entry then
         pending.settle(call, asked.group, { id })
+      elseif timing.is_over(call, id) then
+        expire(call, asked, policy, row)
       else
         local numbers = asked.claim_idle_ms and { 0, row.count } or {}
         if not take(asked, id, entry[2], numbers, #deliveries == 0) then
@@ -235,6 +245,24 @@ do
     return deliveries
   end
 
+  -- Whether a new entry may be delivered by now. If it is to be pending before it may: its key, if
+  -- it waits for its turn then, and when that is.
+  local function in_time(call, asked, rules, entry)
+    local id = entry[1]
+    local is_over, due_ms = timing.is_over(call, id), timing.later_ms(call, id)
+    if not is_over and not due_ms then
+      return true
+    end
+    if #redis.call('XPENDING', call.key, asked.group, id, id, 1) > 0 then
+      return false  -- the position was set back: it is pending already
+    end
+    if not is_over then
+      return false, rules.key_field and turns.key_in(rules, entry[2]), due_ms
+    end
+    -- It becomes a dead letter when the group is read next.
+    return false, nil, rules.on_expiry and now_ms() or nil
+  end
+
   -- Read entries that are new to the group and that its rules let through: filters pass others by,
   -- and keys hold others back.
   -- Reply: the entries; whether there may be more; whether the call has only passed by others, and
@@ -242,6 +270,7 @@ do
   local function read_by_rules(call, asked, rules, room, last_id)
     local matches = rules.filters and filters.matcher(rules.filters)
     local gate = rules.key_field and turns.gate(call, asked.group, rules)
+    local by_time = timing.exists(call)
     local new, looked_at, looked_bytes, is_over, is_blocked = {}, 0, 0, false, false
     local numbers = asked.claim_idle_ms and { 0, 0 } or {}
     -- Neighbouring entries that are delivered, or that are not; and what has a key of them.
@@ -254,8 +283,11 @@ do
         new[#new + 1] = entry
       end
       for _, entry in ipairs(keyed) do
-        if not run_matches then
-          pending.hold(call, asked.group, entry.id, entry.key)
+        if not run_matches and entry.key then
+          pending.hold(call, asked.group, entry.id, entry.key, entry.due_ms)
+        elseif not run_matches then
+          local delay_ms = math.max(entry.due_ms - now_ms(), 0)
+          pending.release(call, asked.group, { { entry.id, '0', delay_ms } })
         elseif not asked.no_ack then
           turns.take(call, asked.group, entry.id, entry.key)
         end
@@ -265,7 +297,10 @@ do
 
     -- Take an entry into a run. Reply: whether there is room for it.
     local function look(entry)
-      local is_match, key = not matches or matches(entry[2]), nil
+      local is_match, key, due_ms = not matches or matches(entry[2]), nil, nil
+      if is_match and by_time then
+        is_match, key, due_ms = in_time(call, asked, rules, entry)
+      end
       if is_match and #new + (run_matches and run or 0) == room then
         return false
       end
@@ -286,8 +321,8 @@ do
       if is_match and not take(asked, entry[1], entry[2], numbers, taken == 0) then
         return false
       end
-      if key then
-        keyed[#keyed + 1] = { id = entry[1], key = key }
+      if key or due_ms then
+        keyed[#keyed + 1] = { id = entry[1], key = key, due_ms = due_ms }
       end
       run, last_id = run + 1, entry[1]
       looked_at, looked_bytes = looked_at + 1, looked_bytes + size_of(entry[2])
@@ -320,8 +355,8 @@ do
   end
 
   -- In how many ms the read may claim something, if nothing else changes; nil: never.
-  local function next_claim_in(call, asked, oldest_ms)
-    local due_in = pending.next_due_in(call, asked.group)
+  local function next_claim_in(call, asked, rules, oldest_ms)
+    local due_in = pending.next_due_in(call, asked.group, rules.has_turns or rules.key_field)
     if not asked.claim_idle_ms then
       return due_in
     end
@@ -348,7 +383,10 @@ do
     local room = math.min(room_of(asked, held), allowance or asked.limit)
     local claimed, gained, oldest_ms = {}, 0, nil
     local is_untidy = rules.has_turns and turns.tidy(call, asked.group)
-    local begun = rules.has_turns and begin_turns(call, asked, room) or {}
+    -- Entries that are due come before those that are new, however many they are.
+    local is_behind = rules.has_turns and turns.join(call, asked.group)
+    local begun = rules.has_turns and begin_turns(call, asked, policy, room) or {}
+    local walks = rules.filters or rules.key_field or (asked.by_policy and timing.exists(call))
     room = room - #begun
     local may_claim = asked.claims_any and (asked.claim_idle_ms or asked.claim_released)
     may_claim = may_claim and room > 0 and info.pending > 0
@@ -361,8 +399,8 @@ do
     for at = #begun, 1, -1 do
       table.insert(claimed, 1, begun[at])
     end
-    if room > 0 and not (#claimed > 0 and is_full(asked)) then
-      if rules.filters or rules.key_field then
+    if room > 0 and not is_behind and not (#claimed > 0 and is_full(asked)) then
+      if walks then
         new, may_be_more, is_looking, is_blocked = read_by_rules(
           call, asked, rules, room, info['last-delivered-id']
         )
@@ -380,7 +418,7 @@ do
       held = held + gained + (asked.no_ack and 0 or #new)
     end
     local lag = info.lag
-    if rules.filters or rules.key_field then
+    if walks then
       info = groups.info(call, asked.group)
       lag = info.lag
     elseif #new > 0 then
@@ -394,7 +432,7 @@ do
     if may_be_more and lag == 0 then
       state = CAUGHT_UP
     elseif may_be_more and not lag then
-      local is_last = #new > 0 and not rules.filters and not rules.key_field
+      local is_last = #new > 0 and not walks
       local last_id = is_last and new[#new][1] or info['last-delivered-id']
       local first = next_id(last_id)
       if not first or #redis.call('XRANGE', call.key, first, '+', 'COUNT', 1) == 0 then
@@ -418,8 +456,10 @@ do
       state = CLOSED
     end
     local is_served = #claimed + #new > 0 or state == CLOSED
-    local claim_in = not is_served and may_claim and next_claim_in(call, asked, oldest_ms)
-    if is_looking or (is_untidy and not is_served) then
+    may_claim = may_claim or (walks and asked.claims_any and asked.claim_released and room > 0)
+    local claim_in = not is_served and may_claim and next_claim_in(call, asked, rules, oldest_ms)
+    local may_get_more = is_untidy or is_behind or asked.has_expired
+    if is_looking or (may_get_more and not is_served) then
       claim_in = 0
     elseif allowance == 0 then
       claim_in = free_in
@@ -499,7 +539,7 @@ do
   -- Reply: whether the read is served; the lag (nil: unknown); how many entries the consumer holds;
   -- the state; in how many ms the read may get something (nil: never; 0: it has only passed by what
   -- filters do not let through, and looks again); how many dead letters wait to be relayed; what is
-  -- left of the budget; deliveries; new entries.
+  -- left of the budget; deliveries; new entries; whether entries of the stream have times.
   operations.ReadGroup = function(call)
     local asked = call.args
     local group = asked.group
@@ -513,7 +553,8 @@ do
     end
     follow(asked, policy)
     local outbox_count = 0
-    if asked.by_policy and policy.max_deliveries and not asked.after then
+    local settles = policy.max_deliveries or timing.exists(call)
+    if asked.by_policy and settles and not asked.after then
       if info.pending > 0 then
         policies.dead_letters_before(call, group, asked.stream, policy, asked.claim_idle_ms)
       end
@@ -532,6 +573,7 @@ do
     return {
       is_served and 1 or 0, lag, held_after, state, claim_in or false, outbox_count,
       asked.budget_bytes or 0, asked.budget_parts or 0, deliveries, new,
+      timing.exists(call) and 1 or 0,
     }
   end
 

@@ -91,7 +91,8 @@ do
     redis.call(
       'DEL', call.side('group', group), call.side('released', group), call.side('errors', group),
       call.side('rate', group), call.side('keyed', group), call.side('taken', group),
-      call.side('held', group), call.side('ready', group), call.side('turn_walk', group)
+      call.side('held', group), call.side('ready', group), call.side('turn_walk', group),
+      call.side('later', group)
     )
     redis.call('SREM', call.side('turning'), group)
   end
@@ -201,7 +202,8 @@ do
   end
 
   -- What is to be added to XINFO GROUPS: how many entries nobody owns, how many consumers do not
-  -- count, the policy, when the stream was closed, and whether all of it is settled then.
+  -- count, the policy, when the stream was closed, whether all of it is settled then, and how many pending
+  -- entries are not due yet.
   local function additions(call, info)
     local kept = found(call, info.name)
     local released = kept[MARK] and released_count(call, info)
@@ -209,6 +211,7 @@ do
     return {
       released or 0, released and 1 or 0, settings.in_order(POLICY, released and kept or {}),
       closed_at_ms, closed_at_ms and groups.is_over(call, info) and 1 or 0,
+      released and pending.delayed_count(call, info.name) or 0,
     }
   end
 
@@ -258,6 +261,9 @@ do
   local function check_policy(policy, stream)
     if (policy.max_deliveries == nil) ~= (policy.dead_letter_stream == nil) then
       error(fault('Invalid', 'max_deliveries and dead_letter_stream belong together', 'policy'))
+    end
+    if policy.on_expiry == '1' and not policy.dead_letter_stream then
+      error(fault('Invalid', 'on_expiry needs a dead_letter_stream', 'policy', 'on_expiry'))
     end
     if policy.dead_letter_stream == '.' .. stream then
       local text = 'a stream cannot be its own dead letter stream'

@@ -232,14 +232,15 @@ do
   end
 
   -- Make an entry pending that nobody gets before its turn comes.
-  function pending.hold(call, group, id, key)
+  -- due_ms: it is delayed until then; nil: it waits for its turn at once.
+  function pending.hold(call, group, id, key, due_ms)
     groups.mark(call, group)
     redis.call(
       'XCLAIM', call.key, group, RELEASED, 0, id, 'IDLE', 0, 'RETRYCOUNT', 0, 'FORCE', 'JUSTID'
     )
     local released = call.side('released', group)
     local is_new = redis.call('EXISTS', released) == 0
-    turns.hold(call, group, id, key)
+    turns.hold(call, group, id, key, due_ms)
     if is_new then
       streams.expire_alike(call, released)
     end
@@ -272,22 +273,32 @@ do
     return rows
   end
 
+  -- How many entries that nobody owns are not due yet, about.
+  function pending.delayed_count(call, group)
+    local rested = redis.call(
+      'ZCOUNT', call.side('released', group), string.format('%.0f', now_ms() + 1), '(' .. turns.NEVER
+    )
+    return rested + redis.call('ZCARD', call.side('later', group))
+  end
+
   -- In how many ms a reader may get the next entry that is delayed; nil if none is.
-  function pending.next_due_in(call, group)
+  function pending.next_due_in(call, group, has_turns)
     local time_ms = now_ms()
     local first = redis.call(
       'ZRANGEBYSCORE', call.side('released', group), string.format('%.0f', time_ms + 1), '+inf',
       'WITHSCORES', 'LIMIT', 0, 1
     )
     local is_due = first[2] and not turns.is_held(first[2])
-    return is_due and math.floor(tonumber(first[2])) - time_ms or nil
+    local due_in = is_due and math.floor(tonumber(first[2])) - time_ms or nil
+    local later_in = has_turns and turns.next_due_in(call, group) or nil
+    return due_in and later_in and math.min(due_in, later_in) or due_in or later_in
   end
 
   -- In how many ms a reader may get an entry that nobody owns; 0 is now, nil is after another one.
   function pending.due_in(call, group, row)
     local due_ms = redis.call('ZSCORE', call.side('released', group), row.id)
     if due_ms and turns.is_held(due_ms) then
-      return nil
+      return turns.due_in(call, group, row.id)
     end
     return due_ms and math.max(math.floor(tonumber(due_ms)) - now_ms(), 0) or 0
   end

@@ -43,6 +43,7 @@ do
       rate_burst = tonumber(kept.rate_burst or kept.rate_per_s),
       filters = kept.filters,
       has_turns = kept.has_turns ~= nil,
+      on_expiry = kept.on_expiry == '1',
       key_field = kept.key_field and string.sub(kept.key_field, 2),
       key_pending_max = tonumber(kept.key_pending_max or 1),
       key_ahead_max = tonumber(kept.key_ahead_max or 10000),
@@ -126,8 +127,9 @@ do
 
   -- Make a dead letter of a pending entry, unless it was one before. One that is gone from the
   -- stream only stops being pending.
+  -- reason: nil if it was delivered too often.
   -- Reply: whether the entry is pending no more.
-  function policies.dead_letter(call, group, stream, policy, row)
+  function policies.dead_letter(call, group, stream, policy, row, reason)
     local entry = redis.call('XRANGE', call.key, row.id, row.id)[1]
     if entry then
       local fields = entry[2]
@@ -137,7 +139,7 @@ do
       local is_fatal = row.count == COUNT_MAX
       local values = {
         stream, row.id, group, is_fatal and '' or row.count,
-        is_fatal and 'fatal' or 'max_deliveries',
+        is_fatal and 'fatal' or reason or 'max_deliveries',
       }
       for at, name in ipairs(ORIGIN) do
         fields[#fields + 1], fields[#fields + 2] = name, values[at]
@@ -155,7 +157,15 @@ do
     return true
   end
 
-  -- Make dead letters of entries that were delivered too often.
+  -- Settle a pending entry whose deadline is over. It becomes a dead letter if the policy says so.
+  function policies.expire(call, group, stream, policy, row)
+    local becomes_dead = policy.on_expiry and policy.dead_letters
+    if not (becomes_dead and policies.dead_letter(call, group, stream, policy, row, 'expired')) then
+      pending.settle(call, group, { row.id })
+    end
+  end
+
+  -- Make dead letters of entries that were delivered too often, and settle expired ones.
   -- rows: pending entries that nobody owns or that are idle for long enough.
   -- Reply: how many were made.
   local function dead_letters(call, group, stream, policy, rows)
@@ -169,17 +179,20 @@ do
         if policies.dead_letter(call, group, stream, policy, row) then
           count = count + 1
         end
+      elseif timing.is_over(call, row.id) then
+        looked_at, count = looked_at + 1, count + 1
+        policies.expire(call, group, stream, policy, row)
       end
     end
     return count
   end
 
-  -- Make dead letters of what may be delivered now and was delivered too often.
+  -- Settle what may be delivered now, and was delivered too often or is expired.
   -- idle_ms: an entry that a consumer owns may be delivered after this idle time, or that of the
   --   policy if it is shorter; nil: that of the policy counts.
   -- Reply: how many were made.
   function policies.dead_letters_before(call, group, stream, policy, idle_ms)
-    if not policy.max_deliveries then
+    if not policy.max_deliveries and not timing.exists(call) then
       return 0
     end
     local due = pending.due(call, group, LOOKED_AT_MAX)
@@ -208,13 +221,41 @@ do
     end
     groups.check(call, group)
     local kept = groups.kept(call, group)
-    if not (kept.max_deliveries or kept.consumer_ttl_ms) then
+    if not (kept.max_deliveries or kept.consumer_ttl_ms or timing.exists(call)) then
       return { 1, 0 }
     end
     local count = policies.dead_letters_before(
       call, group, stream, policies.of(call, group, stream)
     )
     return { count < DEAD_MAX and 1 or 0, 1 }
+  end
+
+  -- Settle entries that nobody holds and whose deadline is over, in all groups.
+  -- Reply: whether there may be more; whether entries have times.
+  operations.expire = function(call)
+    if redis.call('EXISTS', call.key) == 0 or not timing.exists(call) then
+      return { 0, 0 }
+    end
+    local stream, infos = call.args.stream, trims.groups_of(call)
+    local limit = math.max(math.floor(LOOKED_AT_MAX / math.max(#infos, 1)), 1)
+    local ids = redis.call(
+      'ZRANGEBYSCORE', call.side('expiring'), '-inf', string.format('%.0f', now_ms()),
+      'LIMIT', 0, math.min(limit, DEAD_MAX)
+    )
+    for _, info in ipairs(#ids > 0 and infos or {}) do
+      groups.check(call, info.name)
+      local policy = policies.of(call, info.name, stream)
+      for _, id in ipairs(ids) do
+        local row = pending.row(call, info.name, id)
+        if row and not row.owner then
+          policies.expire(call, info.name, stream, policy, row)
+        end
+      end
+    end
+    if #ids > 0 then
+      redis.call('ZREM', call.side('expiring'), unpack(ids))
+    end
+    return { #ids > 0 and 1 or 0, 1 }
   end
 
   -- The names and values of a dead letter (MessagePack); nil if they cannot be those of an entry.
@@ -267,16 +308,22 @@ do
     local group, source = call.args.group, call.args.source
     groups.require(call, group)
     groups.check(call, group, true)
-    local reply = {}
+    local policy, reply = policies.of(call, group, ''), {}
     for _, dead_letter in ipairs(call.args.dead_letters) do
       local id = dead_letter.origin
       local key = call.side('redriven', group .. ':' .. source .. ':' .. dead_letter.id)
       local known = redis.call('GET', key)
-      local is_released = #redis.call('XRANGE', call.key, id, id) > 0
+      local is_released = #redis.call('XRANGE', call.key, id, id) > 0 and not timing.is_over(call, id)
       if known then
         is_released, id = string.sub(known, 1, 1) == '1', string.sub(known, 2)
       elseif is_released then
-        pending.release(call, group, { { id, '0' } })
+        local entry = redis.call('XRANGE', call.key, id, id)[1]
+        local key = policy.key_field and turns.key_in(policy, entry[2])
+        if key and not pending.row(call, group, id) then
+          pending.hold(call, group, id, key)
+        else
+          pending.release(call, group, { { id, '0' } })
+        end
       else
         id = appends.append(call, false, { '*', unpack(dead_letter.fields) }, 1)
         if type(id) == 'table' then

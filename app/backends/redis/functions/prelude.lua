@@ -30,7 +30,8 @@ local TYPES = {
   renamed = 'string', changed = 'string', group = 'hash', released = 'zset', errors = 'hash',
   oldest = 'string', walk = 'hash', scheduled = 'hash', schedule_names = 'zset',
   schedule_wakes = 'zset', schedule_runner = 'string', rate = 'string', keyed = 'zset',
-  taken = 'zset', held = 'zset', ready = 'zset', turn_walk = 'string', turning = 'set',
+  taken = 'zset', held = 'zset', ready = 'zset', turn_walk = 'string', turning = 'set', later = 'zset',
+  due = 'zset', deadlines = 'zset', expiring = 'zset',
 }
 
 -- The side keys that this call has named, and the types that they should have.

@@ -56,7 +56,7 @@ do
   -- stands for the last entry.
   -- Reply: nil if there is no stream; otherwise the id after which was read, the last id, the
   -- greatest id that was trimmed, the entries, whether there may be more, and when the stream was
-  -- closed (nil: it is open, or there is more).
+  -- closed (nil: it is open, or there is more), and whether entries of the stream have times.
   operations.read = function(call)
     local asked, after = call.args, call.args.after
     local info = stream_info(call)
@@ -85,6 +85,9 @@ do
         closed_at_ms = false
       end
     end
-    return { after, last_id, trimmed, entries, is_all and 0 or 1, closed_at_ms }
+    local has_times = #entries > 0 and timing.exists(call)
+    return {
+      after, last_id, trimmed, entries, is_all and 0 or 1, closed_at_ms, has_times and 1 or 0,
+    }
   end
 end

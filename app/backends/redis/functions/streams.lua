@@ -2,13 +2,18 @@
 
 local streams = {}
 
+-- This is described in timing.lua, and used here.
+local timing = {}
+
 -- The kinds of side keys of a stream and of a group. `outbox` is missing: what is in it has left
 -- the stream, and is still to be relayed.
 local KINDS = {
   'meta', 'writers', 'writer_times', 'producers', 'claims', 'relayed', 'scheduled', 'turning',
+  'due', 'deadlines', 'expiring',
 }
 local GROUP_KINDS = {
   'group', 'released', 'errors', 'oldest', 'rate', 'keyed', 'taken', 'held', 'ready', 'turn_walk',
+  'later',
 }
 local PRODUCER_KINDS = { 'keys', 'key_times' }
 
@@ -115,7 +120,7 @@ do
     return {
       epoch, settings.in_order(CONFIG, config), info.length, info['radix-tree-keys'],
       info['recorded-first-entry-id'], last_id, info['max-deleted-entry-id'], trimmed,
-      info['entries-added'], info.groups, known[3] or false,
+      info['entries-added'], info.groups, known[3] or false, timing.count(call),
     }, config
   end
 

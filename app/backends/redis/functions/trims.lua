@@ -241,6 +241,7 @@ do
     end
     if #evicted > 0 then
       turns.deleted(call, evicted)
+      timing.forget(call, evicted)
       note_trimmed(call, evicted[#evicted])
     end
     return #evicted, next_part

@@ -5,6 +5,8 @@
 --   taken  a key and the id of an entry that has its turn
 --   held   a key and the id of an entry behind it. Nobody gets it: in `released` it is never due
 --   ready  keys that have room and held entries, by the time of the first of these
+-- and one more has what is delayed before it waits, and nobody waits for:
+--   later  an id, by the time at which it is due
 -- An id is written with 20 digits for each of its numbers, and a key behind its length, so that texts
 -- are in order. The set `turning` of a stream has the names of its groups with turns.
 --
@@ -19,6 +21,7 @@ local pending, groups = {}, {}
 do
   -- The time at which a held entry is due: never.
   local HELD_SCORE = '4611686018427387904'
+  turns.NEVER = HELD_SCORE
 
   -- Members of a set that one call looks at, at most, where any number may be concerned.
   local LOOKED_AT_MAX = 500
@@ -109,6 +112,9 @@ do
       local side = call.side(name, group)
       local is_new = redis.call('EXISTS', side) == 0
       local member = name == 'keyed' and padded(id) .. key or prefix(key) .. padded(id)
+      if name == 'later' then
+        member = id
+      end
       redis.call('ZADD', side, 0, member)
       if is_new then
         streams.expire_alike(call, side)
@@ -128,10 +134,51 @@ do
   end
 
   -- Hold an entry back, which is pending without an owner.
-  function turns.hold(call, group, id, key)
-    note(call, 'held', group, id, key)
+  -- due_ms: it is delayed until then; nil: it waits for its turn at once.
+  function turns.hold(call, group, id, key, due_ms)
     redis.call('ZADD', call.side('released', group), HELD_SCORE, id)
-    check(call, group, key)
+    if not due_ms then
+      note(call, 'held', group, id, key)
+      return check(call, group, key)
+    end
+    note(call, 'later', group, id, key)
+    redis.call('ZADD', call.side('later', group), string.format('%.0f', due_ms), id)
+  end
+
+  local function join(call, group, id, key)
+    if redis.call('ZREM', call.side('later', group), id) == 1 then
+      note(call, 'held', group, id, key)
+      check(call, group, key)
+    end
+  end
+
+  -- Let entries that are due wait for their turn. Reply: whether there may be more.
+  function turns.join(call, group)
+    local ids = redis.call(
+      'ZRANGEBYSCORE', call.side('later', group), '-inf', string.format('%.0f', now_ms()),
+      'LIMIT', 0, LOOKED_AT_MAX
+    )
+    for _, id in ipairs(ids) do
+      local key = key_of(call, group, id)
+      if key then
+        join(call, group, id, key)
+      else
+        redis.call('ZREM', call.side('later', group), id)
+      end
+    end
+    return #ids == LOOKED_AT_MAX
+  end
+
+  -- In how many ms the next delayed entry is due; nil if none is.
+  function turns.next_due_in(call, group)
+    local first = redis.call('ZRANGE', call.side('later', group), 0, 0, 'WITHSCORES')
+    return first[2] and math.max(tonumber(first[2]) - now_ms(), 0) or nil
+  end
+
+  -- In how many ms a delayed entry is due; nil if it is not delayed.
+  function turns.due_in(call, group, id)
+    local due_ms = redis.call('ZSCORE', call.side('later', group), id)
+    return due_ms and math.max(tonumber(due_ms) - now_ms(), 0) or nil
   end
 
   -- Whether a score in `released` is that of a held entry.
@@ -142,6 +189,9 @@ do
   -- Give a held entry its turn; nothing happens if it is not held.
   function turns.begin(call, group, id)
     local key = exist(call, group) and key_of(call, group, id)
+    if key then
+      join(call, group, id, key)
+    end
     if key and redis.call('ZREM', call.side('held', group), prefix(key) .. padded(id)) == 1 then
       redis.call('ZADD', call.side('taken', group), 0, prefix(key) .. padded(id))
       check(call, group, key)
@@ -153,6 +203,7 @@ do
     redis.call('ZREM', call.side('keyed', group), padded(id) .. key)
     redis.call('ZREM', call.side('taken', group), member)
     redis.call('ZREM', call.side('held', group), member)
+    redis.call('ZREM', call.side('later', group), id)
     check(call, group, key)
   end
 
@@ -171,7 +222,8 @@ do
 
   -- End the turn of an entry that is gone from the stream. One that is held is pending no more.
   local function drop(call, group, id, key)
-    if redis.call('ZSCORE', call.side('held', group), prefix(key) .. padded(id)) then
+    if redis.call('ZSCORE', call.side('held', group), prefix(key) .. padded(id))
+      or redis.call('ZSCORE', call.side('later', group), id) then
       pending.settle(call, group, { id })
     else
       finish(call, group, id, key)
@@ -280,6 +332,15 @@ do
     return first and plain(first)
   end
 
+  -- The key among the fields of an entry, or its digest if it is long; nil if there is none.
+  function turns.key_in(policy, fields)
+    local key
+    for at = 1, #fields, 2 do
+      key = fields[at] == policy.key_field and fields[at + 1] or key
+    end
+    return key and (#key <= KEY_BYTES_MAX and key or redis.sha1hex(key))
+  end
+
   -- Tells which new entries of a read may be delivered: a function of an id and the fields of an
   -- entry. It replies 'deliver', 'hold', 'pass' or 'stop', and the key.
   function turns.gate(call, group, policy)
@@ -292,14 +353,10 @@ do
     end
 
     return function(id, fields)
-      local key
-      for at = 1, #fields, 2 do
-        key = fields[at] == policy.key_field and fields[at + 1] or key
-      end
+      local key = turns.key_in(policy, fields)
       if not key then
         return 'deliver'
       end
-      key = #key <= KEY_BYTES_MAX and key or redis.sha1hex(key)
       if not given[key] and not behind[key] and not has_turn(key) then
         recheck(call, group, key)
       end

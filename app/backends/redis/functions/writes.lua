@@ -53,6 +53,13 @@ do
         return false
       end
     end
+    local timings = {}
+    for place in ipairs(parts) do
+      timings[place] = {}
+    end
+    for _, each in ipairs(call.args.timings) do
+      table.insert(timings[each.stream], each)
+    end
     for place, part in ipairs(parts) do
       if part.info and part.closed_at_ms then
         return fault('ClosedToAppends', place - 1)
@@ -62,17 +69,21 @@ do
       end
       local last_id = part.info and part.info['last-generated-id'] or MIN_ID
       local refusal = appends.settle_ids(part.drafts, last_id)
+      if not refusal and #timings[place] > 0 then
+        refusal = timing.refusal(part, #timings[place], call.args.timed_max)
+      end
       if refusal then
         return { err = refusal.err .. ' ' .. (place - 1) }
       end
     end
     local at_ms = now_ms()
     local reply = {}
-    for _, part in ipairs(parts) do
+    for place, part in ipairs(parts) do
       if not part.info then
         streams.begin(part)
       end
       local ids = appends.append_all(part.key, call.words, part.drafts)
+      timing.put(part, ids, timings[place])
       note_commit(part, writer, batch, at_ms)
       trims.retain(part, part.config, #ids)
       reply[#reply + 1] = { #ids, ids[1], ids[#ids] }

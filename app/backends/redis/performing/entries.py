@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import accumulate, pairwise, repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -14,13 +15,15 @@ from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.node import Word
 from headgate.app.backends.redis.performing import Performers, by_function, not_supported
-from headgate.app.backends.redis.performing.streams import describe
+from headgate.app.backends.redis.performing.streams import describe, govern
 from headgate.app.backends.redis.performing.trims import bounded
+from headgate.engine.clock import SystemClock
 from headgate.engine.entry import (
     MIN_ID,
     Draft,
     Entry,
     EntryId,
+    EntryTimes,
     IdRequest,
     PartialId,
     check_fields,
@@ -28,7 +31,7 @@ from headgate.engine.entry import (
 from headgate.engine.errors import Invalid, ReplyTooLarge, StreamNotFound
 from headgate.engine.filters.matching import Matcher, matcher_of
 from headgate.engine.limits import CHUNK_ENTRIES_MAX, LOOKED_BYTES_MAX
-from headgate.engine.packing import encode_entries
+from headgate.engine.packing import EncodedDrafts, encode_entries
 from headgate.engine.replies import (
     Added,
     ClosedStream,
@@ -43,6 +46,7 @@ from headgate.engine.requests.entries import (
     Add,
     Budget,
     Delete,
+    FindTimes,
     From,
     Range,
     RangeMatching,
@@ -58,7 +62,7 @@ from headgate.engine.room import ReadRoom, ReplyRoom
 FIELDS_MAX = 3_500
 """Fields of one entry. A function of the server can append no more at once."""
 
-_DELETED_AT_ONCE = 1_000
+_DELETED_AT_ONCE, _TIMES_AT_ONCE = 1_000, 1_000
 
 _ENTRIES_AT_ONCE, _BYTES_AT_ONCE, _PARTS_AT_ONCE = 2_000, 2**20, 20_000
 """Bounds of one call, so that the server is soon free for others."""
@@ -76,7 +80,8 @@ async def add(client: Client, request: Add) -> Added:
     if request.trim is not None:
         check_trim(request.trim, at=("trim",))
     check_drafts(drafts)
-    if len(drafts) == 1 and request.is_plain:
+    timings = timings_of(drafts)
+    if len(drafts) == 1 and request.is_plain and not timings:
         words = _id_word(drafts[0].id), *drafts[0].fields
         may_create = request.create_stream
         added = await client.call(Effect.WRITE, "append", stream, *words, create_stream=may_create)
@@ -84,10 +89,17 @@ async def add(client: Client, request: Add) -> Added:
     more = {
         "producers_max": client.options.keyspace.producers_max,
         "trim": None if request.trim is None else bounded(request.trim),
+        **timed(client, timings),
     }
-    return _added(
-        *await client.perform(Effect.WRITE, request, *drafts_words(drafts), drafts=None, **more)
-    )
+    async with govern(client, stream, is_needed=bool(timings)):
+        return _added(
+            *await client.perform(Effect.WRITE, request, *drafts_words(drafts), drafts=None, **more)
+        )
+
+
+def timed(client: Client, timings: Sequence[_Timing]) -> dict[str, object]:
+    """Return the arguments for times of entries."""
+    return {"timings": timings, "timed_max": client.options.keyspace.timed_max}
 
 
 def _added(is_repeat: int, first: Any, *count: int) -> Added:
@@ -99,12 +111,15 @@ def _added(is_repeat: int, first: Any, *count: int) -> Added:
 async def close_stream(client: Client, request: CloseStream) -> ClosedStream:
     """Append the last entries, if any, and let the stream take no others."""
     check_drafts(request.drafts)
-    added, epoch, closed_at_ms = await client.perform(
-        *(Effect.WRITE if request.drafts else Effect.FREE, request),
-        *drafts_words(request.drafts),
-        drafts=None,
-        producers_max=client.options.keyspace.producers_max,
-    )
+    timings = timings_of(request.drafts)
+    async with govern(client, request.stream, is_needed=bool(timings)):
+        added, epoch, closed_at_ms = await client.perform(
+            *(Effect.WRITE if request.drafts else Effect.FREE, request),
+            *drafts_words(request.drafts),
+            drafts=None,
+            producers_max=client.options.keyspace.producers_max,
+            **timed(client, timings),
+        )
     return ClosedStream(*_added(*added), int(epoch), int(closed_at_ms))
 
 
@@ -127,6 +142,40 @@ def check_drafts(drafts: Sequence[Draft]) -> None:
         if len(fields) > 2 * FIELDS_MAX:
             text = f"an entry has at most {FIELDS_MAX} fields with this backend"
             raise Invalid(text, location=("drafts", index, "fields"))
+
+
+class _Timing(NamedTuple):
+    """The timing of a draft, as our functions take it."""
+
+    place: int  # of the draft among all, from 1 on
+    stream: int  # the place of its stream, from 1 on
+    delay_ms: int | None
+    deliver_at_ms: int | None
+    ttl: str | None  # ms
+    deadline: str | None  # unix ms
+
+
+def timings_of(drafts: Sequence[Draft], stream: int = 1) -> list[_Timing]:
+    """Return the timings of those drafts that have one.
+
+    Raises:
+        Invalid: times contradict each other, or are out of range.
+    """
+    if isinstance(drafts, EncodedDrafts):  # they have fields alone
+        return []
+    now_ms, timings = SystemClock().wall_ms(), list[_Timing]()
+    for index, (_, _, timing) in enumerate(drafts):
+        if timing is None or timing.at(now_ms, index) is None:
+            continue
+        ttl, deadline = timing.ttl_ms, timing.expires_at_ms
+        timings.append(
+            _Timing(
+                *(index + 1, stream, timing.delay_ms, timing.deliver_at_ms),
+                None if ttl is None else str(ttl),
+                None if deadline is None else str(deadline),
+            )
+        )
+    return timings
 
 
 def drafts_words(drafts: Sequence[Draft]) -> list[Word]:
@@ -153,6 +202,20 @@ def _id_word(wanted: IdRequest) -> bytes:
     if isinstance(wanted, PartialId):
         return b"%d-*" % wanted.ms
     return b"%d-%d" % wanted
+
+
+async def find_times(client: Client, request: FindTimes) -> dict[EntryId, EntryTimes]:
+    """Return the times of those of the entries that have some (unix times)."""
+    times: dict[EntryId, EntryTimes] = {}
+    for at in range(0, len(request.ids), _TIMES_AT_ONCE):
+        ids = request.ids[at : at + _TIMES_AT_ONCE]
+        for place, due_ms, deadline_ms in await client.perform(Effect.READ, request, ids=ids):
+            times[ids[place]] = EntryTimes(_whole(due_ms), _whole(deadline_ms))
+    return times
+
+
+def _whole(number: bytes | None) -> int | None:
+    return None if number is None else int(float(number))
 
 
 async def delete(client: Client, request: Delete) -> list[Deletion]:
@@ -427,7 +490,7 @@ async def _read_stream(
     reply = await client.call(Effect.READ, "read", cursor.stream, after=after, **run.bounds)
     if reply is None:
         return None
-    after_text, last_id, trimmed, rows, has_more, closed_at_ms = reply
+    after_text, last_id, trimmed, rows, has_more, closed_at_ms, has_times = reply
     if run.take(rows, has_more=bool(has_more)):
         await run.read(b"(" + rows[-1][0], b"+")
     after_id = read_id(after_text)
@@ -437,6 +500,10 @@ async def _read_stream(
         *(cursor.stream, [], after_id, read_id(last_id), gap, after_id),
         closed_at_ms=int(closed_at_ms) if is_end else None,
     )
+    if has_times:
+        wanted = FindTimes(cursor.stream, [entry.id for entry in run.entries])
+        with suppress(StreamNotFound, Fault):  # it was deleted meanwhile
+            read = read._replace(times=await find_times(client, wanted))
     return _stream_read(read, run.entries)
 
 
@@ -446,6 +513,7 @@ PERFORMERS: Performers = {
     Add: by_function(add),
     CloseStream: by_function(close_stream),
     Delete: by_function(delete),
+    FindTimes: by_function(find_times),
     Range: by_function(range_),
     RangeMatching: by_function(range_matching),
     RangePacked: by_function(range_packed),

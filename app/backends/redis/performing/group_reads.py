@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from headgate.app.backends.redis.client import Client
-from headgate.app.backends.redis.faults import as_stream_errors, read_id
+from headgate.app.backends.redis.faults import Fault, as_stream_errors, read_id
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
 from headgate.app.backends.redis.performing.deliveries import ack, give_back, read_deliveries
+from headgate.app.backends.redis.performing.entries import find_times
 from headgate.app.backends.redis.performing.policies import relay_now
 from headgate.engine.entry import EntryId
+from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import GROUP_READ_MAX, READ_PARTS_MAX
 from headgate.engine.replies import Delivery, GroupRead, GroupState
 from headgate.engine.requests.deliveries import Ack, GiveBack, GroupCursor, ReadGroup
-from headgate.engine.requests.entries import Budget
+from headgate.engine.requests.entries import Budget, FindTimes
 
 _ACKED_AT_ONCE_MAX = 1_000
 """Ids that are acknowledged together with a read. Those before are acknowledged first."""
@@ -67,6 +70,8 @@ async def attempt(client: Client, request: ReadGroup) -> Attempt:
             while reply[4] == _LOOKS_AGAIN:
                 reply = await _read_stream(client, request, cursor, (), left, claims_any=claims_any)
         read, claim_in_ms, dead_letter_count = _read(cursor.stream, reply)
+        if reply[10]:
+            read = await _with_times(client, read)
         reads.append(read)
         left.take(len(read.deliveries), *reply[6:8])
         if claim_in_ms is not None:
@@ -76,6 +81,16 @@ async def attempt(client: Client, request: ReadGroup) -> Attempt:
         # Redis: after a stream that is read as history, the streams that follow claim nothing.
         claims_any = claims_any and cursor.after is None
     return Attempt(reads, min(claims_in_ms, default=None))
+
+
+async def _with_times(client: Client, read: GroupRead) -> GroupRead:
+    """Return a read of a stream some of whose entries have times."""
+    deliveries = read.deliveries
+    with suppress(StreamNotFound, Fault):  # it was deleted meanwhile
+        wanted = FindTimes(read.stream, [each.id for each in deliveries])
+        times = await find_times(client, wanted)
+        deliveries = [each._replace(times=times.get(each.id)) for each in deliveries]
+    return read._replace(deliveries=deliveries)
 
 
 async def undo(client: Client, request: ReadGroup, reads: list[GroupRead]) -> None:
@@ -174,7 +189,7 @@ async def _read_stream(
 
 
 def _read(stream: bytes, reply: Any) -> tuple[GroupRead, int | None, int]:
-    served, lag, held_count, state, claim_in_ms, dead_letter_count, _, _, pending, new = reply
+    served, lag, held_count, state, claim_in_ms, dead_letter_count, _, _, pending, new, _ = reply
     deliveries = read_deliveries(pending)
     deliveries += [Delivery(read_id(each), tuple(fields), 0, 0, None) for each, fields in new]
     read = GroupRead(

@@ -121,7 +121,7 @@ def _given(value: T | UnsetType | None, default: str | None) -> T | str | None:
 def read_group_info(description: Sequence[Any]) -> GroupInfo:
     """Return a group's description by `describe_group`."""
     facts = _by_name(description[0])
-    nobodys_count, hidden_count, policy, closed_at_ms, is_over = description[1]
+    nobodys_count, hidden_count, policy, closed_at_ms, is_over, delayed_count = description[1]
     return GroupInfo(
         name=facts[b"name"],
         last_id=read_id(facts[b"last-delivered-id"]),
@@ -133,6 +133,7 @@ def read_group_info(description: Sequence[Any]) -> GroupInfo:
         policy=read_settings(GroupPolicy, policy),
         closed_at_ms=None if closed_at_ms is None else int(closed_at_ms),
         is_over=bool(is_over),
+        delayed_count=delayed_count,
     )
 
 

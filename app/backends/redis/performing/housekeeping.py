@@ -154,6 +154,7 @@ class Housekeeper:
             groups = await self._client.call(Effect.READ, "group_names", stream)
         except Fault:  # the stream is gone; its outbox may still have dead letters
             groups = []
+        needs = await self._let_expire(stream) or needs
         for group in groups:
             needs = await self._keep_policy(stream, group) or needs
         outbox = self._client.names.of(stream).side(b"outbox")
@@ -183,6 +184,17 @@ class Housekeeper:
                 if not await self._client.call(Effect.FREE, "retain", stream):
                     break
         return True
+
+    async def _let_expire(self, stream: bytes) -> bool:
+        """Settle expired entries; tell whether entries of the stream have times."""
+        has_times = 0
+        for _ in range(_PARTS_MAX):
+            has_more, has_times = await self._client.call(
+                Effect.FREE, "expire", stream, stream=stream
+            )
+            if not has_more:
+                break
+        return bool(has_times)
 
     async def _keep_policy(self, stream: bytes, group: bytes) -> bool:
         """Carry out the policy of a group; tell whether there is such a policy."""

@@ -57,7 +57,7 @@ async def describe(client: Client, stream: bytes) -> StreamInfo:
 
 def _info(stream: bytes, row: Sequence[Any]) -> StreamInfo:
     epoch, config, length, chunk_count, first, last, deleted, trimmed, added, *others = row
-    group_count, closed_at_ms = others
+    group_count, closed_at_ms, timed_count = others
     return StreamInfo(
         name=stream,
         epoch=int(epoch),
@@ -71,6 +71,7 @@ def _info(stream: bytes, row: Sequence[Any]) -> StreamInfo:
         entries_added=added,
         group_count=group_count,
         closed_at_ms=None if closed_at_ms is None else int(closed_at_ms),
+        timed_count=timed_count,
     )
 
 

@@ -10,13 +10,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, as_stream_errors, read_id, stream_error
 from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing import Performers, by_function
-from headgate.app.backends.redis.performing.entries import check_drafts, drafts_words
+from headgate.app.backends.redis.performing.entries import (
+    check_drafts,
+    drafts_words,
+    timed,
+    timings_of,
+)
+from headgate.app.backends.redis.performing.streams import govern
 from headgate.engine.entry import Draft
 from headgate.engine.errors import IdNotGreater, Invalid, SeveralSlots
 from headgate.engine.limits import COMMIT_STREAMS_MAX
@@ -75,6 +82,7 @@ def _check(client: Client, request: CommitBatch, drafts: dict[bytes, Sequence[Dr
     for each in drafts.values():
         try:
             check_drafts(each)
+            timings_of(each)
         except Invalid as error:
             error.location = ()  # the location would not tell which stream
             raise
@@ -87,9 +95,19 @@ async def _commit(
 ) -> Committed:
     streams = list(drafts)
     words = (word for each in drafts.values() for word in drafts_words(each))
+    timings = [
+        each
+        for place, stream in enumerate(streams, 1)
+        for each in timings_of(drafts[stream], place)
+    ]
     try:
         keys = list(map(client.names.of, streams))
-        rows = await client.perform_at(Effect.WRITE, request, keys, *words, drafts=None)
+        more = timed(client, timings)
+        async with AsyncExitStack() as governed:
+            for number in {each.stream for each in timings}:
+                stream = streams[number - 1]
+                await governed.enter_async_context(govern(client, stream, is_needed=True))
+            rows = await client.perform_at(Effect.WRITE, request, keys, *words, drafts=None, **more)
     except Fault as fault:
         *facts, place = fault.facts
         stream = streams[int(place)]

@@ -1,13 +1,14 @@
 /** Client: a gateway, as a program sees it. */
 import { type Context, randomName } from "./context.js";
 import { Credentials, type Token } from "./wire/credentials.js";
+import { followed, type FollowOptions } from "./follower.js";
 import { Group } from "./group.js";
 import type { ConnectionState } from "./live/line.js";
 import { Live, type LiveOptions } from "./live/live.js";
 import { Rest } from "./wire/rest.js";
 import { Schedule } from "./schedule.js";
 import { Stream } from "./stream.js";
-import type { ScheduleInfo, Schedules, StreamInfo, Streams, Ticket, TicketRequest } from "./wire/types.js";
+import type { Entry, ScheduleInfo, Schedules, StreamInfo, Streams, Ticket, TicketRequest } from "./wire/types.js";
 
 export interface ClientOptions extends LiveOptions {
   /** URL of the gateway: `http://localhost:8080`, or without the scheme. */
@@ -64,6 +65,11 @@ export class Client {
 
   schedule(name: string): Schedule {
     return new Schedule(this.#context, name);
+  }
+
+  /** Follow all streams whose names match a pattern of Redis. Each entry says its stream, and may come again after a loss. */
+  follow(match: string, options?: FollowOptions): AsyncGenerator<Entry & { stream: string }, void, void> {
+    return followed(this.#context, { match }, options);
   }
 
   /** Return schedules by name, page by page. */

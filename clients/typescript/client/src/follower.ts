@@ -1,6 +1,8 @@
 /** Follower: reads a stream on after the last entry that came, over every reconnection, with bounded buffers. */
+import { Arrivals } from "./arrivals.js";
+import type { Context } from "./context.js";
 import type { Entries, Subscribed } from "./wire/frames.js";
-import type { Line, LiveState, Subscriber, Wanted } from "./live/line.js";
+import type { LiveState, Subscriber, Wanted } from "./live/line.js";
 import { fromWire } from "./wire/names.js";
 import type { Entry, Gap } from "./wire/types.js";
 
@@ -25,20 +27,21 @@ export class Follower implements Subscriber {
   readonly isBusy = false;
   #after: string;
   readonly #limit: number;
+  readonly #sub: string;
   #available = 0; // what the gateway may still send
   #untaken = 0; // what waits here
 
   constructor(
-    private readonly line: Line,
-    private readonly sub: string,
-    private readonly stream: string,
+    private readonly context: Context,
+    private readonly place: { stream: string } | { match: string },
     private readonly options: FollowOptions,
     private readonly onEntries: (entries: Entry[]) => void,
     readonly ended: (error?: Error) => void,
   ) {
     this.#after = options.after ?? "$";
     this.#limit = options.credit ?? 512;
-    line.add(sub, this);
+    this.#sub = context.nextSub();
+    context.line.add(this.#sub, this);
   }
 
   /** Say that so many entries need no place here any more. */
@@ -47,17 +50,17 @@ export class Follower implements Subscriber {
     const credit = this.#limit - this.#untaken - this.#available;
     if (credit < this.#limit / 2) return;
     this.#available += credit;
-    this.line.credit(this.sub, credit);
+    this.context.line.credit(this.#sub, credit);
   }
 
   close(): void {
-    void this.line.remove(this.sub);
+    void this.context.line.remove(this.#sub);
   }
 
   wanted(): Wanted {
     this.#available = Math.max(1, this.#limit - this.#untaken);
     const { filter } = this.options;
-    return { stream: this.stream, after: this.#after, credit: this.#available, ...(filter && { filter }) };
+    return { ...this.place, after: this.#after, credit: this.#available, ...(filter && { filter }) };
   }
 
   subscribed({ position, gap }: Subscribed): void {
@@ -65,9 +68,10 @@ export class Follower implements Subscriber {
     this.#gap(gap);
   }
 
-  entries({ entries, gap, position }: Entries): void {
-    this.#gap(gap);
-    this.#after = position ?? entries.at(-1)?.id ?? this.#after;
+  entries({ entries, gap, gaps, position }: Entries): void {
+    for (const each of gaps ?? [gap]) this.#gap(each);
+    // Only a position is a place in all streams that match.
+    this.#after = position ?? ("stream" in this.place && entries.at(-1)?.id || this.#after);
     if (!entries.length) return;
     this.#available -= entries.length;
     this.#untaken += entries.length;
@@ -83,5 +87,26 @@ export class Follower implements Subscriber {
 
   #gap(gap: Gap | null | undefined): void {
     if (gap) this.options.onGap?.(gap);
+  }
+}
+
+export async function* followed<E extends Entry>(
+  context: Context, place: { stream: string } | { match: string }, options: FollowOptions = {},
+): AsyncGenerator<E, void, void> {
+  const { signal } = options;
+  const arrivals = new Arrivals<Entry[]>(signal);
+  const add = (entries: Entry[]) => arrivals.add(entries);
+  const follower = new Follower(context, place, options, add, (error) => arrivals.end(error));
+  try {
+    for (let entries = await arrivals.next(); entries; entries = await arrivals.next()) {
+      for (const entry of entries) {
+        if (signal?.aborted) return;
+        yield entry as E;
+      }
+      follower.taken(entries.length);
+    }
+  } finally {
+    arrivals.close();
+    follower.close();
   }
 }

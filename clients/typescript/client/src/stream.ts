@@ -1,7 +1,6 @@
 /** Stream: append to it, read it, follow it, change it. */
-import { Arrivals } from "./arrivals.js";
 import { type Context, randomName } from "./context.js";
-import { Follower, type Filter, type FollowOptions } from "./follower.js";
+import { followed, Follower, type Filter, type FollowOptions } from "./follower.js";
 import { entryOf, type Fields, type Timing } from "./fields.js";
 import { Group } from "./group.js";
 import { path } from "./wire/rest.js";
@@ -103,22 +102,8 @@ export class Stream {
   }
 
   /** Follow the stream, over every reconnection. It ends with the loop or its signal, or when the stream is closed. */
-  async *follow(options: FollowOptions = {}): AsyncGenerator<Entry, void, void> {
-    const { signal } = options;
-    const arrivals = new Arrivals<Entry[]>(signal);
-    const follower = this.#reader(options, (entries) => arrivals.add(entries), (error) => arrivals.end(error));
-    try {
-      for (let entries = await arrivals.next(); entries; entries = await arrivals.next()) {
-        for (const entry of entries) {
-          if (signal?.aborted) return;
-          yield entry;
-        }
-        follower.taken(entries.length);
-      }
-    } finally {
-      arrivals.close();
-      follower.close();
-    }
+  follow(options?: FollowOptions): AsyncGenerator<Entry, void, void> {
+    return followed(this.context, { stream: this.name }, options);
   }
 
   /** Follow the stream by callbacks. */
@@ -131,15 +116,10 @@ export class Stream {
         (error) => (follower.close(), fail(error)),
       );
     };
-    const follower = this.#reader(options, take, (error) => void before.then(() => error && fail(error)));
+    const end = (error?: Error) => void before.then(() => error && fail(error));
+    const follower = new Follower(this.context, { stream: this.name }, options, take, end);
     options.signal?.addEventListener("abort", () => follower.close(), { once: true });
     return follower;
-  }
-
-  #reader(
-    options: FollowOptions, onEntries: (entries: Entry[]) => void, onEnd: (error?: Error) => void,
-  ): Follower {
-    return new Follower(this.context.line, this.context.nextSub(), this.name, options, onEntries, onEnd);
   }
 
   /** Return the state of the stream. */

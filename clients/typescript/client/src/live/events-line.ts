@@ -122,14 +122,15 @@ class Feed {
 
   get #place(): string {
     const { stream, group } = this.#wanted!;
+    if (stream == null) return "/v1";
     return path`/v1/streams/${stream}` + (group == null ? "" : path`/groups/${group}`);
   }
 
   async #read(signal: AbortSignal): Promise<void> {
     const wanted = (this.#wanted = this.subscriber.wanted());
-    const { after, filter, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
+    const { match, after, filter, consumer, credit = 64, claim_idle_ms, on_disconnect } = wanted;
     this.#available = wanted.group == null ? credit : Infinity; // of a group the gateway keeps account
-    const ofStream = { after, filter: filter ? JSON.stringify(filter) : undefined };
+    const ofStream = { match: match ?? undefined, after, filter: filter ? JSON.stringify(filter) : undefined };
     const query = wanted.group == null ? ofStream : { consumer, credit, claim_idle_ms, on_disconnect };
     const headers = { accept: "text/event-stream" };
     const response = await this.rest.open("GET", `${this.#place}/events`, { query, headers, signal });
@@ -162,6 +163,8 @@ class Feed {
         return subscriber.entries({ type: "entries", sub, entries: [value], credit_left: 0 } satisfies Entries);
       case "position":
         return subscriber.entries({ type: "entries", sub, entries: [], credit_left: 0, position: value.at });
+      case "gap":
+        return subscriber.entries({ type: "entries", sub, entries: [], credit_left: 0, gaps: [value.gap] });
       case "caught_up":
         return subscriber.state("caught_up");
       case "claimed":

@@ -36,7 +36,7 @@ export interface Frames {
   server: ServerFrame;
 }
 /**
- * Begin to read: a stream after a cursor, or as a consumer of a group.
+ * Begin to read: a stream or all that match after a cursor, or as a consumer of a group.
  */
 export interface SubscribeFrame {
   type: "subscribe";
@@ -48,7 +48,11 @@ export interface SubscribeFrame {
    * The client's name for it.
    */
   sub: string;
-  stream: string;
+  stream?: string | null;
+  /**
+   * In place of a stream: all streams whose names match this pattern of Redis, those that are made later included.
+   */
+  match?: string | null;
   /**
    * Read as a consumer of this group.
    */
@@ -58,7 +62,7 @@ export interface SubscribeFrame {
    */
   consumer?: string | null;
   /**
-   * Without a group: an id, `$` for from now on, `+` for the last entry.
+   * Without a group: an id, `$` for from now on, `+` for the last entry; with `match` a `position`, an id or `$`.
    */
   after?: string;
   /**
@@ -289,6 +293,10 @@ export interface ConnectionLimits {
    */
   subscriptions_max: number;
   /**
+   * Those of them that follow all streams that match a pattern.
+   */
+  patterns_max: number;
+  /**
    * Most credit a subscription may hold.
    */
   credit_max: number;
@@ -321,7 +329,7 @@ export interface Subscribed {
   rid?: string | null;
   sub: string;
   /**
-   * Entries come from after this id.
+   * Entries come from after this.
    */
   position: string;
   consumer?: string | null;
@@ -353,13 +361,14 @@ export interface Gap {
 export interface Entries {
   type: "entries";
   sub: string;
-  entries: Entry[] | Delivery[];
+  entries: Entry[] | StreamEntry[] | Delivery[];
   deleted_ids?: string[];
   credit_left: number;
   lag?: number;
   gap?: Gap;
+  gaps?: StreamGap[];
   /**
-   * With a filter: subscribe again after this id, as no entry between the last one sent and this one matches.
+   * With a pattern, the cursor behind all that was sent. With a filter: subscribe again after this id, as no entry between the last one sent and this one matches.
    */
   position?: string;
 }
@@ -392,6 +401,37 @@ export interface Entry {
    * Groups deliver it no more from this unix time on.
    */
   expires_at_ms?: number;
+}
+/**
+ * An entry of one of several streams.
+ */
+export interface StreamEntry {
+  /**
+   * Entry id.
+   */
+  id: string;
+  fields: FieldMap;
+  /**
+   * Names of fields whose values are base64 text of bytes.
+   */
+  base64?: string[];
+  /**
+   * All fields in order, where a name repeats.
+   */
+  pairs?: string[][];
+  /**
+   * True if a name is not UTF-8: then all names are base64 text.
+   */
+  names_base64?: boolean;
+  /**
+   * Groups deliver it no sooner than this unix time.
+   */
+  deliver_at_ms?: number;
+  /**
+   * Groups deliver it no more from this unix time on.
+   */
+  expires_at_ms?: number;
+  stream: string;
 }
 /**
  * An entry handed to a consumer.
@@ -438,6 +478,20 @@ export interface Delivery {
    * The error of its last nack that had one.
    */
   last_error?: string;
+}
+/**
+ * The same, of one of several streams.
+ */
+export interface StreamGap {
+  stream: string;
+  /**
+   * Entry id.
+   */
+  from: string;
+  /**
+   * Entry id.
+   */
+  to: string;
 }
 /**
  * Why nothing comes, or that it does again.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from headgate.app.redis_syntax.words import CommandError
+from headgate.engine.errors import Invalid
 
 PATTERN_BYTES_MAX = 1024
 """Length of the longest pattern. Compiling so many stars takes 8 ms. Names rarely have a tenth of
@@ -29,15 +29,25 @@ def matcher(pattern: bytes) -> Callable[[bytes], bool]:
     """Return a function that tells whether a name matches the pattern.
 
     Raises:
-        CommandError: the pattern is too long.
+        Invalid: the pattern is too long.
     """
     if len(pattern) > PATTERN_BYTES_MAX:
-        raise CommandError(f"ERR pattern is longer than {PATTERN_BYTES_MAX} bytes")
+        raise Invalid(f"pattern is longer than {PATTERN_BYTES_MAX} bytes")
     if pattern == b"*":
         return lambda name: True  # noqa: ARG005
     expression = re.compile(_expression(pattern), re.DOTALL)
     # Redis: only the empty pattern and a single star match the empty name.
     return lambda name: expression.fullmatch(name) is not None and (bool(name) or not pattern)
+
+
+def literal_prefix(pattern: bytes) -> bytes:
+    """Return the bytes with which all names begin that match the pattern."""
+    prefix, at = b"", 0
+    while at < len(pattern) and pattern[at : at + 1] not in {b"*", b"?", b"["}:
+        at += pattern[at : at + 1] == b"\\" and at + 1 < len(pattern)
+        prefix += pattern[at : at + 1]
+        at += 1
+    return prefix
 
 
 def _expression(pattern: bytes) -> bytes:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.app.redis_syntax.glob import PATTERN_BYTES_MAX, matcher
-from headgate.app.redis_syntax.words import CommandError
+from headgate.engine.errors import Invalid
+from headgate.engine.patterns.glob import PATTERN_BYTES_MAX, literal_prefix, matcher
 
 ALPHABET = b"ab*?[]^-\\"
 
@@ -79,5 +79,26 @@ def test_a_glob_of_many_stars_ends(pattern: bytes) -> None:
 
 def test_a_glob_has_a_greatest_length() -> None:
     assert matcher(b"a" * PATTERN_BYTES_MAX)(b"a" * PATTERN_BYTES_MAX)
-    with pytest.raises(CommandError, match="1024 bytes"):
+    with pytest.raises(Invalid, match="1024 bytes"):
         matcher(b"a" * (PATTERN_BYTES_MAX + 1))
+
+
+@given(patterns, names)
+def test_names_that_match_begin_with_the_literal_prefix(pattern: bytes, name: bytes) -> None:
+    assert not matcher(pattern)(name) or name.startswith(literal_prefix(pattern))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "prefix"),
+    [
+        (b"orders.*", b"orders."),
+        (b"orders", b"orders"),
+        (b"*", b""),
+        (b"a?c", b"a"),
+        (b"a[bc]", b"a"),
+        (b"a\\*b*", b"a*b"),
+        (b"a\\", b"a\\"),
+    ],
+)
+def test_a_literal_prefix_ends_at_the_first_special_byte(pattern: bytes, prefix: bytes) -> None:
+    assert literal_prefix(pattern) == prefix

@@ -1,0 +1,1 @@
+"""Patterns: the followers of all streams whose names match."""

@@ -1,0 +1,286 @@
+"""Followers: the followers of patterns, by the streams that concern them.
+
+An append looks its stream up in a table of whom it concerns: one look-up, however many patterns
+there are. For a name that is not in the table the globs are asked later, in turns of the event
+loop, and only those of patterns whose literal prefix the name has. `settled` waits for that: no
+moment may be named before what was appended until then is noted.
+
+A follower that is not reading is kept for a while, and goes on where it was when its cursor comes
+back. Whoever comes with another cursor begins with a look at all names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from headgate.engine import commands as c
+from headgate.engine.clock import Clock
+from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.limits import (
+    CONCERNED_MAX,
+    CONCERNED_NAMES_MAX,
+    FOLLOWER_IDLE_S,
+    FOLLOWERS_MAX,
+    TURN_MS_MAX,
+)
+from headgate.engine.loop.patterns.follower import Follower
+from headgate.engine.loop.patterns.moments import Moments
+from headgate.engine.loop.patterns.notes import NoteCount, PatternNotes
+from headgate.engine.loop.waiters import Waiters
+from headgate.engine.patterns.cursor import PatternCursor
+from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.patterns import ReadPattern
+from headgate.engine.state.keyspace import Keyspace
+
+
+class Followers:
+    """The followers of all patterns."""
+
+    def __init__(self, waiters: Waiters, clock: Clock) -> None:
+        """Start without followers.
+
+        Args:
+            waiters: where they wait.
+            clock: tells runs apart.
+        """
+        self._waiters = waiters
+        self.moments = Moments(clock)
+        self._keyspace = Keyspace()
+        self._idle: dict[int, tuple[Follower, float]] = {}  # those that do not read, since when
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_number = 0
+        self._patterns: dict[tuple[bytes, NameFilter | None], PatternNotes] = {}
+        self._note_count = NoteCount()
+        self._by_prefix: dict[bytes, list[PatternNotes]] = {}
+        self._lengths: list[int] = []  # of the prefixes
+        self._concerned: dict[bytes, list[PatternNotes]] = {}  # by name; no others are concerned
+        self._news: dict[bytes, list[EntryId | None]] = {}  # of names that are not in this table
+        self._settling: Iterator[None] | None = None
+        self._is_settled = asyncio.Event()
+
+    def __bool__(self) -> bool:
+        """Tell whether commands have to be noted."""
+        return self.moments.are_named
+
+    def __len__(self) -> int:
+        """Return how many there are, with those that do not read now."""
+        return sum(len(notes.places) for notes in self._patterns.values())
+
+    def adopt(self, keyspace: Keyspace) -> None:
+        """Forget all followers, as the state is another one."""
+        self._keyspace = keyspace
+        self.moments.begin_run()
+        self._idle, self._patterns, self._by_prefix, self._lengths = {}, {}, {}, []
+        self._concerned, self._news, self._note_count = {}, {}, NoteCount()
+
+    # Who follows
+
+    @property
+    def is_settled(self) -> bool:
+        """Tell whether it is noted whom all appends concern."""
+        return not self._news
+
+    async def settled(self) -> None:
+        """Return once it is noted whom all appends concern."""
+        while self._news:
+            await self._is_settled.wait()
+
+    def take(self, request: ReadPattern, now_ms: int) -> Follower:
+        """Return the follower behind the cursor of a request. All has to be settled."""
+        cursor = request.after
+        moment = self.moments.now(self._keyspace, now_ms)
+        if cursor is not None:
+            idle, _ = self._idle.get(cursor.follower, (None, 0.0))
+            if (
+                idle is not None
+                and (idle.notes.pattern, idle.notes.only) == (request.pattern, request.only)
+                and idle.given == cursor
+            ):
+                del self._idle[cursor.follower]
+                return idle
+        self._last_number += 1
+        notes = self._notes_of(request.pattern, request.only)
+        first = PatternCursor(done=moment) if cursor is None else cursor
+        follower = Follower(self._last_number, notes, self.moments, first)
+        follower.given = cursor
+        if cursor is None:
+            follower.follow_on()
+        return follower
+
+    def keep(self, follower: Follower) -> None:
+        """Keep a follower that does not read now, for a while."""
+        notes = follower.notes
+        if self._patterns.get((notes.pattern, notes.only)) is not notes:
+            return  # the state is another one now
+        loop = asyncio.get_running_loop()
+        self._idle[follower.number] = follower, loop.time()
+        if len(self._idle) > FOLLOWERS_MAX:
+            self._forget(next(iter(self._idle)))
+        if self._timer is None:
+            self._timer = loop.call_later(FOLLOWER_IDLE_S, self._look_at_idle)
+
+    def _look_at_idle(self) -> None:
+        self._timer, loop = None, asyncio.get_running_loop()
+        for number, (_, since_s) in list(self._idle.items()):
+            if since_s + FOLLOWER_IDLE_S > loop.time():
+                self._timer = loop.call_at(since_s + FOLLOWER_IDLE_S, self._look_at_idle)
+                return
+            self._forget(number)
+
+    def _notes_of(self, pattern: bytes, only: NameFilter | None) -> PatternNotes:
+        notes = self._patterns.get((pattern, only))
+        if notes is None:
+            notes = PatternNotes(self._last_number, pattern, only, self._note_count)
+            self._patterns[pattern, only] = notes
+            self._by_prefix.setdefault(notes.prefix, []).append(notes)
+            self._have_changed()
+        return notes
+
+    def _forget(self, number: int) -> None:
+        notes = self._idle.pop(number)[0].notes
+        del notes.places[number]
+        if not notes.places:
+            notes.forget()
+            del self._patterns[notes.pattern, notes.only]
+            alike = self._by_prefix[notes.prefix]
+            alike.remove(notes)
+            if not alike:
+                del self._by_prefix[notes.prefix]
+            self._have_changed()
+
+    def _have_changed(self) -> None:
+        self._lengths = sorted({len(prefix) for prefix in self._by_prefix})
+        self._concerned = {}
+
+    # What happens
+
+    def note(self, command: c.Command) -> None:
+        """Note a command that was applied."""
+        means = _MEANINGS.get(type(command))
+        if means is not None:
+            means(self, command)
+
+    def appended(self, name: bytes, first: EntryId) -> None:
+        """Note new entries of a stream, from the first on."""
+        self.moments.appended(name, first)
+        concerned = self._concerned.get(name)
+        if concerned is None:
+            self._tell_later(name, first.previous())
+        elif concerned:
+            before = first.previous()
+            for notes in concerned:
+                notes.appended(name, before)
+                self._waiters.appended(notes.key.stream)
+
+    def gone(self, name: bytes) -> None:
+        """Note that a stream is gone."""
+        self.moments.gone(name)
+        self._lose(name)
+
+    def came(self, name: bytes) -> None:
+        """Note that a stream has come, with entries in it, in place of one of this name."""
+        self.gone(name)
+        self._tell_later(name, MIN_ID)
+
+    def renamed(self, name: bytes, to: bytes) -> None:
+        """Note that a stream has another name."""
+        self.moments.renamed(name, to)
+        stream = self._keyspace.find(to)
+        places = [MIN_ID if stream is None else stream.last_id]
+        places += (before for before in self._news.get(name, ()) if before is not None)
+        for notes in self._patterns.values():  # what was new of it is new still
+            places += notes.places_of(name)
+        self._lose(name)
+        self._lose(to)
+        self._tell_later(to, min(places))
+
+    def all_gone(self) -> None:
+        """Note that there is no stream any more."""
+        self._news = {}
+        for notes in self._patterns.values():
+            notes.forget()
+            self._waiters.appended(notes.key.stream)
+
+    def _lose(self, name: bytes) -> None:
+        concerned = self._concerned.get(name)
+        if concerned is None:
+            self._tell_later(name, None)
+        else:
+            for notes in concerned:
+                notes.gone(name)
+
+    # Whom it concerns
+
+    def _tell_later(self, name: bytes, before: EntryId | None) -> None:
+        """Note that a stream has entries behind a place, or is gone, once it is known for whom."""
+        if not self._patterns:
+            return
+        self._concerned.pop(name, None)  # what comes next is told behind this
+        news = self._news.setdefault(name, [])
+        if before is None:
+            news[:] = [None]
+        elif not news or news[-1] is None:
+            news.append(before)
+        if self._settling is None:
+            self._is_settled.clear()
+            self._settling = self._settle()
+            asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        assert self._settling is not None
+        loop = asyncio.get_running_loop()
+        over_s = loop.time() + TURN_MS_MAX / 1000
+        for _ in self._settling:
+            if loop.time() >= over_s:
+                loop.call_soon(self._take_turn)
+                break
+        else:
+            self._settling = None
+            self._is_settled.set()
+        self._waiters.serve()
+
+    def _settle(self) -> Iterator[None]:
+        """Ask the globs about each name; yield where a turn may end."""
+        while self._news:
+            name, concerned, table = next(iter(self._news)), list[PatternNotes](), self._concerned
+            for notes in self._candidates(name):
+                if notes.concerns(name):
+                    concerned.append(notes)
+                yield
+            if len(concerned) <= CONCERNED_MAX and table is self._concerned:
+                if len(table) >= CONCERNED_NAMES_MAX:
+                    table = self._concerned = {}
+                table[name] = concerned
+            for before in self._news.pop(name, ()):
+                for notes in concerned:
+                    if before is None:
+                        notes.gone(name)
+                    else:
+                        notes.appended(name, before)
+                        self._waiters.appended(notes.key.stream)
+            yield
+
+    def _candidates(self, name: bytes) -> list[PatternNotes]:
+        candidates: list[PatternNotes] = []
+        for length in self._lengths:
+            if length > len(name):
+                break
+            candidates += self._by_prefix.get(name[:length], ())
+        return candidates
+
+
+def _renamed(followers: Followers, command: c.StreamRenamed) -> None:
+    followers.renamed(command.stream, command.name)
+
+
+_MEANINGS: dict[type, Callable[[Followers, Any], None]] = {
+    c.EntriesAdded: lambda them, command: them.appended(command.stream, command.entries[0].id),
+    c.ChunksAdded: lambda them, command: them.appended(command.stream, command.chunks[0].first_id),
+    c.StreamDeleted: lambda them, command: them.gone(command.stream),
+    c.StreamRenamed: _renamed,
+    c.StreamRestored: lambda them, command: them.came(command.stream),
+    c.StreamCopied: lambda them, command: them.came(command.to),
+    c.AllDeleted: lambda them, _: them.all_gone(),
+}

@@ -1,0 +1,180 @@
+"""Reads of all streams that match a pattern."""
+
+from __future__ import annotations
+
+import asyncio
+
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import Invalid
+from headgate.engine.filters.matching import matcher_of
+from headgate.engine.limits import PATTERN_BYTES_MAX, TURN_MS_MAX
+from headgate.engine.loop.executor import Executor
+from headgate.engine.loop.patterns.follower import Follower
+from headgate.engine.loop.reads import Reads
+from headgate.engine.loop.wait_queue import Waiter
+from headgate.engine.replies import PatternRead, StreamRead
+from headgate.engine.requests.entries import Read, StreamCursor
+from headgate.engine.requests.patterns import ReadPattern
+from headgate.engine.state.extents.missing import Missing
+
+_NAMES_AT_ONCE = 64
+"""Names that are looked at before it is looked how long that took."""
+
+
+class PatternReads:
+    """Reads streams by pattern, and blocks if there is nothing to read."""
+
+    def __init__(self, executor: Executor, reads: Reads) -> None:
+        """Get ready.
+
+        Args:
+            executor: reads the state.
+            reads: reads a stream once for many who are at the same place.
+        """
+        self._executor = executor
+        self._reads = reads
+        self._over_s: float | None = None  # when the looks of this turn of the loop are over
+        self._queue = asyncio.Lock()  # of those who look in later turns
+
+    async def read(self, request: ReadPattern) -> PatternRead:
+        """Read behind a cursor, and block if there is nothing.
+
+        1. Wait until it is noted whom all appends concern, and take the follower of the cursor.
+        2. Look at a bounded part of what may be there. Go on until there are entries, with other
+           requests in between. If there is nothing, block until something is noted.
+        3. Keep the follower for the next request, whatever becomes of this one.
+        """
+        if len(request.pattern) > PATTERN_BYTES_MAX:
+            text = f"a pattern has at most {PATTERN_BYTES_MAX} bytes"
+            raise Invalid(text, location=("pattern",))
+        executor, followers = self._executor, self._executor.followers
+        if request.wait_ms != 0:
+            executor.waiters.check_room()
+        executor.current()
+        await followers.settled()
+        follower = followers.take(request, executor.now_ms())
+        if request.filters is not None and follower.matcher is None:
+            follower.matcher = matcher_of(request.filters)
+        try:
+            reads = await self._until_read(follower, request)
+            follower.given = follower.cursor
+            read = PatternRead(reads, follower.given, not follower.has_news)
+        finally:
+            followers.keep(follower)
+        return await executor.durable(read)
+
+    async def _until_read(self, follower: Follower, request: ReadPattern) -> list[StreamRead]:
+        executor, loop, wait_ms = self._executor, asyncio.get_running_loop(), request.wait_ms
+        over_s = None if wait_ms is None else loop.time() + wait_ms / 1000
+        while True:
+            await self._until_turn()
+            await executor.followers.settled()
+            reads = await executor.cold.until_read(lambda: self._look(follower, request))
+            left_ms = None if over_s is None else round((over_s - loop.time()) * 1000)
+            if reads or (left_ms is not None and left_ms <= 0):
+                return reads
+            if follower.has_news or not executor.followers.is_settled:
+                await asyncio.sleep(0)
+            else:
+                await executor.block(
+                    Waiter([follower.notes.key], lambda: follower.has_news or None), left_ms
+                )
+
+    async def _until_turn(self) -> None:
+        """Return in a turn of the event loop that has time for a look: many may wake in one."""
+        loop = asyncio.get_running_loop()
+        while self._over_s is not None and loop.time() >= self._over_s:
+            async with self._queue:
+                await asyncio.sleep(0)
+        if self._over_s is None:
+            self._over_s = loop.time() + TURN_MS_MAX / 1000
+            loop.call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._over_s = None
+
+    def _look(self, follower: Follower, request: ReadPattern) -> list[StreamRead]:
+        """Read new entries, as many as fit into a reply and a turn of the event loop."""
+        executor = self._executor
+        keyspace = executor.current()
+        if not follower.is_in_round:
+            if not executor.followers.is_settled:  # of a stream that has just expired, for example
+                return []
+            moment = executor.followers.moments.now(keyspace, executor.now_ms())
+            if not follower.has_news:
+                follower.settle(moment)
+                return []
+            follower.begin(moment)
+        room = _Room(request)
+        try:
+            for at, name in enumerate(follower.names(keyspace), 1):
+                while (bounds := follower.bounds(name, keyspace)) is not None:
+                    if room.is_spent:
+                        return room.reads
+                    read = self._read(name, bounds, request, room)
+                    follower.advance(name, read.next_after)
+                    room.take(read)
+                follower.advance(name, None)
+                if at % _NAMES_AT_ONCE == 0 and room.is_over:
+                    return room.reads
+        except Missing:
+            if not room.reads:
+                raise
+            return room.reads
+        follower.end()
+        return room.reads
+
+    def _read(
+        self,
+        name: bytes,
+        bounds: tuple[EntryId, EntryId],
+        request: ReadPattern,
+        room: _Room,
+    ) -> StreamRead:
+        """Read a stream between two places."""
+        start, end = bounds
+        [read] = self._reads.read_once(
+            Read(
+                (StreamCursor(name, start),),
+                limit=room.left,
+                size_bytes_max=room.left_bytes,
+                missing_ok=True,
+                filters=request.filters,
+            )
+        )
+        if read.next_after >= end:
+            entries = read.entries
+            if entries and entries[-1].id > end:
+                entries = [entry for entry in entries if entry.id <= end]
+            return read._replace(entries=entries, next_after=end)
+        if not read.entries and request.filters is None:  # what was there is gone
+            return read._replace(next_after=end)
+        return read
+
+
+class _Room:
+    """The room of a reply, and of a turn of the event loop."""
+
+    def __init__(self, request: ReadPattern) -> None:
+        self.reads: list[StreamRead] = []
+        self.left = request.limit
+        self.left_bytes = request.size_bytes_max
+        self._loop = asyncio.get_running_loop()
+        self._over_s = self._loop.time() + TURN_MS_MAX / 1000
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the turn is over."""
+        return self._loop.time() >= self._over_s
+
+    @property
+    def is_spent(self) -> bool:
+        """Tell whether nothing more is to be read."""
+        return self.left <= 0 or self.left_bytes <= 0 or self.is_over
+
+    def take(self, read: StreamRead) -> None:
+        """Take in the read of a stream."""
+        if read.entries or read.gap is not None:
+            self.reads.append(read)
+            self.left -= len(read.entries)
+            self.left_bytes -= sum(entry.size_bytes for entry in read.entries)

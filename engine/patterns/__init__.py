@@ -1,0 +1,1 @@
+"""Patterns: globs for the names of streams, and cursors of all streams that match."""

@@ -1,0 +1,169 @@
+"""Patterns over events and sockets: streams that match come, and a cursor goes on behind them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import httpx_sse
+import pytest
+
+from tests.api.conftest import Live, refusal_of
+from tests.api.live.frames import Frames, frames_of
+
+EVENTS = "/v1/events?match=orders.*"
+
+
+class PatternEvents:
+    """Events of a pattern."""
+
+    def __init__(self, source: httpx_sse.EventSource) -> None:
+        self._source = source.aiter_sse()
+        self.last_id = ""
+
+    async def next(self, name: str) -> Any:
+        async with asyncio.timeout(10):
+            event = await anext(self._source)
+        assert event.event == name, event
+        self.last_id = event.id
+        return event.json()
+
+    async def entries(self, count: int) -> list[tuple[str, str]]:
+        """Return the next entries, whatever is told between them, up to where their id stands."""
+        came: list[tuple[str, str]] = []
+        async with asyncio.timeout(10):
+            async for event in self._source:
+                self.last_id = event.id
+                if event.event == "entry":
+                    data = event.json()
+                    came.append((data["stream"], data["fields"]["v"]))
+                if len(came) >= count and event.event == "position":
+                    break
+        return came
+
+
+@asynccontextmanager
+async def pattern_events(
+    live: Live, url: str = EVENTS, **headers: str
+) -> AsyncIterator[PatternEvents]:
+    async with (
+        httpx.AsyncClient(base_url=live.url, timeout=30) as http,
+        httpx_sse.aconnect_sse(http, "GET", url, headers=headers) as source,
+    ):
+        assert source.response.status_code == 200, await source.response.aread()
+        yield PatternEvents(source)
+
+
+async def test_events_are_of_all_streams_that_match(live: Live) -> None:
+    await live.append("orders.a", "before")
+    async with pattern_events(live) as events:
+        assert (await events.next("ready"))["resumed"] is False
+        await events.next("caught_up")
+        await live.append("orders.a", "1")
+        await live.append("bills", "2")
+        await live.append("orders.new", "3")
+        assert await events.entries(2) == [("orders.a", "1"), ("orders.new", "3")]
+
+
+async def test_events_go_on_behind_the_last_id(live: Live) -> None:
+    async with pattern_events(live) as events:
+        await events.next("ready")
+        last_id = events.last_id
+        await live.append("orders.a", "1")
+        assert await events.entries(1) == [("orders.a", "1")]
+    for seen, missed in ((events.last_id, []), (last_id, [("orders.a", "1")])):
+        headers = {"Last-Event-ID": seen}
+        async with pattern_events(live, **headers) as events:
+            assert (await events.next("ready"))["resumed"] is True
+            await live.append("orders.b", "2")
+            expected = [*missed, ("orders.b", "2")]
+            assert await events.entries(len(expected)) == expected
+        assert (await live.http.delete("/v1/streams/orders.b")).status_code == 204
+
+
+async def test_events_begin_behind_an_id_and_pass_a_filter(live: Live) -> None:
+    await live.append("orders.a", "gift", "sale 1")
+    await live.append("orders.b", "sale 2")
+    sales = json.dumps({"prefix": {"v": "sale"}})
+    async with pattern_events(live, f"{EVENTS}&after=0&filter={sales}") as events:
+        await events.next("ready")
+        expected = [("orders.a", "sale 1"), ("orders.b", "sale 2")]
+        assert await events.entries(2) == expected
+
+
+async def test_a_socket_follows_a_pattern(live: Live) -> None:
+    async with frames_of(live, "/v1/ws") as frames:
+        stood = await subscribed(frames, "p", match="orders.*")
+        await live.append("orders.a", "1", "2")
+        first = await frames.next("entries")
+        assert [(each["stream"], each["fields"]["v"]) for each in first["entries"]] == [
+            ("orders.a", "1"),
+            ("orders.a", "2"),
+        ]
+        await live.append("orders.b", "3")
+        await frames.next("entries")
+        await subscribed(frames, "q", match="orders.*", after=first["position"])
+        [entry] = (await frames.next("entries"))["entries"]
+        assert (entry["stream"], entry["fields"]) == ("orders.b", {"v": "3"})
+        await subscribed(frames, "r", match="orders.*", after=stood["position"])
+        assert len(await frames.entries(3)) == 3
+
+
+async def test_a_socket_gets_no_more_than_its_credit(live: Live) -> None:
+    await live.append("orders.a", *map(str, range(5)))
+    await live.append("orders.b", *map(str, range(5)))
+    async with frames_of(live, "/v1/ws") as frames:
+        await subscribed(frames, "p", match="orders.*", after="0", credit=7)
+        assert len(await frames.entries(7)) == 7
+        await frames.states("credit_exhausted")
+        await frames.send(type="credit", sub="p", entries=3)
+        assert len(await frames.entries(3)) == 3
+
+
+@pytest.mark.parametrize(
+    ("frame", "pointer"),
+    [
+        ({"match": "a*", "stream": "a"}, "/body/stream"),
+        ({}, "/body/stream"),
+        ({"match": "a*", "group": "g"}, "/body/match"),
+        ({"match": ""}, "/body/match"),
+        ({"match": "a" * 257}, "/body/match"),
+        ({"match": "a*", "after": "+"}, "/body/after"),
+        ({"match": "a*", "after": "no cursor"}, "/body/after"),
+    ],
+)
+async def test_a_frame_that_makes_no_sense_is_refused(
+    live: Live, frame: dict[str, str], pointer: str
+) -> None:
+    async with frames_of(live, "/v1/ws") as frames:
+        await frames.send(type="subscribe", rid="1", sub="p", **frame)
+        problem = (await frames.next("problem"))["problem"]
+        assert problem["errors"][0]["pointer"] == pointer
+
+
+async def test_a_connection_follows_so_many_patterns(live: Live) -> None:
+    limits = (await live.http.get("/v1/limits")).json()
+    async with frames_of(live, "/v1/ws") as frames:
+        for number in range(limits["patterns_max"]):
+            await subscribed(frames, str(number), match="a*")
+        await frames.send(type="subscribe", rid="x", sub="x", match="a*")
+        assert await frames.problem() == ("x", "invalid_request")
+        await frames.send(type="unsubscribe", sub="0")
+        await frames.next("unsubscribed")
+        await subscribed(frames, "x", match="a*")
+
+
+@pytest.mark.parametrize("query", ["after=x-y", "after=%2B", "match=", f"match={'a' * 257}"])
+async def test_a_query_that_makes_no_sense_is_refused(live: Live, query: str) -> None:
+    match = "" if query.startswith("match") else "match=a*&"
+    answer = await live.http.get(f"/v1/events?{match}{query}")
+    assert refusal_of(answer)[0] in {400, 422}
+
+
+async def subscribed(frames: Frames, sub: str, **frame: Any) -> dict[str, Any]:
+    await frames.send(type="subscribe", rid=sub, sub=sub, **frame)
+    answer = await frames.next("subscribed")
+    assert answer["sub"] == sub
+    return answer
