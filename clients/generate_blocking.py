@@ -60,7 +60,7 @@ from headgate.client.bulk.plans import Cursor, Plan, Split
 from headgate.client.bulk.writer import Attempt, Writer
 from headgate.client.client import AsyncClient
 from headgate.client.credential import TokenSource
-from headgate.client.entries import Claimed, Delivery, Entry, Fields, Gap, Pairs, Value
+from headgate.client.entries import Claimed, Delivery, Draft, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
 from headgate.client.schedule import Schedule

@@ -199,6 +199,11 @@ class EntryTimes(NamedTuple):
         """Tell whether no group delivers the entry any more."""
         return self.expires_at_ms is not None and now_ms >= self.expires_at_ms
 
+    @property
+    def timing(self) -> Timing:
+        """Return the timing that gives these times."""
+        return Timing(deliver_at_ms=self.deliver_at_ms, expires_at_ms=self.expires_at_ms)
+
     def later_by(self, by_ms: int) -> EntryTimes:
         """Return the same times by a clock that is ahead by so much."""
         deliver_at_ms, expires_at_ms = self

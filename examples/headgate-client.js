@@ -1316,14 +1316,14 @@ var Live = class {
 init_rest();
 
 // client/src/fields.ts
-function entryOf(fields) {
+function entryOf(fields, { delayMs, deliverAtMs, ttlMs, expiresAtMs } = {}) {
   const texts = {};
   const base64 = [];
   for (const [name, value] of Object.entries(fields)) {
     if (value instanceof Uint8Array) base64.push(name);
     texts[name] = value instanceof Uint8Array ? textOf(value) : String(value);
   }
-  return base64.length ? { fields: texts, base64 } : { fields: texts };
+  return { fields: texts, ...base64.length && { base64 }, delayMs, deliverAtMs, ttlMs, expiresAtMs };
 }
 function bytesOf(entry, name) {
   const text = entry.fields[name] ?? "";
@@ -1394,18 +1394,18 @@ var Stream = class {
   }
   /** Append an entry; returns its id. It is sent again until it is known to be there, and is there once. */
   async append(fields, options = {}) {
-    return (await this.#post("entries", entryOf(fields), options)).id;
+    return (await this.#post("entries", entryOf(fields, options), options)).id;
   }
   /** Append entries, all or none; returns their ids. */
   async appendMany(entries, options = {}) {
-    return (await this.#post("entries/batch", entries.map(entryOf), options)).ids;
+    return (await this.#post("entries/batch", entries.map((fields) => entryOf(fields, options)), options)).ids;
   }
   /**
    * Close the stream for good, behind a last entry if there is one, in one step. Who follows it gets what there is,
    * and then the end; of a group once all is settled. To close it again without an entry changes nothing.
    */
   close(fields, options = {}) {
-    return this.#post("close", fields && entryOf(fields), options);
+    return this.#post("close", fields && entryOf(fields, options), options);
   }
   #post(place, body, { idempotencyKey, lastId, signal }) {
     const headers = {

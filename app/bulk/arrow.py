@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from starlette.requests import HTTPConnection
@@ -19,7 +20,7 @@ from starlette.requests import HTTPConnection
 from headgate.app.bulk.arrow_body import ArrowBounds, leaves_of, table_of
 from headgate.app.wire.ids import parse_new_id
 from headgate.app.wire.problems import GatewayError
-from headgate.engine.entry import Draft, IdRequest, make_drafts
+from headgate.engine.entry import Draft, IdRequest, Timing, make_drafts
 from headgate.engine.limits import ENTRY_FIELDS_MAX, PACKED_COUNT_MIN
 from headgate.engine.packing import EncodedDrafts
 from headgate.engine.requests.idempotency import Digest
@@ -92,7 +93,7 @@ class NewRows(NamedTuple):
 
     drafts: Sequence[Draft]
     streams: list[str | None] | None  # of each draft; None: the body does not say
-    digest: bytes  # empty if none is needed, or if drafts have ids
+    digest: bytes  # empty if none is needed, or if drafts have ids or times
 
 
 def decode(body: bytes, bounds: ArrowBounds, *, has_key: bool = False) -> NewRows:
@@ -100,7 +101,7 @@ def decode(body: bytes, bounds: ArrowBounds, *, has_key: bool = False) -> NewRow
 
     Args:
         body: with a column `fields` (a map, or a list of structs of `name` and `value`), and
-            perhaps `id` (null is `*`) and `stream`.
+            perhaps `id` (null is `*`), `stream`, and times as `Timing` names them.
         bounds: what it may hold.
         has_key: a digest is needed; without it, it is empty.
 
@@ -124,6 +125,7 @@ def decode_append(body: bytes, bounds: ArrowBounds, *, has_key: bool) -> NewRows
 def _rows(table: Any, *, has_key: bool) -> NewRows:
     encoded: list[EncodedDrafts] = []
     ids: list[IdRequest] = []
+    timings: list[Timing | None] = []
     streams: list[str | None] = []
     digest = Digest()
     first = 0
@@ -138,18 +140,37 @@ def _rows(table: Any, *, has_key: bool) -> NewRows:
                 None if text is None else parse_new_id(text, field=f"/body/{row}/id")
                 for row, text in enumerate(texts, first)
             ]
+        if not set(Timing._fields).isdisjoint(batch.schema.names):
+            timings += _timings(batch, first)
         if "stream" in batch.schema.names:
             streams += batch.column("stream").to_pylist()
         first += len(batch)
     drafts: Sequence[Draft] = EncodedDrafts.joined(encoded)
-    if any(wanted is not None for wanted in ids):
+    if any(wanted is not None for wanted in ids) or any(timings):
         fields = (draft.fields for draft in drafts)
-        drafts, has_key = make_drafts(ids, fields), False
+        drafts = make_drafts(ids or repeat(None), fields, timings or repeat(None))
+        has_key = False
     return NewRows(
         drafts,
         streams if "stream" in table.schema.names else None,
         digest.value() if has_key else b"",
     )
+
+
+def _timings(batch: Any, first: int) -> list[Timing | None]:
+    """Return the times of each row; `first` is the number of the first row, for errors."""
+    columns: list[Sequence[int | None]] = []
+    for name in Timing._fields:
+        if name not in batch.schema.names:
+            columns.append([None] * len(batch))
+            continue
+        values = batch.column(name).to_pylist()
+        for row, value in enumerate(values, first):
+            if value is not None and value < 0:
+                text = "should be greater than or equal to 0"
+                raise GatewayError("invalid_request", text, pointer=f"/body/{row}/{name}")
+        columns.append(values)
+    return [Timing(*times).or_none() for times in zip(*columns, strict=True)]
 
 
 def _portions(table: Any) -> Iterator[Any]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from headgate.app.http.dependencies import check_at_most
 from headgate.app.wire.problems import GatewayError, pointer_to
+from headgate.engine.entry import Timing
 
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
@@ -71,6 +72,8 @@ def _check_size(pa: Any, table: Any, bytes_max: int) -> None:
 
 def leaves_of(pa: Any, column: Any) -> tuple[Any, ...]:
     """Return the arrays of bytes below a column: of fields its names and its values."""
+    if column.type == pa.int64():
+        return ()
     if pa.types.is_map(column.type):
         return column.keys, column.items
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
@@ -96,22 +99,25 @@ def _lengths(pa: Any, column: Any) -> Any:
 
 
 def _check_columns(types: Any, schema: Any, may_name_streams: bool) -> None:
-    known = {"fields": _is_fields, "id": _is_text}
+    known = {"fields": _is_fields, "id": _is_text, **dict.fromkeys(Timing._fields, _is_time)}
     if may_name_streams:
         known["stream"] = _is_text
     for column in schema:
         pointer = "/body" + pointer_to(column.name)
         if column.name not in known:
-            text = f"unknown column: there are {' and '.join(known)}"
+            text = f"unknown column: there are {', '.join(known)}"
             raise GatewayError("invalid_request", text, pointer=pointer)
         if schema.names.count(column.name) > 1:
             raise GatewayError("invalid_request", "given twice", pointer=pointer)
         if not known[column.name](types, column.type):
-            wanted = "a map of binary or utf8" if column.name == "fields" else "utf8"
-            text = f"should be {wanted}, not {str(column.type)[:64]}"
+            text = f"should be {_WANTED[known[column.name]]}, not {str(column.type)[:64]}"
             raise GatewayError("invalid_request", text, pointer=pointer)
     if "fields" not in schema.names:
         raise GatewayError("invalid_request", "is required", pointer="/body/fields")
+
+
+def _is_time(types: Any, kind: Any) -> bool:
+    return bool(types.is_int64(kind))
 
 
 def _is_text(types: Any, kind: Any) -> bool:
@@ -132,6 +138,9 @@ def _is_fields(types: Any, kind: Any) -> bool:
     if not types.is_struct(pair) or [child.name for child in pair] != ["name", "value"]:
         return False
     return all(_is_bytes(types, child.type) for child in pair)
+
+
+_WANTED = {_is_fields: "a map of binary or utf8", _is_text: "utf8", _is_time: "int64"}
 
 
 def _check_uncompressed(pa: Any, body: bytes) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import google_crc32c
 import msgspec
 
-from headgate.engine.entry import Draft, EntryId, IdRequest, PartialId
+from headgate.engine.entry import Draft, EntryId, IdRequest, PartialId, Timing
 from headgate.engine.limits import PACKED_COUNT_MIN
 from headgate.engine.packing import EncodedDrafts
 
@@ -26,12 +26,13 @@ _LENGTH = struct.Struct(">I")
 
 
 class Rows(msgspec.Struct, frozen=True, array_like=True):
-    """For each entry its stream, its id and its fields."""
+    """For each entry its stream, its id, its fields and its times."""
 
     streams: list[bytes]
     stream_of: list[int] | None  # of each entry, a place among the streams; None: all the first
     ids: list[tuple[int, ...] | None] | None  # ms and seq, or ms alone; None: all are `*`
     fields: list[tuple[bytes, ...]]
+    timings: list[Timing | None] | None = None  # None: no entry has times
 
     @classmethod
     def of(cls, streams: Sequence[bytes], drafts: Sequence[Draft]) -> Rows:
@@ -39,11 +40,13 @@ class Rows(msgspec.Struct, frozen=True, array_like=True):
         names = list(dict.fromkeys(streams))
         place = {name: at for at, name in enumerate(names)}
         ids = [_parts(draft.id) for draft in drafts]
+        timings = [draft.timing for draft in drafts]
         return cls(
             streams=names,
             stream_of=[place[name] for name in streams] if len(names) > 1 else None,
             ids=ids if any(entry_id is not None for entry_id in ids) else None,
             fields=[draft.fields for draft in drafts],
+            timings=timings if any(timings) else None,
         )
 
     def by_stream(self) -> dict[bytes, list[Draft]]:
@@ -56,7 +59,8 @@ class Rows(msgspec.Struct, frozen=True, array_like=True):
         for at, fields in enumerate(self.fields):
             name = self.streams[0 if self.stream_of is None else self.stream_of[at]]
             wanted = None if self.ids is None else _id_request(self.ids[at])
-            drafts.setdefault(name, []).append(Draft(wanted, fields))
+            timing = None if self.timings is None else self.timings[at]
+            drafts.setdefault(name, []).append(Draft(wanted, fields, timing))
         return drafts
 
     def __len__(self) -> int:
@@ -78,12 +82,13 @@ class Rows(msgspec.Struct, frozen=True, array_like=True):
         """Return some of the rows, with the streams that they name."""
         fields = self.fields[begin:end]
         ids = None if self.ids is None else self.ids[begin:end]
+        timings = None if self.timings is None else self.timings[begin:end]
         if self.stream_of is None:
-            return Rows(self.streams, None, ids, fields)
+            return Rows(self.streams, None, ids, fields, timings)
         named = self.stream_of[begin:end]
         place = {index: at for at, index in enumerate(dict.fromkeys(named))}
         streams = [self.streams[index] for index in place]
-        return Rows(streams, [place[index] for index in named], ids, fields)
+        return Rows(streams, [place[index] for index in named], ids, fields, timings)
 
 
 class EncodedRows(msgspec.Struct, frozen=True, array_like=True):

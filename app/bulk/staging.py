@@ -134,6 +134,10 @@ class Staging:
         self._count = 0
         self._thread = Threads(1, "staging")
 
+    def wall_ms(self) -> int:
+        """Return the unix time."""
+        return self._clock.wall_ms()
+
     async def put(self, batch: BatchName, chunk: ChunkName, rows: Rows | EncodedRows) -> int:
         """Stage a chunk, in place of one of the same name; returns its size in bytes.
 

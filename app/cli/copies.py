@@ -160,6 +160,7 @@ def _facts(summary: Summary) -> dict[str, Any]:
         "entries": summary.entries,
         "states": {state: summary.states[state] for state in MoveState},
         "in_force": summary.is_in_force,
+        "untimed": summary.untimed,
         "left_out": dict(summary.left_out),
     }
 
@@ -167,6 +168,8 @@ def _facts(summary: Summary) -> dict[str, Any]:
 def _text(summary: Summary, done: str) -> str:
     left_out = ", ".join(f"{count:,} {kind}" for kind, count in summary.left_out.items() if count)
     outcome = _outcome(summary, done)
+    if summary.untimed:
+        outcome += f" Delays and deadlines left out: {summary.untimed:,}."
     return f"{outcome} Keys left out: {left_out}." if left_out else outcome
 
 

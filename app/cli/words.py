@@ -62,6 +62,8 @@ def json_of(entry: Entry | Delivery) -> dict[str, Any]:
     item = {"id": entry.id, "fields": dict(body.get("pairs") or body["fields"]), **body}
     if isinstance(entry, Entry) and entry.stream is not None:
         item = {"stream": entry.stream, **item}
+    times = {"deliver_at_ms": entry.deliver_at_ms, "expires_at_ms": entry.expires_at_ms}
+    item |= {name: at_ms for name, at_ms in times.items() if at_ms is not None}
     if isinstance(entry, Delivery):
         item |= {"deliveries": entry.deliveries, "idle_ms": entry.idle_ms}
         item |= {} if entry.claimed_from is None else {"claimed_from": entry.claimed_from}

@@ -283,7 +283,8 @@ async def append_entries(
     """Append entries, all or none (XADD × n): a JSON array, one entry per line of NDJSON, or Arrow.
 
     An Arrow IPC stream has a column `fields`, a map of utf8 or binary (or a list of structs of
-    `name` and `value`), and may have `id` (utf8, null is `*`); its batches are not compressed.
+    `name` and `value`), and may have `id` (utf8, null is `*`) and `delay_ms`, `deliver_at_ms`,
+    `ttl_ms` and `expires_at_ms` (int64, null is none); its batches are not compressed.
     If any entry is wrong, nothing is appended and the problem points at its place in the batch.
     """
     body, digest = request.content, b""

@@ -29,7 +29,7 @@ from headgate.app.runtime.turns import let_go
 from headgate.app.wire.descriptions import portion_wire, split_wire
 from headgate.app.wire.ids import parse_after, parse_id
 from headgate.app.wire.names import check_name, text_of
-from headgate.app.wire.problems import GatewayError, responses
+from headgate.app.wire.problems import GatewayError, place_drafts, responses
 from headgate.app.wire.schemas.batches import (
     CHUNKS_MAX,
     AttemptText,
@@ -40,6 +40,8 @@ from headgate.app.wire.schemas.batches import (
 )
 from headgate.app.wire.schemas.bulk import BulkPlan, PlanBulkRead, Splits
 from headgate.app.wire.structure import ITEMS_MAX
+from headgate.engine.entry import Timing
+from headgate.engine.errors import StreamError
 from headgate.engine.limits import COUNT_MAX, U64_MAX
 from headgate.engine.packing import EncodedDrafts
 from headgate.engine.replies import Committed as EngineCommitted
@@ -190,13 +192,18 @@ async def stage_chunk(
     """Stage a chunk of a batch: nothing is appended before the batch is committed.
 
     An Arrow IPC stream as `appendEntries` takes it, which may have a column `stream` (utf8) as
-    well. The same chunk again replaces the first one. What is not committed goes after
-    `staged_ttl_ms` without a further chunk.
+    well. `delay_ms` and `ttl_ms` count from now, not from the commit. The same chunk again replaces
+    the first one. What is not committed goes after `staged_ttl_ms` without a further chunk.
     """
     gateway_of(request).require(Ability.BULK)
     name = None if stream is None else check_name(stream, pointer="/query/stream")
     bounds = ArrowBounds(ITEMS_MAX, limits.body_bytes_max, may_name_streams=True)
-    rows = await arrow.threads_of(request).run(partial(_rows, request.content, name, bounds))
+    read = partial(_rows, request.content, name, bounds, staging.wall_ms())
+    try:
+        rows = await arrow.threads_of(request).run(read)
+    except StreamError as error:
+        place_drafts(error, lambda index: (index,))
+        raise
     access.require(Need((Verb.APPEND,), each) for each in rows.streams)
     size_bytes = await staging.put(
         BatchName(writer, batch), ChunkName(partition, chunk, attempt), rows
@@ -204,7 +211,7 @@ async def stage_chunk(
     return Staged(entries=len(rows), size_bytes=size_bytes)
 
 
-def _rows(body: bytes, name: bytes | None, bounds: ArrowBounds) -> Rows | EncodedRows:
+def _rows(body: bytes, name: bytes | None, bounds: ArrowBounds, now_ms: int) -> Rows | EncodedRows:
     """Return the rows that a body appends, with their streams."""
     drafts, texts, _ = arrow.decode(body, bounds)
     if texts is None:
@@ -221,7 +228,17 @@ def _rows(body: bytes, name: bytes | None, bounds: ArrowBounds) -> Rows | Encode
     streams = [names[text] for text in texts]
     if isinstance(drafts, EncodedDrafts) and len(set(streams)) == 1:
         return EncodedRows.of(streams[0], drafts)
-    return Rows.of(streams, drafts)
+    fixed = [
+        draft if draft.timing is None else draft._replace(timing=_fixed(draft.timing, now_ms, row))
+        for row, draft in enumerate(drafts)
+    ]
+    return Rows.of(streams, fixed)
+
+
+def _fixed(timing: Timing, now_ms: int, row: int) -> Timing | None:
+    """Return times that a commit takes whenever it comes."""
+    times = timing.at(now_ms, row)
+    return None if times is None else times.timing
 
 
 @router.post(

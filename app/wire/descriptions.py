@@ -72,6 +72,8 @@ def pending_wire(item: replies.PendingItem) -> PendingEntry:
         "idle_ms": item.idle_ms,
         "deliveries": item.delivery_count,
     }
+    if item.delay_ms:
+        wire["delay_ms"] = item.delay_ms
     if item.last_error is not None:
         wire["last_error"] = text_of(item.last_error)
     if item.waits_for is not None:

@@ -5,7 +5,7 @@ from headgate.client.bulk.plans import Cursor, Plan, Split
 from headgate.client.bulk.writer import Attempt, Writer
 from headgate.client.client import AsyncClient
 from headgate.client.credential import CredentialError, TokenFile
-from headgate.client.entries import Claimed, Delivery, Entry, Gap
+from headgate.client.entries import Claimed, Delivery, Draft, Entry, Gap
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
 from headgate.client.live import Refused
@@ -31,6 +31,7 @@ __all__ = [
     "CredentialError",
     "Cursor",
     "Delivery",
+    "Draft",
     "Entry",
     "Following",
     "Gap",

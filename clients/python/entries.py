@@ -35,12 +35,53 @@ class Entry(NamedTuple):
         fields: names and values. If a name repeats, its last value.
         pairs: all names and values in order, if a name repeats; or else None.
         stream: of the entry, if several are followed together; or else None.
+        deliver_at_ms: groups deliver it no sooner (unix ms); None: at once.
+        expires_at_ms: groups deliver it no more from then on; None: it has no deadline.
     """
 
     id: str
     fields: dict[str, Value]
     pairs: list[tuple[str, Value]] | None = None
     stream: str | None = None
+    deliver_at_ms: int | None = None
+    expires_at_ms: int | None = None
+
+
+class Draft(NamedTuple):
+    """An entry to append, with more than its fields.
+
+    Attributes:
+        fields: names and values, text or bytes; pairs where a name repeats.
+        id: of the entry; None: the gateway makes it.
+        delay_ms: groups deliver it so much later, by 90 days at most.
+        deliver_at_ms: instead: no sooner than this unix time.
+        ttl_ms: groups deliver it for so long, and then no more.
+        expires_at_ms: instead: until this unix time.
+    """
+
+    fields: Fields | Pairs
+    id: str | None = None
+    delay_ms: int | None = None
+    deliver_at_ms: int | None = None
+    ttl_ms: int | None = None
+    expires_at_ms: int | None = None
+
+    @classmethod
+    def of(cls, entry: Fields | Pairs | Entry | Draft) -> Draft:
+        """Return an entry of any form as a draft."""
+        if isinstance(entry, Draft):
+            return entry
+        if not isinstance(entry, Entry):
+            return cls(entry)
+        times = {"deliver_at_ms": entry.deliver_at_ms, "expires_at_ms": entry.expires_at_ms}
+        return cls(entry.pairs or entry.fields, entry.id, **times)
+
+    def encoded(self) -> dict[str, Any]:
+        """Return it as the body of an append has it."""
+        _, *others = self
+        named = zip(self._fields[1:], others, strict=True)
+        more = {name: value for name, value in named if value is not None}
+        return encoded(self.fields) | more
 
 
 class Delivery(NamedTuple):
@@ -54,6 +95,8 @@ class Delivery(NamedTuple):
         claimed_from: the consumer that it was taken from, if it was.
         pairs: all names and values in order, if a name repeats.
         last_error: why it was given back before, if that is known.
+        deliver_at_ms: groups delivered it no sooner (unix ms).
+        expires_at_ms: groups deliver it no more from then on.
     """
 
     id: str
@@ -63,6 +106,8 @@ class Delivery(NamedTuple):
     claimed_from: str | None = None
     pairs: list[tuple[str, Value]] | None = None
     last_error: str | None = None
+    deliver_at_ms: int | None = None
+    expires_at_ms: int | None = None
 
 
 class Claimed(NamedTuple):
@@ -113,7 +158,14 @@ def entry_of(item: Mapping[str, Any]) -> Entry:
     if len(item) == 2:
         return Entry(item["id"], item["fields"])
     fields, pairs = decoded(item)
-    return Entry(item["id"], fields, pairs, item.get("stream"))
+    return Entry(
+        item["id"],
+        fields,
+        pairs,
+        item.get("stream"),
+        item.get("deliver_at_ms"),
+        item.get("expires_at_ms"),
+    )
 
 
 def delivery_of(item: Mapping[str, Any]) -> Delivery:
@@ -129,6 +181,8 @@ def delivery_of(item: Mapping[str, Any]) -> Delivery:
         item.get("claimed_from"),
         pairs,
         item.get("last_error"),
+        item.get("deliver_at_ms"),
+        item.get("expires_at_ms"),
     )
 
 

@@ -12,7 +12,7 @@ from headgate.client import tables
 from headgate.client.bulk.batches import ARROW, Batches, Compression, Filter, selection
 from headgate.client.bulk.plans import Split
 from headgate.client.calls import Calls, segment
-from headgate.client.entries import Entry, Fields, Gap, Pairs, encoded, entry_of
+from headgate.client.entries import Draft, Entry, Fields, Gap, Pairs, encoded, entry_of
 from headgate.client.live import Live
 from headgate.client.shapes.answers import ClosedStream, GroupInfo, StreamDetail, StreamInfo
 from headgate.client.shapes.settings import StreamConfig
@@ -134,6 +134,10 @@ class Stream:
         fields: Fields | Pairs,
         *,
         id: str | None = None,  # noqa: A002 - what it is called everywhere
+        delay_ms: int | None = None,
+        deliver_at_ms: int | None = None,
+        ttl_ms: int | None = None,
+        expires_at_ms: int | None = None,
         create_stream: bool = True,
         idempotency_key: str | None = None,
         if_last_id: str | None = None,
@@ -143,6 +147,10 @@ class Stream:
         Args:
             fields: names and values, text or bytes; pairs where a name repeats.
             id: of the entry; None: the gateway makes it.
+            delay_ms: groups deliver it so much later, by 90 days at most.
+            deliver_at_ms: instead: no sooner than this unix time.
+            ttl_ms: groups deliver it for so long, and then no more.
+            expires_at_ms: instead: until this unix time.
             create_stream: append also if the stream does not exist.
             idempotency_key: a repeat with the same key appends nothing, and returns the first id.
                 A client with a `producer` makes one for each append.
@@ -152,9 +160,7 @@ class Stream:
             AnswerLost: the entry may be there. With an idempotency key the append is repeated.
             Problem: the gateway refused it.
         """
-        body = encoded(fields)
-        if id is not None:
-            body["id"] = id
+        body = Draft(fields, id, delay_ms, deliver_at_ms, ttl_ms, expires_at_ms).encoded()
         if not create_stream:
             body["create_stream"] = False
         headers, is_repeatable = self._append_headers(
@@ -168,7 +174,7 @@ class Stream:
 
     async def append_many(
         self,
-        entries: Iterable[Fields | Pairs | Entry],
+        entries: Iterable[Fields | Pairs | Entry | Draft],
         *,
         create_stream: bool = True,
         idempotency_key: str | None = None,
@@ -176,9 +182,10 @@ class Stream:
     ) -> list[str]:
         """Append entries, all or none, and return their ids; see `append`.
 
-        An `Entry` is appended under its own id.
+        An `Entry` is appended under its own id, with its times. A `Draft` says more than fields,
+        such as `Draft({"sku": "42"}, delay_ms=60_000)`.
         """
-        drafts = list(map(_draft, entries))
+        drafts = [Draft.of(entry).encoded() for entry in entries]
         if not drafts:
             return []
         lines = [json.dumps(draft, ensure_ascii=False) for draft in drafts]
@@ -579,13 +586,6 @@ class Stream:
         if idempotency_key is not None:
             headers["Idempotency-Key"] = idempotency_key
         return headers, idempotency_key is not None
-
-
-def _draft(entry: Fields | Pairs | Entry) -> dict[str, Any]:
-    """Return an entry as the body of an append has it."""
-    if isinstance(entry, Entry):
-        return {"id": entry.id, **encoded(entry.pairs or entry.fields)}
-    return encoded(entry)
 
 
 OnState = Callable[[State, str], None]

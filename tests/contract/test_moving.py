@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
@@ -14,13 +15,13 @@ from headgate.app.backends.copying.contents import MARK
 from headgate.app.backends.copying.moving import Move, MoveOutcome, MoveState, Summary
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.config import GroupPolicy, StreamConfig
-from headgate.engine.entry import MAX_ID, MIN_ID, Draft
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Timing
 from headgate.engine.errors import Unavailable
 from headgate.engine.replies import PendingItem
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import BulkCursor, PlanRead
 from headgate.engine.requests.deliveries import Ack, Autoclaim, Claim, ListPending, Nack, NackMode
-from headgate.engine.requests.entries import Add, Delete, Range, Trim, TrimTo
+from headgate.engine.requests.entries import Add, Delete, FindTimes, Range, Trim, TrimTo
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart, ListGroups
 from headgate.engine.requests.keyspace import ExpireStream, ListNames, SetCounters, TimeToLive
 from headgate.engine.requests.streams import CloseStream, CreateStream, DescribeStream
@@ -195,6 +196,28 @@ async def test_what_is_pending_stays_with_its_consumer_for_its_time(ends: list[B
     with_gone = {item.id for item in await pending(source)}
     with_gone -= {entry.id for entry in await source.perform(Range(S))}
     assert len(with_gone) == 4  # two trimmed, two deleted
+
+
+async def test_entries_keep_their_times(ends: list[Backend]) -> None:
+    source, target = ends
+    at_ms = time.time_ns() // 1_000_000 + HOUR_MS
+    late, brief = Timing(deliver_at_ms=at_ms), Timing(delay_ms=HOUR_MS, ttl_ms=2 * HOUR_MS)
+    timings = (late, None, brief)
+    fields = (b"n", b"1")
+    given = [Draft(entry_id(n), fields, timing) for n, timing in enumerate(timings, 1)]
+    await source.perform(CreateGroup(S, G, GroupStart(MIN_ID), create_stream=True))
+    await source.perform(Add(S, given))
+    await filled(source, *range(4, 2_000))
+    times = await source.perform(FindTimes(S, ids(1, 2, 3)))
+    assert list(times) == ids(1, 3)
+    assert await got(source, take(ANA, 1)) == [2]  # the group has passed by the first one
+
+    summary = await moved(source, target)
+
+    assert (summary.is_complete, summary.untimed) == (True, 0)
+    assert await target.perform(FindTimes(S, ids(1, 2, 3))) == times
+    assert await got(target, take(ANA, 1)) == [4]
+    assert (await moved(source, target)).untimed == 0
 
 
 async def test_consumers_go_on_where_they_were(ends: list[Backend]) -> None:

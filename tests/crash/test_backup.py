@@ -120,8 +120,11 @@ async def test_backups_under_load_have_all_that_was_acknowledged(tmp_path: Path)
 
 async def test_a_gateway_serves_what_was_restored(tmp_path: Path) -> None:
     gateway = await Gateway.start(tmp_path / "data")
+    timed = {"fields": {"n": "1"}, "delay_ms": 3_600_000, "expires_at_ms": 2**50}
     async with httpx.AsyncClient(base_url=gateway.url) as http:
-        appended = (await http.post(f"{STREAM}/entries", json={"fields": {"n": "1"}})).json()
+        location = (await http.post(f"{STREAM}/entries", json=timed)).headers["Location"]
+        appended = (await http.get(location)).json()
+    assert {"deliver_at_ms", "expires_at_ms"} < appended.keys()
     assert headgate("backup", "--data-dir", tmp_path / "data", tmp_path / "kept").returncode == 0
     await gateway.kill()
 
@@ -132,7 +135,7 @@ async def test_a_gateway_serves_what_was_restored(tmp_path: Path) -> None:
     refused = headgate("restore", tmp_path / "kept", "--data-dir", tmp_path / "new")
     await gateway.stop()
 
-    assert [entry["id"] for entry in entries] == [appended["id"]]
+    assert entries == [appended]
     assert refused.returncode == 1
     assert "in use by process" in refused.stderr
 

@@ -40,6 +40,7 @@ async def test_every_request_is_answered(live: Live, javascript: Path) -> None:
         "ids": sorted(ids),
         "isOnce": True,
         "entry": {"id": ids[0], "fields": first, "base64": ["blob"]},
+        "times": [2**50, True],
         "bytes": "42",
         "nextAfter": ids[0],
         "filtered": [{"id": ids[0], "fields": {"sku": "42"}}],

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple, Protocol, TypeVar
 
 from headgate.app.backends.port import Ability
-from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
+from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId, EntryTimes
 from headgate.engine.replies import (
     ConsumerInfo,
     GroupInfo,
@@ -18,7 +18,7 @@ from headgate.engine.replies import (
 )
 from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import ListPending, SumPending
-from headgate.engine.requests.entries import Range
+from headgate.engine.requests.entries import FindTimes, Range
 from headgate.engine.requests.groups import ListConsumers, ListGroups
 from headgate.engine.requests.keyspace import TellTime
 from headgate.engine.requests.streams import ListStreams
@@ -62,6 +62,7 @@ class EntryPage(NamedTuple):
     entries: list[Entry]
     absent: list[EntryId]
     through: EntryId  # the last id that the page covers
+    times: dict[EntryId, EntryTimes]  # of entries that have some
 
 
 class DeliveryPage(NamedTuple):
@@ -177,7 +178,11 @@ async def _page(
     absent = sorted(entry_id for entry_id in needed - present if entry_id <= through)
     if len(absent) > PAGE:
         absent, through = absent[:PAGE], absent[PAGE - 1]
-    return EntryPage([entry for entry in entries if entry.id <= through], absent, through)
+    entries = [entry for entry in entries if entry.id <= through]
+    times: dict[EntryId, EntryTimes] = {}
+    if info.timed_count:
+        times = await store.perform(FindTimes(info.name, [entry.id for entry in entries]))
+    return EntryPage(entries, absent, through, times)
 
 
 async def _pending_ranges(store: StreamStore, stream: bytes) -> dict[bytes, PendingSummary]:

@@ -73,7 +73,10 @@ async def copy_entries(
 
 def _drafts(page: EntryPage) -> Sequence[Draft]:
     """Return the entries of a page, with placeholders between them, in order of ids."""
-    drafts = [Draft(entry_id, fields) for entry_id, fields in page.entries]
+    drafts = [
+        Draft(entry_id, fields, page.times[entry_id].timing if entry_id in page.times else None)
+        for entry_id, fields in page.entries
+    ]
     if not page.absent:
         return drafts
     placeholders = {entry_id: Draft(entry_id, PLACEHOLDER) for entry_id in page.absent}

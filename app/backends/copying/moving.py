@@ -93,6 +93,7 @@ class Summary:
     streams: int = 0
     entries: int = 0  # appended to copies
     is_in_force: bool = False  # the copies are complete
+    untimed: int = 0  # entries whose times the target cannot keep, about
     left_out: Mapping[str, int] = field(default_factory=dict)  # keys of the source, by kind
 
     @property
@@ -142,6 +143,7 @@ class Move:
         async for info in self._chosen():
             self._summary.streams += 1
             entries += info.length
+            self._summary.untimed += info.timed_count if is_plain(self._target) else 0
         self._watcher.began(self._summary.streams, entries)
         await self._for_each(self._copy)
         if not any(self._summary.states[state] for state in _BLOCKING):

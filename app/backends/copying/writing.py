@@ -34,6 +34,7 @@ async def write_streams(
     summary = Summary(is_in_force=True)
     infos = [info async for info in streams_of(source) if is_chosen(info.name)]
     summary.streams = len(infos)
+    summary.untimed = sum(info.timed_count for info in infos)
     watcher.began(summary.streams, sum(info.length for info in infos))
 
     def note_copied(entries: int) -> None:

@@ -38,8 +38,9 @@ headgate export --from data | redis-cli --pipe
 
 A copy has the entries with their ids, the counters, the expiry, and all groups with their
 positions, consumers and pending entries: owner, time and number of deliveries. Redis has no
-policies, no bounds of age or length of its own and no delays, so a copy lacks them. Before Redis
-8.8 each pending entry has an owner: those without get a consumer whose name is empty.
+policies, no bounds of age or length of its own, no delays and no deadlines, so a copy lacks them.
+The command says how many entries had a delay or a deadline. Before Redis 8.8 each pending entry has
+an owner: those without get a consumer whose name is empty.
 
 With --to both sides are compared at the end, and a command that was ended goes on when it is run
 again. A stream of the target that differs is left alone without --replace.

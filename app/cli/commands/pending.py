@@ -14,7 +14,7 @@ from headgate.app.cli.manual import epilog
 from headgate.app.cli.output.listing import show_item, show_items
 from headgate.client.blocking import Client
 
-_COLUMNS = ("id", "consumer", "idle_ms", "deliveries", "last_error", "waits_for")
+_COLUMNS = ("id", "consumer", "idle_ms", "deliveries", "last_error", "waits_for", "delay_ms")
 
 
 @click.command(

@@ -13,6 +13,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from headgate.app.cli.durations import age_text
 from headgate.app.cli.output.screen import NARROW, screen
 from headgate.app.cli.words import json_of, line_of, one_line, pairs_of
 from headgate.client.entries import Entry, Gap
@@ -145,6 +146,10 @@ def _row(entry: Entry, width: int, *, wrap: bool) -> Text:
     row.append(entry.id, "cyan")
     for name, value in pairs_of(entry):
         row.append(f"  {name}", "blue").append("=", "dim").append(value)
+    now_ms = time.time_ns() // 1_000_000
+    for text, at_ms in (("due in", entry.deliver_at_ms), ("expires in", entry.expires_at_ms)):
+        if at_ms is not None and at_ms > now_ms:
+            row.append(f"  {text} {age_text(at_ms - now_ms)}", "yellow")
     return row
 
 

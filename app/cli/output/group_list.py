@@ -17,9 +17,9 @@ from headgate.client.shapes.answers import GroupDetail
 
 _WATCH_S = 1.0
 _COUNTS_WIDTH = 24
-_MORE_WIDTH = 32
+_MORE_WIDTH = 41
 _NONE = "-"
-_COLUMNS = ("group", "consumer", "pending", "lag", "idle_ms", "last_id")
+_COLUMNS = ("group", "consumer", "pending", "lag", "idle_ms", "last_id", "delayed")
 
 
 def show_groups(stream: BlockingStream, *, as_json: bool) -> None:
@@ -63,13 +63,14 @@ def _lines(groups: Sequence[GroupDetail]) -> list[tuple[str, ...]]:
     lines: list[tuple[str, ...]] = [_COLUMNS]
     for group in groups:
         name, counts = word(group["name"]), (str(group["pending"]), _count(group["lag"]))
-        lines.append((name, _NONE, *counts, _NONE, group["last_id"]))
+        lines.append((name, _NONE, *counts, _NONE, group["last_id"], str(group["delayed"])))
         for consumer in group["consumer_details"]:
             cells = (
                 word(consumer["name"]),
                 str(consumer["pending"]),
                 _NONE,
                 str(consumer["idle_ms"]),
+                _NONE,
                 _NONE,
             )
             lines.append((name, *cells))
@@ -85,11 +86,12 @@ def _table(groups: Sequence[GroupDetail], width: int) -> Table:
     table.add_column("idle", justify="right", no_wrap=True, min_width=6)
     if width >= NARROW:
         table.add_column("consumers", justify="right", no_wrap=True)
+        table.add_column("delayed", justify="right", no_wrap=True)
         table.add_column("last id", style="cyan", no_wrap=True)
     for group in groups:
         title, counts = Text(one_line(group["name"]), "bold"), (group["pending"], group["lag"])
         cells: list[Text | str] = [title, *map(_counted, counts), ""]
-        cells += [f"{_consumer_count(group):,}", group["last_id"]]
+        cells += [f"{_consumer_count(group):,}", f"{group['delayed']:,}", group["last_id"]]
         table.add_row(*cells[: len(table.columns)])
         for consumer in group["consumer_details"]:
             name = Text(f"  {one_line(consumer['name'])}")

@@ -18,6 +18,7 @@ class PendingEntry(TypedDict):
         int | None, Field(description="Since its last delivery; null: nobody holds it.")
     ]
     deliveries: int
+    delay_ms: NotRequired[Annotated[int, Field(description="Nobody gets it for so long.")]]
     last_error: NotRequired[LastError]
     waits_for: NotRequired[
         Annotated[

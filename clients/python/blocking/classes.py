@@ -17,7 +17,7 @@ from headgate.client.bulk.plans import Cursor, Plan, Split
 from headgate.client.bulk.writer import Attempt, Writer
 from headgate.client.client import AsyncClient
 from headgate.client.credential import TokenSource
-from headgate.client.entries import Claimed, Delivery, Entry, Fields, Gap, Pairs, Value
+from headgate.client.entries import Claimed, Delivery, Draft, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
 from headgate.client.schedule import Schedule
@@ -329,6 +329,10 @@ class BlockingStream:
         fields: Fields | Pairs,
         *,
         id: str | None = None,
+        delay_ms: int | None = None,
+        deliver_at_ms: int | None = None,
+        ttl_ms: int | None = None,
+        expires_at_ms: int | None = None,
         create_stream: bool = True,
         idempotency_key: str | None = None,
         if_last_id: str | None = None,
@@ -338,6 +342,10 @@ class BlockingStream:
         Args:
             fields: names and values, text or bytes; pairs where a name repeats.
             id: of the entry; None: the gateway makes it.
+            delay_ms: groups deliver it so much later, by 90 days at most.
+            deliver_at_ms: instead: no sooner than this unix time.
+            ttl_ms: groups deliver it for so long, and then no more.
+            expires_at_ms: instead: until this unix time.
             create_stream: append also if the stream does not exist.
             idempotency_key: a repeat with the same key appends nothing, and returns the first id.
                 A client with a `producer` makes one for each append.
@@ -351,6 +359,10 @@ class BlockingStream:
             self._inner.append(
                 fields,
                 id=id,
+                delay_ms=delay_ms,
+                deliver_at_ms=deliver_at_ms,
+                ttl_ms=ttl_ms,
+                expires_at_ms=expires_at_ms,
                 create_stream=create_stream,
                 idempotency_key=idempotency_key,
                 if_last_id=if_last_id,
@@ -359,7 +371,7 @@ class BlockingStream:
 
     def append_many(
         self,
-        entries: Iterable[Fields | Pairs | Entry],
+        entries: Iterable[Fields | Pairs | Entry | Draft],
         *,
         create_stream: bool = True,
         idempotency_key: str | None = None,
@@ -367,7 +379,8 @@ class BlockingStream:
     ) -> list[str]:
         """Append entries, all or none, and return their ids; see `append`.
 
-        An `Entry` is appended under its own id.
+        An `Entry` is appended under its own id, with its times. A `Draft` says more than fields,
+        such as `Draft({"sku": "42"}, delay_ms=60_000)`.
         """
         return self._portal.call(
             self._inner.append_many(

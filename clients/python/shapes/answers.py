@@ -42,6 +42,7 @@ class GroupInfo(TypedDict):
     lag: int | None
     pending: int
     released: int
+    delayed: int
     consumers: int
     policy: Policy
 
@@ -108,6 +109,7 @@ class PendingEntry(TypedDict):
     consumer: str | None
     idle_ms: int | None
     deliveries: int
+    delay_ms: NotRequired[int]  # nobody gets it for so long
     last_error: NotRequired[str]
     waits_for: NotRequired[str]  # of the same key, to be settled before it
 

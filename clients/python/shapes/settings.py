@@ -21,6 +21,8 @@ class StreamConfig(TypedDict, total=False):
 
 OnDisconnect = Literal["release", "keep"]
 
+OnExpiry = Literal["settle", "dead_letter"]
+
 
 class Policy(TypedDict, total=False):
     """The policy of a group, which it follows by itself; every part may be left out or null."""
@@ -70,4 +72,9 @@ class Policy(TypedDict, total=False):
         int | None,
         "So many entries are held back until others with their value are settled; 10,000 "
         "unless given. The group reads no further then.",
+    ]
+    on_expiry: Annotated[
+        OnExpiry | None,
+        "What becomes of entries whose deadline is over; `dead_letter` needs a "
+        "`dead_letter_stream`.",
     ]

@@ -7,6 +7,7 @@ import { CONFIG, changesOf, type Config, fieldsOf } from "../parts/settings.js";
 import { go, HOME, streamPlace } from "../route.js";
 import { idFrom } from "../values/ids.js";
 import { count, counted, wholeNumber } from "../values/numbers.js";
+import { millisecondsFrom } from "../values/times.js";
 
 export function createStream(): Act<Stream> {
   return {
@@ -123,11 +124,15 @@ export function appendEntry(stream: string, template: Pairs): Act<Schemas["Appen
     fields: [
       { name: "pairs", label: "Fields", kind: "pairs", value: template.length ? template : [["", ""]] },
       { name: "id", label: "Id", kind: "text", value: "*", hint: "* is the next one" },
+      { name: "delay", label: "Groups deliver it", kind: "text", hint: "Empty: at once. 10m, or a date and time" },
+      { name: "ttl", label: "And no more", kind: "text", hint: "Empty: no deadline. 1h, or a date and time" },
     ],
-    call: ({ pairs, id }) => {
+    call: ({ pairs, id, delay, ttl }) => {
       const given = named(pairs as Pairs);
       if (given.length === 0) return "An entry has at least one field.";
-      const body: Schemas["Append"] = { ...entryOf(given), ...(id === "*" ? {} : { id: id as string }) };
+      const times = { ...timeOf(delay as string, "delay_ms", "deliver_at_ms"), ...timeOf(ttl as string, "ttl_ms", "expires_at_ms") };
+      if (Object.values(times).some(Number.isNaN)) return "Give a duration such as 10m, or a date and time.";
+      const body: Schemas["Append"] = { ...entryOf(given), ...times, ...(id === "*" ? {} : { id: id as string }) };
       return call("post", "/v1/streams/{stream}/entries", { params: { path: { stream } }, body });
     },
     done: ({ id }) => `Appended as ${id}.`,
@@ -146,6 +151,13 @@ export function deleteEntry(stream: string, id: string, after: () => void): Act<
     done: () => `${id} is deleted.`,
     after,
   };
+}
+
+/** Return a time as a member of an append: a duration from now on, or else a moment; NaN: it is none of them. */
+function timeOf(text: string, after: "delay_ms" | "ttl_ms", at: "deliver_at_ms" | "expires_at_ms"): Record<string, number> {
+  if (!text.trim()) return {};
+  const ms = millisecondsFrom(text);
+  return ms === undefined ? { [at]: Date.parse(text) } : { [after]: ms };
 }
 
 /** Return the pairs that say something. */

@@ -59,6 +59,11 @@ export const POLICY: Labels<Policy> = {
   key_field: { label: "In order by the field", hint: "Entries with the same value of it come one after the other", unset: "no order by key" },
   key_pending_max: { label: "Pending of a key at most", hint: "1, if it is empty", unset: "1" },
   key_ahead_max: { label: "Held back at most", hint: "Entries that wait for others of their key; 10,000, if it is empty", unset: "10,000" },
+  on_expiry: {
+    label: "When a deadline is over",
+    unset: "entries are settled",
+    options: [["settle", "entries are settled"], ["dead_letter", "entries become dead letters"]],
+  },
   consumer_ttl_ms: { label: "Idle consumers go after", hint: "If they hold nothing: 1h", unset: "never" },
 };
 

@@ -31,6 +31,11 @@ export function age(ms: number, nowMs = Date.now()): string {
   return passed < 1000 ? "now" : brief(passed);
 }
 
+/** Return the time until a moment, or since it. */
+export function distance(ms: number, nowMs = Date.now()): string {
+  return ms > nowMs ? `in ${brief(ms - nowMs)}` : `${brief(nowMs - ms)} ago`;
+}
+
 /** Return a duration in its largest unit only: for columns. */
 export function brief(ms: number | null | undefined): string {
   if (ms == null) return "–";

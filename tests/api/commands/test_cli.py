@@ -4,6 +4,7 @@ import asyncio
 import json
 import shlex
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,42 @@ async def test_a_stream_is_copied_by_a_pipe(live: Live, keep: list[str]) -> None
     assert ([entry["id"] for entry in first] == copied.lines) == bool(keep)
     assert [entry | {"id": ""} for entry in first] == [entry | {"id": ""} for entry in second]
     assert len(first) == 703
+
+
+async def test_times_are_given_by_flags_or_with_each_line(live: Live) -> None:
+    times = ["--delay", "10m", "--expires-at", "2100-01-01T00:00Z"]
+    [entry_id] = (await headgate(live.url, "append", "orders", "a=1", *times)).lines
+    tail = await headgate(live.url, "tail", "orders", "--no-follow", "--json")
+    [line] = map(json.loads, tail.lines)
+    assert line["id"] == entry_id
+    assert line["expires_at_ms"] == 4_102_444_800_000
+    assert line["deliver_at_ms"] == pytest.approx(time.time() * 1000 + 600_000, abs=300_000)
+
+    await headgate(live.url, "append", "copies", "-", "--keep-ids", stdin=tail.output)
+    lines = '{"fields": {"a": "2"}, "delay_ms": 60000}\n{"fields": {"a": "3"}}\n'
+    await headgate(live.url, "append", "copies", "-", stdin=lines)
+    await headgate(live.url, "append", "copies", "-", "--ttl", "1h", stdin=lines)
+    read = await headgate(live.url, "read", "copies", "--json")
+    copied, *others = map(json.loads, read.lines)
+    assert copied == line
+    names = [sorted(set(other) - {"id", "fields"}) for other in others]
+    assert names == [["deliver_at_ms"], [], ["expires_at_ms"], ["expires_at_ms"]]
+
+
+async def test_a_group_shows_what_is_delayed(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    policy = ["policy", "orders", "billing", "--on-expiry", "dead_letter"]
+    dead = ["--dead-letter-stream", "dead", "--max-deliveries", "5"]
+    changed = await headgate(live.url, "group", *policy, *dead, "--json")
+    assert json.loads(changed.output)["on_expiry"] == "dead_letter"
+    await headgate(live.url, "append", "orders", "a=1", "--deliver-at", "10m")
+    await live.read_group("orders", "billing", "me")
+
+    listed = await headgate(live.url, "group", "list", "orders")
+    assert listed.lines[1].split("\t")[-1] == "1"
+    header, item = (await headgate(live.url, "pending", "orders", "billing")).lines
+    delay = dict(zip(header.split("\t"), item.split("\t"), strict=True))["delay_ms"]
+    assert 0 < int(delay) <= 600_000
 
 
 @pytest.mark.parametrize(
@@ -343,9 +380,9 @@ async def test_groups_are_shown_with_their_consumers(live: Live) -> None:
     as_json = await headgate(live.url, "group", "list", "orders", "--json")
 
     lines = [line.split("\t") for line in ended.lines]
-    assert lines[0] == ["group", "consumer", "pending", "lag", "idle_ms", "last_id"]
+    assert lines[0] == ["group", "consumer", "pending", "lag", "idle_ms", "last_id", "delayed"]
     assert lines[1][:4] == ['"audit log"', "-", "0", "0"]
-    assert lines[2] == ["billing", "-", "1", "2", "-", first]
+    assert lines[2] == ["billing", "-", "1", "2", "-", first, "0"]
     assert lines[3][:4] == ["billing", "me", "1", "-"]
     _, billing = map(json.loads, as_json.lines)
     assert (billing["name"], billing["lag"], billing["consumers"][0]["name"]) == (

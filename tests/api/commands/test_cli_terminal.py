@@ -26,6 +26,15 @@ async def test_a_tail_shows_entries_and_below_them_how_it_stands(live: Live) -> 
     assert screen.shown.rfind(SHOW_CURSOR) > screen.shown.rfind("\x1b[?25l"), "the cursor is back"
 
 
+async def test_a_tail_shows_when_an_entry_is_due_and_expires(live: Live) -> None:
+    body = {"fields": {"v": "1"}, "delay_ms": 3_700_000, "ttl_ms": 90_000_000}
+    await live.http.post("/v1/streams/orders/entries", json=body)
+    async with terminal(live.url, "tail", "orders", "--after", "0", "--no-follow") as screen:
+        assert await screen.until_end() == 0
+    [row] = [line for line in screen.text.splitlines() if "v=" in line]
+    assert row.rstrip().endswith("v=1  due in 1 h  expires in 1 d")
+
+
 async def test_long_entries_are_cut_to_the_width_unless_they_shall_be_whole(live: Live) -> None:
     await live.append("orders", "x" * 300)
     words = ["tail", "orders", "--after", "0", "--no-follow"]

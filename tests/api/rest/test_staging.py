@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -194,3 +195,23 @@ async def test_what_is_sent_and_appended_is_counted(live: Live) -> None:
     metrics = (await live.http.get("/metrics")).text
     assert "headgate_entries_appended_total 2.0" in metrics
     assert 'headgate_entries_delivered_total{transport="arrow"} 2.0' in metrics
+
+
+async def test_a_committed_batch_has_the_times_that_were_staged(live: Live) -> None:
+    hour_ms, until_ms = 3_600_000, 2**50
+    begin_ms = time.time_ns() // 1_000_000
+    columns = {
+        "fields": rows("a", "b", "c"),
+        "delay_ms": pa.array([hour_ms, None, None], pa.int64()),
+        "expires_at_ms": pa.array([None, None, until_ms], pa.int64()),
+    }
+    assert (await stage(live, arrow_of(columns), (0, 0, "t", 0))).status_code == 200
+    staged_ms = time.time_ns() // 1_000_000
+    assert (await stage(live, body_of("d"), (0, 0, "t", 1))).status_code == 200
+
+    assert (await commit(live, 0, [(0, "t", 2)])).json()["entries"] == 4
+
+    first, *others = (await live.http.get("/v1/streams/out/entries")).json()["entries"]
+    assert begin_ms <= first["deliver_at_ms"] - hour_ms <= staged_ms
+    assert [each.get("expires_at_ms") for each in others] == [None, until_ms, None]
+    assert not any("deliver_at_ms" in each for each in others)

@@ -76,6 +76,32 @@ async def test_an_entry_is_appended_in_the_shape_of_the_last_one_and_deleted(
     await expect(added).to_contain_text(f"sku=A-{ORDERS - 1}")
 
 
+async def test_an_entry_that_is_delayed_says_when_it_is_due(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    await client.put("streams/later/groups/g", json={"start": "0", "create_stream": True})
+    await console.open("streams/later")
+    await console.press("a")
+    dialog = console.page.get_by_role("dialog")
+    for label, value in [("Name of a field", "to"), ("Value of to", "ann")]:
+        await dialog.get_by_label(label).fill(value)
+    await dialog.get_by_label("Groups deliver it").fill("soon")
+    await expect(dialog.get_by_role("button", name="Append")).to_be_disabled()
+    await console.confirm(Groups_deliver_it="10m", And_no_more="2100-01-01T00:00Z")
+    await expect(dialog.get_by_role("alert")).to_contain_text("Appended as")
+    await console.press("Escape")
+
+    await console.rows("Entries").first.click()
+    panel = console.page.get_by_role("complementary")
+    await expect(panel.get_by_text(re.compile("Due .*, in 9 min"))).to_be_visible()
+    await expect(panel.get_by_text(re.compile("Expires .*, in [0-9]+ d"))).to_be_visible()
+
+    await client.post("streams/later/groups/g/read?consumer=me", json={})
+    await console.open("streams/later/groups/g")
+    await expect(console.page.get_by_text("nobody: due in 9 min")).to_be_visible()
+    await expect(console.page.locator(".facts")).to_contain_text("delayed1")
+
+
 async def test_a_stream_is_trimmed_configured_and_deleted(
     console: Console, streams: None, client: httpx.AsyncClient
 ) -> None:

@@ -4,15 +4,18 @@ import type { EntryInput } from "./wire/types.js";
 /** Values to append: text, numbers as text, and bytes. */
 export type Fields = Record<string, string | number | Uint8Array>;
 
+/** When groups deliver an entry: so much later or from a time on, and for so long or until a time (unix ms). */
+export type Timing = Pick<EntryInput, "delayMs" | "deliverAtMs" | "ttlMs" | "expiresAtMs">;
+
 /** Return fields as an entry to append. */
-export function entryOf(fields: Fields): EntryInput {
+export function entryOf(fields: Fields, { delayMs, deliverAtMs, ttlMs, expiresAtMs }: Timing = {}): object {
   const texts: Record<string, string> = {};
   const base64: string[] = [];
   for (const [name, value] of Object.entries(fields)) {
     if (value instanceof Uint8Array) base64.push(name);
     texts[name] = value instanceof Uint8Array ? textOf(value) : String(value);
   }
-  return base64.length ? { fields: texts, base64 } : { fields: texts };
+  return { fields: texts, ...(base64.length && { base64 }), delayMs, deliverAtMs, ttlMs, expiresAtMs };
 }
 
 /** Return the bytes of a field: of text its UTF-8. */

@@ -1,7 +1,7 @@
 export { Client, createClient, type ClientOptions } from "./client.js";
 export type { ConsumeOptions } from "./consumer.js";
 export type { Token } from "./wire/credentials.js";
-export { bytesOf, type Fields } from "./fields.js";
+export { bytesOf, type Fields, type Timing } from "./fields.js";
 export type { Filter, FollowOptions } from "./follower.js";
 export { Group, type PendingOptions, type SettleOptions } from "./group.js";
 export { Job, type NackOptions } from "./job.js";

@@ -1,7 +1,7 @@
 /** Stream: append to it, read it, follow it, change it. */
 import { type Context, randomName } from "./context.js";
 import { followed, Follower, type Filter, type FollowOptions } from "./follower.js";
-import { entryOf, type Fields } from "./fields.js";
+import { entryOf, type Fields, type Timing } from "./fields.js";
 import { Group } from "./group.js";
 import { path } from "./wire/rest.js";
 import type {
@@ -32,7 +32,7 @@ export interface ReadOptions {
   signal?: AbortSignal;
 }
 
-export interface AppendOptions {
+export interface AppendOptions extends Timing {
   /** Names this append, so that it is made once; the client chooses one unless given. */
   idempotencyKey?: string;
   /** Append only if this is the stream's last id. */
@@ -70,12 +70,12 @@ export class Stream {
 
   /** Append an entry; returns its id. It is sent again until it is known to be there, and is there once. */
   async append(fields: Fields, options: AppendOptions = {}): Promise<string> {
-    return (await this.#post<Appended>("entries", entryOf(fields), options)).id;
+    return (await this.#post<Appended>("entries", entryOf(fields, options), options)).id;
   }
 
   /** Append entries, all or none; returns their ids. */
   async appendMany(entries: Fields[], options: AppendOptions = {}): Promise<string[]> {
-    return (await this.#post<AppendedBatch>("entries/batch", entries.map(entryOf), options)).ids;
+    return (await this.#post<AppendedBatch>("entries/batch", entries.map((fields) => entryOf(fields, options)), options)).ids;
   }
 
   /**
@@ -83,7 +83,7 @@ export class Stream {
    * and then the end; of a group once all is settled. To close it again without an entry changes nothing.
    */
   close(fields?: Fields, options: AppendOptions = {}): Promise<ClosedStream> {
-    return this.#post("close", fields && entryOf(fields), options);
+    return this.#post("close", fields && entryOf(fields, options), options);
   }
 
   #post<T>(place: string, body: unknown, { idempotencyKey, lastId, signal }: AppendOptions): Promise<T> {

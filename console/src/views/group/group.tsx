@@ -76,6 +76,7 @@ function Progress({ group, history: { times_ms: times, series } }: { group: Grou
           { name: "pending", value: count(group.pending), title: "delivered and not acknowledged" },
           { name: "oldest pending", value: brief(last("oldest_pending_ms")), class: (last("oldest_pending_ms") ?? 0) > 60_000 ? "warn" : "" },
           { name: "released", value: count(group.released), title: "nobody holds them: the next reader gets them" },
+          { name: "delayed", value: count(group.delayed), title: "nobody gets them before a time" },
           { name: "consumers", value: count(group.consumers) },
           { name: "read up to", value: <code>{group.last_id}</code>, title: moment(timeOf(group.last_id)), class: "wide" },
         ]}

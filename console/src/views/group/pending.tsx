@@ -76,7 +76,8 @@ export function PendingEntries({ place, total }: Props) {
 }
 
 /** Return why nobody has an entry. */
-function whyNobody({ waits_for }: Pending, before: Pending | undefined): string {
+function whyNobody({ waits_for, delay_ms: delayMs }: Pending, before: Pending | undefined): string {
+  if (delayMs) return `due in ${brief(delayMs)}`;
   if (!waits_for) return "given back";
   const holder = before?.consumer ? `, held by ${before.consumer} for ${brief(before.idle_ms)}` : "";
   return `waits for ${waits_for} of the same key${holder}`;

@@ -7,7 +7,7 @@ import type { Pairs } from "../../parts/form.js";
 import { groupPlace } from "../../route.js";
 import { originOf, pairsOf, payloadOf, pretty } from "../../values/fields.js";
 import { timeOf } from "../../values/ids.js";
-import { age, exactMoment } from "../../values/times.js";
+import { age, distance, exactMoment, moment } from "../../values/times.js";
 
 interface Props {
   stream: string;
@@ -32,6 +32,8 @@ export function EntryPanel({ stream, entry, onClose, onDeleted }: Props) {
       <p class="soft">
         {exactMoment(ms)}, {age(ms)} {Date.now() - ms < 1000 ? "" : "ago"}
       </p>
+      {entry.deliver_at_ms != null && <Time name="Due" ms={entry.deliver_at_ms} title="Groups deliver it no sooner" />}
+      {entry.expires_at_ms != null && <Time name="Expires" ms={entry.expires_at_ms} title="Groups deliver it no more from then on" />}
       {origin && (
         <p class="origin">
           A dead letter of <a href={groupPlace(origin.stream, origin.group, "dead-letters")}>{`${origin.stream} / ${origin.group}`}</a>: {origin.reason}
@@ -55,5 +57,13 @@ export function EntryPanel({ stream, entry, onClose, onDeleted }: Props) {
         <ActButton act={deleteEntry(stream, entry.id, () => onDeleted(entry.id))} label="Delete" class="small" />
       </footer>
     </aside>
+  );
+}
+
+function Time({ name, ms, title }: { name: string; ms: number; title: string }) {
+  return (
+    <p class="soft" title={title}>
+      {name} {moment(ms)}, {distance(ms)}
+    </p>
   );
 }

@@ -3,7 +3,7 @@
  * nothing is taken, and the gateway sends nothing: so no stream is too fast.
  */
 import { signal } from "@preact/signals";
-import type { Following } from "@headgate/client";
+import type { Following, Entry as LiveEntry } from "@headgate/client";
 import { follow } from "../../gateway/live.js";
 import { textOf } from "../../gateway/problem.js";
 import type { Entry } from "../../gateway/shapes.js";
@@ -28,7 +28,7 @@ export class Tail {
   ) {
     this.#following = follow(stream, {
       after,
-      onEntries: (entries) => this.#take(entries as Entry[]),
+      onEntries: (entries) => this.#take(entries.map(written)),
       onError: (error) => (this.failure.value = textOf(error)),
       onState: (state) => (this.isOver.value = state === "closed"),
     });
@@ -64,4 +64,14 @@ export class Tail {
     this.#release();
     if (arrived.length) this.onEntries(arrived);
   }
+}
+
+/** Return an entry of the client with the names of the wire, as all others here have them. */
+function written({ deliverAtMs, expiresAtMs, namesBase64, ...entry }: LiveEntry): Entry {
+  return {
+    ...entry,
+    ...(namesBase64 && { names_base64: namesBase64 }),
+    ...(deliverAtMs && { deliver_at_ms: deliverAtMs }),
+    ...(expiresAtMs && { expires_at_ms: expiresAtMs }),
+  } as Entry;
 }

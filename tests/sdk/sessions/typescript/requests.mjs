@@ -16,6 +16,10 @@ const created = await stream.create({ maxLength: 100 });
 await group.create({ start: "0", policy: { claimIdleMs: 60_000, maxDeliveries: 3, deadLetterStream: "dead", filters: [{ not: { present: "orderId" } }] } });
 const id = await stream.append({ sku: "42", count: 7, blob: bytes, snake_case: "stays" });
 const ids = await stream.appendMany([{ n: 1 }, { n: 2 }, { n: 3 }]);
+const times = hg.stream("times");
+await times.appendMany([{ n: 1 }], { delayMs: 60_000, expiresAtMs: 2 ** 50 });
+const [timed] = (await times.read()).entries;
+await times.delete();
 const again = { idempotencyKey: "once" };
 const once = [await stream.append({ n: 4 }, again), await stream.append({ n: 4 }, again)];
 const page = await stream.read({ after: "0", limit: 1 });
@@ -26,6 +30,7 @@ const results = {
   ids: [id, ...ids, once[0]],
   isOnce: once[0] === once[1],
   entry,
+  times: [timed.expiresAtMs, timed.deliverAtMs > Date.now()],
   bytes: [...bytesOf(entry, "blob")].join() === bytes.join() && new TextDecoder().decode(bytesOf(entry, "sku")),
   nextAfter: page.nextAfter,
   filtered: (await stream.read({ after: "0", filter: { exact: { snake_case: "stays" } }, columns: ["sku"] })).entries,

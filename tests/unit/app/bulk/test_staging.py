@@ -20,7 +20,7 @@ from headgate.app.bulk.staged import EncodedRows, Rows, StagedDrafts
 from headgate.app.bulk.staging import BatchName, ChunkName, Staging
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.clock import Clock
-from headgate.engine.entry import Draft, EntryId, PartialId
+from headgate.engine.entry import Draft, EntryId, PartialId, Timing
 from headgate.engine.limits import PACKED_COUNT_MIN
 from headgate.engine.packing import EncodedDrafts
 from tests.virtual_time import ManualClock
@@ -35,7 +35,9 @@ ids = st.one_of(
     st.builds(EntryId, st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1)),
     st.builds(PartialId, st.integers(0, 2**64 - 1)),
 )
-drafts = st.builds(Draft, ids, st.lists(parts, min_size=2, max_size=6).map(tuple), timing=st.none())
+times = st.one_of(st.none(), st.integers(0, 2**63 - 1))
+timings = st.one_of(st.none(), st.builds(Timing, times, times, times, times))
+drafts = st.builds(Draft, ids, st.lists(parts, min_size=2, max_size=6).map(tuple), timings)
 rows = st.lists(st.tuples(st.sampled_from([b"s", b"t", b"u"]), drafts), min_size=1, max_size=9)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,10 +15,12 @@ from deploy.local_cluster.server import Server, free_ports
 from headgate.app.cli import main
 from headgate.app.gateway.backends import open_backend
 from headgate.app.settings import Settings
-from headgate.engine.entry import Draft, EntryId
+from headgate.engine.entry import Draft, EntryId, EntryTimes, Timing
 from headgate.engine.requests import Request
-from headgate.engine.requests.entries import Add, Range
+from headgate.engine.requests.entries import Add, FindTimes, Range
 from headgate.engine.requests.keyspace import ListNames
+
+HOUR_MS = 3_600_000
 
 
 def move(*words: str, **variables: str) -> Result:
@@ -62,6 +65,22 @@ def test_streams_are_moved_and_the_source_stays_as_it_is(source: Path, tmp_path:
     names, entries = performed(target, [ListNames(), Range(b"orders")])
     assert names == [b"log", b"orders"]
     assert entries == performed(source, [Range(b"orders")])[0]
+
+
+def test_times_are_moved_where_they_can_be_kept(source: Path, tmp_path: Path) -> None:
+    timing = Timing(deliver_at_ms=time.time_ns() // 1_000_000 + HOUR_MS, expires_at_ms=2**50)
+    late = EntryId(4, 0)
+    performed(source, [Add(b"log", [Draft(late, (b"n", b"4"), timing)])])
+    target, find = tmp_path / "target", FindTimes(b"log", [EntryId(3, 0), late])
+    assert move("--from", str(source), "--to", str(target)).exit_code == 0
+    times = {late: EntryTimes(timing.deliver_at_ms, timing.expires_at_ms)}
+    assert performed(source, [find]) == performed(target, [find]) == [times]
+
+    words = "export", "--from", str(target), "--output", str(tmp_path / "streams.resp")
+    ended = CliRunner().invoke(main, words)
+    assert ended.stdout == (
+        "2 of 2 streams copied with 4 entries. Delays and deadlines left out: 1.\n"
+    )
 
 
 def test_a_second_move_says_that_all_is_there(source: Path, tmp_path: Path) -> None:

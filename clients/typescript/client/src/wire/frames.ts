@@ -219,6 +219,22 @@ export interface EntryInput {
    * `*`, `ms-*`, or an explicit id above the last.
    */
   id?: string;
+  /**
+   * Groups deliver it so much later. Up to 90 days.
+   */
+  delay_ms?: number | null;
+  /**
+   * Instead: groups deliver it no sooner than this unix time.
+   */
+  deliver_at_ms?: number | null;
+  /**
+   * Groups deliver it for so long, from now on, and then no more.
+   */
+  ttl_ms?: number | null;
+  /**
+   * Instead: groups deliver it until this unix time.
+   */
+  expires_at_ms?: number | null;
 }
 /**
  * The entry's fields.
@@ -377,6 +393,14 @@ export interface Entry {
    * True if a name is not UTF-8: then all names are base64 text.
    */
   names_base64?: boolean;
+  /**
+   * Groups deliver it no sooner than this unix time.
+   */
+  deliver_at_ms?: number;
+  /**
+   * Groups deliver it no more from this unix time on.
+   */
+  expires_at_ms?: number;
 }
 /**
  * An entry of one of several streams.
@@ -399,6 +423,14 @@ export interface StreamEntry {
    * True if a name is not UTF-8: then all names are base64 text.
    */
   names_base64?: boolean;
+  /**
+   * Groups deliver it no sooner than this unix time.
+   */
+  deliver_at_ms?: number;
+  /**
+   * Groups deliver it no more from this unix time on.
+   */
+  expires_at_ms?: number;
   stream: string;
 }
 /**
@@ -422,6 +454,14 @@ export interface Delivery {
    * True if a name is not UTF-8: then all names are base64 text.
    */
   names_base64?: boolean;
+  /**
+   * Groups deliver it no sooner than this unix time.
+   */
+  deliver_at_ms?: number;
+  /**
+   * Groups deliver it no more from this unix time on.
+   */
+  expires_at_ms?: number;
   /**
    * Number of its deliveries, this one included.
    */

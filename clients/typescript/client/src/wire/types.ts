@@ -5,6 +5,7 @@
  */
 export type Outcome = "acked" | "released" | "extended" | "not_pending" | "claimed";
 export type OnDisconnect = "release" | "keep";
+export type OnExpiry = "settle" | "dead_letter";
 /**
  * The outcome of a delete for one id.
  */
@@ -78,6 +79,14 @@ export interface Entry {
    * True if a name is not UTF-8: then all names are base64 text.
    */
   namesBase64?: boolean;
+  /**
+   * Groups deliver it no sooner than this unix time.
+   */
+  deliverAtMs?: number;
+  /**
+   * Groups deliver it no more from this unix time on.
+   */
+  expiresAtMs?: number;
 }
 /**
  * The entry's fields.
@@ -106,6 +115,14 @@ export interface Delivery {
    * True if a name is not UTF-8: then all names are base64 text.
    */
   namesBase64?: boolean;
+  /**
+   * Groups deliver it no sooner than this unix time.
+   */
+  deliverAtMs?: number;
+  /**
+   * Groups deliver it no more from this unix time on.
+   */
+  expiresAtMs?: number;
   /**
    * Number of its deliveries, this one included.
    */
@@ -144,6 +161,22 @@ export interface EntryInput {
    * `*`, `ms-*`, or an explicit id above the last.
    */
   id?: string;
+  /**
+   * Groups deliver it so much later. Up to 90 days.
+   */
+  delayMs?: number | null;
+  /**
+   * Instead: groups deliver it no sooner than this unix time.
+   */
+  deliverAtMs?: number | null;
+  /**
+   * Groups deliver it for so long, from now on, and then no more.
+   */
+  ttlMs?: number | null;
+  /**
+   * Instead: groups deliver it until this unix time.
+   */
+  expiresAtMs?: number | null;
 }
 /**
  * Entries of one stream.
@@ -428,6 +461,10 @@ export interface GroupDetail {
    * Those of them nobody owns: the next reader gets them.
    */
   released: number;
+  /**
+   * Those of them nobody gets before a time, about.
+   */
+  delayed: number;
   consumers: number;
   policy: Policy;
   pendingEntries: PendingEntry[];
@@ -501,6 +538,10 @@ export interface Policy {
    * So many entries are held back until others with their value are settled; 10,000 unless given. The group reads no further then.
    */
   keyAheadMax?: number | null;
+  /**
+   * What becomes of entries whose deadline is over; `dead_letter` needs a `dead_letter_stream`.
+   */
+  onExpiry?: OnExpiry | null;
 }
 /**
  * An entry that was delivered and not acknowledged.
@@ -519,6 +560,10 @@ export interface PendingEntry {
    */
   idleMs: number | null;
   deliveries: number;
+  /**
+   * Nobody gets it for so long.
+   */
+  delayMs?: number;
   /**
    * The error of its last nack that had one.
    */
@@ -619,6 +664,10 @@ export interface GroupInfo {
    * Those of them nobody owns: the next reader gets them.
    */
   released: number;
+  /**
+   * Those of them nobody gets before a time, about.
+   */
+  delayed: number;
   consumers: number;
   policy: Policy;
 }
