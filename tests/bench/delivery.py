@@ -70,7 +70,8 @@ async def measure() -> list[Figure]:
             "one subscription", rates["one"], ratio_at_least=0.5,
         ),
         of_rounds(
-            f"{work}, each was delayed, all are due", rates["due"], unit, "no delay", rates["not delayed"],
+            f"{work}, each was delayed, all are due", rates["due"], unit, "no delay",
+            rates["not delayed"],
         ),
         of_rounds("passed by three conditions", rates["passed by"], unit, at_least=1e6),
     ]  # fmt: skip

@@ -54,8 +54,8 @@ KEYS = "keys"
 delivered the first entry to the holder, and holds back the second one."""
 
 DUE = "due"
-"""A stream whose entries are all due in one millisecond, which is over. A group of the same name has
-passed them by before, and so has one with `-keyed` behind the name, in which all have one key."""
+"""A stream of entries with one due time, which is over. A group of the same name has passed them by
+before, and so has one with `-keyed` behind the name. There all have one key."""
 EXPIRED = "expired"
 """A stream of expired entries. One group has delivered some of them before, one has held back all,
 and one has yet to look at them."""

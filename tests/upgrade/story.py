@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,6 +24,10 @@ EXPECTED = "expected.json"
 LONG_BATCH = 1_200
 START_S_MAX = 20.0
 
+DAY_MS = 86_400_000
+_BY_RULES = "", "/entries", "/groups", "/groups/g/pending", ".timed", ".timed/entries"
+"""Paths behind the name of a stream. What is pending of the timed one changes as time passes."""
+
 _CHANGES_WITH_TIME = {
     *("idle_ms", "idle_ms_min", "active_ms", "inactive_ms"),
     *("memory_bytes", "hot_bytes", "cold_bytes"),
@@ -31,9 +36,8 @@ _CHANGES_WITH_TIME = {
 
 def write(http: httpx.Client) -> None:
     """Have a gateway record something of everything."""
-    knows_errors = (
-        "error" in http.get("/openapi.json").json()["components"]["schemas"]["Nack"]["properties"]
-    )
+    schemas = http.get("/openapi.json").json()["components"]["schemas"]
+    knows_errors = "error" in schemas["Nack"]["properties"]
 
     def ask(method: str, path: str, body: object = None, **headers: str) -> Any:
         answer = http.request(method, f"/v1/streams/{path}", json=body, headers=headers)
@@ -56,6 +60,7 @@ def write(http: httpx.Client) -> None:
     large = [{"fields": {"value": random.randbytes(1_500).hex()}} for _ in range(60)]
     ask("POST", "large/entries/batch", large)  # so much of one stream goes to an extent file
     schedule = {"stream": "orders", "fields": {"a": "1"}, "cron": "0 2 * * *", "paused": True}
+    by_rules(ask, schemas, "early")
     knows_schedules = http.put("/v1/schedules/early", json=schedule).is_success
     # The first part is a snapshot from here on, and the other is in segments behind it.
     http.post("/v1/admin/rewrite").raise_for_status()
@@ -84,7 +89,27 @@ def write(http: httpx.Client) -> None:
     ask("POST", "long/entries/batch", batch[:5])
     if knows_schedules:
         http.put("/v1/schedules/late", json={**schedule, "missed": "skip"}).raise_for_status()
+    by_rules(ask, schemas, "late")
     ask("PUT", "orders/groups/late", {"start": "0", "policy": {"claim_idle_ms": 1_000}})
+
+
+def by_rules(ask: Callable[..., Any], schemas: Any, stream: str) -> None:
+    """Leave a closed stream of entries that wait for their turn, and another of some with times."""
+    if "ttl_ms" not in schemas["EntryInput"]["properties"]:
+        return
+    policy = {"key_field": "k", "filters": [{"not": {"present": ["test"]}}], "max_deliveries": 5}
+    policy |= {"dead_letter_stream": f"{stream}.dead", "on_expiry": "dead_letter"}
+    ask("PUT", f"{stream}/groups/g", {"start": "0", "policy": policy, "create_stream": True})
+    for fields in ({"k": "1"}, {"k": "1"}, {"test": "1"}):
+        ask("POST", f"{stream}/entries", {"fields": fields})
+    assert len(ask("POST", f"{stream}/groups/g/read?consumer=anna", {})["entries"]) == 1
+    ask("POST", f"{stream}/close", {"fields": {"k": "2"}})
+    timed = f"{stream}.timed"
+    ask("PUT", f"{timed}/groups/g", {"start": "0", "policy": policy, "create_stream": True})
+    for fields in ({"k": "1"}, {"n": "1"}):
+        times = {"delay_ms": 80 * DAY_MS, "ttl_ms": 85 * DAY_MS}
+        ask("POST", f"{timed}/entries", {"fields": fields, **times})
+    ask("POST", f"{timed}/groups/g/read?consumer=anna", {})
 
 
 def seen(http: httpx.Client) -> dict[str, Any]:
@@ -106,6 +131,7 @@ def seen(http: httpx.Client) -> dict[str, Any]:
         "/large",
         "/large/entries?limit=3",
         "/large/entries?limit=3&order=desc",
+        *(f"/{stream}{part}" for stream in ("early", "late") for part in _BY_RULES),
     ):
         answer = http.get(f"/v1/streams{path}")
         facts[path] = [answer.status_code, _lasting(answer.json())]
