@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from headgate.engine.clock import SystemClock
 from headgate.engine.config import NO_POLICY, FieldName, GroupPolicy
 from headgate.engine.engine import Engine
-from headgate.engine.entry import MIN_ID, Draft
+from headgate.engine.entry import MIN_ID, Draft, Timing
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.replies import GroupRead, GroupState
 from headgate.engine.requests import Request
@@ -47,6 +48,9 @@ async def measure() -> list[Figure]:
         for name, engine in filled.items():
             rates[name].append(await _consumed_per_s(engine, BY_KEY))
             rates[f"{name}, no key"].append(await _consumed_per_s(engine, NO_POLICY))
+        delayed = await _delayed()
+        rates["due"].append(await _due_per_s(*delayed))
+        rates["not delayed"].append(rates["1 M keys, no key"][-1])
         rates["passed by"].append(await _passed_per_s(filled["1 M keys"]))
         rates["one"].append(await _appended_per_s([SUBSCRIPTION]))
         rates["patterns"].append(await _appended_per_s(PATTERNS))
@@ -65,8 +69,52 @@ async def measure() -> list[Figure]:
             f"appends to {STREAMS:,} streams, as many patterns", rates["patterns"], unit,
             "one subscription", rates["one"], ratio_at_least=0.5,
         ),
+        of_rounds(
+            f"{work}, each was delayed, all are due", rates["due"], unit, "no delay", rates["not delayed"],
+        ),
         of_rounds("passed by three conditions", rates["passed by"], unit, at_least=1e6),
     ]  # fmt: skip
+
+
+class _Clock(SystemClock):
+    """The machine's clock, and how much time has passed besides."""
+
+    ahead_ms = 0
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self.ahead_ms
+
+    def monotonic_ms(self) -> int:
+        return super().monotonic_ms() + self.ahead_ms
+
+
+async def _delayed() -> tuple[Engine, _Clock]:
+    """Return an engine in which a group has passed by a million entries that are due in an hour."""
+    clock = _Clock()
+    engine = Engine(MemoryStorage(records_max=0), clock=clock)
+    due_ms = clock.wall_ms() + 3_600_000
+    for start in range(0, ENTRIES, BATCH):
+        page = [
+            Draft(None, (b"site", b"%d" % at), Timing(deliver_at_ms=due_ms + at // 1000))
+            for at in range(start, start + BATCH)
+        ]
+        await engine.perform(Add(S, page))
+    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
+    await engine.perform(ReadGroup(G, C, [GroupCursor(S)], PAGE, claim_released=True))
+    return engine, clock
+
+
+async def _due_per_s(engine: Engine, clock: _Clock) -> float:
+    """Return the rate at which entries are delivered and acknowledged that are due."""
+    clock.ahead_ms += 7_200_000
+    gc.collect()
+    started, count = time.perf_counter(), 0
+    request = ReadGroup(G, C, [GroupCursor(S)], PAGE, claim_released=True)
+    while ids := [each.id for each in (await engine.perform(request))[0].deliveries]:
+        await engine.perform(Ack(S, G, ids))
+        count += len(ids)
+    assert count == ENTRIES
+    return count / (time.perf_counter() - started)
 
 
 async def _filled(key_of: Callable[[int], int]) -> Engine:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from headgate.engine.config import FieldName, GroupPolicy
 from headgate.engine.engine import Engine
-from headgate.engine.entry import Draft, EntryId
+from headgate.engine.entry import Draft, EntryId, Timing
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import KEY_AHEAD_MAX
 from headgate.engine.replies import GroupRead
@@ -86,6 +86,19 @@ async def held(engine: Engine, first: int, last: int) -> None:
     await _keyed(engine, first, last, range(PER_OWNER))
 
 
+async def delayed(engine: Engine, first: int, last: int) -> None:
+    """Append entries with a delay, and let a group pass them by."""
+    if first == 0:
+        await engine.perform(CreateStream(b"s"))
+        await engine.perform(CreateGroup(b"s", b"g", GroupStart(EntryId(0, 0))))
+    request = ReadGroup(b"g", b"c", [GroupCursor(b"s")], by_policy=True)
+    for at in range(0, last - first, PAGE):
+        later = Timing(delay_ms=86_400_000 + at)
+        page = [Draft(None, draft.fields, later) for draft in drafts(PAGE)]
+        await engine.perform(Add(b"s", page))
+        await engine.perform(request)
+
+
 async def streams(engine: Engine, first: int, last: int) -> None:
     """Create streams, with an entry each."""
     for number, draft in zip(range(first, last), drafts(last)[first:], strict=True):
@@ -128,6 +141,7 @@ KINDS: dict[str, tuple[Step, int]] = {
     "pending entry, its entry included": (pending, 200_000),
     "pending entry with a key of its own, its entry included": (keyed, 200_000),
     "entry held back for its key, its entry included": (held, 50_000),
+    "entry with a delay that a group has passed by, its entry included": (delayed, 100_000),
     "stream with an entry": (streams, 20_000),
     "group": (groups, 20_000),
     "consumer": (consumers, 20_000),

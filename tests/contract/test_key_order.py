@@ -78,6 +78,13 @@ async def test_the_next_of_a_key_comes_when_the_one_before_is_settled(backend: B
     assert (last.id.ms, last.delivered_before, last.claimed_from) == (5, 0, None)
 
 
+async def test_a_read_with_room_for_more_delivers_entries_without_the_field(
+    backend: Backend,
+) -> None:
+    await ordered(backend, [Draft(entry_id(number), (b"n", b"1")) for number in range(1, 5)])
+    assert await got(backend, read(ANA, 10)) == [1, 2, 3, 4]
+
+
 async def test_what_is_sent_back_waits_for_its_turn(backend: Backend) -> None:
     policy = msgspec.structs.replace(IN_ORDER, max_deliveries=1, dead_letter_stream=b"dead")
     await backend.perform(CreateStream(b"dead"))

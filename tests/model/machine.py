@@ -303,7 +303,7 @@ def answer_with(reply: Any) -> Answer:
 
 
 def without_rests(reply: Any) -> Any:
-    """Return a reply without the counts of what is delayed, which are not exact."""
+    """Return a reply without the counts of delayed entries: they are not exact."""
     match reply:
         case GroupInfo():
             return reply._replace(delayed_count=0)

@@ -187,7 +187,8 @@ class Reference(RefKeyspace):
     def read_group_once(self, request: ReadGroup, now_ms: int) -> list[GroupRead]:
         """Read without anything that a policy does."""
         pairs = [self._group(cursor.stream, request.group) for cursor in request.cursors]
-        for _, group in pairs:
+        for stream, group in pairs:
+            stream.settle_turns()  # within a transaction, entries may just have gone
             group.turns_before = group.turns
             if request.by_policy:
                 group.join(now_ms)
@@ -304,11 +305,8 @@ class Reference(RefKeyspace):
             return [], False
         for entry in [entry for entry in stream.entries if entry.id > group.last_id]:
             values = dict(zip(entry.fields[::2], entry.fields[1::2], strict=True))
-            is_let = policy.filters is None or holds(json.loads(policy.filters), values)
             key = None if policy.key_field is None else values.get(policy.key_field)
-            if is_let and request.by_policy and self._waits(stream, group, entry.id, key, now_ms):
-                is_let = False
-            if is_let:
+            if self._lets(stream, group, policy, entry.id, values, now_ms):
                 if room == len(taken) + len(new):
                     break
                 if key is not None and (
@@ -328,6 +326,23 @@ class Reference(RefKeyspace):
                         group.turns_taken.setdefault(entry.id, key)
             stream.advance(group, entry.id)
         return new, False
+
+    def _lets(
+        self,
+        stream: RefStream,
+        group: RefGroup,
+        policy: GroupPolicy,
+        entry_id: EntryId,
+        values: dict[bytes, bytes],
+        now_ms: int,
+    ) -> bool:
+        """Ours: tell whether a filter and the times of an entry let it be delivered."""
+        if policy.filters is not None and not holds(json.loads(policy.filters), values):
+            return False
+        if policy is not group.policy:  # the request does not go by the rules
+            return True
+        key = None if policy.key_field is None else values.get(policy.key_field)
+        return not self._waits(stream, group, entry_id, key, now_ms)
 
     def _waits(
         self, stream: RefStream, group: RefGroup, entry_id: EntryId, key: bytes | None, now_ms: int
@@ -354,9 +369,8 @@ class Reference(RefKeyspace):
         now_ms: int,
     ) -> list[Delivery]:
         taken: list[Delivery] = []
-        for entry_id in group.ready() if request.by_policy else []:
-            if stream.is_over(entry_id, now_ms):
-                continue
+        ready = group.ready() if request.by_policy else []
+        for entry_id in [each for each in ready if not stream.is_over(each, now_ms)]:
             pending, entry = group.find(entry_id), stream.get(entry_id)
             assert pending is not None
             assert entry is not None
@@ -373,9 +387,8 @@ class Reference(RefKeyspace):
                 continue
             if not request.claim_own and pending.owner == request.consumer:
                 continue
-            if is_spent(self._policy(stream, group), pending.count):
-                continue
-            if request.by_policy and stream.is_over(pending.id, now_ms):
+            is_over = request.by_policy and stream.is_over(pending.id, now_ms)
+            if is_over or is_spent(self._policy(stream, group), pending.count):
                 continue
             if pending.turn > group.turns_before:  # this very read has delivered it
                 continue
@@ -507,7 +520,7 @@ class Reference(RefKeyspace):
             for limit_ms in (policy.claim_idle_ms, claim_idle_ms)
         )
         chosen = [*(ref_group.ready() if stream.times else ()), *dict.fromkeys(released or ())]
-        candidates = [found for each in chosen if (found := ref_group.find(each)) is not None]
+        candidates = [pending for each in chosen if (pending := ref_group.find(each)) is not None]
         if released is None:
             idle = ref_group.longest_idle_first(now_ms)
             candidates += [entry for entry in idle if is_idle(entry, idle_ms, now_ms)]

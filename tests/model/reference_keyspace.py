@@ -231,11 +231,11 @@ class RefKeyspace:
         for entry in entries:
             stream.append(entry, self.node_max)
         ids = [entry.id for entry in entries]
-        for entry_id, draft in zip(ids, drafts, strict=True):
-            times = times_of(draft.timing, now_ms)
-            stream.looked.discard(entry_id)
-            if times is not None:
-                stream.times[entry_id] = times
+        stream.looked -= set(ids)
+        times = {
+            each: times_of(draft.timing, now_ms) for each, draft in zip(ids, drafts, strict=True)
+        }
+        stream.times |= {each: both for each, both in times.items() if both is not None}
         if ids and idempotent is not None:
             self._remember(stream, UsedKey(*idempotent[:2], ids, idempotent.digest, now_ms))
         if ids:

@@ -86,10 +86,10 @@ class RefGroup:
 
     def stamp(self, pending: Pending, owner: bytes | None, at_ms: int, count: int) -> None:
         self.turns += 1
-        if pending.id in self.held:
-            self.turns_taken[pending.id] = self.held.pop(pending.id)
-        if pending.id in self.later:
-            self.turns_taken[pending.id] = self.later.pop(pending.id)[0]
+        later_key, _ = self.later.pop(pending.id, (None, 0))
+        key = self.held.pop(pending.id, later_key)
+        if key is not None and self.policy.key_turns is not None:
+            self.turns_taken[pending.id] = key
         pending.owner, pending.at_ms, pending.count, pending.turn = owner, at_ms, count, self.turns
         pending.delayed_until = 0
         if pending not in self.pel:

@@ -25,7 +25,7 @@ def snapshot(keyspace: Keyspace) -> dict[str, Any]:
         "clock": (keyspace.clock_set_ms, keyspace.latest_ms),
         "aging": sorted(keyspace.aging),
         "keyed": sorted(keyspace.keyed),
-        "governed": sorted(keyspace.governed),
+        "governed": [name for name in keyspace.governed if _is_governed(keyspace.streams[name])],
         "expiring": list(keyspace.expiring),
         "defaults": keyspace.defaults,
         "memory": _memory(keyspace.memory),
@@ -34,6 +34,12 @@ def snapshot(keyspace: Keyspace) -> dict[str, Any]:
         "wakes": list(keyspace.schedules.wakes),
         "streams": [_stream(keyspace, stream) for stream in keyspace.streams.values()],
     }
+
+
+def _is_governed(stream: Stream) -> bool:
+    """Tell whether something is done by time; a stream may have had entries with times before."""
+    groups = stream.groups.values()
+    return bool(stream.deadlines) or any(group.policy.acts_by_time for group in groups)
 
 
 def _memory(memory: Memory) -> tuple[int, ...]:
@@ -53,6 +59,7 @@ def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
         "entries": stream.log.range(MIN_ID, MAX_ID),
         "details": group_details(keyspace, DetailStream(stream.name, count=None), _NOW_MS),
         "trimmed_through": stream.trimmed_through,
+        "times": None if stream.deadlines is None else list(stream.deadlines.items()) or None,
         "expires_at_ms": stream.expires_at_ms,
         "keys": [(name, list(keys.items())) for name, keys in stream.keys.by_producer.items()],
         "keys_used": (stream.keys.added, stream.keys.duplicates),
@@ -68,6 +75,7 @@ def unsized(info: StreamInfo) -> StreamInfo:
 def _group(stream: Stream, group: Group) -> dict[str, Any]:
     return {
         "policy": group.policy,
+        "later": [] if group.pel.turns is None else list(group.pel.turns.later()),
         "delayed_until_ms": [(entry.id, entry.delayed_until_ms) for entry in group.pel.walk()],
         # Entries that are gone from the stream may be left out of this order, or not yet.
         "longest_idle_first": [

@@ -6,7 +6,17 @@ import json
 from typing import Any
 
 from tests.stalls.case import Act, Case, Target, request
-from tests.stalls.keyspace import BIG, FIRST_MS, HOLDER, KEYS, ONE_KEY, entry_id
+from tests.stalls.keyspace import (
+    BIG,
+    DUE,
+    EXPIRED,
+    FIRST_MS,
+    FRESH,
+    HOLDER,
+    KEYS,
+    ONE_KEY,
+    entry_id,
+)
 
 _ONE_KEY = f"/v1/streams/{ONE_KEY}/groups/{ONE_KEY}"
 _KEYS = f"/v1/streams/{KEYS}/groups/{KEYS}"
@@ -44,6 +54,17 @@ def _pass_all(filters: list[Any]) -> Case:
         lambda _: {},
         name=f"{conditions} that nothing meets",
         prepare=prepare,
+    )
+
+
+def _read_timed(stream: str, group: str, name: str) -> Case:
+    return request(
+        "readGroup",
+        "POST",
+        f"/v1/streams/{stream}/groups/{group}/read?consumer=other",
+        lambda _: {"limit": 10_000},
+        name=name,
+        is_destructive=True,
     )
 
 
@@ -88,6 +109,17 @@ _NO_KEY: dict[str, Any] = {"key_field": None}
 _MORE: dict[str, Any] = {"key_pending_max": 1_000}
 
 DESTRUCTIVE: list[Case] = [
+    _read_timed(DUE, DUE, "all are due in one millisecond"),
+    _read_timed(DUE, f"{DUE}-keyed", "all of one key are due in one millisecond"),
+    _read_timed(EXPIRED, FRESH, "all are expired"),
+    request(
+        "trimStream",
+        "POST",
+        f"/v1/streams/{DUE}/trim",
+        lambda _: {"max_length": 0},
+        name="times",
+        is_destructive=True,
+    ),
     _change(_ONE_KEY, "no key_field with one key", _NO_KEY),
     _change(_KEYS, "no key_field with many keys", _NO_KEY),
     _change(_ONE_KEY, "a higher key_pending_max with one key", _MORE),

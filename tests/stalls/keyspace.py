@@ -15,9 +15,10 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from headgate.engine.clock import SystemClock
 from headgate.engine.config import FieldName, GroupPolicy
 from headgate.engine.engine import Engine
-from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.engine.entry import MIN_ID, Draft, EntryId, Timing
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.storage import MemoryStorage
@@ -52,11 +53,26 @@ KEYS = "keys"
 """A stream whose entries have as many keys, twice. Of each key the group of the same name has
 delivered the first entry to the holder, and holds back the second one."""
 
+DUE = "due"
+"""A stream whose entries are all due in one millisecond, which is over. A group of the same name has
+passed them by before, and so has one with `-keyed` behind the name, in which all have one key."""
+EXPIRED = "expired"
+"""A stream of expired entries. One group has delivered some of them before, one has held back all,
+and one has yet to look at them."""
+
 FIRST_MS = 1_700_000_000_000
 _BATCH = 10_000
+_BEHIND_MS = 3_600_000
 _WIDE_FIELDS = 125
 _WIDEST_FIELDS = ENTRY_FIELDS_MAX - 6
 WIDEST_COUNT = 50
+
+
+class _Behind(SystemClock):
+    """A clock that is an hour behind."""
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() - _BEHIND_MS
 
 
 class Size(NamedTuple):
@@ -133,6 +149,7 @@ async def fill(engine: Engine, size: Size) -> None:
     )
     await _hold(engine, ONE_KEY.encode(), size.held, 1)
     await _hold(engine, KEYS.encode(), 2 * size.held, size.held)
+    await _time(engine, size.held)
     for number in range(size.streams):
         await engine.perform(Add(stream_name(number).encode(), [_draft(FIRST_MS)]))
 
@@ -153,6 +170,26 @@ async def _hold(engine: Engine, name: bytes, entry_count: int, key_count: int) -
         pass
 
 
+async def _time(engine: Engine, entry_count: int) -> None:
+    """Append entries with times, by a clock that is behind."""
+    due_ms = _Behind().wall_ms() + _BEHIND_MS // 2
+    times = {DUE: Timing(deliver_at_ms=due_ms), EXPIRED: Timing(expires_at_ms=due_ms)}
+    for name, timing in times.items():
+        stream = name.encode()
+        for start in range(0, entry_count, _BATCH):
+            numbers = range(start, min(start + _BATCH, entry_count))
+            fields = (b"key", b"one")
+            drafts = [Draft(EntryId(FIRST_MS + at, 0), fields, timing) for at in numbers]
+            await engine.perform(Add(stream, drafts))
+        for group in (stream, stream + b"-keyed"):
+            key = FieldName(b"key") if group.endswith(b"-keyed") else None
+            policy = GroupPolicy(key_field=key, key_ahead_max=KEY_AHEAD_MAX)
+            await engine.perform(CreateGroup(stream, group, GroupStart(MIN_ID), policy=policy))
+            request = ReadGroup(group, HOLDER.encode(), [GroupCursor(stream)], by_policy=True)
+            await engine.perform(request)
+        await engine.perform(CreateGroup(stream, FRESH.encode(), GroupStart(MIN_ID)))
+
+
 def _draft(at_ms: int) -> Draft:
     return Draft(EntryId(at_ms, 0), (b"temp", b"%d.5" % (at_ms % 40), b"site", b"s%d" % at_ms))
 
@@ -161,7 +198,7 @@ def write(directory: Path, size: Size) -> None:
     """Write the snapshot of it."""
 
     async def filled() -> Engine:
-        engine = Engine(MemoryStorage(records_max=0))
+        engine = Engine(MemoryStorage(records_max=0), clock=_Behind())
         await fill(engine, size)
         return engine
 

@@ -169,7 +169,7 @@ class _Walk:
             return False
         if self._times and not self._times.keys().isdisjoint([entry.id for entry in page]):
             return False
-        if self._given or self._behind or (limit is not None and len(page) > limit):
+        if self._taken or self._behind or not page or (limit is not None and len(page) > limit):
             return False
         keys = [key_of(entry.fields, name) for entry in page]
         if not turns.are_free(keys) or not self._left.take_what_went(before, after, is_first=False):

@@ -64,13 +64,14 @@ def settle(
     """
     group_state, stream_state = keyspace.group(stream, group), keyspace.stream(stream)
     policy = group_state.policy.on(stream)
-    if policy.dead_letter_stream is None and not stream_state.deadlines:
+    steady_ms = keyspace.steady_ms(now_ms)
+    deadlines = stream_state.deadlines
+    if policy.dead_letter_stream is None and not (deadlines and deadlines.is_any_over(steady_ms)):
         return Decision(0, [])
     idle_ms = min(
         COUNT_MAX if policy.claim_idle_ms is None else policy.claim_idle_ms,
         COUNT_MAX if claim_idle_ms is None else claim_idle_ms,
     )
-    steady_ms = keyspace.steady_ms(now_ms)
     search = Search(stream_state, group_state, policy, steady_ms)
     if released is None:
         search.look_at_idle(idle_ms)

@@ -20,7 +20,14 @@ from headgate.engine.state.memory import DEADLINE_BYTES, TIMES_BYTES, Memory
 class Deadlines:
     """The entries of a stream that have times."""
 
-    __slots__ = ("_by_deadline", "_gone_through", "_memory", "by_id", "memory_bytes")
+    __slots__ = (
+        "_by_deadline",
+        "_deadline_count",
+        "_gone_through",
+        "_memory",
+        "by_id",
+        "memory_bytes",
+    )
 
     def __init__(self, memory: Memory) -> None:
         """Start without entries; `memory` is told what they take."""
@@ -28,6 +35,7 @@ class Deadlines:
         self.memory_bytes = 0
         self.by_id: OrderedDict[EntryId, EntryTimes] = OrderedDict()
         self._by_deadline: SortedList[tuple[int, EntryId]] = SortedList()  # not looked at yet
+        self._deadline_count = 0  # of all entries, looked at or not
         self._gone_through = MIN_ID  # no entry up to here is left
 
     def __len__(self) -> int:
@@ -37,10 +45,10 @@ class Deadlines:
     def add(self, entry_id: EntryId, times: EntryTimes) -> None:
         """Note the times of an entry that is above all others."""
         self.by_id[entry_id] = times
-        self._grow(TIMES_BYTES)
+        self._grow(_size_of(times))
         if times.expires_at_ms is not None:
             self._by_deadline.add((times.expires_at_ms, entry_id))
-            self._grow(DEADLINE_BYTES)
+            self._deadline_count += 1
         self._forget_some()
 
     def items(self) -> Iterator[tuple[EntryId, EntryTimes]]:
@@ -51,7 +59,8 @@ class Deadlines:
         """Forget the times of an entry that is gone."""
         times = self.by_id.pop(entry_id, None)
         if times is not None:
-            self._grow(-TIMES_BYTES)
+            self._grow(-_size_of(times))
+            self._deadline_count -= times.expires_at_ms is not None
             self._pass((times.expires_at_ms or 0, entry_id))
 
     def forget_through(self, entry_id: EntryId) -> None:
@@ -70,6 +79,12 @@ class Deadlines:
     def next_ms(self) -> int | None:
         """Return when the next deadline is over of those that were not looked at; None: never."""
         return self._by_deadline[0][0] if self._by_deadline else None
+
+    def is_any_over(self, now_ms: int) -> bool:
+        """Tell whether any deadline is over, looked at or not."""
+        if self._deadline_count > len(self._by_deadline):
+            return True
+        return self.next_ms is not None and self.next_ms <= now_ms
 
     def due(self, now_ms: int, limit: int) -> list[EntryId]:
         """Return some entries whose deadline is over, the first ones first."""
@@ -90,7 +105,6 @@ class Deadlines:
     def _pass(self, deadline: tuple[int, EntryId]) -> None:
         if deadline in self._by_deadline:
             self._by_deadline.remove(deadline)
-            self._grow(-DEADLINE_BYTES)
 
     def _grow(self, size_bytes: int) -> None:
         self.memory_bytes += size_bytes
@@ -103,3 +117,7 @@ class Deadlines:
             for _ in range(min(FREED_AT_ONCE_MAX, len(self.by_id))):
                 self.by_id.popitem()
             yield
+
+
+def _size_of(times: EntryTimes) -> int:
+    return TIMES_BYTES + (0 if times.expires_at_ms is None else DEADLINE_BYTES)
