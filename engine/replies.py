@@ -322,6 +322,7 @@ class ObservedGroup(NamedTuple):
     name: bytes
     lag: int | None
     pending_count: int
+    delayed_count: int  # of the pending ones, about
     oldest_pending_ms: int | None  # since the last delivery of what is held longest; 0: nothing is
     # Since the backend was started:
     delivered_count: int | None  # for the first time

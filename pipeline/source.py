@@ -87,8 +87,9 @@ class HeadgateDataSource(DataSource):
     | jobBatch | (batch) number of this write under its jobId, growing; 0 |
 
     A column `fields` (a map, or an array of name and value) holds what is written; without it
-    every column but `stream` and `id` becomes a field, as text, left out where it is null. A
-    column `id` keeps ids.
+    every column but `stream`, `id` and those of times becomes a field, as text, left out where it
+    is null. A column `id` keeps ids. Columns `delay_ms`, `deliver_at_ms`, `ttl_ms` and
+    `expires_at_ms` (bigint, null is none) say when groups deliver the entry, and until when.
     """
 
     @classmethod

@@ -75,6 +75,12 @@ _OF_GROUP: Final = (
     ),
     _Measure(
         GaugeMetricFamily,
+        "headgate_group_delayed_entries",
+        "Those of them that nobody gets before a time.",
+        lambda group: group.delayed_count,
+    ),
+    _Measure(
+        GaugeMetricFamily,
         "headgate_group_oldest_pending_seconds",
         "Time since the last delivery of the entry that a consumer has held longest.",
         _seconds,

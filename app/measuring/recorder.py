@@ -28,7 +28,7 @@ _BEHIND_S: Final = 0.01
 """A timer may fire a little early: without this there would be two rows of a second then."""
 
 _NEW_STREAM: Final = ObservedStream(b"", 0, None, None, 0, [], 0)
-_NEW_GROUP: Final = ObservedGroup(b"", None, 0, 0, 0, 0, 0, 0, 0, 0)
+_NEW_GROUP: Final = ObservedGroup(b"", None, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 Subject = tuple[bytes, bytes | None]
 """A stream, or a group of it."""

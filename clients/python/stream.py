@@ -460,7 +460,8 @@ class Stream:
         """Append the rows of a record batch, all or none, and return their ids.
 
         Args:
-            rows: columns `fields`, a map of names and values, and optionally `id`.
+            rows: columns `fields`, a map of names and values, and optionally `id`, and times as
+                `append` has them (int64).
             idempotency_key: see `append`.
         """
         has_ids = "id" in rows.schema.names

@@ -99,6 +99,7 @@ def _observed_group(stream: Stream, group: Group, steady_ms: int) -> ObservedGro
         name=group.name,
         lag=stream.lag(group.last_id, group.entries_read),
         pending_count=len(group.pel),
+        delayed_count=group.pel.delayed_count,
         oldest_pending_ms=0 if oldest is None else oldest.idle_ms(steady_ms),
         delivered_count=activity.delivered_count,
         redelivered_count=activity.redelivered_count,

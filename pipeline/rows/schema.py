@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     DataType,
+    IntegerType,
     LongType,
     MapType,
     StringType,
@@ -29,6 +30,7 @@ from headgate.pipeline.rows.casts import cast_fields, rescued, text_of, ways_of
 from headgate.pipeline.rows.texts import text_of_column
 
 ENTRY_COLUMNS = ("stream", "id", "ms", "seq", "timestamp", "fields")
+TIME_COLUMNS = ("delay_ms", "deliver_at_ms", "ttl_ms", "expires_at_ms")
 RESCUED = "_rescued"
 EXTRA_COLUMNS: Mapping[str, DataType] = {
     "_id": StringType(),
@@ -178,10 +180,11 @@ class Drafts:
 
     Args:
         schema: what Spark has. A column `fields` of a map or of an array of (name, value) holds
-            an entry's fields; without it every column but `stream` and `id` is a field, as text,
-            and left out where it is null. A column `id` chooses the entry's id (null: the
-            stream does), a column `stream` where it goes. Beside `fields`, `ms`, `seq` and
-            `timestamp` say what the id says and are not looked at.
+            an entry's fields; without it every column but `stream`, `id` and `TIME_COLUMNS` is a
+            field, as text, and left out where it is null. A column `id` chooses the entry's id
+            (null: the stream does), a column `stream` where it goes, and those of times when groups
+            deliver it. Beside `fields`, `ms`, `seq` and `timestamp` say what the id says and are
+            not looked at.
         stream: where all entries go, whatever the column says.
         nested_as_json: arrays, structs and maps are fields, too, as JSON.
         skip_empty: leave out rows without a field; otherwise they fail.
@@ -212,7 +215,9 @@ class Drafts:
         self._has_fields = "fields" in names and isinstance(
             schema["fields"].dataType, MapType | ArrayType
         )
-        self._columns = [name for name in names if name not in {"stream", "id"}]
+        self._times = [name for name in TIME_COLUMNS if name in names]
+        not_fields = {"stream", "id", *TIME_COLUMNS}
+        self._columns = [name for name in names if name not in not_fields]
         if self._has_fields:
             others = [name for name in self._columns if name not in ENTRY_COLUMNS]
             if others:
@@ -222,15 +227,16 @@ class Drafts:
                 )
         elif not self._columns:
             raise RowError("there is no column that would be a field")
-        for name in {"stream", "id"} & set(names):
-            if not isinstance(schema[name].dataType, StringType):
-                given = schema[name].dataType.simpleString()
-                raise RowError(f"the column {name} is {given}; it has to be string")
+        for name in not_fields & set(names):
+            kinds = (LongType, IntegerType) if name in TIME_COLUMNS else (StringType,)
+            if not isinstance(schema[name].dataType, kinds):
+                given, wanted = schema[name].dataType.simpleString(), kinds[0]().simpleString()
+                raise RowError(f"the column {name} is {given}; it has to be {wanted}")
         if not self._has_fields:
             _check_texts(schema, self._columns, nested_as_json=nested_as_json)
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows as entries: columns `fields`, and `id` and `stream` where they matter.
+        """Return rows as entries: columns `fields`, and `id`, `stream` and times where they matter.
 
         Raises:
             RowError: a row has no field, or no stream.
@@ -259,6 +265,7 @@ class Drafts:
         columns = {"fields": fields}
         if self.has_id:
             columns["id"] = batch.column("id").cast(pa.string())
+        columns |= {name: batch.column(name).cast(pa.int64()) for name in self._times}
         if self._has_stream:
             columns["stream"] = batch.column("stream").cast(pa.string())
             if columns["stream"].null_count:

@@ -4,7 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headgate.client import AsyncClient, CredentialError, HeadgateError, Job, Problem, TokenFile
+    from headgate.client import (
+        AsyncClient,
+        CredentialError,
+        Draft,
+        HeadgateError,
+        Job,
+        Problem,
+        TokenFile,
+    )
     from headgate.client.blocking import BlockingJob, Client
     from headgate.client.lake import read_lake
     from headgate.client.shapes.settings import Policy, StreamConfig
@@ -14,6 +22,7 @@ _MODULES = {
     "BlockingJob": "client.blocking",
     "Client": "client.blocking",
     "CredentialError": "client",
+    "Draft": "client",
     "HeadgateError": "client",
     "Job": "client",
     "Policy": "client.shapes.settings",
@@ -28,6 +37,7 @@ __all__ = [
     "BlockingJob",
     "Client",
     "CredentialError",
+    "Draft",
     "HeadgateError",
     "Job",
     "Policy",

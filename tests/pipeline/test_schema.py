@@ -302,6 +302,16 @@ def test_a_column_of_fields_is_written_as_it_is() -> None:
     assert draft == {"fields": [(b"a", b"1"), (b"a", b"2")]}
 
 
+def test_columns_of_times_are_no_fields() -> None:
+    rows: list[dict[str, Any]] = [{"n": 1, "ttl_ms": 5, "delay_ms": None}, {"n": 2, "delay_ms": 7}]
+    first, second = drafts("n int, ttl_ms int, delay_ms bigint", rows)
+    assert first == {"fields": [(b"n", b"1")], "ttl_ms": 5, "delay_ms": None}
+    assert second == {"fields": [(b"n", b"2")], "ttl_ms": None, "delay_ms": 7}
+    ddl = "fields map<string,string>, expires_at_ms bigint"
+    (draft,) = drafts(ddl, [{"fields": [("a", "1")], "expires_at_ms": 9}])
+    assert draft == {"fields": [(b"a", b"1")], "expires_at_ms": 9}
+
+
 @given(st.lists(pairs, min_size=1, max_size=6))
 def test_entries_that_are_read_can_be_written_as_they_were(fields: list[Pairs]) -> None:
     fields = [[(name.hex().encode(), value) for name, value in pairs] for pairs in fields]
@@ -319,6 +329,8 @@ def test_entries_that_are_read_can_be_written_as_they_were(fields: list[Pairs]) 
         ("tags array<string>", "s"),
         ("n int, fields map<string,string>", "s"),
         ("id int, user string", "s"),
+        ("ttl_ms string, user string", "s"),
+        ("ttl_ms bigint", "s"),
     ],
 )
 def test_rows_that_are_no_entries_are_refused(ddl: str, stream: str | None) -> None:

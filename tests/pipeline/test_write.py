@@ -55,6 +55,22 @@ def test_columns_are_fields_and_null_is_left_out(
 
 
 @pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+def test_columns_say_when_groups_deliver_an_entry(
+    write: Writes, spark: SparkSession, gateway: Gateway, name: str, guarantee: str
+) -> None:
+    begin_ms, until_ms = time.time_ns() // 1_000_000, 2**50
+    rows = spark.range(0, 2, 1, 1).selectExpr(
+        "id as n", "if(id = 0, 3600000, null) as delay_ms", f"{until_ms} as expires_at_ms"
+    )
+    write(rows, name, deliveryGuarantee=guarantee)
+    first, second = gateway.entries(name)
+    assert (first["fields"], second["fields"]) == ({"n": "0"}, {"n": "1"})
+    assert first["deliver_at_ms"] - 3_600_000 >= begin_ms
+    assert "deliver_at_ms" not in second
+    assert first["expires_at_ms"] == second["expires_at_ms"] == until_ms
+
+
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
 def test_every_row_is_written_in_the_order_of_its_partition(
     write: Writes, spark: SparkSession, gateway: Gateway, name: str, guarantee: str
 ) -> None:

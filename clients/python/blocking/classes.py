@@ -597,7 +597,8 @@ class BlockingStream:
         """Append the rows of a record batch, all or none, and return their ids.
 
         Args:
-            rows: columns `fields`, a map of names and values, and optionally `id`.
+            rows: columns `fields`, a map of names and values, and optionally `id`, and times as
+                `append` has them (int64).
             idempotency_key: see `append`.
         """
         return self._portal.call(self._inner.append_batch(rows, idempotency_key=idempotency_key))

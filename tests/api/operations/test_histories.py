@@ -54,6 +54,11 @@ async def test_a_stream_and_a_group_show_what_they_were_like() -> None:
     async with running(Settings()) as live:
         await live.create_group("orders", "billing")
         await live.append("orders", *"abc")
+        timed = [{"delay_ms": 3_600_000}, {"expires_at_ms": 1}]
+        batch = [{"fields": {"v": "timed"}, **times} for times in timed]
+        await live.http.post("/v1/streams/timed/entries/batch", json=batch)
+        await live.create_group("timed", "billing")
+        await live.read_group("timed", "billing", "worker")
         await live.read_group("orders", "billing", "worker", limit=2)
         group = await until_shown(live, f"{GROUP}/history", "pending", 2)
         stream = (await live.http.get("/v1/streams/orders/history")).json()
@@ -65,6 +70,9 @@ async def test_a_stream_and_a_group_show_what_they_were_like() -> None:
     assert stream["series"]["length"][-1] == 3
     assert sample(metrics, f"headgate_group_pending_entries{LABELS}") == 2
     assert sample(metrics, f"headgate_group_delivered_entries_total{LABELS}") == 2
+    timed_labels = LABELS.replace("orders", "timed")
+    assert sample(metrics, f"headgate_group_delayed_entries{timed_labels}") == 1
+    assert sample(metrics, f"headgate_group_expired_entries_total{timed_labels}") == 1
     entries = 'headgate_stream_entries{messaging_destination_name="orders"}'
     assert sample(metrics, entries) == 3
 

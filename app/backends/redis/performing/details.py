@@ -239,6 +239,7 @@ async def _observed_group(client: Client, stream: bytes, group: GroupInfo) -> Ob
         name=group.name,
         lag=group.lag,
         pending_count=group.pending_count,
+        delayed_count=group.delayed_count,
         oldest_pending_ms=oldest[0].idle_ms or 0 if oldest else 0,
         delivered_count=read,
         redelivered_count=None,

@@ -79,7 +79,7 @@ async def test_a_process_that_ends_or_begins_anew_takes_nothing_away() -> None:
 def observed(
     at_ms: int, added: int, delivered: int, *, group: bytes = b"g", valid_ms: int = 3000
 ) -> Sample:
-    state = ObservedGroup(group, 1, 2, 3, delivered, 0, 0, 0, None, 0)
+    state = ObservedGroup(group, 1, 2, 0, 3, delivered, 0, 0, 0, None, 0)
     stream = ObservedStream(b"s", 5, None, None, added, [state], 0)
     return Sample({}, {}, {}, {}, ObservedStreams(at_ms, valid_ms, [stream], 0, 0))
 
