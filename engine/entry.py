@@ -235,31 +235,35 @@ class Timing(NamedTuple):
         Raises:
             Invalid: the times contradict each other, or are out of range.
         """
-        where = ("drafts", index)
-        for name, other in (("delay_ms", "deliver_at_ms"), ("ttl_ms", "expires_at_ms")):
-            if getattr(self, name) is not None and getattr(self, other) is not None:
-                raise Invalid(f"give either {name} or {other}", location=(*where, other))
-        deliver_at_ms = self._later("delay_ms", "deliver_at_ms", now_ms)
-        expires_at_ms = self._later("ttl_ms", "expires_at_ms", now_ms)
-        if deliver_at_ms is not None and deliver_at_ms - now_ms > DELAY_MS_MAX:
-            name = "delay_ms" if self.deliver_at_ms is None else "deliver_at_ms"
-            text = f"an entry is delayed by {DELAY_MS_MAX} ms at most"
-            raise Invalid(text, location=(*where, name))
-        if deliver_at_ms is not None and deliver_at_ms <= now_ms:
-            deliver_at_ms = None
-        if expires_at_ms is not None and (deliver_at_ms or 0) >= expires_at_ms:
-            name = "ttl_ms" if self.expires_at_ms is None else "expires_at_ms"
-            raise Invalid("it would expire before it is delivered", location=(*where, name))
-        times = EntryTimes(deliver_at_ms, expires_at_ms)
-        return None if times == _NO_TIMES else times
+        delay_ms, deliver_at_ms, ttl_ms, expires_at_ms = self
+        if delay_ms is not None:
+            if deliver_at_ms is not None:
+                raise _contradiction(
+                    "give either delay_ms or deliver_at_ms", index, "deliver_at_ms"
+                )
+            deliver_at_ms = now_ms + delay_ms
+        if ttl_ms is not None:
+            if expires_at_ms is not None:
+                raise _contradiction("give either ttl_ms or expires_at_ms", index, "expires_at_ms")
+            expires_at_ms = min(now_ms + ttl_ms, COUNT_MAX)
+        if deliver_at_ms is not None:
+            if deliver_at_ms - now_ms > DELAY_MS_MAX:
+                text = f"an entry is delayed by {DELAY_MS_MAX} ms at most"
+                raise _contradiction(text, index, "delay_ms" if delay_ms else "deliver_at_ms")
+            if deliver_at_ms <= now_ms:
+                deliver_at_ms = None
+            elif expires_at_ms is not None and deliver_at_ms >= expires_at_ms:
+                text = "it would expire before it is delivered"
+                raise _contradiction(text, index, "expires_at_ms" if ttl_ms is None else "ttl_ms")
+        if deliver_at_ms is None and expires_at_ms is None:
+            return None
+        return EntryTimes(deliver_at_ms, expires_at_ms)
 
-    def _later(self, after: str, at: str, now_ms: int) -> int | None:
-        after_ms: int | None = getattr(self, after)
-        at_ms: int | None = getattr(self, at)
-        return at_ms if after_ms is None else min(now_ms + after_ms, COUNT_MAX)
+
+def _contradiction(text: str, index: int, name: str) -> Invalid:
+    return Invalid(text, location=("drafts", index, name))
 
 
-_NO_TIMES = EntryTimes(None, None)
 _NO_TIMING = Timing()
 
 

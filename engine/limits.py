@@ -428,6 +428,10 @@ TIMED_MAX = 1_000_000
 """Entries of a stream with a delay or a deadline. Each one takes half a kilobyte, and 340 bytes in
 each group that has passed it by until it is due."""
 
+TIMED_AT_ONCE_MAX = 2_500
+"""Entries of one append or batch that have a delay or a deadline. All get them in one step, which
+takes 5 µs for each."""
+
 EXPIRED_AT_ONCE_MAX = 250
 """Pending entries that are settled before a read because their deadline is over. Each one takes
 some microseconds; housekeeping finds the rest."""

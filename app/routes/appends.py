@@ -285,6 +285,7 @@ async def append_entries(
     An Arrow IPC stream has a column `fields`, a map of utf8 or binary (or a list of structs of
     `name` and `value`), and may have `id` (utf8, null is `*`) and `delay_ms`, `deliver_at_ms`,
     `ttl_ms` and `expires_at_ms` (int64, null is none); its batches are not compressed.
+    At most 2,500 entries of a batch have a delay or a deadline.
     If any entry is wrong, nothing is appended and the problem points at its place in the batch.
     """
     body, digest = request.content, b""

@@ -44,6 +44,7 @@ from headgate.engine.errors import (
     ClosedToAppends,
     IdNotGreater,
     IdsExhausted,
+    Invalid,
     LastIdMismatch,
     ReplyTooLarge,
     StreamNotFound,
@@ -53,6 +54,7 @@ from headgate.engine.limits import (
     ENTRY_BYTES_MAX,
     ENTRY_FIELDS_MAX,
     LOOKUPS_AT_ONCE_MAX,
+    TIMED_AT_ONCE_MAX,
     U64_MAX,
 )
 from headgate.engine.packing import EncodedDrafts
@@ -188,7 +190,7 @@ def timed(
         now_ms: unix time.
 
     Raises:
-        Invalid: times contradict each other, or are out of range.
+        Invalid: times contradict each other, are out of range, or are too many.
         LimitReached: so many entries of the stream may not have times.
     """
     entries: list[tuple[EntryId, int | None, int | None]] = []
@@ -196,6 +198,9 @@ def timed(
         times = None if timing is None else timing.at(now_ms, index)
         if times is not None:
             entries.append((entry_id, *times))
+        if len(entries) > TIMED_AT_ONCE_MAX:
+            text = f"at most {TIMED_AT_ONCE_MAX} entries of an append have times"
+            raise Invalid(text, location=("drafts", index))
     if not entries:
         return []
     keyspace.bounds.check_timed(stream, len(entries))

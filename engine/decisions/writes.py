@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from headgate.engine.commands import BatchCommitted, Command, StreamCreated
+from headgate.engine.commands import BatchCommitted, Command, EntriesTimed, StreamCreated
 from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Decisions, Step
 from headgate.engine.decisions.entries import append
 from headgate.engine.errors import IdNotGreater, Invalid, StreamNotFound
-from headgate.engine.limits import COMMIT_STREAMS_MAX
+from headgate.engine.limits import COMMIT_STREAMS_MAX, TIMED_AT_ONCE_MAX
 from headgate.engine.replies import Committed, Written
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.state.extents.missing import require_each
@@ -61,6 +61,9 @@ def commit_batch(keyspace: Keyspace, request: CommitBatch, now_ms: int) -> Decis
         written.append(appending.reply)
         if appending.next_part is not None:
             next_parts.append(appending.next_part)
+    timed = [len(each.entries) for each in commands if isinstance(each, EntriesTimed)]
+    if sum(timed) > TIMED_AT_ONCE_MAX:
+        raise Invalid(f"at most {TIMED_AT_ONCE_MAX} entries of a batch have times")
     commands.append(BatchCommitted(writer, batch, now_ms))
     reply = Committed(is_repeat=False, streams=written)
     return Decision(reply, commands, partial(_go_on, reply, next_parts) if next_parts else None)

@@ -398,9 +398,16 @@ class Keyspace:
 
     def _set_times(self, command: c.EntriesTimed) -> None:
         self.replay_us += _ENTRY_US * len(command.entries)
+        set_ms = self.clock_set_ms
         self.streams[command.stream].set_times(
-            (entry_id, EntryTimes(*times).later_by(-self.clock_set_ms))
-            for entry_id, *times in command.entries
+            (
+                entry_id,
+                EntryTimes(
+                    None if deliver_at_ms is None else deliver_at_ms - set_ms,
+                    None if expires_at_ms is None else expires_at_ms - set_ms,
+                ),
+            )
+            for entry_id, deliver_at_ms, expires_at_ms in command.entries
         )
         self.note_times(command.stream)
 

@@ -94,8 +94,7 @@ class Stream:
         """Give times to entries that are above all others with times."""
         if self.deadlines is None:
             self.deadlines = Deadlines(self._memory)
-        for entry_id, each in times:
-            self.deadlines.add(entry_id, each)
+        self.deadlines.extend(times)
 
     def times_of(self, entry_id: EntryId) -> EntryTimes | None:
         """Return the times of a live entry (steady); None: it has none."""

@@ -11,6 +11,7 @@ from headgate.engine.config import FieldName, GroupPolicy, Patch
 from headgate.engine.entry import MIN_ID, Draft, EntryTimes, Timing
 from headgate.engine.errors import Invalid
 from headgate.engine.limits import DELAY_MS_MAX
+from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import (
     Ack,
     GroupCursor,
@@ -273,8 +274,21 @@ async def test_times_that_make_no_sense_append_nothing(
     assert await numbers(backend) == [1]
 
 
+@pytest.mark.needs(Ability.BULK)
+async def test_the_streams_of_a_batch_share_the_bound_on_times(backend: Backend) -> None:
+    half = [entry(number, LATER) for number in range(1, 1_302)]
+    with pytest.raises(Invalid):
+        await backend.perform(CommitBatch(b"w", 1, {b"{a}1": half, b"{a}2": half}))
+    committed = await backend.perform(CommitBatch(b"w", 1, {b"{a}1": half}))
+    assert [each.entries for each in committed.streams] == [1_301]
+    assert len(await backend.perform(FindTimes(b"{a}1", ids(1, 1_301)))) == 2
+
+
 async def test_times_survive_what_a_batch_is_packed_into(backend: Backend) -> None:
     many = [entry(number, LATER if number % 2 else None) for number in range(1, 5001)]
+    with pytest.raises(Invalid) as caught:
+        await backend.perform(Add(S, [entry(number, LATER) for number in range(1, 5001)]))
+    assert caught.value.location == ("drafts", 2500)
     await timed(backend, *many)
     assert await got(backend, read(ANA, 3)) == [2, 4, 6]
     assert (await backend.perform(DescribeStream(S))).timed_count == 2500

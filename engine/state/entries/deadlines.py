@@ -7,7 +7,8 @@ go bit by bit, as nobody asks for them any more.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from sortedcontainers import SortedList
 
@@ -42,13 +43,21 @@ class Deadlines:
         """Return how many entries have times; of some the entry may be gone."""
         return len(self.by_id)
 
-    def add(self, entry_id: EntryId, times: EntryTimes) -> None:
-        """Note the times of an entry that is above all others."""
-        self.by_id[entry_id] = times
-        self._grow(_size_of(times))
-        if times.expires_at_ms is not None:
-            self._by_deadline.add((times.expires_at_ms, entry_id))
-            self._deadline_count += 1
+    def extend(self, times: Iterable[tuple[EntryId, EntryTimes]]) -> None:
+        """Note the times of entries that are above all others."""
+        more = dict(times)
+        if more and next(iter(more)) <= self._gone_through:  # ids come again
+            self._forget_gone()
+            self._gone_through = MIN_ID
+        self.by_id.update(more)
+        deadlines = [
+            (each.expires_at_ms, entry_id)
+            for entry_id, each in more.items()
+            if each.expires_at_ms is not None
+        ]
+        self._by_deadline.update(deadlines)
+        self._deadline_count += len(deadlines)
+        self._grow(TIMES_BYTES * len(more) + DEADLINE_BYTES * len(deadlines))
         self._forget_some()
 
     def items(self) -> Iterator[tuple[EntryId, EntryTimes]]:
@@ -69,11 +78,15 @@ class Deadlines:
         self._forget_some()
 
     def _forget_some(self) -> None:
-        for _ in range(FORGOTTEN_TIMES_MAX):
-            first_id = next(iter(self.by_id), None)
-            if first_id is None or first_id > self._gone_through:
+        for entry_id in list(islice(self.by_id, FORGOTTEN_TIMES_MAX)):
+            if entry_id > self._gone_through:
                 return
-            self.forget(first_id)
+            self.forget(entry_id)
+
+    def _forget_gone(self) -> None:
+        """Forget the times of all entries that are gone: their ids come again, which is rare."""
+        while self.by_id and next(iter(self.by_id)) <= self._gone_through:
+            self._forget_some()
 
     @property
     def next_ms(self) -> int | None:

@@ -30,7 +30,7 @@ from headgate.engine.entry import (
 )
 from headgate.engine.errors import Invalid, ReplyTooLarge, StreamNotFound
 from headgate.engine.filters.matching import Matcher, matcher_of
-from headgate.engine.limits import CHUNK_ENTRIES_MAX, LOOKED_BYTES_MAX
+from headgate.engine.limits import CHUNK_ENTRIES_MAX, LOOKED_BYTES_MAX, TIMED_AT_ONCE_MAX
 from headgate.engine.packing import EncodedDrafts, encode_entries
 from headgate.engine.replies import (
     Added,
@@ -167,6 +167,9 @@ def timings_of(drafts: Sequence[Draft], stream: int = 1) -> list[_Timing]:
     for index, (_, _, timing) in enumerate(drafts):
         if timing is None or timing.at(now_ms, index) is None:
             continue
+        if len(timings) == TIMED_AT_ONCE_MAX:
+            text = f"at most {TIMED_AT_ONCE_MAX} entries of an append have times"
+            raise Invalid(text, location=("drafts", index))
         ttl, deadline = timing.ttl_ms, timing.expires_at_ms
         timings.append(
             _Timing(

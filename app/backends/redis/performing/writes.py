@@ -26,7 +26,7 @@ from headgate.app.backends.redis.performing.entries import (
 from headgate.app.backends.redis.performing.streams import govern
 from headgate.engine.entry import Draft
 from headgate.engine.errors import IdNotGreater, Invalid, SeveralSlots
-from headgate.engine.limits import COMMIT_STREAMS_MAX
+from headgate.engine.limits import COMMIT_STREAMS_MAX, TIMED_AT_ONCE_MAX
 from headgate.engine.replies import Commit, Committed, Written
 from headgate.engine.requests.bulk import CommitBatch, LastCommit
 
@@ -79,10 +79,13 @@ def _check(client: Client, request: CommitBatch, drafts: dict[bytes, Sequence[Dr
     count = sum(map(len, drafts.values()))
     if count > _ENTRIES_MAX:
         raise Invalid(f"a batch has at most {_ENTRIES_MAX} entries with this backend, not {count}")
+    timed_count = 0
     for each in drafts.values():
         try:
             check_drafts(each)
-            timings_of(each)
+            timed_count += len(timings_of(each))
+            if timed_count > TIMED_AT_ONCE_MAX:
+                raise Invalid(f"at most {TIMED_AT_ONCE_MAX} entries of a batch have times")
         except Invalid as error:
             error.location = ()  # the location would not tell which stream
             raise
