@@ -89,7 +89,7 @@ def policy(stream: str, group: str, as_json: bool, gateway: Client, **rules: Any
     """Show the policy of a group, or change what flags name; `none` ends a rule."""
     reader, changes = gateway.group(stream, group), policy_of(rules)
     shown = reader.update(policy=changes) if changes else reader.info()
-    show_item(shown["policy"], as_json=as_json)
+    show_item(shown["policy"], as_json=as_json, nothing="No rules are set.")
 
 
 @command.command("delete", epilog=epilog("headgate group delete orders billing --yes"))

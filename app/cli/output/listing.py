@@ -15,14 +15,22 @@ from headgate.client.entries import Delivery, Entry
 _NONE = "-"
 
 
-def show_item(item: Mapping[str, Any], *, as_json: bool) -> None:
-    """Show one item: a line for each thing that is known of it."""
+def show_item(item: Mapping[str, Any], *, as_json: bool, nothing: str = "") -> None:
+    """Show one item: a line for each thing that is known of it.
+
+    Args:
+        item: the things by their names.
+        as_json: print a line of JSON.
+        nothing: what a terminal says if there are none.
+    """
     if as_json:
         click.echo(json.dumps(item, ensure_ascii=False))
         return
     lines = dict(_flat(item))
     console = screen()
-    width = max(map(len, lines))
+    width = max(map(len, lines), default=0)
+    if not lines and console is not None:
+        console.print(nothing)
     for name, value in lines.items():
         if console is None:
             click.echo(f"{name}\t{value}")

@@ -131,3 +131,9 @@ def test_durations_are_written_with_their_unit(text: str, ms: int) -> None:
 @pytest.mark.parametrize("text", ["", "7", "d", "7 d", "-1d", "1.5h", "7D", "٧d"])
 def test_what_is_no_duration_is_none(text: str) -> None:
     assert duration_ms(text) is None
+
+
+async def test_a_policy_without_rules_is_shown(live: Live) -> None:
+    await live.create_group("orders", "free")
+    answer = await at_once(live.url, "group", "policy", "orders", "free")
+    assert (answer.code, answer.output) == (0, "")

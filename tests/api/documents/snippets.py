@@ -10,7 +10,7 @@ from typing import NamedTuple
 from headgate.app.routes import guide
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_ENDLESS = ("curl -N ", "headgate tail", "follow(after=", "follow({ after", "work(")
+_ENDLESS = ("curl -N ", "headgate tail", "follow(after=", "follow({ after", "hg.follow(", "work(")
 """Commands that wait for entries until stopped: each is, once it has printed something."""
 
 
