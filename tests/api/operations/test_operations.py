@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from headgate.app.settings import Settings
+from headgate.engine.limits import PATTERN_BYTES_MAX
 from tests.api.conftest import Live, problem_in, refusal_of, running
 from tests.servers.chosen import URL, is_behind_socket
 
@@ -48,7 +49,8 @@ async def test_the_limits_are_those_of_the_settings() -> None:
 
     assert {name: limits.pop(name) for name in chosen} == chosen
     assert limits.pop("durable") == "nothing"
-    assert limits.pop("abilities") == ["bulk", "claim_feed", "commands", "policies"]
+    assert limits.pop("pattern_bytes_max") == PATTERN_BYTES_MAX
+    assert limits.pop("abilities") == ["bulk", "claim_feed", "commands", "patterns", "policies"]
     defaults, others = Settings(), limits
     assert others == {name: getattr(defaults, name) for name in others}
 

@@ -50,6 +50,7 @@ async def test_a_group_begins_at_the_end_unless_told_otherwise(shared: Live) -> 
         "lag": 0,
         "pending": 0,
         "released": 0,
+        "delayed": 0,
         "consumers": 0,
         "policy": {},
     }
