@@ -61,12 +61,16 @@ def commit_batch(keyspace: Keyspace, request: CommitBatch, now_ms: int) -> Decis
         written.append(appending.reply)
         if appending.next_part is not None:
             next_parts.append(appending.next_part)
-    timed = [len(each.entries) for each in commands if isinstance(each, EntriesTimed)]
-    if sum(timed) > TIMED_AT_ONCE_MAX:
-        raise Invalid(f"at most {TIMED_AT_ONCE_MAX} entries of a batch have times")
+    _check_timed(commands)
     commands.append(BatchCommitted(writer, batch, now_ms))
     reply = Committed(is_repeat=False, streams=written)
     return Decision(reply, commands, partial(_go_on, reply, next_parts) if next_parts else None)
+
+
+def _check_timed(commands: Iterable[Command]) -> None:
+    counts = [len(command.entries) for command in commands if isinstance(command, EntriesTimed)]
+    if sum(counts) > TIMED_AT_ONCE_MAX:
+        raise Invalid(f"at most {TIMED_AT_ONCE_MAX} entries of a batch have times")
 
 
 def _require_ends_of_trims(keyspace: Keyspace, names: Iterable[bytes]) -> None:

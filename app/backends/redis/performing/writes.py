@@ -84,11 +84,11 @@ def _check(client: Client, request: CommitBatch, drafts: dict[bytes, Sequence[Dr
         try:
             check_drafts(each)
             timed_count += len(timings_of(each))
-            if timed_count > TIMED_AT_ONCE_MAX:
-                raise Invalid(f"at most {TIMED_AT_ONCE_MAX} entries of a batch have times")
         except Invalid as error:
             error.location = ()  # the location would not tell which stream
             raise
+    if timed_count > TIMED_AT_ONCE_MAX:
+        raise Invalid(f"at most {TIMED_AT_ONCE_MAX} entries of a batch have times")
     if client.is_cluster and len({client.names.of(stream).slot for stream in drafts}) > 1:
         raise SeveralSlots("batches")
 
