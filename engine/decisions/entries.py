@@ -120,7 +120,8 @@ def add(keyspace: Keyspace, request: Add, now_ms: int) -> Decision[Added]:
         return Decision(Added([], is_repeat=False), commands)
     commands.append(appending)
     ids = _ids_in(appending, drafts)
-    commands += timed(keyspace, stream, drafts, ids, now_ms)
+    if len(drafts) > 1 or drafts[0].timing is not None:  # most are not, and quick
+        commands += timed(keyspace, stream, drafts, ids, now_ms)
     if idempotent is not None:
         made = Made(ids[0], len(ids), idempotent.digest, now_ms)
         producer, key, _ = idempotent

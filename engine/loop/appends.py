@@ -87,10 +87,12 @@ class Appends:
         return None if is_worth_packing(request.drafts) else self._decided(request)
 
     def _decided(self, request: Add) -> Decision[Added]:
-        # Ids follow the wall clock even when it is set. Keys and times depend on the
-        # time that passed.
-        executor = self._executor
-        now_ms = executor.clock.wall_ms() if is_plain(request) else executor.now_ms()
+        # Ids follow the wall clock even when it is set. Only keys and times depend on the time that
+        # has passed, and an append of one entry mostly has neither.
+        executor, drafts = self._executor, request.drafts
+        may_depend = len(drafts) != 1 or drafts[0].timing is not None
+        may_depend = may_depend or request.idempotent is not None
+        now_ms = executor.now_ms() if may_depend else executor.clock.wall_ms()
         return entries.add(executor.current(), request, now_ms)
 
     # Plain appends

@@ -151,8 +151,8 @@ def test_a_hold_by_a_command_is_named_by_it(warned_of: Warned) -> None:
     warning, _ = warned_of(work)
 
     assert warning["operation"] == "XADD"
-    assert warning["function"] == "headgate.engine.loop.executor:Executor.now_ms"
-    assert warning["stack"][0].startswith("headgate.engine.loop.executor:Executor.now_ms:")
+    assert warning["function"] == "headgate.engine.loop.appends:Appends._decided"
+    assert warning["stack"][0].startswith("headgate.engine.loop.appends:Appends._decided:")
 
 
 def test_a_hold_by_a_task_in_the_background_is_named_by_it(warned_of: Warned) -> None:
