@@ -178,6 +178,8 @@ class Stream:
         """Set the last id, not below a live entry. When it goes back, ids may come again."""
         if last_id < self.last_id:
             self.log.free_above(last_id)
+            if self.deadlines is not None:
+                self.deadlines.forget_gone()
             for group in self.groups.values():
                 group.pel.show_all()
         self.last_id = last_id

@@ -10,7 +10,7 @@ from headgate.app.backends.port import Ability, Backend
 from headgate.engine.config import FieldName, GroupPolicy, Patch
 from headgate.engine.entry import MIN_ID, Draft, EntryTimes, Timing
 from headgate.engine.errors import Invalid
-from headgate.engine.limits import DELAY_MS_MAX
+from headgate.engine.limits import DELAY_MS_MAX, FORGOTTEN_TIMES_MAX
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import (
     Ack,
@@ -32,6 +32,7 @@ from headgate.engine.requests.entries import (
     TrimTo,
 )
 from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupStart, UpdateGroup
+from headgate.engine.requests.keyspace import SetCounters
 from headgate.engine.requests.streams import CreateStream, DescribeStream
 from tests.contract.calls import ANA, BEN, G, S, blocked, entry_id, got, held, ids, numbers
 
@@ -242,6 +243,19 @@ async def test_times_go_with_their_entry(backend: Backend) -> None:
     await backend.perform(Delete(S, ids(1)))
     await backend.perform(Trim(S, TrimTo(max_length=1)))
     assert await backend.perform(FindTimes(S, ids(1, 2))) == {}
+
+
+async def test_an_id_that_comes_again_has_no_times_of_before(backend: Backend) -> None:
+    count = FORGOTTEN_TIMES_MAX + 100  # those of a long trim are forgotten bit by bit
+    await timed(backend, *[entry(number, OVER) for number in range(1, count + 1)])
+    assert await got(backend, read(ANA)) == []
+    await backend.perform(Trim(S, TrimTo(max_length=0)))
+    await backend.perform(SetCounters(S, MIN_ID, max_deleted_id=MIN_ID))
+    await backend.perform(UpdateGroup(S, G, MIN_ID))
+    await backend.perform(Add(S, [entry(number) for number in range(count - 2, count + 1)]))
+    assert await got(backend, read(ANA)) == [count - 2, count - 1, count]
+    await backend.perform(Add(S, [Draft(entry_id(count + 1), (b"n", b"1"))]))
+    assert await got(backend, read(ANA)) == [count + 1]
 
 
 async def test_a_relative_time_counts_from_the_append(backend: Backend) -> None:

@@ -46,9 +46,6 @@ class Deadlines:
     def extend(self, times: Iterable[tuple[EntryId, EntryTimes]]) -> None:
         """Note the times of entries that are above all others."""
         more = dict(times)
-        if more and next(iter(more)) <= self._gone_through:  # ids come again
-            self._forget_gone()
-            self._gone_through = MIN_ID
         self.by_id.update(more)
         deadlines = [
             (each.expires_at_ms, entry_id)
@@ -83,10 +80,11 @@ class Deadlines:
                 return
             self.forget(entry_id)
 
-    def _forget_gone(self) -> None:
-        """Forget the times of all entries that are gone: their ids come again, which is rare."""
+    def forget_gone(self) -> None:
+        """Forget the times of all entries that are gone, as their ids may come again."""
         while self.by_id and next(iter(self.by_id)) <= self._gone_through:
             self._forget_some()
+        self._gone_through = MIN_ID
 
     @property
     def next_ms(self) -> int | None:

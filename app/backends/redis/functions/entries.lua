@@ -122,6 +122,9 @@ do
     if type(id) == 'table' then
       return refusal_of(call, may_create, words[first]) or id
     end
+    if words[first] ~= '*' then
+      timing.forget(call, { id })
+    end
     trims.retain(call, config, 1)
     return id
   end
@@ -193,7 +196,7 @@ do
     if ids.err then
       return refusal_of(call, may_create, '*') or ids
     end
-    timing.put(call, ids, asked.timings)
+    timing.put(call, drafts, ids, asked.timings)
     if key then
       idempotency.remember(call, key, ids[1], #ids, given.digest)
     end

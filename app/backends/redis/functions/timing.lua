@@ -12,6 +12,9 @@ do
   -- Members of a set that are looked at with each append.
   local CHECKED = 2
 
+  -- Words of one command. Lua has room for about 8,000.
+  local WORDS_MAX = 1000
+
   local KINDS = { 'due', 'deadlines', 'expiring' }
 
   -- Whether entries of the stream have times.
@@ -40,11 +43,12 @@ do
     return at_ms and at_ms <= now_ms()
   end
 
-  -- Forget the times of entries that are gone.
+  -- Forget the times of entries that are gone, or whose ids come again.
   function timing.forget(call, ids)
-    if #ids > 0 and timing.exists(call) then
+    for first = 1, timing.exists(call) and #ids or 0, WORDS_MAX do
+      local last = math.min(first + WORDS_MAX - 1, #ids)
       for _, kind in ipairs(KINDS) do
-        redis.call('ZREM', call.side(kind), unpack(ids))
+        redis.call('ZREM', call.side(kind), unpack(ids, first, last))
       end
     end
   end
@@ -83,10 +87,13 @@ do
   end
 
   -- Give entries their times, as a writer says them.
-  -- ids: of the entries that were appended.
+  -- drafts, ids: of the entries that were appended. An id that a writer gives may have been there.
   -- timings: each with its `place` among them, from 1 on, and times: `delay_ms` or `deliver_at_ms`,
   --   `ttl_ms` or `expires_at_ms`.
-  function timing.put(call, ids, timings)
+  function timing.put(call, drafts, ids, timings)
+    if drafts.ids ~= '*' then
+      timing.forget(call, ids)
+    end
     if #timings == 0 then
       return
     end

@@ -83,7 +83,7 @@ do
         streams.begin(part)
       end
       local ids = appends.append_all(part.key, call.words, part.drafts)
-      timing.put(part, ids, timings[place])
+      timing.put(part, part.drafts, ids, timings[place])
       note_commit(part, writer, batch, at_ms)
       trims.retain(part, part.config, #ids)
       reply[#reply + 1] = { #ids, ids[1], ids[#ids] }
