@@ -47,7 +47,8 @@ async def test_a_gateway_shows_what_it_is_and_was_like() -> None:
     assert sum(history["series"]["appended"]) == pytest.approx(3, rel=0.5)
     assert history["series"]["process_bytes"][-1] > 2**20
     assert history["series"]["memory_bytes"][-1] > 0
-    assert (history["step_ms"], minutes["step_ms"], minutes["times_ms"]) == (1000, 60_000, [])
+    assert (history["step_ms"], minutes["step_ms"]) == (1000, 60_000)
+    assert len(minutes["times_ms"]) <= 1  # of the minute that ended meanwhile
 
 
 async def test_a_stream_and_a_group_show_what_they_were_like() -> None:
