@@ -1,0 +1,155 @@
+"""Directory bucket: the objects are files of a directory, which may be a mounted one.
+
+A file gets its name by a link, which fails if the name is taken: so of two puts one works.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from headgate.engine.bucket.bucket import BucketError, RequestCounts, StoredObject
+from headgate.engine.threads import Threads
+
+T = TypeVar("T")
+
+_UNFINISHED = ".part-"
+_THREADS = 4
+_READERS = 4
+_PIECE_BYTES = 2**20
+
+
+class DirectoryBucket:
+    """A bucket in a directory. It is a `Bucket`."""
+
+    def __init__(self, directory: Path) -> None:
+        """Use a directory, which is made if need be."""
+        self.counts = RequestCounts()
+        self._directory = directory
+        self._threads = Threads(_THREADS, "bucket")
+        self._readers = Threads(_READERS, "bucket reads")
+
+    @property
+    def url(self) -> str:
+        """Return the address."""
+        return self._directory.absolute().as_uri()
+
+    def put_new(self, name: str, content: bytes | Path) -> bool:
+        """Put an object, synced; false if there is one of that name."""
+        path = self._directory / name
+        self.counts.put_count += 1
+        with _errors():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            unfinished = path.with_name(f"{_UNFINISHED}{secrets.token_hex(8)}")
+            try:
+                self.counts.sent_bytes += _write(unfinished, content)
+                try:
+                    os.link(unfinished, path)
+                except FileExistsError:
+                    return False
+            finally:
+                with suppress(FileNotFoundError):
+                    unfinished.unlink()
+            _sync_names(path.parent)
+        return True
+
+    def read(self, name: str) -> bytes:
+        """Return an object."""
+        self.counts.get_count += 1
+        with _errors():
+            data = (self._directory / name).read_bytes()
+        self.counts.received_bytes += len(data)
+        return data
+
+    def read_range(self, name: str, offset: int, size_bytes: int) -> bytes:
+        """Return a part of an object; it is shorter if the object ends before."""
+        self.counts.get_count += 1
+        with _errors(), (self._directory / name).open("rb") as file:
+            data = os.pread(file.fileno(), size_bytes, offset)
+        self.counts.received_bytes += len(data)
+        return data
+
+    def objects(self, prefix: str, after: str = "") -> list[StoredObject]:
+        """Return the objects below a prefix, by name."""
+        self.counts.list_count += 1
+        with _errors():
+            stored = [
+                StoredObject(name, path.stat().st_size)
+                for path in self._files(self._directory / prefix)
+                if (name := path.relative_to(self._directory).as_posix()) > after
+            ]
+        return sorted(stored)
+
+    @staticmethod
+    def _files(directory: Path) -> Iterator[Path]:
+        for path in directory.rglob("*"):
+            if path.is_file() and not path.name.startswith(_UNFINISHED):
+                yield path
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove objects; those that are not there are passed by."""
+        for name in names:
+            self.counts.removed_count += 1
+            with _errors(), suppress(FileNotFoundError):
+                (self._directory / name).unlink()
+
+    async def in_thread(self, act: Callable[[], T]) -> T:
+        """Call a function in a thread."""
+        return await self._threads.call(act)
+
+    async def read_in_thread(self, act: Callable[[], T]) -> T:
+        """Call a function in a thread of those that read."""
+        return await self._readers.call(act)
+
+    def close(self) -> None:
+        """End the threads, after what they do."""
+        self._threads.shutdown()
+        self._readers.shutdown()
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Raise what the system says as an error of the bucket, but for what is not there."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise BucketError(error.errno, error.strerror or str(error)) from error
+
+
+def _write(path: Path, content: bytes | Path) -> int:
+    """Write a file and sync it; returns its size."""
+    size_bytes = 0
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        for piece in _pieces(content):
+            left = memoryview(piece)
+            size_bytes += len(left)
+            while left:
+                left = left[os.write(descriptor, left) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return size_bytes
+
+
+def _pieces(content: bytes | Path) -> Iterator[bytes]:
+    if isinstance(content, bytes):
+        yield content
+        return
+    with content.open("rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece
+
+
+def _sync_names(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
