@@ -17,7 +17,7 @@ from headgate.engine import commands as c
 from headgate.engine.clock import Clock, SystemClock
 from headgate.engine.decisions import Decision
 from headgate.engine.decisions.table import DECISIONS, decide
-from headgate.engine.errors import StreamError, Unavailable
+from headgate.engine.errors import LeaseLost, StreamError, Unavailable
 from headgate.engine.journal.storage import Storage
 from headgate.engine.limits import APPENDED_AT_ONCE_MAX, IN_ORDER_MS_MAX, WAITERS_MAX
 from headgate.engine.loop.activity import TotalActivity
@@ -418,6 +418,8 @@ class Engine:
                 try:
                     await self._storage.run(self._go_back, Adoption(executor))
                     await self._closed.wait()
+                except LeaseLost:  # what this process knows does not count any more
+                    raise
                 except Unavailable as failure:
                     executor.waiters.fail(failure)
                 for task in others:

@@ -132,6 +132,19 @@ class Draining(Unavailable):
         super().__init__("the gateway is about to stop")
 
 
+class NotLeader(Unavailable):
+    """Another gateway may change the streams of the bucket, and this one may not."""
+
+    def __init__(self, leader: str) -> None:
+        self.leader = leader  # its address; empty if nobody knows
+        where = f", but the one at {leader}" if leader else ""
+        super().__init__(f"this gateway is not the leader{where}")
+
+
+class LeaseLost(Unavailable):
+    """Another gateway may write now; nothing that is written here counts any more."""
+
+
 class Disconnected(Unavailable):
     """The servers that keep the streams are not there for now. Nothing has happened."""
 

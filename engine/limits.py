@@ -58,6 +58,9 @@ REDRIVEN_AT_ONCE_MAX = 100
 BLOCK_BYTES_MAX = 4 * 2**20
 """The approximate size of one write: large enough to be efficient, small enough to be quick."""
 
+PART_BYTES_MAX = 8 * 2**20
+"""A part of the journal, as it goes to a bucket, has so many bytes; one block may have more."""
+
 SEGMENT_BYTES_MAX = 64 * 2**20
 """When a segment of the journal is larger than this, a new segment begins."""
 

@@ -453,11 +453,39 @@ class JournalStatus(NamedTuple):
     damage: str | None = None  # what was wrong with the last of them
     extents_bytes: int = 0  # of the extent files among its files
     cold_bytes: int = 0  # of live entries in them, about
+    bucket: BucketStatus | None = None  # None: there is none
 
     @property
     def dead_bytes(self) -> int:
         """Return the bytes of extent files that are of no live entry, about."""
         return max(self.extents_bytes - self.cold_bytes, 0)
+
+
+class Role(StrEnum):
+    """The role of a gateway with a bucket."""
+
+    LEADER = "leader"  # it may change the streams
+    STANDBY = "standby"  # another one may
+
+
+class BucketStatus(NamedTuple):
+    """The state of the bucket behind a data directory."""
+
+    url: str
+    role: Role
+    is_durable: bool  # an answer waits for the bucket
+    term: int  # of the lease
+    leader: str  # the address of the leader; empty if nobody knows
+    lease_left_ms: int | None  # of a leader
+    shipped_position: int  # of the last record that the bucket has
+    unshipped_bytes: int  # written here, and not there
+    unshipped_ms: int | None  # since when; None: the bucket has everything
+    behind_ms: int | None  # of a standby: since all was known that the bucket has
+    error: str | None  # why the bucket takes nothing for now
+    manifest: int  # the number of the newest; 0: there is none
+    bucket_bytes: int  # of what it names
+    remote_bytes: int  # of extent files that are in the bucket alone
+    requests: Mapping[str, int]  # by kind, since the start
 
 
 class Deletion(StrEnum):

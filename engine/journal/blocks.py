@@ -44,6 +44,7 @@ class Kind(IntEnum):
     JOURNAL = 1
     SNAPSHOT = 2
     EXTENTS = 3
+    PART = 4  # of a journal, in a bucket
 
 
 class Header(NamedTuple):

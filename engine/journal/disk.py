@@ -58,6 +58,11 @@ class Disk(Protocol):
         """Return the length of a file."""
         ...
 
+    @property
+    def remote_bytes(self) -> int:
+        """Return the length of all files that are elsewhere, and take no room here."""
+        ...
+
     def free_bytes(self) -> int:
         """Return the free bytes of the disk, reserved ones included."""
         ...
@@ -76,6 +81,10 @@ class Disk(Protocol):
 
     def read(self, name: str, offset: int, size_bytes: int) -> bytes:
         """Return a part of a file; it is shorter if the file ends before."""
+        ...
+
+    def content(self, name: str) -> bytes | Path:
+        """Return what a file holds, or where it is found."""
         ...
 
     def append(self, name: str, data: bytes) -> None:
@@ -161,6 +170,11 @@ class SystemDisk:
         """Return the length of a file."""
         return self._path(name).stat().st_size
 
+    @property
+    def remote_bytes(self) -> int:
+        """Return 0: all files are here."""
+        return 0
+
     def free_bytes(self) -> int:
         """Return the free bytes of the disk, reserved ones included."""
         statistics = os.fstatvfs(self._itself)
@@ -201,6 +215,10 @@ class SystemDisk:
             return os.pread(descriptor, size_bytes, offset)
         finally:
             os.close(descriptor)
+
+    def content(self, name: str) -> Path:
+        """Return the path of a file."""
+        return self._path(name)
 
     def append(self, name: str, data: bytes) -> None:
         """Append to a file; it is made if it does not exist."""

@@ -62,6 +62,9 @@ class Faults:
         self.refusal: str | None = None  # the first there is of these
         self.is_given_up = False  # the engine has not gone back yet
         self.free_bytes: int | None = None
+        self.hold: Unavailable | None = None
+        """Why nothing is accepted for now, though the disk takes everything."""
+        self._is_hidden = False  # the engine shows less than is on disk
         self._disk, self._bounds = disk, bounds
         self._records, self._size_bytes, self._on_event = records, size_bytes, on_event
         self._fault_began_s, self._pause_s = 0.0, PAUSE_S_MIN
@@ -79,9 +82,9 @@ class Faults:
         """
         if self.refusal is None or not record:
             return
-        is_only_short = self.end is None and self.fault is None
+        is_only_short = self.end is None and self.hold is None and self.fault is None
         if not is_only_short or room.takes_room(record):
-            raise Unavailable(self.refusal)
+            raise self.unavailable
 
     def fail(self, event: str, reason: str) -> None:
         """Accept no records any more, and give up those that are not being written."""
@@ -100,10 +103,18 @@ class Faults:
 
     def _note_refusal(self) -> None:
         short = None if self.shortage is None else self.shortage.why
-        self.refusal = self.end or self.fault or short
+        held = None if self.hold is None else str(self.hold)
+        self.refusal = self.end or held or self.fault or short
+
+    @property
+    def unavailable(self) -> Unavailable:
+        """Return the error that says why records are refused."""
+        if self.end is None and self.hold is not None:
+            return self.hold.with_traceback(None)
+        return Unavailable(self.refusal or CLOSED)
 
     def _report(self, event: str, reason: str) -> None:
-        self._on_event(event, {"reason": reason, "position": self._records.durable_position})
+        self._on_event(event, {"reason": reason, "position": self._records.written_position})
 
     async def bear(self, error: OSError, go_back: GoBack) -> None:
         """Prepare to try again after an error; what failed was undone, or will be.
@@ -137,20 +148,41 @@ class Faults:
         if self.fault is not None:
             self.fault = None
             self._note_refusal()
-            position = self._records.durable_position
+            position = self._records.written_position
             self._on_event("journal written again", {"position": position})
 
     async def give_up(self, reason: str, go_back: GoBack) -> None:
         """Forget records that are not durable, here and in the engine. No answer showed them."""
         self._drop(reason)
         go_back(None)
+        written = self._records.written_position
+        self.is_given_up = self._records.position > written
+        if self.is_given_up:
+            await self._go_to(written, go_back)
+            self.is_given_up = False
+
+    async def hide(self, go_back: GoBack) -> None:
+        """Show what may be answered, and no more, so that it can be read while there is a hold."""
+        records = self._records
+        if records.position > records.durable_position:
+            self._drop(self.refusal or CLOSED)
+            go_back(None)
+            await self._go_to(records.durable_position, go_back)
+            self._is_hidden = True
+
+    async def show(self, go_back: GoBack) -> None:
+        """Show all that is on disk again, once it may be answered."""
+        if self._is_hidden:
+            await self._go_to(self._records.written_position, go_back)
+            self._is_hidden = False
+
+    async def _go_to(self, position: int, go_back: GoBack) -> None:
+        """Let the engine go to the state after a record."""
         records, is_reported = self._records, False
-        durable = records.durable_position
-        self.is_given_up = records.position > durable
-        while self.is_given_up and not records.closing.is_set():
+        while not records.closing.is_set():
             try:
                 loaded = await self._disk.in_thread(
-                    lambda: recovery.load(self._disk, through=durable)
+                    lambda: recovery.load(self._disk, through=position)
                 )
             except (OSError, Corrupt) as error:
                 if not is_reported:
@@ -158,9 +190,14 @@ class Faults:
                 is_reported = True
                 await self._pause()
             else:
-                records.go_back()
-                self.is_given_up = False
+                records.go_to(position)
                 go_back(loaded.keyspace)
+                return
+
+    def set_hold(self, hold: Unavailable | None) -> None:
+        """Accept nothing for now, or accept records again."""
+        self.hold = hold
+        self._note_refusal()
 
     async def look_for_room(self) -> None:
         """Look whether there is room."""

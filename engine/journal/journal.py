@@ -27,7 +27,7 @@ from headgate.engine.journal.records import Records
 from headgate.engine.journal.recovery import Torn
 from headgate.engine.journal.rewrites import REDIS_GROWTH, Growth, Rewriter, Rewrites
 from headgate.engine.journal.room import DiskBounds
-from headgate.engine.journal.storage import GoBack, Holder, Nobody
+from headgate.engine.journal.storage import GoBack, Holder, Nobody, Shipping
 from headgate.engine.journal.writer import FsyncPolicy, Writer
 from headgate.engine.periodic import Watch, repeat, unwatched
 from headgate.engine.replies import JournalStatus
@@ -41,6 +41,9 @@ DATA_PERCENTAGE = 60
 
 FREEZING_S = 1.0
 """A request that needs memory looks so often whether there is some."""
+
+SHIPPING_S_MAX = 10.0
+"""The end of a journal waits so long for what is not shipped yet."""
 
 LOOK_INTERVAL_S = 1.0
 """Interval between looks for room."""
@@ -60,6 +63,7 @@ class Journal:
         torn: Torn | None = None,
         growth: Growth = REDIS_GROWTH,
         bounds: DiskBounds = DiskBounds(),  # noqa: B008  a value
+        shipping: Shipping | None = None,
         chance: Random | None = None,
         on_event: OnEvent = lambda event, facts: None,  # noqa: ARG005
         watch: Watch = unwatched,
@@ -75,6 +79,7 @@ class Journal:
             torn: the end of the last segment, which is cut off first.
             growth: when a rewrite starts by itself.
             bounds: how much room there is.
+            shipping: takes what is written to another place.
             chance: where the salts of segments come from; the system's unless given.
             on_event: is called with what happens, for the log.
             watch: returns what is told of the failures of periodic work.
@@ -86,7 +91,7 @@ class Journal:
         self._disk, self._watch, self._bounds = disk, watch, bounds
         self._records = records = Records(position)
         self._faults = faults = Faults(
-            disk, bounds, records, lambda: self._writer.size_bytes, on_event
+            disk, bounds, records, lambda: self._writer.disk_bytes, on_event
         )
         self._writer = writer = Writer(
             disk,
@@ -99,6 +104,7 @@ class Journal:
             on_event=on_event,
             on_written=self._rewrite_if_worthwhile,
         )
+        self.shipping = writer.shipping = shipping
         self.syncs, self.commits = writer.syncs, writer.commits
         self._rewrites = Rewrites(disk, rewriter, growth, writer, faults, on_event)
         self._tasks: asyncio.TaskGroup | None = None  # while `run` lasts
@@ -122,6 +128,16 @@ class Journal:
     def refusal(self) -> str | None:
         """Return why some or all records are refused, for now or for ever; None if all is well."""
         return self._faults.refusal
+
+    @property
+    def unavailable(self) -> Unavailable:
+        """Return the error that says why records are refused."""
+        return self._faults.unavailable
+
+    @property
+    def withheld(self) -> Unavailable | None:
+        """Return why nothing may even be read here; None if it may."""
+        return None if self.shipping is None else self.shipping.withheld
 
     @property
     def is_scarce(self) -> bool:
@@ -155,6 +171,7 @@ class Journal:
             damage=self._damage,
             extents_bytes=self._writer.extents_bytes,
             cold_bytes=rewrites.holder.memory.cold_bytes,
+            bucket=None if self.shipping is None else self.shipping.status,
         )
 
     def append(self, record: list[Command]) -> int:
@@ -193,7 +210,7 @@ class Journal:
         if position <= self._records.durable_position:
             return
         if self._faults.end is not None or self._faults.is_given_up:
-            raise Unavailable(self._faults.refusal or CLOSED)
+            raise self._faults.unavailable
         await self._records.wait(position)
 
     async def read_extents(self, places: Sequence[ExtentPlace]) -> list[OpenedExtent | OSError]:
@@ -226,7 +243,9 @@ class Journal:
 
     @property
     def data_bytes_max(self) -> int | None:
-        """Return the room for entries, in bytes; None: no bound."""
+        """Return the room for entries, in bytes; None: no bound, or they go to a bucket."""
+        if self.shipping is not None:
+            return None
         limit_bytes = self._bounds.size_bytes_max
         return None if limit_bytes is None else limit_bytes * DATA_PERCENTAGE // 100
 
@@ -263,17 +282,8 @@ class Journal:
         self._rewrites.holder = holder or Nobody()
         try:
             try:
-                async with asyncio.TaskGroup() as self._tasks:
-                    others = [
-                        self._tasks.create_task(self._writer.keep_syncing()),
-                        self._tasks.create_task(
-                            repeat(self._look_for_room, self._watch("room of the disk"))
-                        ),
-                    ]
-                    await self._writer.run(count_and_go_back)
-                    for task in others:
-                        task.cancel()
-                    self._rewrites.cancel()
+                if await self._may_write():
+                    await self._write(count_and_go_back)
             except* OSError as errors:
                 reason = f"the journal cannot be written: {words(errors.exceptions[0])}"
                 self._faults.fail("journal failed", reason)
@@ -283,6 +293,33 @@ class Journal:
             self._faults.close()
         if self._faults.failure is not None:
             raise Unavailable(self._faults.failure)
+
+    async def _may_write(self) -> bool:
+        """Wait until nobody else may write; false if the journal closes before."""
+        if self.shipping is None:
+            return True
+        return await self.shipping.begin(self._records, self._faults, self._rewrites.holder)
+
+    async def _write(self, go_back: GoBack) -> None:
+        """Write appended records, and let them be shipped, until closed."""
+        shipping, watch = self.shipping, self._watch
+        async with asyncio.TaskGroup() as self._tasks:
+            others = [
+                self._tasks.create_task(self._writer.keep_syncing()),
+                self._tasks.create_task(repeat(self._look_for_room, watch("room of the disk"))),
+            ]
+            ships = None
+            if shipping is not None:
+                ships = self._tasks.create_task(shipping.run(self._faults, go_back))
+            await self._writer.run(go_back)
+            for task in others:
+                task.cancel()
+            self._rewrites.cancel()
+            if shipping is not None and ships is not None:
+                shipping.end()
+                await asyncio.wait({ships}, timeout=SHIPPING_S_MAX)
+                await shipping.release()
+                ships.cancel()
 
     async def _look_for_room(self) -> None:
         await asyncio.sleep(LOOK_INTERVAL_S)

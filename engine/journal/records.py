@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from headgate.engine import commands
 from headgate.engine.eager import Completion
@@ -24,6 +24,9 @@ class Records:
     def __init__(self, position: int) -> None:
         """Begin behind the record at a position."""
         self.position = self.durable_position = position
+        self.written_position = position  # of the last record on disk; more may be asked for
+        self.gate: Callable[[int], int] = _open
+        """Says how much of what is on disk may be answered."""
         self.closing = asyncio.Event()  # what is there is written, and then the journal ends
         self._unwritten: list[bytes] = []
         self._parts: list[bytes] = []  # of the record that comes next
@@ -89,8 +92,13 @@ class Records:
         return durable
 
     def settle(self, position: int) -> None:
-        """Wake everyone who waits for a position up to this one."""
-        self.durable_position = position
+        """Note that records up to a position are on disk."""
+        self.written_position = position
+        self.release()
+
+    def release(self) -> None:
+        """Wake everyone who waits for what may be answered now."""
+        self.durable_position = max(self.gate(self.written_position), self.durable_position)
         if self._waits and not self._is_settling:
             self._is_settling = True
             asyncio.get_running_loop().call_soon(self._settle_in_turns)
@@ -122,9 +130,18 @@ class Records:
             loop = asyncio.get_running_loop()
             loop.call_soon(_wake_all, waits, self.durable_position, reason)
 
-    def go_back(self) -> None:
-        """Go on behind the last durable record; those behind it were dropped."""
-        self.position = self.durable_position
+    def follow(self, position: int) -> None:
+        """Go on behind a record that somebody else has made safe."""
+        self.position = self.written_position = self.durable_position = position
+
+    def go_to(self, position: int) -> None:
+        """Go on behind a record; those behind it were dropped, or are hidden for a while."""
+        self.position = position
+
+
+def _open(position: int) -> int:
+    """Let everything be answered that is on disk."""
+    return position
 
 
 def _wake_all(waits: _Waits, durable_position: int, reason: str) -> None:

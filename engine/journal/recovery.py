@@ -100,7 +100,7 @@ def names_in_use(disk: Disk) -> list[str]:
     return named(disk, in_use(disk.names())).in_order
 
 
-def named(disk: Disk, files: FilesInUse, held: Container[int] = ()) -> FilesInUse:
+def named(disk: Disk, files: FilesInUse, held: Container[str] = ()) -> FilesInUse:
     """Return files without extent files of no use: not in the snapshot, and not held.
 
     All of them stay if the snapshot does not say which it names.
@@ -108,11 +108,7 @@ def named(disk: Disk, files: FilesInUse, held: Container[int] = ()) -> FilesInUs
     listed = None if files.snapshot is None else _extents_of(disk, files.snapshot)
     if listed is None:
         return files
-    kept = [
-        name
-        for name in files.extents
-        if (number := extents_number(name)) in listed or number in held
-    ]
+    kept = [name for name in files.extents if extents_number(name) in listed or name in held]
     return files._replace(extents=kept)
 
 
@@ -199,10 +195,15 @@ def load_safely(disk: Disk, progress: Progress = no_progress) -> Loaded:
     return loaded
 
 
-def mend(disk: Disk, torn: Torn | None) -> dict[str, int]:
+def mend(disk: Disk, torn: Torn | None, held: Container[str] = ()) -> dict[str, int]:
     """Mend files that were loaded, so that the journal can go on; may be repeated if interrupted.
 
     It cuts off a torn tail, and removes unfinished files and those that a snapshot has replaced.
+
+    Args:
+        disk: where they are.
+        torn: the torn tail.
+        held: the names of files that stay though nothing here reads them.
 
     Returns:
         The sizes in bytes of what is in use, by name.
@@ -217,7 +218,7 @@ def mend(disk: Disk, torn: Torn | None) -> dict[str, int]:
     for name in names:
         if is_segment(name) and name.endswith(UNFINISHED):
             disk.remove(name)
-    return clean(disk)
+    return clean(disk, held)
 
 
 def cut_off(disk: Disk, name: str, offset: int) -> str:
@@ -257,14 +258,14 @@ def _free_name(disk: Disk, wanted: str, tail: bytes) -> str:
     return kept
 
 
-def clean(disk: Disk, held: Container[int] = ()) -> dict[str, int]:
+def clean(disk: Disk, held: Container[str] = ()) -> dict[str, int]:
     """Remove files that no recovery will read: unfinished ones, and those a snapshot has replaced.
 
     Segments may begin meanwhile. So only what a single look at the directory has found is judged.
 
     Args:
         disk: where they are.
-        held: the numbers of extent files that are still read.
+        held: the names of files that are still read, whoever does.
 
     Returns:
         The sizes in bytes of what was found and stays in use, by name.
@@ -272,7 +273,8 @@ def clean(disk: Disk, held: Container[int] = ()) -> dict[str, int]:
     names = disk.names()
     kept = named(disk, in_use(names), held)
     for name in names:
-        if name not in kept and (is_finished(name) or is_unfinished(name)):
+        is_ours = is_finished(name) or is_unfinished(name)
+        if is_ours and name not in kept and name not in held:
             disk.remove(name)
     disk.sync_names()
     return {name: disk.size_bytes(name) for name in kept.in_order}

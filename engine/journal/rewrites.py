@@ -224,10 +224,14 @@ class Rewrites:
         dead_bytes = self._dead_bytes
         new_bytes = self.holder.memory.entries_bytes - hot_bytes
         is_late = self._grown_bytes > LATE_SHARE * self._growth.hot_bytes_max
-        held = await self.holder.adopt(indexes, is_late=is_late)
+        in_use = await self.holder.adopt(indexes, is_late=is_late)
+        shipping = self._writer.shipping
+        held = in_use if shipping is None else in_use | shipping.held
         self._hot_bytes = self.holder.memory.entries_bytes - max(new_bytes, 0)
         sizes = await self._disk.in_thread(lambda: recovery.clean(self._disk, held))
         self._writer.note_rewrite(sizes, closed.position)
+        if shipping is not None:
+            shipping.note_snapshot(closed.position)
         has_cleaned = dead_bytes - self._dead_bytes > 0
         self._uncleaned_bytes = 0 if has_cleaned else max(self._dead_bytes, 0)
         return closed

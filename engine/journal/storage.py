@@ -8,10 +8,12 @@ one that keeps nothing need not.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections import deque
-from collections.abc import Callable, Container, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headgate.engine.commands import Command, encode, encode_each, encode_parts
 from headgate.engine.errors import Unavailable
@@ -20,6 +22,11 @@ from headgate.engine.state.extents.missing import Damaged
 from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace, Memory
+
+if TYPE_CHECKING:
+    from headgate.engine.journal.faults import Faults
+    from headgate.engine.journal.records import Records
+    from headgate.engine.replies import BucketStatus
 
 GoBack = Callable[[Keyspace | None], None]
 """Told that the state is another one: what came behind it was promised to nobody. None: it is about
@@ -50,7 +57,7 @@ class Holder(Protocol):
         """
         ...
 
-    async def adopt(self, indexes: Sequence[StreamIndex], *, is_late: bool) -> Container[int]:
+    async def adopt(self, indexes: Sequence[StreamIndex], *, is_late: bool) -> AbstractSet[str]:
         """Take over the index of a rewrite, with other requests in between.
 
         Args:
@@ -58,8 +65,12 @@ class Holder(Protocol):
             is_late: memory grows faster than it is frozen, so this may take more of the time.
 
         Returns:
-            The numbers of the extent files that are still in use here.
+            The names of the extent files that are still in use here.
         """
+        ...
+
+    async def replay(self, record: Sequence[Command]) -> None:
+        """Apply a record that another gateway has written, and let those who wait for it see it."""
         ...
 
 
@@ -79,9 +90,67 @@ class Nobody:
         indexes: Sequence[StreamIndex],  # noqa: ARG002
         *,
         is_late: bool,  # noqa: ARG002
-    ) -> Container[int]:
+    ) -> AbstractSet[str]:
         """Take over nothing."""
-        return ()
+        return frozenset()
+
+    async def replay(self, record: Sequence[Command]) -> None:
+        """Do nothing."""
+
+
+class Shipping(Protocol):
+    """Takes what a journal writes to another place, once it may write at all."""
+
+    leads: asyncio.Event
+    """It may write."""
+
+    @property
+    def held(self) -> AbstractSet[str]:
+        """Return the names of files that stay until they are there."""
+        ...
+
+    @property
+    def withheld(self) -> Unavailable | None:
+        """Return why nothing may be read; None if it may."""
+        ...
+
+    @property
+    def status(self) -> BucketStatus:
+        """Return the state."""
+        ...
+
+    def note_written(self, segment: str, end: int, position: int) -> None:
+        """Note that a segment has bytes up to a place, with a last record before it."""
+        ...
+
+    def note_snapshot(self, position: int) -> None:
+        """Note that there is a new snapshot."""
+        ...
+
+    async def begin(self, records: Records, faults: Faults, holder: Holder) -> bool:
+        """Wait until the journal may write; false if it closes before.
+
+        Raises:
+            Unavailable: it never may.
+            Corrupt: what others have written makes no sense here.
+        """
+        ...
+
+    async def run(self, faults: Faults, go_back: GoBack) -> None:
+        """Take there what is written, until `end`.
+
+        Raises:
+            LeaseLost: somebody else may write now.
+        """
+        ...
+
+    def end(self) -> None:
+        """Let `run` end once all is there."""
+        ...
+
+    async def release(self) -> None:
+        """Let others write at once."""
+        ...
 
 
 class Storage(Protocol):
@@ -140,6 +209,16 @@ class Storage(Protocol):
     @property
     def refusal(self) -> str | None:
         """Return why some or all records are refused, for now or for ever; None if all is well."""
+        ...
+
+    @property
+    def unavailable(self) -> Unavailable:
+        """Return the error that says why records are refused. There must be a `refusal`."""
+        ...
+
+    @property
+    def withheld(self) -> Unavailable | None:
+        """Return why nothing may even be read here; None if it may."""
         ...
 
     @property
@@ -273,6 +352,16 @@ class MemoryStorage:
     def refusal(self) -> str | None:
         """Return why no records are accepted any more; None if all is well."""
         return self.failure
+
+    @property
+    def unavailable(self) -> Unavailable:
+        """Return the error that says why records are refused."""
+        return Unavailable(self.failure or "")
+
+    @property
+    def withheld(self) -> Unavailable | None:
+        """Return None: everything may be read."""
+        return None
 
     @property
     def is_scarce(self) -> bool:

@@ -22,7 +22,7 @@ from headgate.engine.journal.faults import Faults, OnEvent, words
 from headgate.engine.journal.names import UNFINISHED, is_extents, journal_name
 from headgate.engine.journal.records import Records
 from headgate.engine.journal.recovery import Torn
-from headgate.engine.journal.storage import GoBack
+from headgate.engine.journal.storage import GoBack, Shipping
 from headgate.engine.limits import SEGMENT_BYTES_MAX
 
 SYNC_INTERVAL_S = 1.0
@@ -73,6 +73,7 @@ class Writer:
         self._torn, self._salt, self._counts = torn, salt, counts
         self._on_event, self._on_written = on_event, on_written
         self._written_count = 0  # changes in what is written
+        self.shipping: Shipping | None = None  # what is written goes to a bucket, too
         self._header = blocks.Header(blocks.Kind.JOURNAL, 0)
         self._segment, self._segment_bytes = "", 0  # none yet
         self._segment_bytes_max, self._is_segment_torn = SEGMENT_BYTES_MAX, False
@@ -125,6 +126,11 @@ class Writer:
         self.base_bytes = self.journal_bytes
 
     @property
+    def disk_bytes(self) -> int:
+        """Return what the files take of this disk."""
+        return self.size_bytes - self._disk.remote_bytes
+
+    @property
     def journal_bytes(self) -> int:
         """Return the size of the snapshot and the segments behind it."""
         return self.size_bytes - self.extents_bytes
@@ -162,7 +168,8 @@ class Writer:
         return False
 
     async def _begin(self) -> None:
-        sizes = await self._disk.in_thread(lambda: recovery.mend(self._disk, self._torn))
+        held = () if self.shipping is None else self.shipping.held
+        sizes = await self._disk.in_thread(lambda: recovery.mend(self._disk, self._torn, held))
         self._torn = None
         self._note_sizes(sizes)
         await self._faults.look_for_room()
@@ -176,7 +183,7 @@ class Writer:
         segment, records = self._segment, self._records.take()
         are_all = not self._records.has_unwritten
         written_count = self._counts()[0] if are_all else self._written_count
-        last = self._records.durable_position + len(records)
+        last = self._records.written_position + len(records)
         # Of an empty block no position tells whether it is safe.
         is_forced = self._policy is FsyncPolicy.ALWAYS or not records
 
@@ -201,10 +208,12 @@ class Writer:
         self._note_growth(len(data))
         if is_forced:
             self.synced_position = last
+        if self.shipping is not None:
+            self.shipping.note_written(segment, self._segment_bytes, last)
         self._records.settle(last)
 
     def _block_of(self, records: Sequence[bytes]) -> bytes:
-        first = self._records.durable_position + 1
+        first = self._records.written_position + 1
         try:
             payload = commands.join(records)
             return blocks.pack_block(self._header, first, self.synced_position, payload)
@@ -234,11 +243,11 @@ class Writer:
         else:
             self._segment_bytes_max = SEGMENT_BYTES_MAX
             if rotation is not None and not rotation.done():
-                position, (_, replay_us) = self._records.durable_position, self._counts()
+                position, (_, replay_us) = self._records.written_position, self._counts()
                 rotation.set_result(Closed(position, self._written_count, replay_us))
 
     async def _open_segment(self) -> None:
-        first = self._records.durable_position + 1
+        first = self._records.written_position + 1
         segment = journal_name(first)
         unfinished = segment + UNFINISHED
         header = blocks.Header(blocks.Kind.JOURNAL, first, self._salt())
@@ -260,6 +269,8 @@ class Writer:
         await self._disk.in_thread(make)
         self._header, self._segment, self._segment_bytes = header, segment, 0
         self._note_growth(len(data))
+        if self.shipping is not None:
+            self.shipping.note_written(segment, len(data), first - 1)
 
     def _note_growth(self, size_bytes: int) -> None:
         self._segment_bytes += size_bytes
@@ -270,7 +281,7 @@ class Writer:
     async def _sync(self) -> None:
         """Force to disk what was written."""
         await self._until_no_sync()
-        position, segment = self._records.durable_position, self._segment
+        position, segment = self._records.written_position, self._segment
         if position == self.synced_position:
             return
         await self._force(lambda: self._sync_segment(segment))

@@ -132,6 +132,8 @@ class Executor:
 
         If the storage refuses these changes, they are made later.
         """
+        if (withheld := self.storage.withheld) is not None:
+            raise withheld
         if self.keyspace.expiring:
             with suppress(Unavailable):  # they are deleted later
                 self.commit(keyspace_decisions.expire(self.keyspace, self.now_ms()).commands)
@@ -338,6 +340,13 @@ class Executor:
         for unclaimable in decision.unclaimable:
             self.keyspace.hide(*unclaimable)
 
+    def replay(self, record: Sequence[c.Command]) -> None:
+        """Apply commands that somebody else has recorded, and serve the waiters."""
+        commands = [*record]
+        self.keyspace.require(commands)
+        self._apply(commands)
+        self.waiters.serve()
+
     def _record_and_apply(self, commands: list[c.Command]) -> None:
         if commands:
             self.keyspace.require(commands)
@@ -370,7 +379,7 @@ class Executor:
         if self._memory_bounds.is_full(self.keyspace.memory.size_bytes):
             raise MemoryFull
         if self.storage.refusal is not None:
-            raise Unavailable(self.storage.refusal)
+            raise self.storage.unavailable
 
     def _check_room(self, commands: list[c.Command]) -> None:
         """Refuse commands without memory for them, or if the memory left is for acks.
@@ -392,7 +401,7 @@ class Executor:
             raise MemoryFull
         is_beyond = is_full and bounds.is_beyond(size_bytes)
         if (is_beyond or is_scarce) and holds_more(self.keyspace, commands):
-            raise MemoryFull if is_beyond else Unavailable(self.storage.refusal or "")
+            raise MemoryFull if is_beyond else self.storage.unavailable
 
     def _make_room(self) -> None:
         """Trim the oldest entries while there is too much, at most `MAKING_ROOM_MAX` times."""

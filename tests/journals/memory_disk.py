@@ -53,6 +53,13 @@ class MemoryDisk:
     def size_bytes(self, name: str) -> int:
         return len(self._file(name))
 
+    @property
+    def remote_bytes(self) -> int:
+        return 0
+
+    def content(self, name: str) -> bytes:
+        return self.read(name, 0, self.size_bytes(name))
+
     def free_bytes(self) -> int:
         return self.size_bytes_max - sum(map(len, self.files.values()))
 

@@ -98,6 +98,13 @@ class SimulatedDisk:
         self._call("size_bytes")
         return len(self._inode(name).data)
 
+    @property
+    def remote_bytes(self) -> int:
+        return 0
+
+    def content(self, name: str) -> bytes:
+        return self.read(name, 0, self.size_bytes(name))
+
     def free_bytes(self) -> int:
         self._call("free_bytes")
         return self._room() + self._platter.reserved_bytes

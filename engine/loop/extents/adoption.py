@@ -13,9 +13,12 @@ is; the next rewrite knows its name.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
+from headgate.engine.commands import Command
 from headgate.engine.errors import Unavailable
+from headgate.engine.journal.names import extents_name
 from headgate.engine.journal.storage import StreamIndex
 from headgate.engine.limits import TURN_MS_MAX
 from headgate.engine.loop.executor import Executor
@@ -58,7 +61,7 @@ class Adoption:
         """Return the memory of the state."""
         return self._executor.keyspace.memory
 
-    async def adopt(self, indexes: Sequence[StreamIndex], *, is_late: bool) -> Container[int]:
+    async def adopt(self, indexes: Sequence[StreamIndex], *, is_late: bool) -> AbstractSet[str]:
         """Take over the index of a rewrite, with other requests in between.
 
         Args:
@@ -66,7 +69,7 @@ class Adoption:
             is_late: memory grows faster than it is frozen, so this may take more of the time.
 
         Returns:
-            The numbers of the extent files that are still in use here.
+            The names of the extent files that are still in use here.
         """
         turn_ms, pause_s = (TURN_MS_MAX, 0.0) if is_late else (_TURN_MS, _PAUSE_S)
         over_ms = self._now_ms() + turn_ms
@@ -79,7 +82,11 @@ class Adoption:
                 if log is None or not await self._adopt_line(index, log, line):
                     self._is_behind = True
                     break
-        return set(self.memory.files)
+        return {extents_name(number) for number in self.memory.files}
+
+    async def replay(self, record: Sequence[Command]) -> None:
+        """Apply a record that another gateway has written, and let those who wait for it see it."""
+        await self._executor.cold.until_read(lambda: self._executor.replay(record))
 
     def _now_ms(self) -> int:
         return self._executor.clock.monotonic_ms()

@@ -1,0 +1,197 @@
+"""Attachment: a data directory and its bucket are brought together, at each start.
+
+The bucket is right: what it has was written under a lease. A directory goes on from where it was if
+nobody else has written to the bucket since, and if it has all that the bucket has. It may have more
+then, as it ships a little behind. Otherwise it is made anew from the bucket, and segments with
+records that the bucket never got are put aside.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headgate.engine.bucket import manifest as manifests
+from headgate.engine.bucket import parts
+from headgate.engine.bucket.bucket import Bucket
+from headgate.engine.bucket.manifest import BucketFile, BucketManifest
+from headgate.engine.bucket.marker import Marker, read_marker, remove_marker, write_marker
+from headgate.engine.bucket.restoring import Mark, emptied, restore
+from headgate.engine.bucket.tiers import TieredDisk
+from headgate.engine.journal.disk import Disk
+from headgate.engine.journal.names import (
+    in_use,
+    is_finished,
+    is_segment,
+    journal_name,
+    position_of,
+)
+from headgate.engine.journal.recovery import Loaded, Progress, load_safely, no_progress
+
+
+@dataclass(slots=True)
+class Attached:
+    """A directory that stands where its bucket does, or a little ahead."""
+
+    disk: TieredDisk
+    marker: Marker
+    manifest: BucketManifest | None
+    next_part: int
+    shipped: Mark  # up to here the bucket has everything
+    loaded: Loaded
+    unshipped: Sequence[Mark] = ()
+    begins: Mapping[str, int] = field(default_factory=dict)  # parts that begin segments
+    is_base_needed: bool = False  # the bucket has no snapshot, and parts alone are not enough
+    last_put_ms: int = 0  # when the last part was put
+    aside: Sequence[str] = ()  # segments with records that the bucket never got
+
+
+def attach(directory: Disk, bucket: Bucket, progress: Progress = no_progress) -> Attached:
+    """Bring a directory and a bucket together, and load the state.
+
+    Raises:
+        Corrupt: a file or an object is damaged or missing.
+        OSError: the disk or the bucket fails.
+    """
+    marker = read_marker(directory)
+    manifest = manifests.newest(bucket)
+    numbers = parts.numbers_from(bucket, 1 if manifest is None else manifest.first_part)
+    if manifest is None and not numbers:
+        return _first(directory, bucket, progress)
+    last = parts.read(bucket, numbers[-1]) if numbers else None
+    writer = last.writer if last is not None else manifest and manifest.writer
+    if marker is not None and writer == marker.writer:
+        shipped = _shipped(bucket, manifest, numbers)
+        next_part = numbers[-1] + 1 if numbers else manifest.first_part if manifest else 1
+        attached = _gone_on(directory, bucket, marker, manifest, next_part, shipped, progress)
+        if attached is not None:
+            return attached
+    return _anew(directory, bucket, marker, progress)
+
+
+def _first(directory: Disk, bucket: Bucket, progress: Progress) -> Attached:
+    """Attach to a bucket that is empty: all that there is will be shipped."""
+    marker = Marker(bucket.url, secrets.token_hex(8))
+    write_marker(directory, marker)
+    disk = TieredDisk(directory, bucket, {})
+    loaded = load_safely(disk, progress)
+    files = in_use(directory.names())
+    base = 0 if files.snapshot is None else position_of(files.snapshot)
+    return Attached(
+        *(disk, marker, None, 1, Mark("", 0, base), loaded),
+        unshipped=_marks(directory, Mark("", 0, base), loaded),
+        is_base_needed=files.snapshot is not None,
+    )
+
+
+def _gone_on(
+    directory: Disk,
+    bucket: Bucket,
+    marker: Marker,
+    manifest: BucketManifest | None,
+    next_part: int,
+    shipped: Mark,
+    progress: Progress,
+) -> Attached | None:
+    """Attach a directory that wrote last; None if it lacks something that the bucket has."""
+    names = directory.names()
+    snapshot = in_use(names).snapshot
+    base = 0 if snapshot is None else position_of(snapshot)
+    is_replaced = shipped.segment not in names and base >= shipped.position
+    if shipped.segment and not is_replaced and not _has(directory, shipped):
+        return None
+    disk = TieredDisk(directory, bucket, marker.by_name)
+    loaded = load_safely(disk, progress)
+    torn = loaded.torn
+    if torn is not None and (torn.name, torn.offset) < (shipped.segment, shipped.end):
+        return None
+    if loaded.position < shipped.position:
+        return None
+    begins: dict[str, int] = {}
+    known = 0 if manifest is None else manifest.position
+    if base > known and manifest is not None:  # a snapshot was made, and its manifest was not
+        for number in range(manifest.first_part, next_part):
+            part = parts.read(bucket, number)
+            if part.segment and part.offset == 0:
+                begins[part.segment] = number
+    is_base_needed = manifest is None and snapshot is not None
+    if is_base_needed:  # what was shipped follows nothing: it is shipped again
+        shipped = Mark("", 0, base)
+    return Attached(
+        *(disk, marker, manifest, next_part, shipped, loaded),
+        unshipped=_marks(directory, shipped, loaded),
+        begins=begins,
+        is_base_needed=is_base_needed or base > known,
+    )
+
+
+def _has(directory: Disk, shipped: Mark) -> bool:
+    try:
+        return directory.size_bytes(shipped.segment) >= shipped.end
+    except FileNotFoundError:
+        return False
+
+
+def _shipped(bucket: Bucket, manifest: BucketManifest | None, numbers: Sequence[int]) -> Mark:
+    """Return up to where a bucket has everything."""
+    for number in reversed(numbers):
+        part = parts.read(bucket, number)
+        if part.segment:
+            return Mark(part.segment, part.end, part.position)
+    if manifest is None:
+        return Mark("", 0, 0)
+    if manifest.pieces:
+        piece = manifest.pieces[-1]
+        return Mark(piece.segment, piece.offset + piece.size_bytes, manifest.last_position)
+    return Mark("", 0, manifest.position)
+
+
+def _marks(directory: Disk, shipped: Mark, loaded: Loaded) -> list[Mark]:
+    """Return the ends of segments of which the bucket lacks something, or all."""
+    first = shipped.segment or journal_name(shipped.position + 1)
+    names = [name for name in directory.names() if is_segment(name) and is_finished(name)]
+    names = [name for name in names if name >= first or name in in_use(names)]
+    lasts = [position_of(name) - 1 for name in names[1:]] + [loaded.position]
+    marks = []
+    for name, last in zip(names, lasts, strict=False):
+        torn = loaded.torn
+        is_torn = torn is not None and torn.name == name
+        end = torn.offset if is_torn and torn is not None else directory.size_bytes(name)
+        if (name, end) > (shipped.segment, shipped.end) and end:
+            marks.append(Mark(name, end, last))
+    return marks
+
+
+def _anew(directory: Disk, bucket: Bucket, marker: Marker | None, progress: Progress) -> Attached:
+    """Make a directory anew from a bucket."""
+    manifest = manifests.newest(bucket)
+    kept = _kept(directory, marker, [] if manifest is None else manifest.extents)
+    remove_marker(directory)
+    aside = emptied(directory, kept)
+    restored = restore(bucket, directory, progress=progress)
+    files = {file.name: file for file in restored.files}
+    marker = Marker(bucket.url, secrets.token_hex(8), list(files.values()))
+    write_marker(directory, marker)
+    disk = TieredDisk(directory, bucket, files)
+    loaded = load_safely(disk)
+    last, shipped = restored.last_part, restored.shipped._replace(position=loaded.position)
+    return Attached(
+        *(disk, marker, restored.manifest, restored.next_part, shipped, loaded),
+        begins=restored.begins,
+        last_put_ms=0 if last is None else last.put_ms,
+        aside=aside,
+    )
+
+
+def _kept(directory: Disk, marker: Marker | None, wanted: Sequence[BucketFile]) -> frozenset[str]:
+    """Return the extent files of a directory that are those of the bucket: they may stay."""
+    before = {} if marker is None else marker.by_name
+    there = set(directory.names())
+    return frozenset(
+        file.name
+        for file in wanted
+        if file == before.get(file.name)
+        and file.name in there
+        and directory.size_bytes(file.name) == file.size_bytes
+    )

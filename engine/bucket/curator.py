@@ -1,0 +1,276 @@
+"""Curator: makes the manifests of a bucket, and removes what none of them names any more.
+
+A new manifest is put when a rewrite has made a snapshot, and when many small parts are joined, so
+that a start has few objects to read. What it names is put and compared before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from typing import NamedTuple
+
+import google_crc32c
+import msgspec
+
+from headgate.engine.bucket import manifest as manifests
+from headgate.engine.bucket import parts
+from headgate.engine.bucket.bucket import Bucket, BucketError
+from headgate.engine.bucket.manifest import BucketFile, BucketManifest, Piece
+from headgate.engine.bucket.marker import Marker, write_marker
+from headgate.engine.bucket.names import MANIFESTS, file_object, numbered
+from headgate.engine.bucket.restoring import Mark
+from headgate.engine.bucket.shipper import Shipper
+from headgate.engine.bucket.tiers import TieredDisk
+from headgate.engine.clock import Clock
+from headgate.engine.journal import recovery
+from headgate.engine.journal.backup import summed
+from headgate.engine.journal.disk import Disk
+from headgate.engine.journal.moment import pieces_of
+from headgate.engine.journal.names import (
+    in_use,
+    is_segment,
+    journal_name,
+    position_of,
+    snapshot_name,
+)
+
+PARTS_MAX = 256
+"""A start reads about so many parts at most; then they are joined."""
+
+_PIECE_BYTES = 16 * 2**20
+
+_COMPARED_BYTES = 4096
+
+
+class Retention(NamedTuple):
+    """How much of the past a bucket keeps."""
+
+    kept_ms: int  # manifests, and what they name, for so long after the next one has come
+    local_bytes_max: int | None = None  # of extent files in the directory; None: no bound
+    joined_parts: int = PARTS_MAX
+
+
+class Curator:
+    """Keeps the manifests, while this process is the leader."""
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        disk: TieredDisk,
+        directory: Disk,
+        clock: Clock,
+        shipper: Shipper,
+        marker: Marker,
+        retention: Retention,
+    ) -> None:
+        """Begin with what the bucket has.
+
+        Args:
+            bucket: where manifests go.
+            disk: the files, wherever they are.
+            directory: those that are here.
+            clock: says when a manifest was made.
+            shipper: ships the parts between them.
+            marker: of the directory.
+            retention: what is kept.
+        """
+        self.manifest: BucketManifest | None = None
+        self._bucket, self._disk, self._directory = bucket, disk, directory
+        self._clock, self._shipper, self._marker = clock, shipper, marker
+        self._retention = retention
+        self._snapshot: int | None = None  # the position of one that is not in a manifest yet
+        self._joined = ("", 0)  # up to here pieces have it
+        self._first_part = 1
+        self._kept: dict[int, BucketManifest] = {}
+        self._wake = asyncio.Event()
+
+    def begin(self, manifest: BucketManifest | None, *, is_base_needed: bool) -> None:
+        """Go on behind a manifest.
+
+        Args:
+            manifest: the newest.
+            is_base_needed: the bucket has no snapshot, and the directory has one.
+        """
+        self.manifest = manifest
+        self._first_part = self._shipper.next_number if manifest is None else manifest.first_part
+        if manifest is not None and manifest.pieces:
+            last = manifest.pieces[-1]
+            self._joined = last.segment, last.offset + last.size_bytes
+        if is_base_needed:
+            self.note_snapshot(position_of(in_use(self._disk.names()).snapshot or ""))
+
+    @property
+    def has_base(self) -> bool:
+        """Tell whether parts have something to follow."""
+        return self.manifest is not None or self._snapshot is None
+
+    def note_snapshot(self, position: int) -> None:
+        """Note that there is a new snapshot."""
+        self._snapshot = position
+        self._wake.set()
+
+    def note_shipped(self) -> None:
+        """Look whether there is something to do, after a part."""
+        if self._snapshot is not None or self._are_many:
+            self._wake.set()
+
+    @property
+    def _are_many(self) -> bool:
+        return self._shipper.next_number - self._first_part >= self._retention.joined_parts
+
+    async def do_next(self) -> None:
+        """Wait until there is a manifest to make, and make it.
+
+        Raises:
+            OSError: the bucket or the disk fails.
+        """
+        await self._wake.wait()
+        self._wake.clear()
+        try:
+            if self._snapshot is not None:
+                await self._put_snapshot(self._snapshot)
+            elif self._are_many:
+                await self._join()
+        except OSError:
+            self._wake.set()
+            raise
+
+    async def _put_snapshot(self, position: int) -> None:
+        """Put a snapshot, its extent files, and a manifest that names them.
+
+        The bucket has all records up to there by then: or else it would have what this leader may
+        still lose.
+        """
+        if self._shipper.shipped.position < position:
+            return  # `note_shipped` comes again
+        segment = journal_name(position + 1)
+        first_part = self._shipper.begins.get(segment, self._shipper.next_number)
+        if await self._bucket.in_thread(lambda: self._put_files(position, first_part)):
+            self._first_part, self._joined = first_part, ("", 0)
+        if self._snapshot == position:  # or else there is a newer one by now
+            self._snapshot = None
+        await self._disk.in_thread(self.evict)
+
+    def _put_files(self, position: int, first_part: int) -> bool:
+        """Put files; false if a rewrite has replaced them meanwhile: then there are newer ones."""
+        try:
+            names = [name for name in recovery.names_in_use(self._disk) if not is_segment(name)]
+            if not names or names[0] != snapshot_name(position):
+                return False
+            shipped = {file.name: file for file in self._disk.shipped}
+            extents = [shipped.get(name) or self._put_file(name) for name in names[1:]]
+            snapshot = self._put_file(names[0])
+        except FileNotFoundError:
+            return False
+        self._put_manifest(self._blank(position, first_part), snapshot=snapshot, extents=extents)
+        self._disk.note_shipped({file.name: file for file in extents})
+        return True
+
+    def _put_file(self, name: str) -> BucketFile:
+        """Put a file that does not change any more, and compare the size of what is there."""
+        size_bytes = self._directory.size_bytes(name)
+        with self._directory.open(name) as file:
+            crc32c = summed(name, pieces_of(file, name, size_bytes)).crc32c
+        target = file_object(name, self._marker.writer, self._shipper.term)
+        self._bucket.put_new(target, self._directory.content(name))
+        end = self._bucket.read_range(target, max(size_bytes - _COMPARED_BYTES, 0), size_bytes)
+        with self._directory.open(name) as file:
+            file.seek(max(size_bytes - _COMPARED_BYTES, 0))
+            if end != file.read():
+                raise BucketError(f"{target} is not the file that was put")
+        return BucketFile(name, target, size_bytes, crc32c)
+
+    async def _join(self) -> None:
+        """Put what the last parts have as one object, and a manifest that names it."""
+        through, first_part = self._shipper.shipped, self._shipper.next_number
+        await self._bucket.in_thread(lambda: self._put_pieces(through, first_part))
+        self._first_part, self._joined = first_part, (through.segment, through.end)
+
+    def _put_pieces(self, through: Mark, first_part: int) -> None:
+        """Join what has come since the last manifest, from the segments as they are here."""
+        before = self.manifest or self._blank(0, 1)
+        pieces, (segment, offset) = [*before.pieces], self._joined
+        for name in in_use(self._directory.names()).segments:
+            if segment <= name <= through.segment:
+                begin = offset if name == segment else 0
+                is_last = name == through.segment
+                end = through.end if is_last else self._directory.size_bytes(name)
+                pieces += self._put_piece(name, begin, end)
+        changes = {"first_part": first_part, "last_position": through.position}
+        self._put_manifest(before, pieces=pieces, **changes)
+
+    def _blank(self, position: int, first_part: int) -> BucketManifest:
+        return BucketManifest(
+            number=0,
+            term=0,
+            writer=self._marker.writer,
+            at_ms=0,
+            position=position,
+            first_part=first_part,
+            last_position=position,
+        )
+
+    def _put_piece(self, name: str, begin: int, end: int) -> Iterator[Piece]:
+        for offset in range(begin, end, _PIECE_BYTES):
+            data = self._directory.read(name, offset, min(end - offset, _PIECE_BYTES))
+            target = file_object(f"{name}-{offset}", self._marker.writer, self._shipper.term)
+            if not self._bucket.put_new(target, data) and self._bucket.read(target) != data:
+                raise BucketError(f"{target} is there, and is another one")
+            yield Piece(name, offset, target, len(data), google_crc32c.value(data))
+
+    def _put_manifest(self, manifest: BucketManifest, **changes: object) -> None:
+        there = manifests.numbers(self._bucket)
+        made = msgspec.structs.replace(
+            manifest,
+            number=there[-1] + 1 if there else 1,
+            term=self._shipper.term,
+            writer=self._marker.writer,
+            at_ms=self._clock.wall_ms(),
+            **changes,
+        )
+        if not manifests.put(self._bucket, made):
+            raise BucketError("another leader has put a manifest of that number")
+        self.manifest = made
+        self._write_marker(made)
+        self._remove_old(there, made)
+
+    def _write_marker(self, manifest: BucketManifest) -> None:
+        self._marker = msgspec.structs.replace(self._marker, files=manifest.extents)
+        write_marker(self._directory, self._marker)
+
+    def _remove_old(self, numbers: Sequence[int], newest: BucketManifest) -> None:
+        """Remove manifests that are not kept any more, and what only they name.
+
+        A manifest is kept for its time after the next one was made.
+        """
+        for number in numbers:
+            if number not in self._kept:
+                with suppress(FileNotFoundError):
+                    self._kept[number] = manifests.read(self._bucket, number)
+        self._kept[newest.number] = newest
+        order = sorted(self._kept)
+        oldest_ms = self._clock.wall_ms() - self._retention.kept_ms
+        gone = [
+            number
+            for number, following in pairwise(order)
+            if self._kept[following].at_ms < oldest_ms
+        ]
+        if not gone:
+            return
+        dropped = [self._kept.pop(number) for number in gone]
+        named = {name for manifest in self._kept.values() for name in manifest.objects}
+        objects = {name for manifest in dropped for name in manifest.objects} - named
+        first = min(manifest.first_part for manifest in self._kept.values())
+        before = min(manifest.first_part for manifest in dropped)
+        self._bucket.remove(numbered(MANIFESTS, number) for number in gone)
+        self._bucket.remove(sorted(objects))
+        self._bucket.remove(parts.part_name(number) for number in range(before, first))
+
+    def evict(self) -> None:
+        """Remove extent files from the directory that take too much of it."""
+        bytes_max = self._retention.local_bytes_max
+        if bytes_max is not None:
+            self._disk.evict(bytes_max)

@@ -1,0 +1,165 @@
+"""Follower: what another gateway writes to the bucket is applied here, part by part."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Iterator
+
+from headgate.engine import commands
+from headgate.engine.bucket import manifest as manifests
+from headgate.engine.bucket import parts
+from headgate.engine.bucket.attachment import Attached
+from headgate.engine.bucket.bucket import Bucket
+from headgate.engine.bucket.manifest import BucketManifest
+from headgate.engine.bucket.parts import Part
+from headgate.engine.bucket.restoring import Mark, fetch
+from headgate.engine.bucket.tiers import TieredDisk
+from headgate.engine.clock import Clock
+from headgate.engine.errors import Broken, Corrupt
+from headgate.engine.journal import recovery
+from headgate.engine.journal.blocks import HEADER_BYTES, Header, Kind, read_blocks, read_header
+from headgate.engine.journal.disk import Disk
+from headgate.engine.journal.names import snapshot_name
+from headgate.engine.journal.records import Records
+from headgate.engine.journal.storage import Holder
+from headgate.engine.limits import TURN_MS_MAX
+
+_MANIFEST_MS = 10_000
+"""A follower looks so often whether there is a new snapshot."""
+
+
+class Follower:
+    """Applies the parts that another gateway puts."""
+
+    def __init__(self, bucket: Bucket, attached: Attached, directory: Disk, clock: Clock) -> None:
+        """Begin behind what was loaded.
+
+        Args:
+            bucket: where parts come from.
+            attached: the directory as it was loaded.
+            directory: where what comes is written.
+            clock: says how long it is since all was known.
+        """
+        self.next_part = attached.next_part
+        self.shipped = attached.shipped
+        self.begins = dict(attached.begins)
+        self.manifest: BucketManifest | None = attached.manifest
+        self.last_put_ms = attached.last_put_ms
+        self.is_ahead = bool(attached.unshipped)
+        """The directory has records that the bucket does not have: nobody else may write more."""
+        self._bucket, self._directory, self._clock = bucket, directory, clock
+        self._disk: TieredDisk = attached.disk
+        self._header: Header | None = None  # of the segment that is followed
+        self._known_ms: int | None = None
+        self._looked_ms = clock.monotonic_ms()
+
+    @property
+    def behind_ms(self) -> int | None:
+        """Return how long ago all was known that the bucket has; None: never yet."""
+        return None if self._known_ms is None else self._clock.monotonic_ms() - self._known_ms
+
+    async def catch_up(self, records: Records, holder: Holder) -> None:
+        """Apply all parts that there are.
+
+        Raises:
+            Corrupt: a part makes no sense here.
+            OSError: the bucket or the disk fails.
+        """
+        while True:
+            asked_ms, number = self._clock.monotonic_ms(), self.next_part
+            try:
+                part = await self._bucket.in_thread(lambda: parts.read(self._bucket, number))  # noqa: B023
+            except FileNotFoundError:
+                self._known_ms = asked_ms
+                return
+            await self.apply(part, records, holder)
+
+    async def apply(self, part: Part, records: Records, holder: Holder) -> None:
+        """Apply a part: to the files, and to the state.
+
+        Raises:
+            Corrupt: it makes no sense here.
+            OSError: the disk fails.
+        """
+        if part.segment:
+            if self.is_ahead:
+                why = "another gateway has written to the bucket; this one starts anew"
+                raise Corrupt(parts.part_name(part.number), 0, why)
+            await self._directory.in_thread(lambda: self._write(part))
+            await self._replay(part, records, holder)
+            self.shipped = Mark(part.segment, part.end, part.position)
+            if part.offset == 0:
+                self.begins[part.segment] = part.number
+            if records.position != part.position:
+                why = f"it ends with record {records.position}, and not with {part.position}"
+                raise Corrupt(parts.part_name(part.number), 0, why)
+        self.next_part, self.last_put_ms = part.number + 1, part.put_ms
+
+    def _write(self, part: Part) -> None:
+        """Append a part to its segment, and sync that."""
+        disk, name = self._directory, part.segment
+        size_bytes = disk.size_bytes(name) if name in disk.names() else 0
+        if part.offset == 0 and size_bytes:
+            disk.remove(name)
+        elif part.offset != size_bytes:
+            why = f"it begins at byte {part.offset} of {name}, which has {size_bytes}"
+            raise Corrupt(parts.part_name(part.number), 0, why)
+        disk.append(name, part.data)
+        disk.sync(name)
+        if part.offset == 0:
+            disk.sync_names()
+
+    async def _replay(self, part: Part, records: Records, holder: Holder) -> None:
+        over_ms = self._clock.monotonic_ms() + TURN_MS_MAX
+        for number, record in self._records_of(part):
+            if number > records.position:
+                await holder.replay(record)
+                records.follow(number)
+                if self._clock.monotonic_ms() >= over_ms:
+                    await asyncio.sleep(0)
+                    over_ms = self._clock.monotonic_ms() + TURN_MS_MAX
+
+    def _records_of(self, part: Part) -> Iterator[tuple[int, list[commands.Command]]]:
+        """Yield the records of a part, with their positions."""
+        name, file = parts.part_name(part.number), io.BytesIO(part.data)
+        try:
+            if part.offset == 0:
+                self._header = read_header(file, name, Kind.JOURNAL)
+            elif self._header is None:
+                start = self._directory.read(part.segment, 0, HEADER_BYTES)
+                self._header = read_header(io.BytesIO(start), name, Kind.JOURNAL)
+            for block in read_blocks(file, name, self._header):
+                yield from enumerate(commands.decode_all(block.payload), block.first)
+        except Broken as error:
+            raise Corrupt(name, error.offset, error.why) from None
+
+    async def look_for_snapshot(self, records: Records, holder: Holder) -> None:
+        """Take over the newest snapshot, so that memory and files do not grow for ever.
+
+        Raises:
+            Corrupt: it is damaged.
+            OSError: the bucket or the disk fails.
+        """
+        if self._clock.monotonic_ms() - self._looked_ms < _MANIFEST_MS or self.is_ahead:
+            return
+        self._looked_ms = self._clock.monotonic_ms()
+        manifest = await self._bucket.in_thread(lambda: manifests.newest(self._bucket))
+        before = 0 if self.manifest is None else self.manifest.position
+        self.manifest = manifest
+        if manifest is None or not before < manifest.position <= records.position:
+            return
+        snapshot = manifest.snapshot
+        if snapshot is None:
+            return
+        last_file = await self._disk.in_thread(lambda: recovery.last_extent_file(self._disk))
+        known = holder.begin(last_file)
+        await self._bucket.in_thread(lambda: fetch(self._bucket, self._directory, [snapshot]))
+        self._disk.note_shipped({file.name: file for file in manifest.extents})
+        name = snapshot_name(manifest.position)
+        indexes = await self._disk.in_thread(
+            lambda: recovery.indexes(self._disk, manifest.position, known)
+        )
+        held = await holder.adopt(indexes, is_late=False)
+        await self._disk.in_thread(lambda: recovery.clean(self._disk, held))
+        assert name in self._disk.names()

@@ -1,0 +1,140 @@
+"""Parts: the journal of a bucket, as numbered objects that follow each other.
+
+A part has what was written to one segment from a byte on. Its number is that of the part before it
+and one, and only one object of that number can be put. So who has put a part knows that nobody else
+has written since the part before it: that is what makes a change safe, and not the lease. A new
+leader puts a part without bytes first: then no leader before it can put anything that counts.
+
+    object = header as all files have it (kind 4, number, term)  block of the part's facts  bytes
+
+A part that begins a segment replaces one of that name that had no record.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import NamedTuple
+
+import google_crc32c
+import msgspec
+
+from headgate.engine.bucket.bucket import Bucket
+from headgate.engine.bucket.names import PARTS, number_of, numbered
+from headgate.engine.errors import Broken, Corrupt
+from headgate.engine.journal.blocks import (
+    Header,
+    Kind,
+    pack_block,
+    pack_header,
+    read_blocks,
+    read_header,
+)
+
+
+class Part(NamedTuple):
+    """A part of the journal."""
+
+    number: int
+    term: int
+    writer: str
+    segment: str  # empty: it has no bytes, and says that a new leader writes from here on
+    offset: int
+    position: int  # of the last record in it, or before it
+    put_ms: int  # when, by the clock of who put it
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        """Return the offset behind it, in its segment."""
+        return self.offset + len(self.data)
+
+
+class _Facts(msgspec.Struct, frozen=True, array_like=True):
+    writer: str
+    segment: str
+    offset: int
+    position: int
+    put_ms: int
+    size_bytes: int
+    crc32c: int
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Facts).decode
+
+
+def packed(part: Part) -> bytes:
+    """Return a part as it stands in the bucket."""
+    header = Header(Kind.PART, part.number, part.term)
+    facts = _Facts(
+        part.writer,
+        part.segment,
+        part.offset,
+        part.position,
+        part.put_ms,
+        len(part.data),
+        google_crc32c.value(part.data),
+    )
+    block = pack_block(header, 0, 0, _encode(facts))
+    return b"".join([pack_header(header), block, part.data])
+
+
+def unpacked(name: str, data: bytes) -> Part:
+    """Return a part that was read.
+
+    Raises:
+        Corrupt: it is damaged, or no part.
+    """
+    try:
+        file = io.BytesIO(data)
+        header = read_header(file, name, Kind.PART)
+        block = next(read_blocks(file, name, header))
+        facts = _decode(block.payload)
+    except (Broken, StopIteration, msgspec.DecodeError) as error:
+        raise Corrupt(name, 0, getattr(error, "why", "") or "it is no part") from None
+    content = data[block.end :]
+    is_whole = len(content) == facts.size_bytes and google_crc32c.value(content) == facts.crc32c
+    if header.position != number_of(name) or not is_whole:
+        raise Corrupt(name, 0, "the part is not as it was put")
+    return Part(
+        header.position,
+        header.salt,
+        facts.writer,
+        facts.segment,
+        facts.offset,
+        facts.position,
+        facts.put_ms,
+        content,
+    )
+
+
+def part_name(number: int) -> str:
+    """Return the name of a part."""
+    return numbered(PARTS, number)
+
+
+def put(bucket: Bucket, part: Part) -> bool:
+    """Put a part; false if another one of its number is there. After an error nobody knows."""
+    name, data = part_name(part.number), packed(part)
+    return bucket.put_new(name, data) or bucket.read(name) == data
+
+
+def read(bucket: Bucket, number: int) -> Part:
+    """Read a part.
+
+    Raises:
+        Corrupt: it is damaged.
+        FileNotFoundError: it is not there.
+    """
+    name = part_name(number)
+    return unpacked(name, bucket.read(name))
+
+
+def numbers_from(bucket: Bucket, number: int) -> list[int]:
+    """Return the numbers of the parts from one on that follow each other without a hole."""
+    numbers: list[int] = []
+    for stored in bucket.objects(PARTS, part_name(number - 1)):
+        if number_of(stored.name) != number + len(numbers):
+            break
+        numbers.append(number + len(numbers))
+    return numbers

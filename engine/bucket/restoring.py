@@ -1,0 +1,238 @@
+"""Restoring: a data directory is made from what a bucket has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
+
+import google_crc32c
+
+from headgate.engine.bucket import manifest as manifests
+from headgate.engine.bucket import parts
+from headgate.engine.bucket.bucket import Bucket
+from headgate.engine.bucket.manifest import BucketFile, BucketManifest, Piece
+from headgate.engine.bucket.parts import Part
+from headgate.engine.errors import Corrupt, Unavailable
+from headgate.engine.journal.disk import Disk
+from headgate.engine.journal.names import UNFINISHED, is_finished, is_segment
+from headgate.engine.journal.recovery import Progress, no_progress
+from headgate.engine.limits import SYNC_BYTES
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+_GETS = 16
+"""So many objects are read at a time: each takes tens of milliseconds, however small it is."""
+
+_PIECE_BYTES = 8 * 2**20
+
+
+class Mark(NamedTuple):
+    """A place in a segment, and the last record before it."""
+
+    segment: str
+    end: int
+    position: int
+
+
+class Restored(NamedTuple):
+    """A directory as it was made."""
+
+    manifest: BucketManifest | None
+    last_part: Part | None  # without its bytes; None: there was none
+    files: Sequence[BucketFile]  # extent files; they may still be in the bucket alone
+    shipped: Mark  # where it ends
+    begins: Mapping[str, int]  # the numbers of the parts that begin segments
+
+    @property
+    def next_part(self) -> int:
+        """Return the number of the part that comes next."""
+        if self.last_part is not None:
+            return self.last_part.number + 1
+        return 1 if self.manifest is None else self.manifest.first_part
+
+
+def restore(
+    bucket: Bucket,
+    disk: Disk,
+    *,
+    at_ms: int | None = None,
+    has_extents: bool = False,
+    progress: Progress = no_progress,
+) -> Restored:
+    """Make the files of a directory that has none.
+
+    1. The newest manifest says what comes before the parts.
+    2. The snapshot, and the segments behind it, are put together from their pieces and parts.
+    3. They get their names when all of them are there, the snapshot last: nobody starts on a part.
+
+    Args:
+        bucket: what is restored.
+        disk: the directory.
+        at_ms: as it was then, by the clock of the writer; None: as it is.
+        has_extents: extent files are copied too, or else they stay in the bucket alone.
+        progress: told how far it is.
+
+    Raises:
+        Corrupt: an object is damaged or missing.
+        Unavailable: nothing is kept of that time.
+        OSError: the bucket or the disk fails.
+    """
+    manifest = manifests.newest(bucket) if at_ms is None else _manifest_at(bucket, at_ms)
+    first_part = 1 if manifest is None else manifest.first_part
+    numbers = parts.numbers_from(bucket, first_part)
+    segments = _Segments(disk)
+    pieces: Sequence[Piece] = () if manifest is None else manifest.pieces
+    total = len(numbers) + len(pieces) + 1
+    for done, (piece, data) in enumerate(_each(pieces, lambda piece: _checked(bucket, piece))):
+        segments.append(piece.segment, piece.offset, data, piece.object)
+        progress(done, total)
+    for done, (_, part) in enumerate(_each(numbers, lambda number: parts.read(bucket, number))):
+        if at_ms is not None and part.put_ms > at_ms:
+            break
+        segments.append_part(part)
+        progress(len(pieces) + done, total)
+    if manifest is None and segments.last is None:
+        raise Unavailable("the bucket has nothing of that time")
+    files: Sequence[BucketFile] = () if manifest is None else manifest.extents
+    copied = [*files] if has_extents else []
+    if manifest is not None and manifest.snapshot is not None:
+        copied.append(manifest.snapshot)  # it gets its name last
+    for file in copied:
+        _copy(bucket, disk, file)
+    segments.finish()
+    for name in [*reversed(segments.names), *(file.name for file in copied)]:
+        disk.rename(name + UNFINISHED, name)
+    disk.sync_names()
+    progress(total, total)
+    end = segments.end._replace(position=0 if manifest is None else manifest.last_position)
+    return Restored(manifest, segments.last, files, end, segments.begins)
+
+
+def _manifest_at(bucket: Bucket, at_ms: int) -> BucketManifest | None:
+    """Return the last manifest that was made before a moment."""
+    numbers = manifests.numbers(bucket)
+    for number in reversed(numbers):
+        manifest = manifests.read(bucket, number)
+        if manifest.at_ms <= at_ms:
+            return manifest
+    if numbers and 1 not in parts.numbers_from(bucket, 1):
+        raise Unavailable("the bucket has nothing of that time: it is older than what is kept")
+    return None
+
+
+def _each(of: Iterable[T], get: Callable[[T], U]) -> Iterator[tuple[T, U]]:
+    """Yield what belongs to each value, in order; some of it is asked for ahead."""
+    with ThreadPoolExecutor(_GETS, "restore") as pool:
+        waiting: list[tuple[T, Future[U]]] = []
+        for value in of:
+            waiting.append((value, pool.submit(get, value)))
+            if len(waiting) == _GETS:
+                first, getting = waiting.pop(0)
+                yield first, getting.result()
+        for value, getting in waiting:
+            yield value, getting.result()
+
+
+def _checked(bucket: Bucket, piece: Piece) -> bytes:
+    data = bucket.read(piece.object)
+    if len(data) != piece.size_bytes or google_crc32c.value(data) != piece.crc32c:
+        raise Corrupt(piece.object, 0, "its checksum is not that in the manifest")
+    return data
+
+
+def _copy(bucket: Bucket, disk: Disk, file: BucketFile) -> None:
+    """Write a file from its object, under the name of one that is not finished."""
+    offsets = range(0, file.size_bytes, _PIECE_BYTES)
+    unfinished, crc32c, unsynced_bytes, size_bytes = file.name + UNFINISHED, 0, 0, 0
+    if unfinished in disk.names():
+        disk.remove(unfinished)
+    for _, data in _each(offsets, lambda at: bucket.read_range(file.object, at, _PIECE_BYTES)):
+        disk.append(unfinished, data)
+        crc32c = google_crc32c.extend(crc32c, data)
+        size_bytes, unsynced_bytes = size_bytes + len(data), unsynced_bytes + len(data)
+        if unsynced_bytes >= SYNC_BYTES:
+            disk.sync(unfinished)
+            unsynced_bytes = 0
+    if (size_bytes, crc32c) != (file.size_bytes, file.crc32c):
+        raise Corrupt(file.object, 0, "its checksum is not that in the manifest")
+    disk.sync(unfinished)
+
+
+def fetch(bucket: Bucket, disk: Disk, files: Iterable[BucketFile]) -> None:
+    """Write files from their objects, under their names.
+
+    Raises:
+        Corrupt: an object is damaged.
+        OSError: the bucket or the disk fails.
+    """
+    for file in files:
+        _copy(bucket, disk, file)
+        disk.rename(file.name + UNFINISHED, file.name)
+    disk.sync_names()
+
+
+class _Segments:
+    """Segments that are put together, under the names of files that are not finished."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.names: list[str] = []
+        self.last: Part | None = None  # without its bytes
+        self.begins: dict[str, int] = {}
+        self._disk, self._size_bytes = disk, 0
+
+    @property
+    def end(self) -> Mark:
+        """Return where they end."""
+        return Mark(self.names[-1], self._size_bytes, 0) if self.names else Mark("", 0, 0)
+
+    def append_part(self, part: Part) -> None:
+        """Append a part."""
+        name = parts.part_name(part.number)
+        if self.last is not None and part.term < self.last.term:
+            raise Corrupt(name, 0, "its term is less than that before it")
+        if part.segment:
+            self.append(part.segment, part.offset, part.data, name)
+            if part.offset == 0:
+                self.begins[part.segment] = part.number
+        self.last = part._replace(data=b"")
+
+    def append(self, name: str, offset: int, data: bytes, where: str) -> None:
+        """Append to a segment what belongs at an offset."""
+        unfinished = name + UNFINISHED
+        if not is_segment(name) or not is_finished(name):
+            raise Corrupt(where, 0, f"{name!r} is no segment")
+        if offset == 0:
+            if unfinished in self._disk.names():
+                self._disk.remove(unfinished)
+            self.names = [other for other in self.names if other != name] + [name]
+            self._size_bytes = 0
+        elif not self.names or self.names[-1] != name or self._size_bytes != offset:
+            raise Corrupt(where, 0, f"what is before byte {offset} of {name} is missing")
+        self._disk.append(unfinished, data)
+        self._size_bytes += len(data)
+
+    def finish(self) -> None:
+        """Make them safe."""
+        for name in self.names:
+            self._disk.sync(name + UNFINISHED)
+
+
+def emptied(disk: Disk, kept: Container[str] = ()) -> list[str]:
+    """Remove the files of a directory, and put segments aside; returns the names of those."""
+    aside = []
+    for name in disk.names():
+        if name in kept:
+            continue
+        if is_segment(name) and is_finished(name):
+            put_aside, number = f"aside-{name}-0", 1
+            while put_aside in disk.names():
+                number += 1
+                put_aside = f"aside-{name}-0-{number}"
+            disk.rename(name, put_aside)
+            aside.append(put_aside)
+        elif is_finished(name.removesuffix(UNFINISHED)):
+            disk.remove(name)
+    disk.sync_names()
+    return aside

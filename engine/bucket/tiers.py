@@ -1,0 +1,212 @@
+"""Tiers: a directory whose extent files may be in a bucket instead, and are read from there."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from headgate.engine.bucket.bucket import Bucket
+from headgate.engine.bucket.manifest import BucketFile
+from headgate.engine.journal.disk import Disk
+from headgate.engine.journal.names import is_extents
+
+T = TypeVar("T")
+
+_READ_AHEAD_BYTES = 2**20
+
+
+class TieredDisk:
+    """A directory, and behind it the bucket. It is a `Disk`."""
+
+    def __init__(self, disk: Disk, bucket: Bucket, files: Mapping[str, BucketFile]) -> None:
+        """Look at both.
+
+        Args:
+            disk: the directory.
+            bucket: where extent files are, too.
+            files: by name, those that the bucket has; the directory may have them as well.
+        """
+        self._disk, self._bucket = disk, bucket
+        self._files = dict(files)
+        self._reads: dict[str, int] = {}  # the number of the last read of a file, here
+        self._numbers = count(1)
+        self._local = set(disk.names())
+
+    def note_shipped(self, files: Mapping[str, BucketFile]) -> None:
+        """Note what else the bucket has now."""
+        self._files |= files
+
+    @property
+    def shipped(self) -> list[BucketFile]:
+        """Return the files that the bucket has."""
+        return [self._files[name] for name in sorted(self._files)]
+
+    def evict(self, bytes_max: int) -> list[str]:
+        """Remove extent files from the directory that the bucket has, while they take too much.
+
+        Those that nobody has read for the longest go first.
+
+        Args:
+            bytes_max: what extent files may take of the directory.
+
+        Returns:
+            their names.
+        """
+        names = [name for name in self._disk.names() if is_extents(name)]
+        sizes = {name: self._disk.size_bytes(name) for name in names}
+        taken_bytes, evicted = sum(sizes.values()), list[str]()
+        for name in sorted(names, key=lambda name: (self._reads.get(name, 0), name)):
+            if taken_bytes <= bytes_max:
+                break
+            file = self._files.get(name)
+            if file is not None and file.size_bytes == sizes[name]:
+                self._local.discard(name)
+                self._disk.remove(name)
+                taken_bytes -= sizes[name]
+                evicted.append(name)
+        return evicted
+
+    def names(self) -> list[str]:
+        """Return the names of all files, wherever they are."""
+        local = self._disk.names()
+        self._local = set(local)
+        return sorted({*local, *self._files})
+
+    def size_bytes(self, name: str) -> int:
+        """Return the length of a file."""
+        try:
+            return self._disk.size_bytes(name)
+        except FileNotFoundError:
+            return self._remote(name).size_bytes
+
+    @property
+    def remote_bytes(self) -> int:
+        """Return the length of all files that are in the bucket alone."""
+        files, local = self._files, self._local
+        return sum(file.size_bytes for name, file in files.items() if name not in local)
+
+    @property
+    def remote_count(self) -> int:
+        """Return the number of the files that are in the bucket alone."""
+        return sum(1 for name in self._files if name not in self._local)
+
+    def free_bytes(self) -> int:
+        """Return the free bytes of the disk."""
+        return self._disk.free_bytes()
+
+    def reserve(self, size_bytes: int) -> None:
+        """Reserve so many bytes of the disk in all."""
+        self._disk.reserve(size_bytes)
+
+    def give_up_reserve(self) -> bool:
+        """Free the reserved room for writes; tells whether there was any."""
+        return self._disk.give_up_reserve()
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a file to read it from its beginning."""
+        try:
+            return self._disk.open(name)
+        except FileNotFoundError:
+            reader = _RemoteReader(self._bucket, self._remote(name))
+            return io.BufferedReader(reader, _READ_AHEAD_BYTES)
+
+    def read(self, name: str, offset: int, size_bytes: int) -> bytes:
+        """Return a part of a file; it is shorter if the file ends before."""
+        try:
+            data = self._disk.read(name, offset, size_bytes)
+        except FileNotFoundError:
+            return self._bucket.read_range(self._remote(name).object, offset, size_bytes)
+        self._reads[name] = next(self._numbers)
+        return data
+
+    def content(self, name: str) -> bytes | Path:
+        """Return what a file of the directory holds, or where it is found."""
+        return self._disk.content(name)
+
+    def append(self, name: str, data: bytes) -> None:
+        """Append to a file of the directory."""
+        self._disk.append(name, data)
+
+    def sync(self, name: str) -> None:
+        """Sync the bytes appended to a file."""
+        self._disk.sync(name)
+
+    def sync_names(self) -> None:
+        """Sync the names of the files."""
+        self._disk.sync_names()
+
+    def truncate(self, name: str, size_bytes: int) -> None:
+        """Cut a file to a length, and sync it."""
+        self._disk.truncate(name, size_bytes)
+
+    def rename(self, name: str, to: str) -> None:
+        """Rename a file of the directory."""
+        self._disk.rename(name, to)
+        self._local.add(to)
+
+    def remove(self, name: str) -> None:
+        """Remove a file from the directory, and forget that the bucket has it."""
+        is_remote = self._files.pop(name, None) is not None
+        self._local.discard(name)
+        try:
+            self._disk.remove(name)
+        except FileNotFoundError:
+            if not is_remote:
+                raise
+
+    def link(self, name: str, target: Disk, to: str) -> None:
+        """Give a file of the directory a second name."""
+        self._disk.link(name, target, to)
+
+    async def in_thread(self, act: Callable[[], T]) -> T:
+        """Call a function while the event loop goes on."""
+        return await self._disk.in_thread(act)
+
+    async def read_in_thread(self, act: Callable[[], T]) -> T:
+        """Call a function that reads: in the threads of the bucket, where it may take longer."""
+        return await self._bucket.read_in_thread(act)
+
+    async def wait_idle(self) -> None:
+        """Return when no thread works on the directory any more."""
+        await self._disk.wait_idle()
+
+    def close(self) -> None:
+        """Release the directory."""
+        self._disk.close()
+
+    def _remote(self, name: str) -> BucketFile:
+        file = self._files.get(name)
+        if file is None:
+            raise FileNotFoundError(2, "No such file or directory", name)
+        return file
+
+
+class _RemoteReader(io.RawIOBase):
+    """Reads an object as a file, in ranges."""
+
+    def __init__(self, bucket: Bucket, file: BucketFile) -> None:
+        self._bucket, self._file, self._at = bucket, file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size_bytes}[whence]
+        self._at = base + offset
+        return self._at
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        size_bytes = min(len(view), self._file.size_bytes - self._at)
+        if size_bytes <= 0:
+            return 0
+        data = self._bucket.read_range(self._file.object, self._at, size_bytes)
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
