@@ -4,7 +4,7 @@ import asyncio
 import logging
 import mimetypes
 from collections.abc import AsyncIterator, Awaitable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from starlette.middleware import Middleware
 
 from headgate.app.auth.aspects.table import undecided
 from headgate.app.auth.credentials import Credentials
+from headgate.app.backends.leading import remove_stranded_then, until_leading
 from headgate.app.backends.port import Backend
-from headgate.app.backends.releasing import remove_stranded
 from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.bulk.staging import Staging
 from headgate.app.gateway.assembly import assemble
@@ -67,7 +67,6 @@ from headgate.app.settings import MEMORY, Settings
 from headgate.app.transport.proxies import Proxies
 from headgate.app.transport.request_ids import HEADER
 from headgate.engine.clock import SystemClock
-from headgate.engine.errors import Unavailable
 
 log = logging.getLogger("headgate")
 
@@ -194,6 +193,7 @@ def create_app(
     app.state.loop_delay = loop_delay
     app.state.measuring = measuring
     app.state.schedules = None
+    app.state.is_standby = settings.standby
     if has_streams:
         app.state.schedules = ScheduleRunner(backend.perform)
         metrics.registry.register(Collected(app.state.schedules.families))
@@ -272,8 +272,17 @@ async def _watched(run: Coroutine[Any, Any, None], gateway: Gateway) -> None:
         gateway.died.set()
 
 
-async def _run_schedules(runner: ScheduleRunner | None) -> None:
+async def _first(*waits: Coroutine[Any, Any, object]) -> None:
+    """Return when one of some waits is over."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+
+
+async def _run_schedules(runner: ScheduleRunner | None, backend: Backend) -> None:
     if runner is not None:  # or the process with the engine does
+        await until_leading(backend)
         await runner.run()
 
 
@@ -292,14 +301,17 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
         keeping = tasks.create_task(_watched(collector.keep_low(gateway.streams_bytes), gateway))
         sharing = tasks.create_task(_watched(gateway.share(), gateway))
         counting = tasks.create_task(_watched(collector.keep_few_new(), gateway))
-        scheduling = tasks.create_task(_run_schedules(app.state.schedules))
+        scheduling = tasks.create_task(_run_schedules(app.state.schedules, backend))
         recording = tasks.create_task(_watched(measured.run(), gateway))
+        removing = tasks.create_task(remove_stranded_then(backend))
         try:
-            with suppress(Unavailable):  # then nothing can change, and there is all that was
-                await remove_stranded(backend)
+            if not app.state.is_standby:
+                await _first(until_leading(backend), gateway.died.wait())
+                await asyncio.wait({removing})
             proxies: Proxies = app.state.proxies
             yield {"gateway": gateway, "staging": staging, "arrow": arrow, "proxies": proxies}
         finally:
+            removing.cancel()
             scheduling.cancel()
             recording.cancel()
             sharing.cancel()

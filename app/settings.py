@@ -53,6 +53,8 @@ WORKERS_MAX = 256
 OBSERVED_MAX = 2_000
 """Each stream takes 75 KB after a day, and each group 130 KB."""
 
+BUCKET_SCHEMES = ("s3", "gs", "az", "file")
+
 _HOST = re.compile(r"\*|[\w.-]+|[0-9a-fA-F:.]+", re.ASCII)
 _ROOT_PATH = re.compile(r"(/[\w.~-]+)+", re.ASCII)
 _OWN_PATHS = frozenset(
@@ -111,6 +113,15 @@ def _root_path(text: str) -> str:
 def _url(secret: SecretStr) -> SecretStr:
     read_url(secret.get_secret_value())
     return secret
+
+
+def _bucket(text: str) -> str:
+    scheme, _, rest = text.partition("://")
+    if scheme not in BUCKET_SCHEMES or not rest.strip("/"):
+        raise ValueError(f"should be a URL that begins with {', '.join(BUCKET_SCHEMES)}")
+    if "@" in rest or "?" in rest:
+        raise ValueError("should have no credentials: they are read from the environment")
+    return text
 
 
 def _prefix(text: str) -> str:
@@ -382,13 +393,89 @@ class RedisChoices(BaseModel):
     redis_answer_ms_max: int = Field(5_000, ge=100, description="Time for a server's answer.")
 
 
-class Settings(ChosenLimits, NetworkChoices, RedisChoices, CredentialChoices, Choices):
+class DurableIn(StrEnum):
+    """The place that an answer waits for."""
+
+    DISK = "disk"
+    BUCKET = "bucket"
+
+
+class BucketChoices(BaseModel):
+    """A bucket (object store) behind the data directory, and a second gateway on it."""
+
+    bucket: Annotated[str, AfterValidator(_bucket)] | None = Field(
+        None,
+        description="URL of a bucket that gets everything: `s3://name/prefix`, `gs://name/prefix`, "
+        "`az://name/prefix` or `file:///directory`. Credentials are those that the tools of the "
+        "store read (`AWS_ACCESS_KEY_ID` and so on).",
+    )
+    durable: DurableIn = Field(
+        DurableIn.DISK,
+        description="What an answer waits for: the disk, as `fsync` says, or also the bucket, so "
+        "that losing the machine loses nothing.",
+    )
+    standby: bool = Field(
+        False,
+        description="One of several gateways on a bucket: wait until no other one leads, and "
+        "refuse changes while it cannot be sure that it does.",
+    )
+    standby_reads: bool = Field(
+        False,
+        description="While another gateway leads, answer reads; `Headgate-Behind-Ms` says how far "
+        "they may be behind.",
+    )
+    address: str = Field(
+        "",
+        description="URL at which clients reach this gateway. A standby names the address of the "
+        "leader in its problems.",
+    )
+    lease_ms: int = Field(
+        10_000,
+        ge=1_000,
+        le=600_000,
+        description="Time after which a gateway that does not renew its lease is replaced.",
+    )
+    ship_ms: int | None = Field(
+        None,
+        ge=10,
+        le=60_000,
+        description="Time between two parts of the journal in the bucket; 1000 unless given, 100 "
+        "where answers wait for the bucket.",
+    )
+    bucket_kept_ms: int = Field(
+        86_400_000,
+        ge=600_000,
+        description="Time for which the bucket can be restored as it was (`headgate bucket "
+        "restore --at`).",
+    )
+
+    @model_validator(mode="after")
+    def _has_a_bucket(self) -> Self:
+        if self.bucket is None:
+            for name in ("standby", "standby_reads"):
+                if getattr(self, name):
+                    raise ValueError(f"{name} is set, and bucket is not")
+            if self.durable is DurableIn.BUCKET:
+                raise ValueError("durable is bucket, and no bucket is set")
+        return self
+
+
+class Settings(
+    ChosenLimits, NetworkChoices, RedisChoices, BucketChoices, CredentialChoices, Choices
+):
     """Everything an operator can choose. The fields of `Choices` come first."""
 
     @property
     def keyspace_bounds(self) -> KeyspaceBounds:
         """The limits of streams, groups and consumers."""
         return KeyspaceBounds(**self.model_dump(include=set(KeyspaceBounds._fields)))
+
+    @model_validator(mode="after")
+    def _has_a_directory_for_the_bucket(self) -> Self:
+        if self.bucket is not None and (self.backend is not None or self.data_dir == MEMORY):
+            other = "data_dir is :memory:" if self.backend is None else "backend is set, too"
+            raise ValueError(f"bucket is set, and {other}: it is behind a data directory")
+        return self
 
     @model_validator(mode="after")
     def _has_both_files_of_tls(self) -> Self:

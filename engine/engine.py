@@ -404,13 +404,17 @@ class Engine:
         """
         executor, watch = self._executor, self._watch
 
+        async def keep_house() -> None:
+            await self._storage.until_open()
+            await self.run_housekeeping()
+
         async def feed_takeovers() -> None:
             await executor.takeovers.feed_next(lambda: executor.durable(None))
 
         try:
             async with asyncio.TaskGroup() as tasks:
                 others = [
-                    tasks.create_task(self.run_housekeeping()),
+                    tasks.create_task(keep_house()),
                     tasks.create_task(executor.until_broken()),
                     tasks.create_task(repeat(executor.disposal.free_next, watch("disposal"))),
                     tasks.create_task(repeat(feed_takeovers, watch("takeovers"))),

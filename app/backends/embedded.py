@@ -17,11 +17,16 @@ from headgate.app.backends.port import (
     StreamServers,
     Way,
 )
-from headgate.app.runtime import periodic
+from headgate.app.runtime import machine, periodic
+from headgate.engine.bucket.attachment import Attached, attach
+from headgate.engine.bucket.marker import read_marker
+from headgate.engine.bucket.opening import open_bucket
+from headgate.engine.bucket.replication import Replication, ReplicationOptions
 from headgate.engine.clock import SystemClock
 from headgate.engine.engine import Engine
+from headgate.engine.errors import Unavailable
 from headgate.engine.journal import recovery
-from headgate.engine.journal.disk import SystemDisk
+from headgate.engine.journal.disk import Disk, SystemDisk
 from headgate.engine.journal.extents.files import ExtentReader
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.recovery import Progress
@@ -39,6 +44,7 @@ from headgate.engine.state.memory import MemoryBounds
 
 log = logging.getLogger("headgate")
 
+
 _ALWAYS = frozenset(Ability) - {Ability.JOURNAL}
 
 _DURABLE = {
@@ -46,6 +52,13 @@ _DURABLE = {
     FsyncPolicy.EVERYSEC: Durable.EVERYSEC,
     FsyncPolicy.NO: Durable.NOTHING,
 }
+
+
+class BucketOptions(NamedTuple):
+    """The bucket behind a data directory."""
+
+    url: str
+    replication: ReplicationOptions
 
 
 class EmbeddedOptions(NamedTuple):
@@ -58,10 +71,13 @@ class EmbeddedOptions(NamedTuple):
     memory: MemoryBounds = MemoryBounds()
     keyspace: KeyspaceBounds = KeyspaceBounds()
     waiters_max: int = WAITERS_MAX
+    bucket: BucketOptions | None = None
 
     @property
     def durable(self) -> Durable:
         """Return the durability of a change when it is answered."""
+        if self.bucket is not None and self.bucket.replication.is_durable:
+            return Durable.BUCKET
         return Durable.NOTHING if self.data_dir is None else _DURABLE[self.fsync]
 
 
@@ -138,6 +154,10 @@ class EmbeddedBackend:
         """Return the number of streams with blocked reads, and with blocked group reads."""
         return self.engine.waited_for
 
+    async def until_leading(self) -> None:
+        """Return once this gateway may change the streams: at once, unless it has a bucket."""
+        await self.engine.storage.until_open()
+
     @property
     def unsaved_count(self) -> int:
         """Return how many changes are in no snapshot yet."""
@@ -199,38 +219,7 @@ def open_embedded(
     storage: MemoryStorage | Journal = MemoryStorage(records_max=0)
     keyspace = None
     if options.data_dir is not None:
-        disk, clock = SystemDisk(options.data_dir), SystemClock()
-        began_ms = clock.monotonic_ms()
-        try:
-            loaded = recovery.load_safely(disk, progress)
-            seconds = (clock.monotonic_ms() - began_ms) / 1000
-            size_bytes = sum(disk.size_bytes(name) for name in recovery.names_in_use(disk))
-        except BaseException:
-            disk.close()
-            raise
-        if loaded.torn is not None:
-            name, offset, size_bytes, why = loaded.torn
-            facts = {"file": name, "offset": offset, "size_bytes": size_bytes, "why": why}
-            log.warning("torn tail put aside", extra=facts)
-        keyspace = loaded.keyspace
-        facts = _contents_of(keyspace) | {"bytes": size_bytes, "seconds": seconds}
-        log.info("recovered", extra=facts)
-        storage = Journal(
-            disk,
-            options.fsync,
-            in_process_of_its_own(
-                options.data_dir, disk.spare, hot_bytes_max=options.growth.hot_bytes_max // 4
-            ),
-            position=loaded.position,
-            replay_us=loaded.keyspace.replay_us,
-            torn=loaded.torn,
-            growth=options.growth,
-            bounds=options.disk,
-            on_event=_log,
-            watch=periodic.watch,
-        )
-        for damaged in loaded.damaged:
-            storage.note_damage(damaged)
+        storage, keyspace = _open_journal(options, options.data_dir, progress)
     engine = Engine(
         storage,
         keyspace=keyspace,
@@ -240,6 +229,68 @@ def open_embedded(
         watch=periodic.watch,
     )
     return EmbeddedBackend(engine, options.durable)
+
+
+def _open_journal(
+    options: EmbeddedOptions, data_dir: Path, progress: Progress
+) -> tuple[Journal, Keyspace]:
+    directory, clock = SystemDisk(data_dir), SystemClock()
+    began_ms = clock.monotonic_ms()
+    try:
+        shipping: Replication | None = None
+        disk: Disk = directory
+        if options.bucket is None:
+            _require_no_bucket(directory)
+            loaded = recovery.load_safely(disk, progress)
+        else:
+            bucket = open_bucket(options.bucket.url)
+            attached = attach(directory, bucket, progress)
+            disk, loaded = attached.disk, attached.loaded
+            if attached.aside:
+                log.error("records put aside that the bucket never got", extra=_aside(attached))
+            shipping = Replication(
+                *(bucket, directory, attached, clock, options.bucket.replication),
+                holder=f"{attached.marker.writer}@{machine.boot_id()}",
+                on_event=_log,
+            )
+        seconds = (clock.monotonic_ms() - began_ms) / 1000
+        size_bytes = sum(disk.size_bytes(name) for name in recovery.names_in_use(disk))
+    except BaseException:
+        directory.close()
+        raise
+    if loaded.torn is not None:
+        name, offset, torn_bytes, why = loaded.torn
+        facts = {"file": name, "offset": offset, "size_bytes": torn_bytes, "why": why}
+        log.warning("torn tail put aside", extra=facts)
+    facts = _contents_of(loaded.keyspace) | {"bytes": size_bytes, "seconds": seconds}
+    log.info("recovered", extra=facts)
+    storage = Journal(
+        disk,
+        options.fsync,
+        in_process_of_its_own(
+            data_dir, directory.spare, hot_bytes_max=options.growth.hot_bytes_max // 4
+        ),
+        position=loaded.position,
+        replay_us=loaded.keyspace.replay_us,
+        torn=loaded.torn,
+        growth=options.growth,
+        bounds=options.disk,
+        shipping=shipping,
+        on_event=_log,
+        watch=periodic.watch,
+    )
+    for damaged in loaded.damaged:
+        storage.note_damage(damaged)
+    return storage, loaded.keyspace
+
+
+def _require_no_bucket(directory: Disk) -> None:
+    if read_marker(directory) is not None:
+        raise Unavailable("the directory belongs to a bucket, and none is given (--bucket)")
+
+
+def _aside(attached: Attached) -> dict[str, object]:
+    return {"files": [*attached.aside], "reason": "another gateway has written since"}
 
 
 def open_snapshot(

@@ -60,6 +60,7 @@ class Durable(StrEnum):
     NOTHING = "nothing"  # the change is in memory; servers keep it as they are set to
     EVERYSEC = "everysec"  # it is written, and forced to disk within a second
     DISK = "disk"  # it is on the disk
+    BUCKET = "bucket"  # it is on the disk, and in the bucket
     REPLICA = "replica"  # it is on the disks of a primary and of a replica
 
 

@@ -3,17 +3,28 @@
 import os
 from pathlib import Path
 
-from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
+from headgate.app.backends.embedded import (
+    BucketOptions,
+    EmbeddedBackend,
+    EmbeddedOptions,
+    open_embedded,
+)
 from headgate.app.backends.port import Backend
 from headgate.app.backends.remote.backend import RemoteBackend, RemoteOptions
 from headgate.app.redis_syntax.words import Bounds
 from headgate.app.runtime import machine
-from headgate.app.settings import MEMORY, Settings
+from headgate.app.settings import MEMORY, DurableIn, Settings
+from headgate.engine.bucket.curator import Retention
+from headgate.engine.bucket.replication import ReplicationOptions
 from headgate.engine.journal import recovery
+from headgate.engine.journal.journal import DATA_PERCENTAGE
 from headgate.engine.journal.recovery import Progress
 from headgate.engine.journal.rewrites import Growth
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.state.memory import MemoryBounds
+
+SHIP_MS = 1000
+SHIP_MS_DURABLE = 100
 
 _HOT_SHARE = 8
 """A rewrite begins when new entries take an eighth of the memory that the streams may use."""
@@ -74,6 +85,27 @@ def _engine_options(settings: Settings) -> EmbeddedOptions:
         memory=memory_bounds(settings),
         keyspace=settings.keyspace_bounds,
         waiters_max=settings.waiters_max,
+        bucket=_bucket_options(settings),
+    )
+
+
+def _bucket_options(settings: Settings) -> BucketOptions | None:
+    if settings.bucket is None:
+        return None
+    is_durable = settings.durable is DurableIn.BUCKET
+    limit_bytes = settings.disk_bytes_max
+    local_bytes_max = None if limit_bytes is None else limit_bytes * DATA_PERCENTAGE // 100
+    return BucketOptions(
+        settings.bucket,
+        ReplicationOptions(
+            is_durable=is_durable,
+            is_standby=settings.standby,
+            has_reads=settings.standby_reads,
+            lease_ms=settings.lease_ms,
+            ship_ms=settings.ship_ms or (SHIP_MS_DURABLE if is_durable else SHIP_MS),
+            address=settings.address,
+            retention=Retention(settings.bucket_kept_ms, local_bytes_max),
+        ),
     )
 
 

@@ -3,12 +3,14 @@
 import os
 import platform
 import resource
+import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path, PurePosixPath
 
 _GROUPS_OF_US = Path("/proc/self/cgroup")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _GROUPS = Path("/sys/fs/cgroup")
 _STATM_BYTES_MAX = 256
 _KNOWS_AFFINITY = hasattr(os, "sched_getaffinity")
@@ -28,6 +30,13 @@ def memory_bytes(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> 
         with suppress(OSError, ValueError):  # there is none, or it says `max`
             sizes.append(int(path.read_text()))
     return min(sizes)
+
+
+def boot_id() -> str:
+    """Return what names this machine since its last start: no other machine is called so."""
+    with suppress(OSError):
+        return _BOOT_ID.read_text().strip()
+    return f"{platform.node()}-{uuid.getnode():x}"
 
 
 def resident_bytes() -> int:

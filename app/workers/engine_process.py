@@ -12,7 +12,7 @@ from contextlib import suppress
 import uvloop
 
 from headgate.app.backends.embedded import EmbeddedBackend
-from headgate.app.backends.releasing import remove_stranded
+from headgate.app.backends.leading import remove_stranded_then
 from headgate.app.backends.remote.server import EngineServer
 from headgate.app.gateway.backends import open_engine
 from headgate.app.gateway.measuring import observer_of, watch_loop, watch_streams
@@ -28,7 +28,6 @@ from headgate.app.server import GRACE_S
 from headgate.app.settings import Settings
 from headgate.app.workers.frames import Orders
 from headgate.app.workers.member import Member
-from headgate.engine.errors import Unavailable
 
 log = logging.getLogger("headgate")
 
@@ -69,6 +68,7 @@ def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
             _serve(
                 *(backend, listening, member, loop_delay, sampler, schedules),
                 is_first=orders.is_first,
+                is_standby=settings.standby,
             )
         )
 
@@ -82,6 +82,7 @@ async def _serve(
     schedules: ScheduleRunner,
     *,
     is_first: bool,
+    is_standby: bool,
 ) -> None:
     """Serve the workers, then make everything durable.
 
@@ -93,6 +94,7 @@ async def _serve(
         sampler: measures this process and its streams.
         schedules: runs what is due.
         is_first: no worker can hold anything, so all temporary consumers are of an earlier life.
+        is_standby: it serves before it may change anything.
 
     Raises:
         Exception: something has failed without which the engine cannot be.
@@ -109,11 +111,11 @@ async def _serve(
         )
         counting = tasks.create_task(collector.keep_few_new())
         sampling = tasks.create_task(sampler.run())
-        scheduling = tasks.create_task(schedules.run())
+        scheduling = tasks.create_task(_run_schedules(schedules, backend))
         tasks.create_task(backend.run())
-        if is_first:
-            with suppress(Unavailable):  # then nothing can change, and there is all that was
-                await remove_stranded(backend)
+        removing = tasks.create_task(remove_stranded_then(backend)) if is_first else None
+        if removing is not None and not is_standby:
+            await removing
         server = EngineServer(backend)
         serving = tasks.create_task(server.run(listening))
         member.ready()
@@ -122,6 +124,8 @@ async def _serve(
         backend.drain()
         sampling.cancel()
         scheduling.cancel()
+        if removing is not None:
+            removing.cancel()
         serving.cancel()
         with suppress(asyncio.CancelledError):
             await serving
@@ -129,6 +133,11 @@ async def _serve(
         counting.cancel()
         await backend.close()
         measuring.cancel()
+
+
+async def _run_schedules(schedules: ScheduleRunner, backend: EmbeddedBackend) -> None:
+    await backend.until_leading()
+    await schedules.run()
 
 
 async def _until_left(server: EngineServer) -> None:

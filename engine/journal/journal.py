@@ -139,6 +139,11 @@ class Journal:
         """Return why nothing may even be read here; None if it may."""
         return None if self.shipping is None else self.shipping.withheld
 
+    async def until_open(self) -> None:
+        """Return once records may be appended at all: at once, unless another gateway leads."""
+        if self.shipping is not None:
+            await self.shipping.leads.wait()
+
     @property
     def is_scarce(self) -> bool:
         """Tell whether room is so short that nothing may become pending."""

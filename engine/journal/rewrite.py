@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 
+from headgate.engine.bucket.opening import tiered
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal import recovery
 from headgate.engine.journal.descriptors import SpareDescriptors
@@ -92,7 +93,7 @@ def main(directory: str, through: str, hot_bytes_max: str) -> None:
     gc.disable()  # nothing is garbage in here
     disk = SystemDisk(Path(directory), is_shared=True)
     try:
-        recovery.rewrite(disk, int(through), int(hot_bytes_max))
+        recovery.rewrite(tiered(disk), int(through), int(hot_bytes_max))
     except (OSError, Corrupt) as error:
         sys.exit(str(error))
 

@@ -221,6 +221,10 @@ class Storage(Protocol):
         """Return why nothing may even be read here; None if it may."""
         ...
 
+    async def until_open(self) -> None:
+        """Return once records may be appended at all: at once, unless another gateway leads."""
+        ...
+
     @property
     def is_scarce(self) -> bool:
         """Tell whether room is so short that nothing may become pending."""
@@ -362,6 +366,9 @@ class MemoryStorage:
     def withheld(self) -> Unavailable | None:
         """Return None: everything may be read."""
         return None
+
+    async def until_open(self) -> None:
+        """Return at once."""
 
     @property
     def is_scarce(self) -> bool:

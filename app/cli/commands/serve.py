@@ -30,7 +30,7 @@ from headgate.app.runtime.logs.lines import announce, log_prints_of_python, set_
 from headgate.app.runtime.logs.loading import progress_of_gateway
 from headgate.app.runtime.terminal import Terminal
 from headgate.app.server import Server, certificate_of, check_addresses, url_of
-from headgate.app.settings import MEMORY, LogLevel, Settings, with_secrets
+from headgate.app.settings import MEMORY, DurableIn, LogLevel, Settings, with_secrets
 from headgate.app.transport import listening
 from headgate.app.transport.certificate import UnusableCertificate
 from headgate.app.workers.child import StartFailed
@@ -163,6 +163,13 @@ def _failures_in_the_log() -> Iterator[None]:
 @setting_option("redis_durability", type=click.Choice([level.value for level in DurabilityLevel]))
 @setting_option("redis_prefix", metavar="TEXT")
 @setting_option("fsync", type=click.Choice([policy.value for policy in FsyncPolicy]))
+@setting_option("bucket", metavar="URL")
+@setting_option("durable", type=click.Choice([place.value for place in DurableIn]))
+@setting_option("standby", is_flag=True)
+@setting_option("standby_reads", is_flag=True)
+@setting_option("address", metavar="URL")
+@setting_option("lease_ms", type=int)
+@setting_option("ship_ms", type=int)
 @setting_option("log_level", type=click.Choice([level.value for level in LogLevel]))
 @setting_option("keys_file", type=_FILE)
 @setting_option("first_key", is_flag=True)

@@ -75,7 +75,7 @@ class Waiting:
         if servers is not None:
             return _waiting_for(servers, (wanted, replicas), timeout_s)
         durable = self._backend.durable
-        if durable in (Durable.DISK, Durable.REPLICA):  # no answer comes before
+        if durable in (Durable.DISK, Durable.BUCKET, Durable.REPLICA):  # no answer comes before
             return saying([1, self._replica_count])
         if wanted and self._backend.journal is None:
             raise CommandError(_NO_JOURNAL)

@@ -1,0 +1,23 @@
+"""Leading: what a gateway with a bucket does only once it may change the streams."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from headgate.app.backends.embedded import EmbeddedBackend
+from headgate.app.backends.port import Backend
+from headgate.app.backends.releasing import remove_stranded
+from headgate.engine.errors import Unavailable
+
+
+async def until_leading(backend: Backend) -> None:
+    """Return once this gateway may change the streams: at once, but for a standby."""
+    if isinstance(backend, EmbeddedBackend):
+        await backend.until_leading()
+
+
+async def remove_stranded_then(backend: Backend) -> None:
+    """Remove what an earlier life has left, once that may be changed."""
+    await until_leading(backend)
+    with suppress(Unavailable):  # then nothing can change, and there is all that was
+        await remove_stranded(backend)
