@@ -203,6 +203,8 @@ class Engine:
             Unavailable: the storage does not accept the changes.
         """
         executor, kind = self._executor, type(request)
+        if (withheld := self._storage.withheld) is not None:
+            raise withheld
         if executor.must_freeze and kind in _GROWING:
             await executor.until_frozen()
         perform = self._performers.get(kind)
@@ -237,6 +239,8 @@ class Engine:
             Unavailable: the storage does not accept the changes.
         """
         executor, kind = self._executor, type(request)
+        if (withheld := self._storage.withheld) is not None:
+            raise withheld
         self._appends.decide_gathered()
         if executor.must_freeze and kind in _GROWING:
             return None
@@ -265,6 +269,8 @@ class Engine:
             call `perform`. Everything recorded until now has to be durable before anybody gets
             them.
         """
+        if (withheld := self._storage.withheld) is not None:
+            return [withheld] * len(requests)
         self._appends.decide_gathered()
         if self._executor.must_freeze:
             return [Missing(())] * len(requests)
@@ -321,6 +327,8 @@ class Engine:
         """Carry out a request as `begin` does, also a read that does not wait; or say why not."""
         self._appends.decide_gathered()
         reads: Any
+        if (withheld := self._storage.withheld) is not None:
+            return withheld
         try:
             match request:
                 case Read():
@@ -368,6 +376,8 @@ class Engine:
             TransactionTooLong: all of them would take too long. Nothing is done.
             Unavailable: the storage does not accept the changes.
         """
+        if (withheld := self._storage.withheld) is not None:
+            raise withheld
         return await self._transactions.perform(requests)
 
     def claims(self, stream: bytes, group: bytes, consumer: bytes) -> TakeoverFeed:

@@ -46,6 +46,7 @@ class Follower:
         self.begins = dict(attached.begins)
         self.manifest: BucketManifest | None = attached.manifest
         self.last_put_ms = attached.last_put_ms
+        self.last_term = 0
         self.is_ahead = bool(attached.unshipped)
         """The directory has records that the bucket does not have: nobody else may write more."""
         self._bucket, self._directory, self._clock = bucket, directory, clock
@@ -95,6 +96,7 @@ class Follower:
                 why = f"it ends with record {records.position}, and not with {part.position}"
                 raise Corrupt(parts.part_name(part.number), 0, why)
         self.next_part, self.last_put_ms = part.number + 1, part.put_ms
+        self.last_term = part.term
 
     def _write(self, part: Part) -> None:
         """Append a part to its segment, and sync that."""

@@ -174,7 +174,10 @@ class Replication:
                 task.cancel()
         if not taking.done() or taking.cancelled():
             return False
-        await self._lead(taking.result(), records, holder)
+        async with asyncio.TaskGroup() as tasks:
+            keeping = tasks.create_task(self._keep_lease())
+            await self._lead(taking.result(), records, holder)
+            keeping.cancel()
         faults.set_hold(None)
         return True
 
@@ -202,6 +205,8 @@ class Replication:
         while True:
             try:
                 await follower.catch_up(records, holder)
+                if follower.last_term > term:
+                    raise LeaseLost(f"another gateway leads now, of term {follower.last_term}")
                 shipper.shipped, shipper.begins = follower.shipped, follower.begins
                 if await shipper.fence(follower.next_part) is None:
                     break

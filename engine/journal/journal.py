@@ -18,7 +18,7 @@ from random import Random, SystemRandom
 
 from headgate.engine import commands
 from headgate.engine.commands import Command
-from headgate.engine.errors import Unavailable
+from headgate.engine.errors import LeaseLost, StreamError, Unavailable
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.extents import files as extent_files
 from headgate.engine.journal.faults import CLOSED, Faults, OnEvent, words
@@ -275,6 +275,7 @@ class Journal:
             holder: takes over what a rewrite has frozen.
 
         Raises:
+            LeaseLost: another gateway leads, so this process has to end.
             Unavailable: the disk has failed; nothing is taken any more.
         """
 
@@ -285,17 +286,23 @@ class Journal:
             go_back(keyspace)
 
         self._rewrites.holder = holder or Nobody()
+        lost: LeaseLost | None = None
         try:
             try:
                 if await self._may_write():
                     await self._write(count_and_go_back)
             except* OSError as errors:
-                reason = f"the journal cannot be written: {words(errors.exceptions[0])}"
+                reason = f"the journal cannot be written: {words(_first(errors))}"
                 self._faults.fail("journal failed", reason)
                 await self._faults.give_up(reason, count_and_go_back)
+            except* StreamError as errors:
+                lost = LeaseLost(str(_first(errors)))
+                self._faults.fail("gateway ends", str(lost))
         finally:
             self._tasks = None
             self._faults.close()
+        if lost is not None:
+            raise lost
         if self._faults.failure is not None:
             raise Unavailable(self._faults.failure)
 
@@ -354,3 +361,11 @@ class Journal:
             return
         if self._rewrites.is_worthwhile(self._records.durable_position, self.replay_us):
             self.start_rewrite()
+
+
+def _first(error: BaseException) -> Exception:
+    """Return the first error of a group, which may be in groups itself."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, Exception)
+    return error

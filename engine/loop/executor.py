@@ -132,8 +132,6 @@ class Executor:
 
         If the storage refuses these changes, they are made later.
         """
-        if (withheld := self.storage.withheld) is not None:
-            raise withheld
         if self.keyspace.expiring:
             with suppress(Unavailable):  # they are deleted later
                 self.commit(keyspace_decisions.expire(self.keyspace, self.now_ms()).commands)
