@@ -19,6 +19,7 @@ from headgate.engine.bucket.manifest import BucketFile, BucketManifest
 from headgate.engine.bucket.marker import Marker, read_marker, remove_marker, write_marker
 from headgate.engine.bucket.restoring import Mark, emptied, restore
 from headgate.engine.bucket.tiers import TieredDisk
+from headgate.engine.journal.blocks import HEADER_BYTES
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.names import (
     in_use,
@@ -38,7 +39,7 @@ class Attached:
     marker: Marker
     manifest: BucketManifest | None
     next_part: int
-    shipped: Mark  # up to here the bucket has everything
+    shipped: Mark  # up to here the bucket has everything that it needs from here
     loaded: Loaded
     unshipped: Sequence[Mark] = ()
     begins: Mapping[str, int] = field(default_factory=dict)  # parts that begin segments
@@ -158,7 +159,7 @@ def _marks(directory: Disk, shipped: Mark, loaded: Loaded) -> list[Mark]:
         torn = loaded.torn
         is_torn = torn is not None and torn.name == name
         end = torn.offset if is_torn and torn is not None else directory.size_bytes(name)
-        if (name, end) > (shipped.segment, shipped.end) and end:
+        if (name, end) > (shipped.segment, shipped.end) and end > HEADER_BYTES:
             marks.append(Mark(name, end, last))
     return marks
 

@@ -27,10 +27,12 @@ from headgate.engine.bucket.tiers import TieredDisk
 from headgate.engine.clock import Clock
 from headgate.engine.journal import recovery
 from headgate.engine.journal.backup import summed
+from headgate.engine.journal.blocks import HEADER_BYTES
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.moment import pieces_of
 from headgate.engine.journal.names import (
     in_use,
+    is_finished,
     is_segment,
     journal_name,
     position_of,
@@ -82,8 +84,6 @@ class Curator:
         self._clock, self._shipper, self._marker = clock, shipper, marker
         self._retention = retention
         self._snapshot: int | None = None  # the position of one that is not in a manifest yet
-        self._joined = ("", 0)  # up to here pieces have it
-        self._first_part = 1
         self._kept: dict[int, BucketManifest] = {}
         self._wake = asyncio.Event()
 
@@ -95,10 +95,6 @@ class Curator:
             is_base_needed: the bucket has no snapshot, and the directory has one.
         """
         self.manifest = manifest
-        self._first_part = self._shipper.next_number if manifest is None else manifest.first_part
-        if manifest is not None and manifest.pieces:
-            last = manifest.pieces[-1]
-            self._joined = last.segment, last.offset + last.size_bytes
         if is_base_needed:
             self.note_snapshot(position_of(in_use(self._disk.names()).snapshot or ""))
 
@@ -119,7 +115,17 @@ class Curator:
 
     @property
     def _are_many(self) -> bool:
-        return self._shipper.next_number - self._first_part >= self._retention.joined_parts
+        first_part = 1 if self.manifest is None else self.manifest.first_part
+        return self._shipper.next_number - first_part >= self._retention.joined_parts
+
+    @property
+    def _joined(self) -> Mark:
+        """Return up to where the newest manifest has the journal."""
+        if self.manifest is None or not self.manifest.pieces:
+            return Mark("", 0, 0)
+        last = self.manifest.pieces[-1]
+        end = last.offset + last.size_bytes
+        return Mark(last.segment, 0 if end <= HEADER_BYTES else end, 0)  # it was begun anew
 
     async def do_next(self) -> None:
         """Wait until there is a manifest to make, and make it.
@@ -148,26 +154,24 @@ class Curator:
             return  # `note_shipped` comes again
         segment = journal_name(position + 1)
         first_part = self._shipper.begins.get(segment, self._shipper.next_number)
-        if await self._bucket.in_thread(lambda: self._put_files(position, first_part)):
-            self._first_part, self._joined = first_part, ("", 0)
+        await self._bucket.in_thread(lambda: self._put_files(position, first_part))
         if self._snapshot == position:  # or else there is a newer one by now
             self._snapshot = None
         await self._disk.in_thread(self.evict)
 
-    def _put_files(self, position: int, first_part: int) -> bool:
-        """Put files; false if a rewrite has replaced them meanwhile: then there are newer ones."""
+    def _put_files(self, position: int, first_part: int) -> None:
+        """Put files, unless a rewrite has replaced them meanwhile: then there are newer ones."""
         try:
             names = [name for name in recovery.names_in_use(self._disk) if not is_segment(name)]
             if not names or names[0] != snapshot_name(position):
-                return False
+                return
             shipped = {file.name: file for file in self._disk.shipped}
             extents = [shipped.get(name) or self._put_file(name) for name in names[1:]]
             snapshot = self._put_file(names[0])
         except FileNotFoundError:
-            return False
+            return
         self._put_manifest(self._blank(position, first_part), snapshot=snapshot, extents=extents)
         self._disk.note_shipped({file.name: file for file in extents})
-        return True
 
     def _put_file(self, name: str) -> BucketFile:
         """Put a file that does not change any more, and compare the size of what is there."""
@@ -187,18 +191,20 @@ class Curator:
         """Put what the last parts have as one object, and a manifest that names it."""
         through, first_part = self._shipper.shipped, self._shipper.next_number
         await self._bucket.in_thread(lambda: self._put_pieces(through, first_part))
-        self._first_part, self._joined = first_part, (through.segment, through.end)
 
     def _put_pieces(self, through: Mark, first_part: int) -> None:
         """Join what has come since the last manifest, from the segments as they are here."""
         before = self.manifest or self._blank(0, 1)
-        pieces, (segment, offset) = [*before.pieces], self._joined
-        for name in in_use(self._directory.names()).segments:
-            if segment <= name <= through.segment:
-                begin = offset if name == segment else 0
-                is_last = name == through.segment
-                end = through.end if is_last else self._directory.size_bytes(name)
-                pieces += self._put_piece(name, begin, end)
+        pieces, (segment, offset, _) = [*before.pieces], self._joined
+        first = segment or journal_name(before.position + 1)
+        names = [name for name in self._directory.names() if is_segment(name)]
+        names = [name for name in names if first <= name <= through.segment and is_finished(name)]
+        if names and names[0] != first:
+            raise FileNotFoundError(f"{first} has gone: a snapshot replaces it")
+        for name in names:
+            begin = offset if name == segment else 0
+            end = through.end if name == through.segment else self._directory.size_bytes(name)
+            pieces += self._put_piece(name, begin, end)
         changes = {"first_part": first_part, "last_position": through.position}
         self._put_manifest(before, pieces=pieces, **changes)
 

@@ -207,7 +207,7 @@ class Replication:
                 await follower.catch_up(records, holder)
                 if follower.last_term > term:
                     raise LeaseLost(f"another gateway leads now, of term {follower.last_term}")
-                shipper.shipped, shipper.begins = follower.shipped, follower.begins
+                shipper.shipped, shipper.begins = follower.shipped.to_go_on, follower.begins
                 if await shipper.fence(follower.next_part) is None:
                     break
             except OSError as error:

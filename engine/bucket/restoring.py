@@ -14,6 +14,7 @@ from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.manifest import BucketFile, BucketManifest, Piece
 from headgate.engine.bucket.parts import Part
 from headgate.engine.errors import Corrupt, Unavailable
+from headgate.engine.journal.blocks import HEADER_BYTES
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.names import UNFINISHED, is_finished, is_segment
 from headgate.engine.journal.recovery import Progress, no_progress
@@ -34,6 +35,11 @@ class Mark(NamedTuple):
     segment: str
     end: int
     position: int
+
+    @property
+    def to_go_on(self) -> Mark:
+        """Return from where a new life ships: it replaces a segment without a record."""
+        return Mark("", 0, self.position) if self.end <= HEADER_BYTES else self
 
 
 class Restored(NamedTuple):

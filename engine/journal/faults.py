@@ -165,10 +165,11 @@ class Faults:
         """Show what may be answered, and no more, so that it can be read while there is a hold."""
         records = self._records
         if records.position > records.durable_position:
+            self.is_given_up = True  # of what was appended in this turn, nobody waits yet
             self._drop(self.refusal or CLOSED)
             go_back(None)
             await self._go_to(records.durable_position, go_back)
-            self._is_hidden = True
+            self.is_given_up, self._is_hidden = False, True
 
     async def show(self, go_back: GoBack) -> None:
         """Show all that is on disk again, once it may be answered."""

@@ -214,6 +214,7 @@ class Rewrites:
         new one is safe.
         """
         closed = await self._writer.rotate()
+        await self._writer.until_durable(closed.position)  # the engine may still have to go back
         hot_bytes = self.holder.memory.entries_bytes
         last_file = await self._disk.in_thread(lambda: recovery.last_extent_file(self._disk))
         known = self.holder.begin(last_file)

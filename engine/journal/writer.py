@@ -113,6 +113,15 @@ class Writer:
         self._records.wake()
         return await self._rotation
 
+    async def until_durable(self, position: int) -> None:
+        """Return once what was written may be answered, which may take longer.
+
+        Raises:
+            Unavailable: it will not be.
+        """
+        if position > self._records.durable_position:
+            await self._records.wait(position)
+
     def note_rewrite(self, sizes: Mapping[str, int], through: int) -> None:
         """Take the sizes of the files that a rewrite through a position has left, by name."""
         # Since it looked, segments may have grown, and others begun.
