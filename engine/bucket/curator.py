@@ -42,6 +42,9 @@ from headgate.engine.journal.names import (
 PARTS_MAX = 256
 """A start reads about so many parts at most; then they are joined."""
 
+GRACE_MS = 600_000
+"""Nothing is removed that has not been replaced for so long, as this process has seen it."""
+
 _PIECE_BYTES = 16 * 2**20
 
 _COMPARED_BYTES = 4096
@@ -53,6 +56,7 @@ class Retention(NamedTuple):
     kept_ms: int  # manifests, and what they name, for so long after the next one has come
     local_bytes_max: int | None = None  # of extent files in the directory; None: no bound
     joined_parts: int = PARTS_MAX
+    grace_ms: int = GRACE_MS
 
 
 class Curator:
@@ -85,6 +89,7 @@ class Curator:
         self._retention = retention
         self._snapshot: int | None = None  # the position of one that is not in a manifest yet
         self._kept: dict[int, BucketManifest] = {}
+        self._replaced_ms: dict[int, int] = {}  # since when a manifest is not the newest, here
         self._wake = asyncio.Event()
 
     def begin(self, manifest: BucketManifest | None, *, is_base_needed: bool) -> None:
@@ -222,7 +227,8 @@ class Curator:
     def _put_piece(self, name: str, begin: int, end: int) -> Iterator[Piece]:
         for offset in range(begin, end, _PIECE_BYTES):
             data = self._directory.read(name, offset, min(end - offset, _PIECE_BYTES))
-            target = file_object(f"{name}-{offset}", self._marker.writer, self._shipper.term)
+            piece = f"{name}-{offset}-{len(data)}"
+            target = file_object(piece, self._marker.writer, self._shipper.term)
             if not self._bucket.put_new(target, data) and self._bucket.read(target) != data:
                 raise BucketError(f"{target} is there, and is another one")
             yield Piece(name, offset, target, len(data), google_crc32c.value(data))
@@ -250,19 +256,22 @@ class Curator:
     def _remove_old(self, numbers: Sequence[int], newest: BucketManifest) -> None:
         """Remove manifests that are not kept any more, and what only they name.
 
-        A manifest is kept for its time after the next one was made.
+        A manifest is kept for its time after the next one was made. Clocks may be set, and a leader
+        may go on for a moment after it was replaced: so it is also kept for a time that this
+        process has seen pass.
         """
         for number in numbers:
             if number not in self._kept:
                 with suppress(FileNotFoundError):
                     self._kept[number] = manifests.read(self._bucket, number)
         self._kept[newest.number] = newest
-        order = sorted(self._kept)
         oldest_ms = self._clock.wall_ms() - self._retention.kept_ms
+        now_ms, grace_ms = self._clock.monotonic_ms(), self._retention.grace_ms
         gone = [
             number
-            for number, following in pairwise(order)
+            for number, following in pairwise(sorted(self._kept))
             if self._kept[following].at_ms < oldest_ms
+            and now_ms - self._replaced_ms.setdefault(number, now_ms) > grace_ms
         ]
         if not gone:
             return

@@ -136,6 +136,11 @@ class Follower:
         except Broken as error:
             raise Corrupt(name, error.offset, error.why) from None
 
+    async def look_at_manifest(self) -> BucketManifest | None:
+        """Return the newest manifest."""
+        self.manifest = await self._bucket.in_thread(lambda: manifests.newest(self._bucket))
+        return self.manifest
+
     async def look_for_snapshot(self, records: Records, holder: Holder) -> None:
         """Take over the newest snapshot, so that memory and files do not grow for ever.
 
@@ -146,9 +151,8 @@ class Follower:
         if self._clock.monotonic_ms() - self._looked_ms < _MANIFEST_MS or self.is_ahead:
             return
         self._looked_ms = self._clock.monotonic_ms()
-        manifest = await self._bucket.in_thread(lambda: manifests.newest(self._bucket))
         before = 0 if self.manifest is None else self.manifest.position
-        self.manifest = manifest
+        manifest = await self.look_at_manifest()
         if manifest is None or not before < manifest.position <= records.position:
             return
         snapshot = manifest.snapshot

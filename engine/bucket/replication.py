@@ -209,6 +209,7 @@ class Replication:
                     raise LeaseLost(f"another gateway leads now, of term {follower.last_term}")
                 shipper.shipped, shipper.begins = follower.shipped.to_go_on, follower.begins
                 if await shipper.fence(follower.next_part) is None:
+                    await follower.look_at_manifest()
                     break
             except OSError as error:
                 self._note_error(error)

@@ -155,7 +155,7 @@ class Round:
             is_standby=True,
             lease_ms=LEASE_MS,
             ship_ms=100 if is_durable else 500,
-            retention=Retention(600_000, joined_parts=random.choice([4, 20])),
+            retention=Retention(1_000, joined_parts=random.choice([4, 20]), grace_ms=4 * LEASE_MS),
         )
         self.answered: list[Answered] = []
         self.members = [

@@ -9,6 +9,7 @@ from tests.buckets.rounds import Round
 SEEDS = int(os.environ.get("HEADGATE_TEST_ROUNDS", "40"))
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of killed tasks
 @pytest.mark.parametrize("is_durable", [True, False], ids=["bucket", "disk"])
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_whatever_happens_to_two_gateways_one_leads(seed: int, is_durable: bool) -> None:  # noqa: FBT001
