@@ -15,7 +15,7 @@ from starlette.middleware import Middleware
 
 from headgate.app.auth.aspects.table import undecided
 from headgate.app.auth.credentials import Credentials
-from headgate.app.backends.leading import remove_stranded_then, until_leading
+from headgate.app.backends.leading import bucket_of, remove_stranded_then, until_leading
 from headgate.app.backends.port import Backend
 from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.bulk.staging import Staging
@@ -25,6 +25,7 @@ from headgate.app.gateway.credentials import open_credentials
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.gateway.measuring import observer_of, watch_loop
 from headgate.app.http import document, handlers
+from headgate.app.http.behind import Behind
 from headgate.app.http.layers import put_together
 from headgate.app.http.origin import OriginGuard
 from headgate.app.http.parameters import Unsupported
@@ -125,6 +126,7 @@ _ROUTERS = (
 
 _READ_BY_PAGES = [
     "ETag",
+    "Headgate-Behind-Ms",
     "Headgate-Epoch",
     "Headgate-First-Id",
     "Headgate-Gap-To",
@@ -194,6 +196,7 @@ def create_app(
     app.state.measuring = measuring
     app.state.schedules = None
     app.state.is_standby = settings.standby
+    app.state.redirects = settings.standby_redirect
     if has_streams:
         app.state.schedules = ScheduleRunner(backend.perform)
         metrics.registry.register(Collected(app.state.schedules.families))
@@ -229,6 +232,8 @@ def _in_front(settings: Settings, gateway: Gateway) -> list[Middleware]:
         is_open=lambda: settings.allow_anonymous or gateway.auth.is_open,
     )
     layers = [Middleware(RequestMetrics, gateway.metrics), guard]
+    if settings.standby_reads:
+        layers.append(Middleware(Behind, lambda: bucket_of(gateway.backend)))
     if settings.root_path:
         layers.insert(0, Middleware(WithoutRootPath, settings.root_path))
     if origins:

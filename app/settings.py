@@ -424,6 +424,11 @@ class BucketChoices(BaseModel):
         description="While another gateway leads, answer reads; `Headgate-Behind-Ms` says how far "
         "they may be behind.",
     )
+    standby_redirect: bool = Field(
+        False,
+        description="While another gateway leads, send requests to its `address` (status 307) in "
+        "place of a problem.",
+    )
     address: str = Field(
         "",
         description="URL at which clients reach this gateway. A standby names the address of the "
@@ -452,7 +457,7 @@ class BucketChoices(BaseModel):
     @model_validator(mode="after")
     def _has_a_bucket(self) -> Self:
         if self.bucket is None:
-            for name in ("standby", "standby_reads"):
+            for name in ("standby", "standby_reads", "standby_redirect"):
                 if getattr(self, name):
                     raise ValueError(f"{name} is set, and bucket is not")
             if self.durable is DurableIn.BUCKET:

@@ -8,6 +8,14 @@ from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.port import Backend
 from headgate.app.backends.releasing import remove_stranded
 from headgate.engine.errors import Unavailable
+from headgate.engine.replies import BucketStatus
+
+
+def bucket_of(backend: Backend) -> BucketStatus | None:
+    """Return the state of the bucket; None: there is none, or it is not known yet."""
+    with suppress(Unavailable):
+        return None if backend.journal is None else backend.journal.status.bucket
+    return None
 
 
 async def until_leading(backend: Backend) -> None:

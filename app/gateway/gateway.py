@@ -12,6 +12,7 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.authenticator import Authenticator
 from headgate.app.auth.credentials import Credentials
 from headgate.app.auth.principal import Principal
+from headgate.app.backends.leading import bucket_of
 from headgate.app.backends.port import Ability, Backend
 from headgate.app.measuring.recorder import HistoryReader
 from headgate.app.redis_syntax.runs import CommandRunner
@@ -115,6 +116,11 @@ class Gateway:
                 status = journal.status
                 text = "Entries were damaged on the disk and are lost"
                 yield f"{text}: {status.damage_count} chunks, lately as {status.damage}."
+
+        bucket = bucket_of(self.backend)
+        if bucket is not None and bucket.error is not None:
+            lacks = f"it lacks {bucket.unshipped_bytes} bytes of the journal"
+            yield f"The bucket takes nothing for now, and {lacks}: {bucket.error}"
 
     def _counts(self) -> Mapping[str, int]:
         return {

@@ -1,5 +1,6 @@
 """Measuring: what is shown of a process and its streams, as the settings say."""
 
+from headgate.app.backends.leading import bucket_of
 from headgate.app.backends.port import Backend
 from headgate.app.gateway.backends import memory_bounds
 from headgate.app.measuring.observer import Observer, ObserverOptions
@@ -21,6 +22,8 @@ def watch_streams(metrics: Metrics, backend: Backend, settings: Settings) -> Non
     journal = backend.journal
     if journal is not None:
         metrics.watch_journal(lambda: journal.status)
+        if settings.bucket is not None:
+            metrics.watch_bucket(lambda: bucket_of(backend))
 
     def counts() -> tuple[int | None, ...]:
         activity = backend.activity

@@ -27,7 +27,7 @@ from headgate.app.wire.problems import (
     title_of,
     validation_problem,
 )
-from headgate.engine.errors import StreamError, Unavailable
+from headgate.engine.errors import NotLeader, StreamError, Unavailable
 
 log = logging.getLogger("headgate")
 
@@ -67,6 +67,10 @@ def problem_response(problem: Problem, scope: Scope) -> Response:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
+    if isinstance(error, NotLeader) and error.leader and request.app.state.redirects:
+        query = f"?{request.url.query}" if request.url.query else ""
+        place = f"{error.leader.rstrip('/')}{path_of(request.scope)}{query}"
+        return Response(status_code=307, headers={"Location": place})
     return problem_response(problem_of(error, path_of(request.scope)), request.scope)
 
 

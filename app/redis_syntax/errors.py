@@ -60,6 +60,7 @@ _TEXTS: dict[type[errors.StreamError], Callable[[Any], str]] = {
     errors.SeveralSlots: lambda _: "CROSSSLOT Keys in request don't hash to the same slot",
     errors.CounterTooLow: lambda error: _COUNTERS[error.than],
     errors.MemoryFull: lambda _: "OOM command not allowed when used memory > 'maxmemory'.",
+    errors.NotLeader: lambda _: "READONLY You can't write against a read only replica.",
     errors.Disconnected: lambda error: f"CLUSTERDOWN {error}",
     errors.Draining: lambda error: f"ERR {error}",
     PayloadsBusy: lambda error: f"TRYAGAIN {error}",  # as a cluster says: send it again

@@ -7,6 +7,7 @@ from pydantic_core import to_json
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import is_open, needs
+from headgate.app.backends.leading import bucket_of
 from headgate.app.http.dependencies import LimitsDep, gateway_of
 from headgate.app.http.operation import Operation, prompt
 from headgate.app.live import asyncapi
@@ -14,7 +15,8 @@ from headgate.app.runtime.threads import PAGES
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.limits import Limits
 from headgate.app.wire.schemas.operations import Health
-from headgate.engine.errors import Draining, Unavailable
+from headgate.engine.errors import Draining, NotLeader, Unavailable
+from headgate.engine.replies import Role
 
 router = APIRouter(tags=["Operations"], route_class=Operation)
 
@@ -39,15 +41,21 @@ async def healthz(request: Request) -> Health:
 @router.get(
     "/readyz",
     operation_id="checkReadiness",
-    responses=responses("invalid_request", "draining", "unavailable"),
+    responses=responses("invalid_request", "draining", "unavailable", "not_leader"),
     response_model_exclude_unset=True,
 )
 @is_open
 async def readyz(request: Request) -> Health:
-    """Tell that the gateway takes every request: it can write, has room, is not about to stop."""
+    """Tell that the gateway takes every request: it can write, has room, is not about to stop.
+
+    A standby is not ready, whether it answers reads or not: so a load balancer finds the leader.
+    """
     backend = gateway_of(request).backend
     if backend.is_draining:
         raise Draining
+    bucket = bucket_of(backend)
+    if bucket is not None and bucket.role is Role.STANDBY:
+        raise NotLeader(bucket.leader)
     if backend.refusal is not None:
         raise Unavailable(backend.refusal)
     health = Health(status="ok", durable=backend.durable)

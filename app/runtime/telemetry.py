@@ -7,13 +7,18 @@ from contextlib import contextmanager
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headgate.app.runtime.families import Collected, histogram_of, process_families, versions
 from headgate.app.runtime.threads import METRICS
 from headgate.engine.buckets import SECONDS, Buckets
-from headgate.engine.replies import JournalStatus
+from headgate.engine.replies import BucketStatus, JournalStatus
 
 _COUNTED = {
     "headgate_entries_appended": "Entries appended.",
@@ -195,6 +200,55 @@ class Metrics:
             yield CounterMetricFamily("headgate_journal_rewrites", "Rewrites done.", count)
 
         self.registry.register(Collected(rewrites))
+
+    def watch_bucket(self, status: Callable[[], BucketStatus | None]) -> None:
+        """Read the state of the bucket whenever metrics are asked for."""
+
+        def families() -> Iterator[Metric]:
+            bucket = status()
+            if bucket is None:
+                return
+            gauges = {
+                "leader": (
+                    "1 at the gateway that may change the streams.",
+                    bucket.role == "leader",
+                ),
+                "term": ("Number of the lease.", bucket.term),
+                "shipped_position": ("Records that the bucket has.", bucket.shipped_position),
+                "unshipped_bytes": (
+                    "Journal that the bucket does not have yet.",
+                    bucket.unshipped_bytes,
+                ),
+                "unshipped_seconds": (
+                    "Time since the bucket had everything.",
+                    (bucket.unshipped_ms or 0) / 1000,
+                ),
+                "behind_seconds": (
+                    "Time since a standby knew everything.",
+                    (bucket.behind_ms or 0) / 1000,
+                ),
+                "failing": ("1 while the bucket takes nothing.", bucket.error is not None),
+                "bytes": ("Size of what the newest manifest names.", bucket.bucket_bytes),
+                "remote_bytes": (
+                    "Extent files that are in the bucket alone.",
+                    bucket.remote_bytes,
+                ),
+            }
+            for name, (text, value) in gauges.items():
+                yield GaugeMetricFamily(f"headgate_bucket_{name}", text, float(value))
+            requests = CounterMetricFamily(
+                "headgate_bucket_requests", "Requests to the store, by kind.", labels=["kind"]
+            )
+            sizes = CounterMetricFamily(
+                "headgate_bucket_traffic_bytes", "Bytes to and from the store.", labels=["way"]
+            )
+            for kind, count in bucket.requests.items():
+                name, _, unit = kind.rpartition("_")
+                (sizes if unit == "bytes" else requests).add_metric([name], count)
+            yield requests
+            yield sizes
+
+        self.registry.register(Collected(families))
 
     def watch_counts(
         self,

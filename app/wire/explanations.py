@@ -203,6 +203,12 @@ EXPLANATIONS: dict[Code, Explanation] = {
         ("The disk is full or fails, or a server of the backend cannot be reached.",),
         f"{_AGAIN} Operators look at `/readyz`, which says what is wrong.",
     ),
+    "not_leader": Explanation(
+        "This gateway is a standby: another one on the same bucket changes the streams.",
+        ("A load balancer sends requests to a gateway whose `/readyz` is not 200.",),
+        f"Send it to the gateway that `leader` names. Our clients take a list of addresses, and "
+        f"find it by themselves. While another one takes over: {_AGAIN[0].lower()}{_AGAIN[1:]}",
+    ),
     "draining": Explanation(
         "The gateway is about to stop.", ("It is restarted or updated.",), _AGAIN
     ),

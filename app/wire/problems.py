@@ -45,6 +45,7 @@ Code = Literal[
     "rate_limited",
     "overloaded",
     "unavailable",
+    "not_leader",
     "draining",
     "cut_off",
     "memory_full",
@@ -78,6 +79,9 @@ class Problem(BaseModel):
     errors: list[ProblemError] | None = Field(None, description="The faults, each with its place.")
     last_id: str | None = Field(
         None, description="The stream's last id, where that was the matter."
+    )
+    leader: str | None = Field(
+        None, description="Of `not_leader`: the address of the gateway that leads, if it is known."
     )
     request_id: str | None = Field(
         None, description="`X-Request-Id` of the answer or of the WebSocket, as the log has it."
@@ -136,6 +140,7 @@ _STATUS: dict[Code, int] = {
     "not_supported": 501,
     "overloaded": 503,
     "unavailable": 503,
+    "not_leader": 503,
     "draining": 503,
     "cut_off": 503,
     "memory_full": 507,
@@ -187,6 +192,7 @@ _CODE_OF: dict[type[Exception], Code] = {
     errors.LimitExceeded: "too_large",
     errors.NotSupported: "not_supported",
     errors.Draining: "draining",
+    errors.NotLeader: "not_leader",
     errors.Unavailable: "unavailable",
     errors.MemoryFull: "memory_full",
     errors.StreamError: "internal",  # nobody is told of it but the log
@@ -199,6 +205,7 @@ _RETRYABLE: frozenset[Code] = frozenset(
         "rate_limited",
         "overloaded",
         "unavailable",
+        "not_leader",
         "draining",
         "cut_off",
         "memory_full",
@@ -239,6 +246,8 @@ def problem_of(error: Exception, instance: str) -> Problem:
         problem = make_problem(code, f"{pointer}: {detail}", instance, errors_found)
     if isinstance(error, errors.IdNotGreater | errors.LastIdMismatch):
         problem.last_id = str(error.last_id)
+    if isinstance(error, errors.NotLeader) and error.leader:
+        problem.leader = error.leader
     if isinstance(error, GatewayError) and error.retry_after_ms is not None:
         problem.retry_after_ms = error.retry_after_ms
     return problem

@@ -248,6 +248,12 @@ class Unavailable(Problem):
     code = "unavailable"
 
 
+class NotLeader(Problem):
+    """The gateway is a standby; `leader` is the address of the one that leads, if known."""
+
+    code = "not_leader"
+
+
 class Draining(Problem):
     """The gateway is about to stop."""
 

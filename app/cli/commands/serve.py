@@ -167,6 +167,7 @@ def _failures_in_the_log() -> Iterator[None]:
 @setting_option("durable", type=click.Choice([place.value for place in DurableIn]))
 @setting_option("standby", is_flag=True)
 @setting_option("standby_reads", is_flag=True)
+@setting_option("standby_redirect", is_flag=True)
 @setting_option("address", metavar="URL")
 @setting_option("lease_ms", type=int)
 @setting_option("ship_ms", type=int)

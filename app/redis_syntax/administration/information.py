@@ -23,7 +23,7 @@ from headgate.app.runtime import machine
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.clock import Clock
 from headgate.engine.errors import Unavailable
-from headgate.engine.replies import JournalStatus, KeyspaceInfo
+from headgate.engine.replies import JournalStatus, KeyspaceInfo, Role
 from headgate.engine.requests.keyspace import DescribeKeyspace
 
 SPOKEN_VERSION = "8.10.1"
@@ -207,8 +207,10 @@ class Information:
 
     def _about_replication(self, *_: object) -> Lines:
         status = status_of(self._backend)
+        bucket = None if status is None else status.bucket
+        is_standby = bucket is not None and bucket.role is Role.STANDBY
         return {
-            "role": "master",
+            "role": "slave" if is_standby else "master",
             "connected_slaves": 0,
             "master_failover_state": "no-failover",
             "master_replid": self.run_id,

@@ -9,6 +9,7 @@ from headgate.app.runtime import connections
 from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.values import NextCursor
 from headgate.engine.replies import JournalStatus as EngineJournalStatus
+from headgate.engine.replies import Role
 
 
 class Health(BaseModel):
@@ -21,6 +22,30 @@ class Health(BaseModel):
     durable: Durable | None = Field(
         None, description="Durability of an answered change; told by `/readyz`."
     )
+
+
+class BucketState(BaseModel):
+    """The state of the bucket behind the data directory."""
+
+    url: str = Field(description="Its address.")
+    role: Role = Field(description="`leader`, which may change the streams, or `standby`.")
+    is_durable: bool = Field(description="Whether an answer waits for the bucket.")
+    term: int = Field(description="Number of the lease, which grows with each leader.")
+    leader: str = Field(description="Address of the leader; empty if it is not known.")
+    lease_left_ms: int | None = Field(
+        description="Time that the lease holds without a renewal; null at a standby."
+    )
+    shipped_position: int = Field(description="Records that the bucket has.")
+    unshipped_bytes: int = Field(description="Journal that the bucket does not have yet.")
+    unshipped_ms: int | None = Field(description="Since when; null if it has everything.")
+    behind_ms: int | None = Field(
+        description="Of a standby: how long ago it knew all that the bucket had."
+    )
+    error: str | None = Field(description="Why the bucket takes nothing for now.")
+    manifest: int = Field(description="Number of the newest manifest; 0 if there is none.")
+    bucket_bytes: int = Field(description="Size of what it names.")
+    remote_bytes: int = Field(description="Extent files that are in the bucket alone.")
+    requests: dict[str, int] = Field(description="Requests to the store since the start, by kind.")
 
 
 class JournalState(BaseModel):
@@ -45,6 +70,7 @@ class JournalState(BaseModel):
         "are lost; the log says which ids they held."
     )
     damage: str | None = Field(description="The fault of the last one.")
+    bucket: BucketState | None = Field(description="The bucket behind it; null if it has none.")
 
     @classmethod
     def of(cls, status: EngineJournalStatus) -> Self:
