@@ -670,6 +670,7 @@ export interface Problem {
     | "rate_limited"
     | "overloaded"
     | "unavailable"
+    | "not_leader"
     | "draining"
     | "cut_off"
     | "memory_full"
@@ -692,6 +693,10 @@ export interface Problem {
    * The stream's last id, where that was the matter.
    */
   last_id?: string | null;
+  /**
+   * Of `not_leader`: the address of the gateway that leads, if it is known.
+   */
+  leader?: string | null;
   /**
    * `X-Request-Id` of the answer or of the WebSocket, as the log has it.
    */

@@ -1143,6 +1143,7 @@ export interface ProblemDetails {
     | "rate_limited"
     | "overloaded"
     | "unavailable"
+    | "not_leader"
     | "draining"
     | "cut_off"
     | "memory_full"
@@ -1165,6 +1166,10 @@ export interface ProblemDetails {
    * The stream's last id, where that was the matter.
    */
   lastId?: string | null;
+  /**
+   * Of `not_leader`: the address of the gateway that leads, if it is known.
+   */
+  leader?: string | null;
   /**
    * `X-Request-Id` of the answer or of the WebSocket, as the log has it.
    */
