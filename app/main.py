@@ -24,6 +24,7 @@ from headgate.app.gateway.backends import open_backend
 from headgate.app.gateway.credentials import open_credentials
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.gateway.measuring import observer_of, watch_loop
+from headgate.app.gateway.shared_keys import share_keys
 from headgate.app.http import document, handlers
 from headgate.app.http.behind import Behind
 from headgate.app.http.layers import put_together
@@ -195,7 +196,7 @@ def create_app(
     app.state.loop_delay = loop_delay
     app.state.measuring = measuring
     app.state.schedules = None
-    app.state.is_standby = settings.standby
+    app.state.settings = settings
     app.state.redirects = settings.standby_redirect
     if has_streams:
         app.state.schedules = ScheduleRunner(backend.perform)
@@ -285,6 +286,11 @@ async def _first(*waits: Coroutine[Any, Any, object]) -> None:
         task.cancel()
 
 
+async def _share_keys(settings: Settings, gateway: Gateway) -> None:
+    if gateway.siblings is None or not gateway.siblings.has_engine:  # or the engine's process does
+        await share_keys(settings, gateway.backend)
+
+
 async def _run_schedules(runner: ScheduleRunner | None, backend: Backend) -> None:
     if runner is not None:  # or the process with the engine does
         await until_leading(backend)
@@ -309,13 +315,15 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
         scheduling = tasks.create_task(_run_schedules(app.state.schedules, backend))
         recording = tasks.create_task(_watched(measured.run(), gateway))
         removing = tasks.create_task(remove_stranded_then(backend))
+        keys = tasks.create_task(_share_keys(app.state.settings, gateway))
         try:
-            if not app.state.is_standby:
+            if not app.state.settings.standby:
                 await _first(until_leading(backend), gateway.died.wait())
                 await asyncio.wait({removing})
             proxies: Proxies = app.state.proxies
             yield {"gateway": gateway, "staging": staging, "arrow": arrow, "proxies": proxies}
         finally:
+            keys.cancel()
             removing.cancel()
             scheduling.cancel()
             recording.cancel()

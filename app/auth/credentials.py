@@ -10,7 +10,7 @@ from headgate.app.auth.audit import Audit
 from headgate.app.auth.authenticator import Authenticator
 from headgate.app.auth.faults import CredentialFault
 from headgate.app.auth.grants import Grant, Right, UsageLimits
-from headgate.app.auth.keys.key_file import KeyFileFault
+from headgate.app.auth.keys.key_file import KEYS_FILE, KeyFileFault
 from headgate.app.auth.keys.ring import KeyRing
 from headgate.app.auth.keys.watch import KeyWatch
 from headgate.app.auth.limits.bad_credentials import BAD_PER_S_MAX, BadCredentials
@@ -52,7 +52,7 @@ class Credentials:
         self._clock = clock or SystemClock()
         path = options.keys_file
         if path is None and options.data_dir is not None:
-            path = options.data_dir / "keys.json"
+            path = options.data_dir / KEYS_FILE
         self._keys: KeyWatch | None = None
         if path is not None:
             self._keys = KeyWatch(

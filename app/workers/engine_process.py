@@ -16,6 +16,7 @@ from headgate.app.backends.leading import remove_stranded_then
 from headgate.app.backends.remote.server import EngineServer
 from headgate.app.gateway.backends import open_engine
 from headgate.app.gateway.measuring import observer_of, watch_loop, watch_streams
+from headgate.app.gateway.shared_keys import share_keys
 from headgate.app.measuring.sampler import Sampler
 from headgate.app.runtime import collector
 from headgate.app.runtime.families import Collected
@@ -68,7 +69,7 @@ def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
             _serve(
                 *(backend, listening, member, loop_delay, sampler, schedules),
                 is_first=orders.is_first,
-                is_standby=settings.standby,
+                settings=settings,
             )
         )
 
@@ -82,7 +83,7 @@ async def _serve(
     schedules: ScheduleRunner,
     *,
     is_first: bool,
-    is_standby: bool,
+    settings: Settings,
 ) -> None:
     """Serve the workers, then make everything durable.
 
@@ -94,7 +95,7 @@ async def _serve(
         sampler: measures this process and its streams.
         schedules: runs what is due.
         is_first: no worker can hold anything, so all temporary consumers are of an earlier life.
-        is_standby: it serves before it may change anything.
+        settings: what the operator chose.
 
     Raises:
         Exception: something has failed without which the engine cannot be.
@@ -113,8 +114,9 @@ async def _serve(
         sampling = tasks.create_task(sampler.run())
         scheduling = tasks.create_task(_run_schedules(schedules, backend))
         tasks.create_task(backend.run())
+        keys = tasks.create_task(share_keys(settings, backend))
         removing = tasks.create_task(remove_stranded_then(backend)) if is_first else None
-        if removing is not None and not is_standby:
+        if removing is not None and not settings.standby:
             await removing
         server = EngineServer(backend)
         serving = tasks.create_task(server.run(listening))
@@ -124,6 +126,7 @@ async def _serve(
         backend.drain()
         sampling.cancel()
         scheduling.cancel()
+        keys.cancel()
         if removing is not None:
             removing.cancel()
         serving.cancel()

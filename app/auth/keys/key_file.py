@@ -17,6 +17,9 @@ from headgate.app.auth.private_file import lock_of, write_private
 from headgate.app.runtime.small_file import read_small
 
 VERSION = 1
+KEYS_FILE = "keys.json"
+"""The name of the file in a data directory."""
+
 SIZE_BYTES_MAX = 16 * 2**20
 
 Keys = Mapping[str, ApiKey]

@@ -18,12 +18,14 @@ import click
 from headgate.app.auth.credentials import Credentials
 from headgate.app.auth.exposure import Exposed
 from headgate.app.auth.keys.first import FIRST_KEY, first_key
+from headgate.app.auth.keys.key_file import KEYS_FILE
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
 from headgate.app.cli.descriptors import take_all_descriptors
 from headgate.app.cli.manual import epilog
 from headgate.app.gateway.backends import open_backend
 from headgate.app.gateway.credentials import open_credentials
+from headgate.app.gateway.shared_keys import fetch_shared_keys
 from headgate.app.main import create_app
 from headgate.app.runtime import collector
 from headgate.app.runtime.logs.lines import announce, log_prints_of_python, set_up_logging
@@ -46,6 +48,14 @@ log = logging.getLogger("headgate")
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
+def _fetch_shared_keys(settings: Settings) -> None:
+    try:
+        fetch_shared_keys(settings)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise click.ClickException(f"{settings.bucket}: {why}") from None
+
+
 def _make_first_key(settings: Settings) -> None:
     """Make an admin key and print it, if the operator wants one and there are no credentials.
 
@@ -55,7 +65,7 @@ def _make_first_key(settings: Settings) -> None:
     tokens = settings.jwt_secret, settings.jwt_public_key_file, settings.jwt_jwks
     if not settings.first_key or any(tokens) or settings.data_dir == MEMORY:
         return
-    keys_file = settings.keys_file or settings.data_dir / "keys.json"
+    keys_file = settings.keys_file or settings.data_dir / KEYS_FILE
     key = first_key(settings.data_dir, keys_file, SystemClock().wall_ms())
     if key is not None:
         place = settings.data_dir / FIRST_KEY
@@ -192,6 +202,7 @@ def command(config: Path | None, **flags: Any) -> None:
     settings = settings_from(config, flags, partial(announce, level=logging.WARNING))
     try:  # before the data is loaded, which may take minutes
         certificate_of(settings)
+        _fetch_shared_keys(settings)
         _make_first_key(settings)
         credentials = open_credentials(settings)
         sockets = _bound(settings, credentials, settings.host, settings.port)

@@ -1,0 +1,125 @@
+"""Shared keys: the keys file of a data directory is in its bucket, too.
+
+So the keys of clients work on the next machine, and at a standby. The leader puts the file as a
+numbered object when it has changed; everybody else has the newest one. It holds digests of keys,
+and never a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+from headgate.app.auth.keys.key_file import KEYS_FILE, SIZE_BYTES_MAX
+from headgate.app.auth.private_file import write_private
+from headgate.app.backends.leading import bucket_of
+from headgate.app.backends.port import Backend
+from headgate.app.runtime.small_file import Stamp, read_small, stamp_of
+from headgate.app.settings import Settings
+from headgate.engine.bucket.bucket import Bucket
+from headgate.engine.bucket.names import KEYS, number_of, numbered
+from headgate.engine.bucket.opening import open_bucket
+from headgate.engine.replies import Role
+
+log = logging.getLogger("headgate")
+
+_LOOK_S = 2.0
+_FETCHED_EVERY = 5
+"""A standby looks less often: each look is a request."""
+
+_KEPT_COUNT = 3
+
+
+def shared_keys(settings: Settings) -> SharedKeys | None:
+    """Return the shared keys of a gateway; None: it has no bucket, or its operator has the file.
+
+    Raises:
+        ValueError: the bucket cannot be opened.
+    """
+    if settings.bucket is None or settings.keys_file is not None:
+        return None
+    return SharedKeys(open_bucket(settings.bucket), settings.data_dir / KEYS_FILE)
+
+
+def fetch_shared_keys(settings: Settings) -> None:
+    """Take the keys of clients from the bucket, before credentials are opened.
+
+    Raises:
+        OSError: the bucket or the disk fails.
+        ValueError: the bucket cannot be opened.
+    """
+    shared = shared_keys(settings)
+    if shared is not None:
+        shared.fetch()
+
+
+async def share_keys(settings: Settings, backend: Backend) -> None:
+    """Share the keys file, if it is to be, until this is cancelled."""
+    shared = shared_keys(settings)
+    if shared is not None:
+        await shared.run(backend)
+
+
+class SharedKeys:
+    """The keys file of a gateway with a bucket."""
+
+    def __init__(self, bucket: Bucket, path: Path) -> None:
+        """Share a file, which need not exist."""
+        self._bucket, self._path = bucket, path
+        self._stamp: Stamp = None  # of the file as it was put
+        self._number = 0  # of the object that the file is equal to
+
+    def fetch(self) -> None:
+        """Write the file as the bucket has it, if that has changed.
+
+        Raises:
+            OSError: the bucket or the disk fails.
+        """
+        number = self._newest()
+        if number > self._number:
+            data = self._bucket.read(numbered(KEYS, number))
+            if data != self._content():
+                self._path.parent.mkdir(0o700, parents=True, exist_ok=True)
+                write_private(self._path, data)
+                log.info("keys taken from the bucket", extra={"file": str(self._path)})
+            self._number, self._stamp = number, stamp_of(self._path)
+
+    def put(self) -> None:
+        """Put the file, if it has changed.
+
+        Raises:
+            OSError: the bucket or the disk fails.
+        """
+        stamp = stamp_of(self._path)
+        if stamp == self._stamp or stamp is None:
+            return
+        data, newest = self._content(), self._newest()
+        if newest and self._bucket.read(numbered(KEYS, newest)) == data:
+            self._number, self._stamp = newest, stamp
+        elif data is not None and self._bucket.put_new(numbered(KEYS, newest + 1), data):
+            self._number, self._stamp = newest + 1, stamp
+            old = [each.name for each in self._bucket.objects(KEYS)][:-_KEPT_COUNT]
+            self._bucket.remove(old)
+
+    async def run(self, backend: Backend) -> None:
+        """Put the file as it changes while this gateway leads, and fetch it while it does not."""
+        for number in count():
+            state = bucket_of(backend)
+            with suppress(OSError):  # the journal says that the bucket is away
+                if state is not None and state.role is Role.LEADER:
+                    await self._bucket.in_thread(self.put)
+                elif number % _FETCHED_EVERY == 0:
+                    await self._bucket.in_thread(self.fetch)
+            await asyncio.sleep(_LOOK_S)
+
+    def _newest(self) -> int:
+        numbers = [number_of(each.name) for each in self._bucket.objects(KEYS)]
+        return max([number for number in numbers if number is not None], default=0)
+
+    def _content(self) -> bytes | None:
+        with suppress(FileNotFoundError):
+            return read_small(self._path, SIZE_BYTES_MAX)
+        return None
