@@ -13,7 +13,7 @@ import click
 
 _SECTIONS = {
     "Run a gateway": ["serve", "keys", "check-config", "check", "doctor"],
-    "Keep and bring along": ["backup", "restore", "move", "import", "export"],
+    "Keep and bring along": ["backup", "restore", "bucket", "move", "import", "export"],
     "Use a running gateway": ["append", "read", "tail", "stream", "schedule", "health"],
     "Share the work of a stream": [
         *("group", "consume", "pending", "ack", "nack", "claim", "dead-letters", "redrive"),

@@ -67,6 +67,7 @@ class TimeToCome(click.ParamType[int]):
     """A time to come, in unix ms: a duration from now, or a time as in ISO 8601."""
 
     name = "time"
+    _sign, _words = 1, "from now"
 
     def convert(
         self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
@@ -76,16 +77,22 @@ class TimeToCome(click.ParamType[int]):
             return value
         ms = duration_ms(value)
         if ms is not None and ms <= _MS_MAX:
-            return time.time_ns() // 1_000_000 + ms
+            return time.time_ns() // 1_000_000 + self._sign * ms
         try:
             return int(datetime.fromisoformat(value).astimezone().timestamp() * 1000)
         except (ValueError, OverflowError):
             self.fail(
-                f"{value!r} should be a duration from now such as 10m, or a time such as "
+                f"{value!r} should be a duration {self._words} such as 10m, or a time such as "
                 "2026-12-24T18:00+01:00",
                 param,
                 ctx,
             )
+
+
+class TimePast(TimeToCome):
+    """A time that is past, in unix ms: a duration until now, or a time as in ISO 8601."""
+
+    _sign, _words = -1, "until now"
 
 
 class Durations(click.ParamType[list[int]]):

@@ -263,27 +263,12 @@ class LeaseKeeper:
         return self._look_at_all()
 
     def _look_at_all(self) -> SeenLease | None:
-        while True:
-            objects = self._bucket.objects(LEASES)
-            numbers = [number for each in objects if (number := number_of(each.name)) is not None]
-            if not numbers:
-                return None
-            try:
-                return SeenLease(max(numbers), self._read(max(numbers)))
-            except FileNotFoundError:  # it was removed meanwhile: there are newer ones
-                continue
-
-    def _read(self, number: int) -> WriteLease:
-        name = numbered(LEASES, number)
-        try:
-            return _decode(self._bucket.read(name))
-        except msgspec.DecodeError as error:
-            raise BucketError(f"{name} makes no sense: {error}") from None
+        return newest_lease(self._bucket)
 
     def _put(self, number: int, lease: WriteLease) -> _Put:
         if self._bucket.put_new(numbered(LEASES, number), _encode(lease)):
             return _Put.NEW
-        return _Put.BEFORE if self._read(number) == lease else _Put.NOT
+        return _Put.BEFORE if _read(self._bucket, number) == lease else _Put.NOT
 
     def _remove_old(self) -> None:
         names = sorted(each.name for each in self._bucket.objects(LEASES))
@@ -298,6 +283,31 @@ class LeaseKeeper:
         if self._is_away:
             self._is_away = False
             self._on_event("lease can be renewed again", {})
+
+
+def newest_lease(bucket: Bucket) -> SeenLease | None:
+    """Return the newest lease of a bucket; None: there is none.
+
+    Raises:
+        OSError: the bucket fails.
+    """
+    while True:
+        objects = bucket.objects(LEASES)
+        numbers = [number for each in objects if (number := number_of(each.name)) is not None]
+        if not numbers:
+            return None
+        try:
+            return SeenLease(max(numbers), _read(bucket, max(numbers)))
+        except FileNotFoundError:  # it was removed meanwhile: there are newer ones
+            continue
+
+
+def _read(bucket: Bucket, number: int) -> WriteLease:
+    name = numbered(LEASES, number)
+    try:
+        return _decode(bucket.read(name))
+    except msgspec.DecodeError as error:
+        raise BucketError(f"{name} makes no sense: {error}") from None
 
 
 def words(error: OSError) -> str:

@@ -1,0 +1,169 @@
+"""`headgate bucket`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import click
+
+from headgate.app.cli.data_dir import data_dir_option
+from headgate.app.cli.durations import TimePast
+from headgate.app.cli.flags import json_option
+from headgate.app.cli.manual import epilog
+from headgate.app.runtime.logs.loading import show_progress
+from headgate.engine.bucket import restoring, verification
+from headgate.engine.bucket.bucket import Bucket
+from headgate.engine.bucket.opening import open_bucket
+from headgate.engine.bucket.verification import History
+from headgate.engine.errors import StreamError
+from headgate.engine.journal import recovery
+from headgate.engine.journal.disk import SystemDisk
+
+_url_argument = click.argument("url")
+
+
+@click.group("bucket", epilog=epilog("headgate bucket ls s3://streams/prod"))
+def command() -> None:
+    """Look at the bucket behind a gateway, verify it, and restore from it.
+
+    URL is that of --bucket; credentials are read as the gateway reads them.
+    """
+
+
+@command.command("ls", epilog=epilog("headgate bucket ls s3://streams/prod"))
+@_url_argument
+@json_option
+def ls(url: str, as_json: bool) -> None:
+    """Show who writes to a bucket, what it has, and since when it can be restored."""
+    with _opened(url) as bucket:
+        history = verification.history(bucket)
+    click.echo(json.dumps(_facts(history)) if as_json else "\n".join(_lines(history)))
+
+
+@command.command("verify", epilog=epilog("headgate bucket verify s3://streams/prod"))
+@_url_argument
+@json_option
+def verify(url: str, as_json: bool) -> None:
+    """Read all of a bucket, and compare it with its checksums."""
+    with _opened(url) as bucket:
+        verified = verification.verify(bucket, partial(show_progress, what="Reading"))
+    if as_json:
+        click.echo(json.dumps(verified._asdict()))
+        return
+    size = f"{verified.object_count} objects with {verified.size_bytes} bytes"
+    click.echo(f"{url} is whole: {size}, up to record {verified.position}")
+    if verified.unnamed:
+        count = len(verified.unnamed)
+        click.echo(f"{count} objects are of uploads that did not end: {verified.unnamed[0]} …")
+
+
+_RESTORE = """\
+Make a data directory from a bucket, as it is or as it was.
+
+The directory belongs to no bucket: a gateway can serve it as it is, or ship it to a new one. The
+moment of --at is that of the last part of the journal before it; parts are put a second apart.
+
+\b
+headgate bucket restore s3://streams/prod --data-dir restored
+headgate bucket restore s3://streams/prod --data-dir before --at 2026-11-26T10:30:00Z
+headgate bucket restore s3://streams/prod --data-dir before --at 15m
+"""
+
+
+@command.command(
+    "restore",
+    help=_RESTORE,
+    short_help="Make a data directory from a bucket, as it is or as it was.",
+    epilog=epilog(failed="the bucket is damaged, or there is a journal already"),
+)
+@_url_argument
+@data_dir_option("Where a gateway will find it.", exists=False)
+@click.option("--at", "at_ms", type=TimePast(), help="As it was then: 15m ago, or at that time.")
+@json_option
+def restore(url: str, data_dir: Path, at_ms: int | None, as_json: bool) -> None:
+    """Restore a bucket."""
+    with _opened(url) as bucket, closing(SystemDisk(data_dir)) as disk:
+        if recovery.names_in_use(disk):
+            raise click.ClickException(f"{data_dir}: there is a journal already")
+        progress = partial(show_progress, what="Reading")
+        restoring.restore(bucket, disk, at_ms=at_ms, has_extents=True, progress=progress)
+        loaded = recovery.load(disk, progress=show_progress)
+    counts = loaded.counts()
+    if as_json:
+        click.echo(json.dumps({"position": loaded.position, **counts._asdict()}))
+        return
+    click.echo(
+        f"{data_dir} holds {loaded.position} records: {counts.streams} streams, {counts.entries} "
+        f"entries, {counts.pending} pending"
+    )
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[Bucket]:
+    try:
+        with closing(open_bucket(url)) as bucket:
+            yield bucket
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="URL") from None
+    except StreamError as error:
+        raise click.ClickException(f"{url}: {error}") from None
+    except OSError as error:
+        raise click.ClickException(f"{url}: {error.strerror or error}") from None
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(sep=" ", timespec="seconds")
+
+
+def _facts(history: History) -> dict[str, object]:
+    lease, last = history.lease, history.last_part
+    return {
+        "term": None if lease is None else lease.lease.term,
+        "leader": None if lease is None or lease.lease.is_released else lease.lease.address,
+        "size_bytes": history.size_bytes,
+        "file_count": history.file_count,
+        "part_count": history.part_count,
+        "position": 0 if last is None else last.position,
+        "since_ms": history.since_ms,
+        "last_put_ms": None if last is None else last.put_ms,
+        "manifests": [
+            {
+                "number": manifest.number,
+                "at_ms": manifest.at_ms,
+                "term": manifest.term,
+                "position": manifest.position,
+                "size_bytes": manifest.size_bytes,
+            }
+            for manifest in history.manifests
+        ],
+    }
+
+
+def _lines(history: History) -> Iterator[str]:
+    lease, last, since_ms = history.lease, history.last_part, history.since_ms
+    if lease is None:
+        yield "Nobody writes to it."
+    elif lease.lease.is_released:
+        yield f"Nobody writes to it; the last one was of term {lease.lease.term}."
+    else:
+        where = f" at {lease.lease.address}" if lease.lease.address else ""
+        yield f"The leader{where} has term {lease.lease.term}."
+    if last is None or since_ms is None:
+        yield "It is empty."
+        return
+    objects = f"{history.file_count} files and {history.part_count} parts of the journal"
+    yield f"{history.size_bytes} bytes in {objects}, up to record {last.position}."
+    yield f"It can be restored as it was from {_time(since_ms)} to {_time(last.put_ms)}."
+    if history.manifests:
+        yield ""
+        yield f"{'manifest':>8}  {'made':<25}  {'term':>6}  {'snapshot of':>12}  {'bytes':>15}"
+    for manifest in reversed(history.manifests):
+        yield (
+            f"{manifest.number:>8}  {_time(manifest.at_ms):<25}  {manifest.term:>6}  "
+            f"{manifest.position:>12}  {manifest.size_bytes:>15}"
+        )
