@@ -372,6 +372,17 @@ class EntriesExpired(msgspec.Struct, frozen=True, array_like=True, tag=42):
     ids: list[EntryId]
 
 
+class TailLost(msgspec.Struct, frozen=True, array_like=True, tag=44):
+    """What any stream got between two ids may be lost: a leader before this one had not shipped it.
+
+    Streams of a later epoch than this did not exist then.
+    """
+
+    first_id: EntryId
+    last_id: EntryId
+    epoch: int
+
+
 class ClockSet(msgspec.Struct, frozen=True, array_like=True, tag=31):
     """The wall clock was set, by so much; what waits goes on waiting as if it had not been."""
 
@@ -421,6 +432,7 @@ Command = (
     | EntriesHeld
     | EntriesTimed
     | EntriesExpired
+    | TailLost
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -53,6 +53,7 @@ class WriteLease(msgspec.Struct, frozen=True):
     address: str  # where its gateway is reached; empty if it does not say
     lease_ms: int
     is_released: bool = False  # its holder has ended
+    is_durable: bool = False  # it answers nothing that the bucket does not have
 
 
 class SeenLease(NamedTuple):
@@ -83,6 +84,7 @@ class LeaseKeeper:
         holder: str,
         address: str,
         lease_ms: int,
+        is_durable: bool,
         on_event: OnEvent,
     ) -> None:
         """Begin without the lease.
@@ -93,13 +95,17 @@ class LeaseKeeper:
             holder: a name that nobody else has; after a start of the same process again, the same.
             address: where others find this gateway.
             lease_ms: how long it holds without a renewal.
+            is_durable: it answers nothing that the bucket does not have.
             on_event: is called with what happens, for the log.
         """
         self.seen: SeenLease | None = None
         """The newest lease; None: there is none, or nobody has looked."""
         self.lost = asyncio.Event()
         self._bucket, self._clock, self._on_event = bucket, clock, on_event
-        self._holder, self._address, self._lease_ms = holder, address, lease_ms
+        self.holder, self._lease_ms = holder, lease_ms
+        self._own = WriteLease(0, holder, address, lease_ms, is_durable=is_durable)
+        self.replaced: WriteLease | None = None
+        """The lease before the one that was taken; None: there was none."""
         self._term = 0  # 0: not taken
         self._valid_until_ms = 0
         self._is_away = False
@@ -158,7 +164,7 @@ class LeaseKeeper:
             await asyncio.sleep(pause_ms / 1000)
 
     def _is_free(self, seen: SeenLease | None, stood_ms: int) -> bool:
-        if seen is None or seen.lease.is_released or seen.lease.holder == self._holder:
+        if seen is None or seen.lease.is_released or seen.lease.holder == self.holder:
             return True  # of this name there was a process before, which has ended
         return stood_ms >= seen.lease.lease_ms + seen.lease.lease_ms // _MARGIN
 
@@ -170,10 +176,10 @@ class LeaseKeeper:
             self.seen = None
             return False
         number = 1 if newest is None else newest.number + 1
-        taken = WriteLease(number, self._holder, self._address, self._lease_ms)
+        taken = msgspec.structs.replace(self._own, term=number)
         if await self._timely(lambda: self._put(number, taken)) is not _Put.NEW:
             return False
-        self._term = number
+        self._term, self.replaced = number, None if newest is None else newest.lease
         self._note(SeenLease(number, taken), sent_ms)
         self._on_event("lease taken", {"term": number, "bucket": self._bucket.url})
         return True
@@ -212,7 +218,7 @@ class LeaseKeeper:
         number, lease = self.seen
         if sent_ms >= self._valid_until_ms:
             newest = await self._timely(self._look_at_all)
-            if newest is None or newest.lease.holder != self._holder:
+            if newest is None or newest.lease.holder != self.holder:
                 raise LeaseLost(_why_lost(newest))
             number = newest.number
         outcome = await self._timely(lambda: self._put(number + 1, lease))

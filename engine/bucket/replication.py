@@ -24,6 +24,7 @@ from headgate.engine.bucket.follower import Follower
 from headgate.engine.bucket.lease import LeaseKeeper, OnEvent, words
 from headgate.engine.bucket.shipper import PAUSE_S_MAX, PAUSE_S_MIN, Shipper
 from headgate.engine.clock import Clock
+from headgate.engine.entry import MAX_ID, EntryId
 from headgate.engine.errors import LeaseLost, NotLeader, Unavailable
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.faults import PATIENCE_S, Faults
@@ -78,6 +79,7 @@ class Replication:
             holder=holder,
             address=options.address,
             lease_ms=options.lease_ms,
+            is_durable=options.is_durable,
             on_event=on_event,
         )
         self._follower = Follower(bucket, attached, directory, clock)
@@ -179,7 +181,27 @@ class Replication:
             await self._lead(taking.result(), records, holder)
             keeping.cancel()
         faults.set_hold(None)
+        self._note_lost(holder)
         return True
+
+    def _note_lost(self, holder: Holder) -> None:
+        """Record what a leader before this one may have answered, and not shipped.
+
+        It was written behind the last part of its journal. What this directory has is not lost.
+        """
+        before, put_ms = self._keeper.replaced, self._follower.last_put_ms
+        if before is None or before.is_released or before.is_durable or not put_ms:
+            return
+        if before.holder.partition("@")[0] == self._attached.marker.writer:
+            return
+        last_ms = self._clock.wall_ms() - 1
+        if last_ms < put_ms:  # this clock is behind that one
+            last_ms = put_ms + self._options.lease_ms
+        first_id, last_id = EntryId(put_ms, 0), EntryId(last_ms, MAX_ID.seq)
+        holder.lose_tail(first_id, last_id)
+        why = "the leader before may have answered what it had not shipped"
+        facts = {"first_id": str(first_id), "last_id": str(last_id), "reason": why}
+        self._on_event("entries may be lost", facts)
 
     async def _follow(self, records: Records, faults: Faults, holder: Holder) -> None:
         pause_s, is_away = min(self._options.ship_ms, 1000) / 1000, False

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from headgate.engine.commands import TailLost
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import EntryId, EntryTimes, size_of
 from headgate.engine.errors import Corrupt
@@ -40,6 +41,7 @@ class KeyspaceItem(msgspec.Struct, frozen=True, array_like=True, tag=1):
     latest_ms: int = 0
     extent_files: list[int] = []  # numbers of those that its extents lie in
     last_extent_file: int = 0  # the greatest number ever given to one
+    lost_tails: list[TailLost] = []
 
 
 class StreamItem(msgspec.Struct, frozen=True, array_like=True, tag=2):
@@ -374,6 +376,7 @@ class Loading:
                     self.keyspace.add_schedule(info)
             case KeyspaceItem(epoch, defaults, clock_set_ms, latest_ms, _, last_extent_file):
                 self.keyspace.last_extent_file = last_extent_file
+                self.keyspace.lost_tails += item.lost_tails
                 self.keyspace.epoch, self.keyspace.defaults = epoch, defaults
                 self.keyspace.clock_set_ms, self.keyspace.latest_ms = clock_set_ms, latest_ms
             case WritersItem(writers):
@@ -390,6 +393,7 @@ def _items(keyspace: Keyspace) -> Iterator[Item]:
         keyspace.latest_ms,
         sorted(keyspace.memory.files),
         keyspace.last_extent_file,
+        keyspace.lost_tails,
     )
     for stream in keyspace.streams.values():
         extents = stream.log.extents

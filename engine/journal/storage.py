@@ -16,6 +16,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headgate.engine.commands import Command, encode, encode_each, encode_parts
+from headgate.engine.entry import EntryId
 from headgate.engine.errors import Unavailable
 from headgate.engine.state.extents.line import Line
 from headgate.engine.state.extents.missing import Damaged
@@ -73,6 +74,10 @@ class Holder(Protocol):
         """Apply a record that another gateway has written, and let those who wait for it see it."""
         ...
 
+    def lose_tail(self, first_id: EntryId, last_id: EntryId) -> None:
+        """Record that what a leader before this one appended between two ids may be lost."""
+        ...
+
 
 class Nobody:
     """No engine runs on the storage. It is a `Holder`."""
@@ -95,6 +100,9 @@ class Nobody:
         return frozenset()
 
     async def replay(self, record: Sequence[Command]) -> None:
+        """Do nothing."""
+
+    def lose_tail(self, first_id: EntryId, last_id: EntryId) -> None:
         """Do nothing."""
 
 

@@ -93,6 +93,7 @@ _MEANINGS: dict[type, Callable[[Waiters, Any], None]] = {
     c.GroupDestroyed: lambda waiters, command: waiters.changed(command.stream, command.group),
     c.PolicySet: lambda waiters, command: waiters.changed(command.stream, command.group),
     c.ClockSet: lambda waiters, _: waiters.all_changed(),
+    c.TailLost: lambda waiters, _: waiters.all_changed(),
     c.EntriesReleased: _released,
     c.EntriesDelayed: _released,
     c.ConsumerDeleted: _consumer_deleted,

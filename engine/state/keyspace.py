@@ -17,7 +17,7 @@ from headgate.engine import commands as c
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import EntryId, EntryTimes
 from headgate.engine.errors import GroupNotFound, StreamNotFound
-from headgate.engine.limits import COUNT_MAX
+from headgate.engine.limits import COUNT_MAX, LOST_MAX
 from headgate.engine.schedules.progress import ScheduleInfo
 from headgate.engine.state import restoring
 from headgate.engine.state.bounds import KeyspaceBounds
@@ -60,6 +60,7 @@ class Keyspace:
         self.expiring: SortedSet[tuple[int, bytes]] = SortedSet()
         self.defaults = Defaults()
         self.writers = Writers()
+        self.lost_tails: list[c.TailLost] = []  # the same list for all streams
         self.schedules = ScheduleIndex()
         self.revisions = Revisions()  # of streams, for those who watch them; never recorded
         self.epoch = 0  # the greatest of all streams ever made
@@ -115,6 +116,7 @@ class Keyspace:
             c.StreamCopied: self._copy,
             c.ErrorNoted: self._note_error,
             c.EntriesLost: self._lose,
+            c.TailLost: self._lose_tail,
             c.EntriesHeld: self._hold,
             c.EntriesTimed: self._set_times,
             c.EntriesExpired: self._expire,
@@ -192,6 +194,7 @@ class Keyspace:
     def adopt(self, stream: Stream) -> None:
         """Take over a stream that was made elsewhere, such as from a snapshot."""
         self.streams[stream.name] = stream
+        stream.lost_tails = self.lost_tails
         self._note_aging(stream.name, stream.config)
         self.note_policies(stream)
         if stream.keys.by_producer:
@@ -233,7 +236,8 @@ class Keyspace:
     def _create_stream(self, command: c.StreamCreated) -> None:
         assert command.stream not in self.streams
         name, epoch, config = command.stream, command.epoch, command.config
-        self.streams[name] = Stream(name, epoch, config, self.memory)
+        stream = self.streams[name] = Stream(name, epoch, config, self.memory)
+        stream.lost_tails = self.lost_tails
         self._note_change(name)
         self.epoch = max(self.epoch, command.epoch)  # a copy of a stream may have an older one
         self._note_aging(command.stream, command.config)
@@ -530,6 +534,12 @@ class Keyspace:
     def _lose(self, command: c.EntriesLost) -> None:
         self.streams[command.stream].lose(command.first_id, command.last_id)
         self._note_change(command.stream)
+
+    def _lose_tail(self, command: c.TailLost) -> None:
+        self.lost_tails.append(command)
+        if len(self.lost_tails) > LOST_MAX:
+            first, second = self.lost_tails[:2]
+            self.lost_tails[:2] = [c.TailLost(first.first_id, second.last_id, second.epoch)]
 
     def add_schedule(self, info: ScheduleInfo) -> None:
         """Add a schedule, or replace it by what it has become."""

@@ -6,10 +6,11 @@ moves with deletes and never with trims; a stream may be empty and still exist.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sortedcontainers import SortedDict
 
+from headgate.engine.commands import TailLost
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId, EntryTimes
 from headgate.engine.limits import COUNT_MAX, LOST_MAX
@@ -44,6 +45,7 @@ class Stream:
         "last_id",
         "log",
         "lost",
+        "lost_tails",
         "max_deleted_id",
         "name",
         "revision",
@@ -62,6 +64,7 @@ class Stream:
         self.config = config
         self.log = Log(self._memory, name)
         self.lost: list[tuple[EntryId, EntryId]] = []  # first and last ids of what was damaged
+        self.lost_tails: Sequence[TailLost] = ()  # what may be lost of all streams
         self.last_id = MIN_ID  # last generated id
         self.max_deleted_id = MIN_ID  # greatest id removed by a delete
         self.trimmed_through = MIN_ID  # greatest id removed by a trim: what a late reader missed
@@ -234,10 +237,17 @@ class Stream:
             through: what it reads now ends there.
         """
         gap = gap_after(after, self.trimmed_through)
-        for first_id, last_id in self.lost if gap is None else ():
+        for first_id, last_id in self._lost_ids() if gap is None else ():
             if after < last_id and first_id <= through:
                 return Gap(max(after, first_id.previous()), last_id)
         return gap
+
+    def _lost_ids(self) -> Iterator[tuple[EntryId, EntryId]]:
+        """Yield the first and last ids of what is lost, or may be."""
+        yield from self.lost
+        for tail in self.lost_tails:
+            if self.epoch <= tail.epoch:
+                yield tail.first_id, tail.last_id
 
     def trim(self, through: EntryId) -> None:
         """Remove every entry up to and including `through`."""

@@ -38,6 +38,7 @@ class Answered(NamedTuple):
     term: int
     host: str
     value: bytes | None  # of an append
+    id: EntryId | None  # likewise
     acked: EntryId | None
 
 
@@ -133,11 +134,12 @@ class Member:
             term = 0 if self.replication is None else self.replication.status.term
             now_s = self.world.now_s
             if value is not None:
-                self.answered.append(Answered(now_s, term, host.name, value, None))
+                entry_id = reply.ids[0]
+                self.answered.append(Answered(now_s, term, host.name, value, entry_id, None))
             elif isinstance(request, ReadGroup):
                 for entry_id in [delivery.id for read in reply for delivery in read.deliveries]:
                     await engine.perform(Ack(STREAM, GROUP, [entry_id]))
-                    noted = Answered(self.world.now_s, term, host.name, None, entry_id)
+                    noted = Answered(self.world.now_s, term, host.name, None, None, entry_id)
                     self.answered.append(noted)
 
 
@@ -162,6 +164,7 @@ class Round:
             Member(self.world, self.store, name, options, self.answered) for name in "ab"
         ]
         self.number = 0
+        self.is_clock_set = False
 
     def run(self, seconds: float = 60.0) -> None:
         """Let things go wrong for a while, and then heal."""
@@ -183,6 +186,13 @@ class Round:
         world.run(over_s, lambda: any(self._can_write(member) for member in self.members))
         self._restart()
         world.run(world.now_s + 2 * LEASE_MS / 1000)
+        world.run(world.now_s + 60, self._is_shipped)
+
+    def _is_shipped(self) -> bool:
+        """Tell whether the bucket has everything, and somebody leads."""
+        leaders = [member.replication for member in self.members if member.leads]
+        states = [leader.status for leader in leaders if leader is not None]
+        return bool(states) and all(state.unshipped_ms is None for state in states)
 
     @staticmethod
     def _can_write(member: Member) -> bool:
@@ -217,6 +227,7 @@ class Round:
                 self.store.away.add(member.name)
                 world.at(world.now_s + pause_s, lambda: self.store.away.discard(member.name))
             case 3:
+                self.is_clock_set = True
                 host.set_ms += random.choice([-3_600_000, 3_600_000])
             case 4:
                 member.kill()
@@ -239,7 +250,24 @@ class Round:
         self.check_terms(self.answered)
         if self.is_durable:
             self.check_all(keyspace)
+        elif not self.is_clock_set:
+            self.check_told(keyspace)
         return keyspace
+
+    def check_told(self, keyspace: Keyspace) -> None:
+        """Readers have to be told of whatever was acknowledged and is not there."""
+        values = self._values(keyspace)
+        for each in self.answered:
+            if each.value is not None and each.id is not None and each.value * 20 not in values:
+                tails = keyspace.lost_tails
+                is_told = any(tail.first_id <= each.id <= tail.last_id for tail in tails)
+                assert is_told, f"{each} is lost, and nobody is told: {tails}"
+
+    @staticmethod
+    def _values(keyspace: Keyspace) -> set[bytes]:
+        stream = keyspace.find(STREAM)
+        entries = [] if stream is None else stream.log.range(MIN_ID, MAX_ID)
+        return {bytes(entry.fields[1]) for entry in entries}
 
     @staticmethod
     def check_terms(answered: Sequence[Answered]) -> None:
@@ -251,10 +279,7 @@ class Round:
 
     def check_all(self, keyspace: Keyspace) -> None:
         stream = keyspace.find(STREAM)
-        values = set()
-        if stream is not None:
-            entries = stream.log.range(MIN_ID, MAX_ID)
-            values = {bytes(entry.fields[1]) for entry in entries}
+        values = self._values(keyspace)
         for each in self.answered:
             if each.value is not None:
                 assert each.value * 20 in values, f"{each} is lost"

@@ -16,7 +16,8 @@ import asyncio
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from headgate.engine.commands import Command
+from headgate.engine.commands import Command, TailLost
+from headgate.engine.entry import EntryId
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal.names import extents_name
 from headgate.engine.journal.storage import StreamIndex
@@ -87,6 +88,11 @@ class Adoption:
     async def replay(self, record: Sequence[Command]) -> None:
         """Apply a record that another gateway has written, and let those who wait for it see it."""
         await self._executor.cold.until_read(lambda: self._executor.replay(record))
+
+    def lose_tail(self, first_id: EntryId, last_id: EntryId) -> None:
+        """Record that what a leader before this one appended between two ids may be lost."""
+        epoch = self._executor.keyspace.epoch
+        self._executor.commit([TailLost(first_id, last_id, epoch)])
 
     def _now_ms(self) -> int:
         return self._executor.clock.monotonic_ms()
