@@ -150,9 +150,10 @@ def _shipped(bucket: Bucket, manifest: BucketManifest | None, numbers: Sequence[
 
 def _marks(directory: Disk, shipped: Mark, loaded: Loaded) -> list[Mark]:
     """Return the ends of segments of which the bucket lacks something, or all."""
-    first = shipped.segment or journal_name(shipped.position + 1)
-    names = [name for name in directory.names() if is_segment(name) and is_finished(name)]
-    names = [name for name in names if name >= first or name in in_use(names)]
+    segments = [name for name in directory.names() if is_segment(name) and is_finished(name)]
+    behind = in_use(directory.names()).segments  # the snapshot
+    first = shipped.segment or min(behind, default=journal_name(shipped.position + 1))
+    names = [name for name in segments if name >= first]
     lasts = [position_of(name) - 1 for name in names[1:]] + [loaded.position]
     marks = []
     for name, last in zip(names, lasts, strict=False):

@@ -14,7 +14,6 @@ from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.manifest import BucketManifest
 from headgate.engine.bucket.parts import Part
 from headgate.engine.bucket.restoring import Mark, fetch
-from headgate.engine.bucket.tiers import TieredDisk
 from headgate.engine.clock import Clock
 from headgate.engine.errors import Broken, Corrupt
 from headgate.engine.journal import recovery
@@ -50,7 +49,7 @@ class Follower:
         self.is_ahead = bool(attached.unshipped)
         """The directory has records that the bucket does not have: nobody else may write more."""
         self._bucket, self._directory, self._clock = bucket, directory, clock
-        self._disk: TieredDisk = attached.disk
+        self._disk, self._writer = attached.disk, attached.marker.writer
         self._header: Header | None = None  # of the segment that is followed
         self._known_ms: int | None = None
         self._looked_ms = clock.monotonic_ms()
@@ -95,8 +94,9 @@ class Follower:
             if records.position != part.position:
                 why = f"it ends with record {records.position}, and not with {part.position}"
                 raise Corrupt(parts.part_name(part.number), 0, why)
-        self.next_part, self.last_put_ms = part.number + 1, part.put_ms
-        self.last_term = part.term
+        self.next_part, self.last_term = part.number + 1, part.term
+        if part.writer != self._writer:  # or else it is one that a lost answer was about
+            self.last_put_ms = part.put_ms
 
     def _write(self, part: Part) -> None:
         """Append a part to its segment, and sync that."""
