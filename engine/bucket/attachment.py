@@ -17,6 +17,7 @@ from headgate.engine.bucket import parts
 from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.manifest import BucketFile, BucketManifest
 from headgate.engine.bucket.marker import Marker, read_marker, remove_marker, write_marker
+from headgate.engine.bucket.parts import Part
 from headgate.engine.bucket.restoring import Mark, emptied, restore
 from headgate.engine.bucket.tiers import TieredDisk
 from headgate.engine.journal.blocks import HEADER_BYTES
@@ -44,7 +45,7 @@ class Attached:
     unshipped: Sequence[Mark] = ()
     begins: Mapping[str, int] = field(default_factory=dict)  # parts that begin segments
     is_base_needed: bool = False  # the bucket has no snapshot, and parts alone are not enough
-    last_put_ms: int = 0  # when the last part was put
+    covered_ms: int = 0  # what was written before this moment is in the bucket
     aside: Sequence[str] = ()  # segments with records that the bucket never got
 
 
@@ -67,6 +68,7 @@ def attach(directory: Disk, bucket: Bucket, progress: Progress = no_progress) ->
         next_part = numbers[-1] + 1 if numbers else manifest.first_part if manifest else 1
         attached = _gone_on(directory, bucket, marker, manifest, next_part, shipped, progress)
         if attached is not None:
+            attached.covered_ms = _covered_ms(manifest, last)
             return attached
     return _anew(directory, bucket, marker, progress)
 
@@ -127,6 +129,12 @@ def _gone_on(
     )
 
 
+def _covered_ms(manifest: BucketManifest | None, last: Part | None) -> int:
+    if last is not None:
+        return last.covered_ms
+    return 0 if manifest is None else manifest.covered_ms
+
+
 def _has(directory: Disk, shipped: Mark) -> bool:
     try:
         return directory.size_bytes(shipped.segment) >= shipped.end
@@ -181,7 +189,7 @@ def _anew(directory: Disk, bucket: Bucket, marker: Marker | None, progress: Prog
     return Attached(
         *(disk, marker, restored.manifest, restored.next_part, shipped, loaded),
         begins=restored.begins,
-        last_put_ms=0 if last is None else last.put_ms,
+        covered_ms=_covered_ms(restored.manifest, last),
         aside=aside,
     )
 

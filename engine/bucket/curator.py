@@ -222,6 +222,7 @@ class Curator:
             position=position,
             first_part=first_part,
             last_position=position,
+            covered_ms=0,
         )
 
     def _put_piece(self, name: str, begin: int, end: int) -> Iterator[Piece]:
@@ -241,6 +242,7 @@ class Curator:
             term=self._shipper.term,
             writer=self._marker.writer,
             at_ms=self._clock.wall_ms(),
+            covered_ms=self._shipper.covered_ms,
             **changes,
         )
         if not manifests.put(self._bucket, made):

@@ -44,7 +44,7 @@ class Follower:
         self.shipped = attached.shipped
         self.begins = dict(attached.begins)
         self.manifest: BucketManifest | None = attached.manifest
-        self.last_put_ms = attached.last_put_ms
+        self.covered_ms = attached.covered_ms
         self.last_term = 0
         self.is_ahead = bool(attached.unshipped)
         """The directory has records that the bucket does not have: nobody else may write more."""
@@ -96,7 +96,7 @@ class Follower:
                 raise Corrupt(parts.part_name(part.number), 0, why)
         self.next_part, self.last_term = part.number + 1, part.term
         if part.writer != self._writer:  # or else it is one that a lost answer was about
-            self.last_put_ms = part.put_ms
+            self.covered_ms = part.covered_ms
 
     def _write(self, part: Part) -> None:
         """Append a part to its segment, and sync that."""

@@ -54,6 +54,8 @@ class BucketManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The part that follows what the manifest names."""
     last_position: int
     """Of the last record before that part."""
+    covered_ms: int
+    """What was written before this moment, by that clock, is in parts before that one."""
     snapshot: BucketFile | None = None
     extents: list[BucketFile] = []
     pieces: list[Piece] = []

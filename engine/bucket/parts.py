@@ -41,6 +41,7 @@ class Part(NamedTuple):
     offset: int
     position: int  # of the last record in it, or before it
     put_ms: int  # when, by the clock of who put it
+    covered_ms: int  # what was written before this moment is in it, or in a part before it
     data: bytes
 
     @property
@@ -55,6 +56,7 @@ class _Facts(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     position: int
     put_ms: int
+    covered_ms: int
     size_bytes: int
     crc32c: int
 
@@ -72,6 +74,7 @@ def packed(part: Part) -> bytes:
         part.offset,
         part.position,
         part.put_ms,
+        part.covered_ms,
         len(part.data),
         google_crc32c.value(part.data),
     )
@@ -104,6 +107,7 @@ def unpacked(name: str, data: bytes) -> Part:
         facts.offset,
         facts.position,
         facts.put_ms,
+        facts.covered_ms,
         content,
     )
 

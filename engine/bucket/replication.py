@@ -189,15 +189,15 @@ class Replication:
 
         It was written behind the last part of its journal. What this directory has is not lost.
         """
-        before, put_ms = self._keeper.replaced, self._follower.last_put_ms
-        if before is None or before.is_released or before.is_durable or not put_ms:
+        before, covered_ms = self._keeper.replaced, self._follower.covered_ms
+        if before is None or before.is_released or before.is_durable or not covered_ms:
             return
         if before.holder.partition("@")[0] == self._attached.marker.writer:
             return
         last_ms = self._clock.wall_ms() - 1
-        if last_ms < put_ms:  # this clock is behind that one
-            last_ms = put_ms + self._options.lease_ms
-        first_id, last_id = EntryId(put_ms, 0), EntryId(last_ms, MAX_ID.seq)
+        if last_ms < covered_ms:  # this clock is behind that one
+            last_ms = covered_ms + self._options.lease_ms
+        first_id, last_id = EntryId(covered_ms, 0), EntryId(last_ms, MAX_ID.seq)
         holder.lose_tail(first_id, last_id)
         why = "the leader before may have answered what it had not shipped"
         facts = {"first_id": str(first_id), "last_id": str(last_id), "reason": why}
@@ -229,6 +229,7 @@ class Replication:
                 await follower.catch_up(records, holder)
                 if follower.last_term > term:
                     raise LeaseLost(f"another gateway leads now, of term {follower.last_term}")
+                shipper.covered_ms = follower.covered_ms
                 shipper.shipped, shipper.begins = follower.shipped.to_go_on, follower.begins
                 if await shipper.fence(follower.next_part) is None:
                     await follower.look_at_manifest()

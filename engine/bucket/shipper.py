@@ -63,6 +63,9 @@ class Shipper:
         self._writer, self._ship_s = writer, ship_ms / 1000
         self._on_shipped, self._on_error = on_shipped, on_error
         self._marks: deque[Mark] = deque()
+        self._begun_ms: deque[int] = deque()  # when the first bytes of each mark were written
+        self.covered_ms = 0
+        """What was written before this moment, by wall time, is in the bucket."""
         self._waiting_ms: int | None = None  # since when something waits, by monotonic time
         self._unsettled: Part | None = None  # it was put, and nobody knows whether that worked
         self._wake = asyncio.Event()
@@ -77,6 +80,7 @@ class Shipper:
             marks[-1] = mark
         else:
             marks.append(mark)
+            self._begun_ms.append(self._clock.wall_ms())
         if self._waiting_ms is None:
             self._waiting_ms = self._clock.monotonic_ms()
         self._wake.set()
@@ -153,7 +157,8 @@ class Shipper:
             the part of that number which is there already; None: it was put.
         """
         position = self.shipped.position
-        part = Part(number, self.term, self._writer, "", 0, position, self._clock.wall_ms(), b"")
+        times = self._clock.wall_ms(), self.covered_ms
+        part = Part(number, self.term, self._writer, "", 0, position, *times, b"")
 
         def put() -> Part | None:
             return None if parts.put(self._bucket, part) else parts.read(self._bucket, number)
@@ -180,21 +185,27 @@ class Shipper:
         marks = self._marks
         while marks and (marks[0].segment, marks[0].end) <= (part.segment, part.end):
             marks.popleft()
+            self._begun_ms.popleft()
+        if marks and marks[0].segment == part.segment:  # it has grown since then
+            self._begun_ms[0] = part.covered_ms
+        self.covered_ms = part.covered_ms
         self._waiting_ms = began_ms if marks else None
 
     def _next_part(self) -> Part:
         """Read the next bytes, up to a mark."""
+        now_ms = covered_ms = self._clock.wall_ms()
         first = self._marks[0]
         segment = first.segment
         offset = self.shipped.end if segment == self.shipped.segment else 0
         mark = first
-        for following in list(self._marks):
-            if following.segment != segment or following.end - offset > PART_BYTES_MAX:
+        for following, begun_ms in zip(list(self._marks), list(self._begun_ms), strict=False):
+            is_next = following.segment == segment and following.end - offset <= PART_BYTES_MAX
+            if following is not first and not is_next:
+                covered_ms = min(begun_ms, now_ms)
                 break
             mark = following
         data = self._disk.read(segment, offset, mark.end - offset)
         if len(data) < mark.end - offset:
             raise OSError(f"{segment} has become shorter")
-        now_ms = self._clock.wall_ms()
         facts = self.next_number, self.term, self._writer
-        return Part(*facts, segment, offset, mark.position, now_ms, data)
+        return Part(*facts, segment, offset, mark.position, now_ms, covered_ms, data)
