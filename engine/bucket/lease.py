@@ -150,6 +150,7 @@ class LeaseKeeper:
                 is_interrupted = now_ms - looked_ms > self._lease_ms // 2
                 if seen != self.seen or seen_ms is None or is_interrupted:
                     self.seen, seen_ms = seen, now_ms
+                    self._note_before(seen)
                 looked_ms = now_ms
                 is_free = self._is_free(seen, now_ms - seen_ms)
                 if is_free and await self._try(seen):
@@ -162,6 +163,11 @@ class LeaseKeeper:
             if over_ms is not None and self._clock.monotonic_ms() >= over_ms:
                 raise Unavailable(why)
             await asyncio.sleep(pause_ms / 1000)
+
+    def _note_before(self, seen: SeenLease | None) -> None:
+        """Note who had the lease before; an own one may be that of an answer that was lost."""
+        if seen is not None and (self.replaced is None or seen.lease.holder != self.holder):
+            self.replaced = seen.lease
 
     def _is_free(self, seen: SeenLease | None, stood_ms: int) -> bool:
         if seen is None or seen.lease.is_released or seen.lease.holder == self.holder:
@@ -179,7 +185,7 @@ class LeaseKeeper:
         taken = msgspec.structs.replace(self._own, term=number)
         if await self._timely(lambda: self._put(number, taken)) is not _Put.NEW:
             return False
-        self._term, self.replaced = number, None if newest is None else newest.lease
+        self._term = number
         self._note(SeenLease(number, taken), sent_ms)
         self._on_event("lease taken", {"term": number, "bucket": self._bucket.url})
         return True
