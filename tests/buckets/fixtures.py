@@ -9,6 +9,7 @@ import pytest
 
 from deploy.local_cluster.keeper import Keeper
 from tests.buckets import stores
+from tests.buckets.faulty_way import FaultyWay
 from tests.buckets.stores import Store
 
 
@@ -30,3 +31,10 @@ def ministack(keeper: Keeper) -> Iterator[Store]:
 def bucket_name() -> str:
     """The name of a bucket that no other test has."""
     return f"bucket-{uuid4().hex}"
+
+
+@pytest.fixture
+def way(moto: Store) -> Iterator[FaultyWay]:
+    """A way to `moto` that fails as it is told to."""
+    with FaultyWay(moto.endpoint) as way:
+        yield way
