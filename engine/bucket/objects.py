@@ -39,8 +39,12 @@ _ENDPOINTS = (
 
 _STATUS = re.compile(r"status code: (\d{3}(?: [A-Za-z-]+)*)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
-_NO_OBJECT = re.compile(r"<Code>(?!NoSuchBucket|Container)")
+_NO_OBJECT = re.compile(r"<Code>(?!NoSuchBucket|Container)|\(code: 404\)")
 """Of an answer of 404. Without a code it is no answer of a store."""
+
+_NO_RANGE = re.compile(r"status code: 416|Wanted range starting at")
+"""A part begins behind the end: as S3 says it, and as the library finds of an answer of Azure."""
+
 
 _HTTP_ERROR = re.compile(r"HttpError \{\s+kind: (\w+)")
 _HTTP_ERRORS = {
@@ -107,10 +111,11 @@ class ObjectBucket(ThreadedBucket):
         try:
             obstore.put(self._store, name, content, mode="create")
         except AlreadyExistsError as error:
-            # S3 says 409 also if another put has not ended, which may still fail.
-            if "409 Conflict" in str(error) and not self._is_there(name):
-                raise BucketError("409 Conflict") from None
-            return False
+            # S3 says 409 while another put has not ended, which may still fail.
+            is_sure = "409 Conflict" not in str(error) or "BlobAlreadyExists" in str(error)
+            if is_sure or self._is_there(name):
+                return False
+            raise BucketError("409 Conflict") from None
         return True
 
     def _put_in_parts(self, name: str, path: Path, size_bytes: int) -> bool:
@@ -150,7 +155,7 @@ class ObjectBucket(ThreadedBucket):
             try:  # a range of no bytes cannot be asked for
                 part = obstore.get_range(self._store, name, start=offset, length=max(size_bytes, 1))
             except BaseError as error:
-                if "status code: 416" in str(error):
+                if _NO_RANGE.search(str(error)):
                     return b""
                 raise
         data = part.to_bytes()[:size_bytes]
@@ -168,7 +173,7 @@ class ObjectBucket(ThreadedBucket):
             for chunk in listed:
                 stored += (StoredObject(each["path"], each["size"]) for each in chunk)
         self.counts.list_count += len(stored) // _LISTED_AT_ONCE
-        return sorted(stored)
+        return sorted(each for each in stored if each.name > after)  # Azure lists all
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove objects; those that are not there are passed by."""

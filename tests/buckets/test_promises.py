@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +17,11 @@ from tests.buckets.stores import Store
 ODD = ["a b", "a+b", "a%20b", "ä", "x?y#z", "c=d&e", "~x", "*[x]", "😀", "..x", "'\"<>"]
 
 
-@pytest.fixture(params=["directory", "moto", "ministack"])
+CHOSEN = os.environ.get("HEADGATE_TEST_BUCKET")
+"""The URL of a bucket of your own, whose variables lead there."""
+
+
+@pytest.fixture(params=["directory", "moto", "ministack", *(["chosen"] if CHOSEN else [])])
 def bucket(
     request: pytest.FixtureRequest,
     bucket_name: str,
@@ -25,6 +30,8 @@ def bucket(
 ) -> Iterator[Bucket]:
     if request.param == "directory":
         url = (tmp_path / "bucket").as_uri()
+    elif request.param == "chosen":
+        url = f"{CHOSEN}/{bucket_name}"
     else:
         store: Store = request.getfixturevalue(request.param)
         for name, value in store.variables.items():
@@ -33,6 +40,7 @@ def bucket(
     bucket = open_bucket(url)
     assert bucket.url == url
     yield bucket
+    bucket.remove([each.name for each in bucket.objects("")])
     bucket.close()
 
 
