@@ -32,10 +32,13 @@ _PARTS_AT_ONCE = 2
 _LISTED_AT_ONCE = 1_000
 """As many as a store lists in one answer."""
 
-_ENDPOINTS = (
-    *("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
-    *("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT", "GOOGLE_BASE_URL"),
-)
+_ENDPOINTS = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
+"""The variables with the address of a store, by the scheme of its URLs."""
+
 
 _STATUS = re.compile(r"status code: (\d{3}(?: [A-Za-z-]+)*)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -77,7 +80,7 @@ class ObjectBucket(ThreadedBucket):
             self._store: ObjectStore = from_url(
                 self.url,
                 client_options={
-                    "allow_http": _has_plain_endpoint(),
+                    "allow_http": _has_plain_endpoint(url.partition(":")[0]),
                     "connect_timeout": timedelta(seconds=limits.connect_s),
                     "timeout": timedelta(seconds=limits.request_s),
                 },
@@ -200,17 +203,17 @@ class ObjectBucket(ThreadedBucket):
             raise BucketError(text) from None
 
 
-def _has_plain_endpoint() -> bool:
+def _has_plain_endpoint(scheme: str) -> bool:
     """Tell whether a variable names a store without TLS.
 
     Raises:
         ValueError: a variable has no URL.
     """
-    endpoints = {name: os.environ[name] for name in _ENDPOINTS if os.environ.get(name)}
-    for name, value in endpoints.items():
-        if not value.startswith(("http://", "https://")):  # the library would panic
+    addresses = {name: os.environ[name] for name in _ENDPOINTS[scheme] if name in os.environ}
+    for name, address in addresses.items():
+        if not address.startswith(("http://", "https://")):  # the library would panic
             raise ValueError(f"{name} should begin with https:// or http://")
-    return any(value.startswith("http://") for value in endpoints.values())
+    return any(address.startswith("http://") for address in addresses.values())
 
 
 def _text_of(error: Exception) -> str:

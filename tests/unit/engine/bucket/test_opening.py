@@ -66,8 +66,11 @@ def test_what_a_store_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         open_bucket("az://name/a")
 
 
-def test_an_endpoint_that_is_no_url_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost:9000")
+@pytest.mark.parametrize("endpoint", ["localhost:9000", ""])
+def test_an_endpoint_that_is_no_url_is_refused(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
     with pytest.raises(ValueError, match="AWS_ENDPOINT_URL should begin with https://"):
         open_bucket("s3://name/a")
 
