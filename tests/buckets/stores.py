@@ -8,11 +8,14 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 
 from deploy.local_cluster.keeper import Keeper
 from deploy.local_cluster.server import free_ports
+
+_ROOT = Path(__file__).parents[2]
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",
@@ -47,7 +50,7 @@ def variables_of(endpoint: str) -> dict[str, str]:
 def moto(keeper: Keeper) -> Iterator[Store]:
     """Run `moto`, which knows most of S3."""
     [port] = free_ports(1)
-    words = ["moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    words = ["tests.buckets.moto_server", "-H", "127.0.0.1", "-p", str(port)]
     with _serving(keeper, words, {}, port) as store:
         yield store
 
@@ -74,6 +77,7 @@ def _serving(
     """Run a module of Python until the context ends."""
     with subprocess.Popen(
         [sys.executable, "-m", *words],
+        cwd=_ROOT,
         env={**os.environ, **variables},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
