@@ -34,8 +34,9 @@ LABEL org.opencontainers.image.title="Headgate" \
       org.opencontainers.image.description="A streaming gateway: Redis Streams semantics over HTTP, Server-Sent Events and WebSocket." \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.licenses="Apache-2.0"
-# By number, so that whoever runs it can see that it is not root. /keys is for keys that gateways share.
-RUN install --directory --owner=10001 --group=10001 --mode=0750 /data /keys
+# By number, so that whoever runs it can see that it is not root. /keys is for keys that gateways
+# share, /bucket for a bucket that is a volume.
+RUN install --directory --owner=10001 --group=10001 --mode=0750 /data /keys /bucket
 COPY --from=build /venv /venv
 # Settings as variables: they can be overridden one by one, as can the command.
 ENV PATH=/venv/bin:$PATH \

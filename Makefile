@@ -87,10 +87,10 @@ release-document: openapi ## what is now is what clients of this release know; o
 	cp openapi/openapi.json openapi/asyncapi.json openapi/released/
 
 lock: .venv/dev.stamp ## pin the versions anew from pyproject.toml (ARGS=--upgrade for newer ones)
-	$(COMPILE) --extra server --extra arrow --output-file requirements.txt pyproject.toml
+	$(COMPILE) --extra server --extra arrow --extra bucket --output-file requirements.txt pyproject.toml
 	sed 's/^uvloop==[^ ]*$$/& ; sys_platform != "win32"/' requirements.txt > requirements.txt.new
 	mv requirements.txt.new requirements.txt
-	$(COMPILE) --extra server --extra arrow --extra tables --extra spark --extra iceberg --extra connect --extra java --extra cluster --extra otel --extra dev --constraint requirements.txt \
+	$(COMPILE) --extra server --extra arrow --extra bucket --extra tables --extra spark --extra iceberg --extra connect --extra java --extra cluster --extra otel --extra dev --constraint requirements.txt \
 		--output-file requirements-dev.txt pyproject.toml
 
 clean: ## remove .venv, caches and build products; data stays

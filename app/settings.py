@@ -37,6 +37,7 @@ from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.runtime import machine
 from headgate.app.wire.name_rule import fault_of
 from headgate.app.wire.schemas.limits import ChosenLimits
+from headgate.engine.bucket.stores.opening import check_url
 from headgate.engine.journal.rewrites import REDIS_GROWTH
 from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.state.bounds import KeyspaceBounds
@@ -52,8 +53,6 @@ WORKERS_MAX = 256
 
 OBSERVED_MAX = 2_000
 """Each stream takes 75 KB after a day, and each group 130 KB."""
-
-BUCKET_SCHEMES = ("s3", "gs", "az", "file")
 
 _HOST = re.compile(r"\*|[\w.-]+|[0-9a-fA-F:.]+", re.ASCII)
 _ROOT_PATH = re.compile(r"(/[\w.~-]+)+", re.ASCII)
@@ -116,11 +115,7 @@ def _url(secret: SecretStr) -> SecretStr:
 
 
 def _bucket(text: str) -> str:
-    scheme, _, rest = text.partition("://")
-    if scheme not in BUCKET_SCHEMES or not rest.strip("/"):
-        raise ValueError(f"should be a URL that begins with {', '.join(BUCKET_SCHEMES)}")
-    if "@" in rest or "?" in rest:
-        raise ValueError("should have no credentials: they are read from the environment")
+    check_url(text)
     return text
 
 

@@ -9,7 +9,7 @@ from hypothesis import settings
 from console import bundle
 from tests.servers.chosen import URL
 
-pytest_plugins = ["tests.servers.fixtures"]
+pytest_plugins = ["tests.buckets.fixtures", "tests.servers.fixtures"]
 
 # A deadline asserts with a clock, and a busy machine fails it.
 settings.register_profile("headgate", deadline=None)

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from itertools import islice
 from typing import Any, Final, Protocol
 
-from headgate.app.auth.limits.usage import Bucket
+from headgate.app.auth.limits.usage import TokenBucket
 from headgate.app.auth.principal import Need, Principal
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, code_of
@@ -88,7 +88,7 @@ class Audit:
         """
         self._clock = clock
         self._later = later
-        self._lines = Bucket(LINES_PER_S_MAX, clock(), burst=BURST_MAX)
+        self._lines = TokenBucket(LINES_PER_S_MAX, clock(), burst=BURST_MAX)
         self._left_out_count = 0
 
     @contextmanager

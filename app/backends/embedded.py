@@ -20,8 +20,8 @@ from headgate.app.backends.port import (
 from headgate.app.runtime import machine, periodic
 from headgate.engine.bucket.attachment import Attached, attach
 from headgate.engine.bucket.marker import read_marker
-from headgate.engine.bucket.opening import open_bucket
-from headgate.engine.bucket.replication import Replication, ReplicationOptions
+from headgate.engine.bucket.replication import Replication, ReplicationOptions, limits_of_leases
+from headgate.engine.bucket.stores.opening import open_bucket
 from headgate.engine.clock import SystemClock
 from headgate.engine.engine import Engine
 from headgate.engine.errors import Unavailable
@@ -243,13 +243,15 @@ def _open_journal(
             _require_no_bucket(directory)
             loaded = recovery.load_safely(disk, progress)
         else:
+            replication = options.bucket.replication
             bucket = open_bucket(options.bucket.url)
             attached = attach(directory, bucket, progress)
             disk, loaded = attached.disk, attached.loaded
             if attached.aside:
                 log.error("records put aside that the bucket never got", extra=_aside(attached))
             shipping = Replication(
-                *(bucket, directory, attached, clock, options.bucket.replication),
+                *(bucket, directory, attached, clock, replication),
+                lease_bucket=open_bucket(options.bucket.url, limits_of_leases(replication)),
                 holder=f"{attached.marker.writer}@{machine.boot_id()}",
                 on_event=_log,
             )

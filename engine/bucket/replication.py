@@ -21,8 +21,9 @@ from headgate.engine.bucket.attachment import Attached
 from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.curator import Curator, Retention
 from headgate.engine.bucket.follower import Follower
-from headgate.engine.bucket.lease import LeaseKeeper, OnEvent, words
+from headgate.engine.bucket.lease import RENEWALS, LeaseKeeper, OnEvent, words
 from headgate.engine.bucket.shipper import PAUSE_S_MAX, PAUSE_S_MIN, Shipper
+from headgate.engine.bucket.stores.request_limits import RequestLimits
 from headgate.engine.clock import Clock
 from headgate.engine.entry import MAX_ID, EntryId
 from headgate.engine.errors import LeaseLost, NotLeader, Unavailable
@@ -45,6 +46,12 @@ class ReplicationOptions(NamedTuple):
     retention: Retention = Retention(86_400_000)
 
 
+def limits_of_leases(options: ReplicationOptions) -> RequestLimits:
+    """Return the bounds of requests for leases: none may last while the lease runs out."""
+    share_s = options.lease_ms / 1000 / RENEWALS / 2
+    return RequestLimits(connect_s=min(share_s, 5), request_s=share_s, retries_max=1)
+
+
 class Replication:
     """Follows a bucket, and then leads. It is a `Shipping`."""
 
@@ -58,6 +65,7 @@ class Replication:
         *,
         holder: str,
         on_event: OnEvent,
+        lease_bucket: Bucket | None = None,
     ) -> None:
         """Begin as a follower.
 
@@ -69,12 +77,15 @@ class Replication:
             options: what was promised.
             holder: the name in the lease; nobody else has it.
             on_event: is called with what happens, for the log.
+            lease_bucket: the same bucket, whose requests take less time.
         """
+        if lease_bucket is not None:
+            lease_bucket.counts = bucket.counts
         self.leads = asyncio.Event()
         self._bucket, self._attached, self._clock = bucket, attached, clock
         self._options, self._on_event = options, on_event
         self._keeper = LeaseKeeper(
-            bucket,
+            lease_bucket or bucket,
             clock,
             holder=holder,
             address=options.address,

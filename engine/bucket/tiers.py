@@ -10,6 +10,8 @@ from typing import BinaryIO, TypeVar
 
 from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.manifest import BucketFile
+from headgate.engine.bucket.marker import read_marker
+from headgate.engine.bucket.stores.opening import open_bucket
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.names import is_extents
 
@@ -182,6 +184,16 @@ class TieredDisk:
         if file is None:
             raise FileNotFoundError(2, "No such file or directory", name)
         return file
+
+
+def tiered(disk: Disk) -> Disk:
+    """Return a directory with what of it is in its bucket alone, if it has one.
+
+    Raises:
+        Corrupt: its marker makes no sense.
+    """
+    marker = read_marker(disk)
+    return disk if marker is None else TieredDisk(disk, open_bucket(marker.url), marker.by_name)
 
 
 class _RemoteReader(io.RawIOBase):

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 
-from headgate.engine.bucket.opening import tiered
+from headgate.engine.bucket.tiers import tiered
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal import recovery
 from headgate.engine.journal.descriptors import SpareDescriptors

@@ -120,11 +120,11 @@ class Host:
 
     def step(self) -> None:
         """Run what is ready."""
-        asyncio.events._set_running_loop(self.loop)  # noqa: SLF001
+        asyncio.events._set_running_loop(self.loop)
         try:
-            self.loop._run_once()  # type: ignore[attr-defined]  # noqa: SLF001
+            self.loop._run_once()  # type: ignore[attr-defined]
         finally:
-            asyncio.events._set_running_loop(None)  # noqa: SLF001
+            asyncio.events._set_running_loop(None)
 
     def pause(self) -> None:
         self.runs = False
@@ -147,7 +147,7 @@ class Host:
             strand.kill()
         self.strands.clear()
         for task in asyncio.all_tasks(self.loop):
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
         if self in self.world.hosts:
             self.world.hosts.remove(self)
         self.loop.close()

@@ -17,7 +17,7 @@ from tests.installed import program
 DEPLOY = Path(__file__).parents[2] / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 MANIFESTS = sorted(KUBERNETES.rglob("*.yaml"))
-COMPOSED = [DEPLOY / "compose.yaml", DEPLOY / "one" / "compose.yaml"]
+COMPOSED = [DEPLOY / folder / "compose.yaml" for folder in (".", "bucket", "one")]
 BIN = Path(sys.executable).parent
 
 
@@ -82,7 +82,7 @@ def test_nginx_takes_its_configuration(tmp_path: Path) -> None:
     assert "warn" not in outcome.stderr
 
 
-@pytest.mark.parametrize("name", ["one/Caddyfile", "proxy/Caddyfile"])
+@pytest.mark.parametrize("name", ["bucket/Caddyfile", "one/Caddyfile", "proxy/Caddyfile"])
 def test_caddy_takes_its_configuration(name: str) -> None:
     words = ["--adapter", "caddyfile", "--config", DEPLOY / name]
     outcome = subprocess.run(

@@ -103,7 +103,7 @@ def test_it_starts_keeps_its_data_and_stops_as_told(image: Image, settings: dict
 def test_it_holds_the_gateway_and_nothing_that_installs(image: Image) -> None:
     assert image.user == USER
     assert image.volumes == ["/data"]
-    assert {path.name for path in image.root.iterdir()} == {"data", "keys", "venv"}
+    assert {path.name for path in image.root.iterdir()} == {"bucket", "data", "keys", "venv"}
     installed = {path.name for path in (image.root / "venv").glob("lib/python*/site-packages/*")}
     assert "headgate" in installed
     assert not {"app", "engine", "pipeline"} & installed

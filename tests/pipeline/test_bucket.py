@@ -1,53 +1,26 @@
 """Buckets: each job works with a lake in a bucket, or says in one line why it does not."""
 
 import json
-import socket
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from click.testing import CliRunner
 
 from headgate.pipeline.cli import main
+from tests.buckets.stores import Store
 from tests.pipeline.gateway import Gateway
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    """The URL of an S3 server; in another process, as `deltalake` keeps Python waiting for it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    words = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr is not None
-        for line in server.stderr:
-            if "Running on" in line:
-                break
-        drained = threading.Thread(target=server.stderr.read)
-        drained.start()
-        yield f"http://127.0.0.1:{port}"
-        server.terminate()
-        drained.join()
-
-
 @pytest.fixture
-def bucket(endpoint: str, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+def bucket(moto: Store, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """The name of a bucket, which the libraries are told the way to by the environment."""
     for variable, value in {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
+        **moto.variables,
         "AWS_ALLOW_HTTP": "true",
         "XDG_STATE_HOME": str(tmp_path),
     }.items():
         monkeypatch.setenv(variable, value)
-    assert httpx.put(f"{endpoint}/{name}").status_code == 200
+    moto.make_bucket(name)
     return name
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import Final
 
-from headgate.app.auth.limits.usage import Bucket, network_of
+from headgate.app.auth.limits.usage import TokenBucket, network_of
 from headgate.app.wire.problems import GatewayError
 
 BAD_PER_S_MAX: Final = 100
@@ -50,8 +50,8 @@ class BadCredentials:
         """
         self._clock = clock
         self._per_s_max = per_s_max
-        self._by_network: dict[str, Bucket] = {}
-        self._looks = Bucket(LOOKS_PER_S, clock(), burst=LOOKS_PER_S)
+        self._by_network: dict[str, TokenBucket] = {}
+        self._looks = TokenBucket(LOOKS_PER_S, clock(), burst=LOOKS_PER_S)
 
     def __len__(self) -> int:
         """Return how many networks are remembered."""
@@ -76,6 +76,6 @@ class BadCredentials:
         if bucket is None:
             if len(self._by_network) >= NETWORKS_MAX:
                 del self._by_network[next(iter(self._by_network))]
-            bucket = Bucket(self._per_s_max, now_s, burst=self._per_s_max * BURST_S)
+            bucket = TokenBucket(self._per_s_max, now_s, burst=self._per_s_max * BURST_S)
             self._by_network[network] = bucket
         bucket.take(1)

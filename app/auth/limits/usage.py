@@ -42,7 +42,7 @@ _IPV6_HOST_BITS = 64
 """Last bits of an IPv6 address, which a client may choose."""
 
 
-class Bucket:
+class TokenBucket:
     """Tokens that come evenly with time."""
 
     __slots__ = ("_filled_at_s", "_level", "burst", "rate_per_s")
@@ -84,7 +84,7 @@ class Bucket:
         return level
 
 
-class Rate(Bucket):
+class Rate(TokenBucket):
     """The rate of a principal's use, by the second; an unused second may be spent at once."""
 
     __slots__ = ("place", "spent", "unit")

@@ -18,7 +18,7 @@ from headgate.app.cli.manual import epilog
 from headgate.app.runtime.logs.loading import show_progress
 from headgate.engine.bucket import restoring, verification
 from headgate.engine.bucket.bucket import Bucket
-from headgate.engine.bucket.opening import open_bucket
+from headgate.engine.bucket.stores.opening import open_bucket
 from headgate.engine.bucket.verification import History
 from headgate.engine.errors import StreamError
 from headgate.engine.journal import recovery

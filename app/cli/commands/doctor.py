@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import secrets
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.app.backends.redis.diagnosis.examination import examine
-from headgate.app.backends.redis.diagnosis.findings import Finding, Severity
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
@@ -18,7 +20,12 @@ from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
 from headgate.app.cli.output.screen import screen
 from headgate.app.cli.words import one_line
+from headgate.app.diagnosis.bucket import examine_bucket
+from headgate.app.diagnosis.findings import Finding, Severity
 from headgate.app.gateway.servers import client_options
+from headgate.app.settings import PREFIX
+from headgate.engine.bucket.stores.opening import open_bucket
+from headgate.engine.bucket.stores.request_limits import RequestLimits
 from headgate.engine.clock import SystemClock
 
 _STYLE_OF = {
@@ -33,13 +40,21 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.command(
     "doctor",
-    short_help="Say what Redis or Valkey servers have and lack.",
+    short_help="Say what Redis or Valkey servers, or a bucket, have and lack.",
     epilog=epilog(
-        "headgate doctor --backend redis://localhost:6379",
-        failed="a gateway would not work with these servers",
+        "headgate doctor --backend redis://localhost:6379\n"
+        "  headgate doctor --bucket s3://orders/gateway",
+        failed="a gateway would not work with these servers, or with this bucket",
     ),
 )
 @config_option
+@click.option(
+    "--bucket",
+    metavar="URL",
+    envvar=f"{PREFIX}BUCKET",
+    help="An object store: s3://NAME/PREFIX, gs://NAME/PREFIX, az://CONTAINER/PREFIX, or a"
+    " directory as file:///DIRECTORY. The variables of the store say how it is reached.",
+)
 @setting_option("backend", metavar="URL")
 @setting_option("redis_durability", type=click.Choice([level.value for level in DurabilityLevel]))
 @setting_option("redis_prefix", metavar="TEXT")
@@ -48,17 +63,39 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @setting_option("redis_tls_cert", type=_FILE)
 @setting_option("redis_tls_key", type=_FILE)
 @json_option
-def command(config: Path | None, as_json: bool, **flags: Any) -> None:
-    """Examine Redis or Valkey servers: their abilities, faults, and the effects on a gateway.
+def command(config: Path | None, bucket: str | None, as_json: bool, **flags: Any) -> None:
+    """Examine Redis or Valkey servers, or a bucket: abilities, faults, and effects on a gateway.
 
     Nothing is changed at the servers. Give the password as HEADGATE_REDIS_PASSWORD: every user of
     the machine can read flags.
+
+    A bucket gets some small objects below doctor/, which are removed at the end.
     """
+    if bucket is not None and flags["backend"] is None:
+        findings = _of_bucket(bucket)
+    else:
+        findings = _of_servers(config, flags)
+    _show(findings, as_json=as_json)
+    if any(finding.severity is Severity.FAULT for finding in findings):
+        raise SystemExit(1)
+
+
+def _of_bucket(url: str) -> list[Finding]:
+    try:
+        bucket = open_bucket(url, RequestLimits(request_s=10))
+    except ValueError as error:
+        raise click.ClickException(f"--bucket {error}") from None
+    findings = examine_bucket(bucket, secrets.token_hex(8), time.perf_counter)
+    bucket.close()
+    return findings
+
+
+def _of_servers(config: Path | None, flags: Mapping[str, Any]) -> list[Finding]:
     settings = settings_from(config, flags)
     if settings.backend is None:
-        raise click.UsageError("which servers? --backend says it, or HEADGATE_BACKEND")
+        raise click.UsageError("which servers, or which bucket? --backend or --bucket says it")
     options = client_options(settings, settings.backend)
-    findings = asyncio.run(
+    return asyncio.run(
         examine(
             options.servers,
             KeyNames(options.prefix),
@@ -67,9 +104,6 @@ def command(config: Path | None, as_json: bool, **flags: Any) -> None:
             options.connect_ms_max / 1000,
         )
     )
-    _show(findings, as_json=as_json)
-    if any(finding.severity is Severity.FAULT for finding in findings):
-        raise SystemExit(1)
 
 
 def _show(findings: list[Finding], *, as_json: bool) -> None:

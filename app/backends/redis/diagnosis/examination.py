@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from headgate.app.backends.redis.address import Arrangement, Servers
-from headgate.app.backends.redis.diagnosis.findings import Finding, Severity, merged
 from headgate.app.backends.redis.diagnosis.server import (
     CLOCK_MS_MAX,
     Clock,
@@ -17,6 +16,7 @@ from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.faults import NotSent
 from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.backends.redis.topology import SLOT_COUNT, Topology, discover
+from headgate.app.diagnosis.findings import Finding, Severity, merged
 
 
 async def examine(

@@ -9,7 +9,6 @@ from redis.exceptions import ResponseError
 
 from headgate.app.backends.redis.address import Address, Arrangement, Servers
 from headgate.app.backends.redis.diagnosis.asking import asking
-from headgate.app.backends.redis.diagnosis.findings import Finding, Severity
 from headgate.app.backends.redis.diagnosis.rights import Rights, rights_of
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.backends.redis.faults import NotSent
@@ -23,6 +22,7 @@ from headgate.app.backends.redis.features import (
     promise_of,
 )
 from headgate.app.backends.redis.keys import KeyNames
+from headgate.app.diagnosis.findings import Finding, Severity
 
 CLOCK_MS_MAX = 1_000
 """A greater difference of clocks is told. Ids and delays are made of the clocks of the servers."""

@@ -7,31 +7,24 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
 
-from headgate.engine.bucket.bucket import BucketError, RequestCounts, StoredObject
-from headgate.engine.threads import Threads
-
-T = TypeVar("T")
+from headgate.engine.bucket.bucket import BucketError, StoredObject
+from headgate.engine.bucket.stores.threaded import ThreadedBucket
 
 _UNFINISHED = ".part-"
-_THREADS = 4
-_READERS = 4
 _PIECE_BYTES = 2**20
 
 
-class DirectoryBucket:
+class DirectoryBucket(ThreadedBucket):
     """A bucket in a directory. It is a `Bucket`."""
 
     def __init__(self, directory: Path) -> None:
         """Use a directory, which is made if need be."""
-        self.counts = RequestCounts()
+        super().__init__()
         self._directory = directory
-        self._threads = Threads(_THREADS, "bucket")
-        self._readers = Threads(_READERS, "bucket reads")
 
     @property
     def url(self) -> str:
@@ -97,23 +90,10 @@ class DirectoryBucket:
             with _errors(), suppress(FileNotFoundError):
                 (self._directory / name).unlink()
 
-    async def in_thread(self, act: Callable[[], T]) -> T:
-        """Call a function in a thread."""
-        return await self._threads.call(act)
-
-    async def read_in_thread(self, act: Callable[[], T]) -> T:
-        """Call a function in a thread of those that read."""
-        return await self._readers.call(act)
-
-    def close(self) -> None:
-        """End the threads, after what they do."""
-        self._threads.shutdown()
-        self._readers.shutdown()
-
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """Raise what the system says as an error of the bucket, but for what is not there."""
+    """Raise an error of the bucket in place of one of the system; a missing file stays one."""
     try:
         yield
     except FileNotFoundError:

@@ -1,0 +1,1 @@
+"""Diagnosis: findings about what a gateway relies on."""

@@ -1,0 +1,1 @@
+"""Stores: the directories and object stores that can be a bucket."""

@@ -1,0 +1,51 @@
+"""Opening of a bucket by its URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from headgate.engine.bucket.bucket import Bucket
+from headgate.engine.bucket.stores.directory import DirectoryBucket
+from headgate.engine.bucket.stores.request_limits import USUAL, RequestLimits
+
+_STORES = ("s3", "gs", "az")
+
+
+def open_bucket(url: str, limits: RequestLimits = USUAL) -> Bucket:
+    """Return the bucket of a URL; nothing is asked of it yet.
+
+    Args:
+        url: `file:///DIRECTORY`, `s3://NAME/PREFIX`, `gs://NAME/PREFIX` or `az://CONTAINER/PREFIX`.
+        limits: bounds of each request to an object store.
+
+    Raises:
+        ValueError: the URL is none of a bucket, or what it needs is not installed.
+    """
+    parts = check_url(url)
+    if parts.scheme == "file":
+        return DirectoryBucket(Path(unquote(parts.path)))
+    try:
+        from headgate.engine.bucket.stores.objects import ObjectBucket  # noqa: PLC0415  in an extra
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{error.name} is missing; headgate[bucket] brings it") from None
+    return ObjectBucket(url, limits)
+
+
+def check_url(url: str) -> SplitResult:
+    """Return the parts of the URL of a bucket.
+
+    Raises:
+        ValueError: it is none.
+    """
+    parts = urlsplit(url)
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError("should have no credentials: the variables of the store have them")
+    is_file = parts.scheme == "file"
+    if is_file and (parts.netloc or not parts.path.startswith("/")):
+        raise ValueError("should be file:///DIRECTORY, from the root")
+    if not is_file and parts.scheme not in _STORES:
+        raise ValueError("should begin with s3://, gs://, az:// or file:///")
+    if not is_file and not parts.netloc:
+        raise ValueError(f"should be {parts.scheme}://NAME/PREFIX")
+    return parts
