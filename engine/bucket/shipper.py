@@ -156,8 +156,10 @@ class Shipper:
         Returns:
             the part of that number which is there already; None: it was put.
         """
-        position = self.shipped.position
-        times = self._clock.wall_ms(), self.covered_ms
+        position, now_ms = self.shipped.position, self._clock.wall_ms()
+        if not self.covered_ms and not self._marks:  # the first leader has written nothing yet
+            self.covered_ms = now_ms
+        times = now_ms, self.covered_ms
         part = Part(number, self.term, self._writer, "", 0, position, *times, b"")
 
         def put() -> Part | None:
