@@ -21,12 +21,12 @@ from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.bulk.staging import Staging
 from headgate.app.gateway.assembly import assemble
 from headgate.app.gateway.backends import open_backend
+from headgate.app.gateway.behind import Behind
 from headgate.app.gateway.credentials import open_credentials
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.gateway.measuring import observer_of, watch_loop
 from headgate.app.gateway.shared_keys import share_keys
 from headgate.app.http import document, handlers
-from headgate.app.http.behind import Behind
 from headgate.app.http.layers import put_together
 from headgate.app.http.origin import OriginGuard
 from headgate.app.http.parameters import Unsupported

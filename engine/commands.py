@@ -373,7 +373,7 @@ class EntriesExpired(msgspec.Struct, frozen=True, array_like=True, tag=42):
 
 
 class TailLost(msgspec.Struct, frozen=True, array_like=True, tag=44):
-    """What any stream got between two ids may be lost: a leader before this one had not shipped it.
+    """Entries of any stream between two ids may be lost: a leader before had not shipped them.
 
     Streams of a later epoch than this did not exist then.
     """

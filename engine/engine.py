@@ -414,7 +414,7 @@ class Engine:
         """
         executor, watch = self._executor, self._watch
 
-        async def keep_house() -> None:
+        async def housekeep() -> None:
             await self._storage.until_open()
             await self.run_housekeeping()
 
@@ -424,7 +424,7 @@ class Engine:
         try:
             async with asyncio.TaskGroup() as tasks:
                 others = [
-                    tasks.create_task(keep_house()),
+                    tasks.create_task(housekeep()),
                     tasks.create_task(executor.until_broken()),
                     tasks.create_task(repeat(executor.disposal.free_next, watch("disposal"))),
                     tasks.create_task(repeat(feed_takeovers, watch("takeovers"))),

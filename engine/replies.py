@@ -461,7 +461,7 @@ class JournalStatus(NamedTuple):
         return max(self.extents_bytes - self.cold_bytes, 0)
 
 
-class Role(StrEnum):
+class LeaderRole(StrEnum):
     """The role of a gateway with a bucket."""
 
     LEADER = "leader"  # it may change the streams
@@ -472,7 +472,7 @@ class BucketStatus(NamedTuple):
     """The state of the bucket behind a data directory."""
 
     url: str
-    role: Role
+    role: LeaderRole
     is_durable: bool  # an answer waits for the bucket
     term: int  # of the lease
     leader: str  # the address of the leader; empty if nobody knows

@@ -247,8 +247,8 @@ def _open_journal(
             bucket = open_bucket(options.bucket.url)
             attached = attach(directory, bucket, progress)
             disk, loaded = attached.disk, attached.loaded
-            if attached.aside:
-                log.error("records put aside that the bucket never got", extra=_aside(attached))
+            if attached.unshipped_files:
+                log.error("records put aside that the bucket never got", extra=_unshipped(attached))
             shipping = Replication(
                 *(bucket, directory, attached, clock, replication),
                 lease_bucket=open_bucket(options.bucket.url, limits_of_leases(replication)),
@@ -291,8 +291,8 @@ def _require_no_bucket(directory: Disk) -> None:
         raise Unavailable("the directory belongs to a bucket, and none is given (--bucket)")
 
 
-def _aside(attached: Attached) -> dict[str, object]:
-    return {"files": [*attached.aside], "reason": "another gateway has written since"}
+def _unshipped(attached: Attached) -> dict[str, object]:
+    return {"files": [*attached.unshipped_files], "reason": "another gateway has written since"}
 
 
 def open_snapshot(

@@ -46,7 +46,7 @@ class Attached:
     begins: Mapping[str, int] = field(default_factory=dict)  # parts that begin segments
     is_base_needed: bool = False  # the bucket has no snapshot, and parts alone are not enough
     covered_ms: int = 0  # what was written before this moment is in the bucket
-    aside: Sequence[str] = ()  # segments with records that the bucket never got
+    unshipped_files: Sequence[str] = ()  # segments with records that the bucket never got
 
 
 def attach(directory: Disk, bucket: Bucket, progress: Progress = no_progress) -> Attached:
@@ -143,7 +143,7 @@ def _has(directory: Disk, shipped: Mark) -> bool:
 
 
 def _shipped(bucket: Bucket, manifest: BucketManifest | None, numbers: Sequence[int]) -> Mark:
-    """Return up to where a bucket has everything."""
+    """Return the place up to which a bucket has everything."""
     for number in reversed(numbers):
         part = parts.read(bucket, number)
         if part.segment:
@@ -178,7 +178,7 @@ def _anew(directory: Disk, bucket: Bucket, marker: Marker | None, progress: Prog
     manifest = manifests.newest(bucket)
     kept = _kept(directory, marker, [] if manifest is None else manifest.extents)
     remove_marker(directory)
-    aside = emptied(directory, kept)
+    unshipped_files = emptied(directory, kept)
     restored = restore(bucket, directory, progress=progress)
     files = {file.name: file for file in restored.files}
     marker = Marker(bucket.url, secrets.token_hex(8), list(files.values()))
@@ -190,7 +190,7 @@ def _anew(directory: Disk, bucket: Bucket, marker: Marker | None, progress: Prog
         *(disk, marker, restored.manifest, restored.next_part, shipped, loaded),
         begins=restored.begins,
         covered_ms=_covered_ms(restored.manifest, last),
-        aside=aside,
+        unshipped_files=unshipped_files,
     )
 
 

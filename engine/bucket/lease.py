@@ -122,7 +122,7 @@ class LeaseKeeper:
 
     @property
     def left_ms(self) -> int:
-        """Return for how long it is valid without a renewal."""
+        """Return the time for which it is valid without a renewal."""
         return max(self._valid_until_ms - self._clock.monotonic_ms(), 0)
 
     @property
@@ -165,7 +165,7 @@ class LeaseKeeper:
             await asyncio.sleep(pause_ms / 1000)
 
     def _note_before(self, seen: SeenLease | None) -> None:
-        """Note who had the lease before; an own one may be that of an answer that was lost."""
+        """Note the lease before this one; an own one may be of an answer that got lost."""
         if seen is not None and (self.replaced is None or seen.lease.holder != self.holder):
             self.replaced = seen.lease
 

@@ -21,7 +21,7 @@ class Marker(msgspec.Struct, frozen=True):
 
     url: str
     writer: str
-    """Who writes from this directory. The parts that it has put say so."""
+    """The name of the directory in the parts that are put from it."""
     files: list[BucketFile] = []
     """The extent files of the directory that the bucket has as well."""
 

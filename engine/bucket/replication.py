@@ -20,7 +20,7 @@ from typing import NamedTuple
 from headgate.engine.bucket.attachment import Attached
 from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.curator import Curator, Retention
-from headgate.engine.bucket.follower import Follower
+from headgate.engine.bucket.follower import BucketFollower
 from headgate.engine.bucket.lease import RENEWALS, LeaseKeeper, OnEvent, words
 from headgate.engine.bucket.shipper import PAUSE_S_MAX, PAUSE_S_MIN, Shipper
 from headgate.engine.bucket.stores.request_limits import RequestLimits
@@ -31,7 +31,7 @@ from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.faults import PATIENCE_S, Faults
 from headgate.engine.journal.records import Records
 from headgate.engine.journal.storage import GoBack, Holder
-from headgate.engine.replies import BucketStatus, Role
+from headgate.engine.replies import BucketStatus, LeaderRole
 
 
 class ReplicationOptions(NamedTuple):
@@ -93,7 +93,7 @@ class Replication:
             is_durable=options.is_durable,
             on_event=on_event,
         )
-        self._follower = Follower(bucket, attached, directory, clock)
+        self._follower = BucketFollower(bucket, attached, directory, clock)
         self._shipper = Shipper(
             bucket,
             directory,
@@ -135,7 +135,7 @@ class Replication:
         seen = self._keeper.seen
         return BucketStatus(
             url=self._bucket.url,
-            role=Role.LEADER if is_leader else Role.STANDBY,
+            role=LeaderRole.LEADER if is_leader else LeaderRole.STANDBY,
             is_durable=self._options.is_durable,
             term=self._keeper.term if is_leader else 0 if seen is None else seen.lease.term,
             leader=self._leader,
@@ -196,7 +196,7 @@ class Replication:
         return True
 
     def _note_lost(self, holder: Holder) -> None:
-        """Record what a leader before this one may have answered, and not shipped.
+        """Record the loss of entries that a leader before this one has not shipped.
 
         It was written behind the last part of its journal. What this directory has is not lost.
         """
@@ -339,7 +339,7 @@ class Replication:
         return Unavailable(f"the bucket does not take it for now: {self._error}")
 
     def _answerable(self, written: int) -> int:
-        """Return up to where it may be answered."""
+        """Return the position up to which it may be answered."""
         if not self.leads.is_set() or (self._needs_lease and not self._keeper.is_valid):
             return 0
         if not self._options.is_durable:
@@ -355,7 +355,7 @@ class Replication:
         self._curator.note_shipped()
 
     def _note_error(self, error: OSError | None) -> None:
-        """Note what goes wrong with parts, or that they go again."""
+        """Note an error of the bucket, or its end."""
         before, self._error = self._error, None if error is None else words(error)
         if before is None and self._error is not None:
             self._error_s = asyncio.get_running_loop().time()

@@ -65,7 +65,7 @@ class Shipper:
         self._marks: deque[Mark] = deque()
         self._begun_ms: deque[int] = deque()  # when the first bytes of each mark were written
         self.covered_ms = 0
-        """What was written before this moment, by wall time, is in the bucket."""
+        """A moment, by wall time: the bucket has everything that was written before it."""
         self._waiting_ms: int | None = None  # since when something waits, by monotonic time
         self._unsettled: Part | None = None  # it was put, and nobody knows whether that worked
         self._wake = asyncio.Event()
@@ -106,7 +106,7 @@ class Shipper:
 
     @property
     def waiting_ms(self) -> int | None:
-        """Return for how long, at most, something waits; None if nothing does."""
+        """Return the longest time that something waits; None if nothing does."""
         since_ms = self._waiting_ms
         return None if since_ms is None else self._clock.monotonic_ms() - since_ms
 
@@ -116,7 +116,7 @@ class Shipper:
         return {mark.segment for mark in self._marks}
 
     async def run(self) -> None:
-        """Ship what is written, until `end`.
+        """Ship the segments as they grow, until `end`.
 
         Raises:
             LeaseLost: another leader has put the next part.

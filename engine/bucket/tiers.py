@@ -38,7 +38,7 @@ class TieredDisk:
         self._local = set(disk.names())
 
     def note_shipped(self, files: Mapping[str, BucketFile]) -> None:
-        """Note what else the bucket has now."""
+        """Note files that the bucket has now."""
         self._files |= files
 
     @property
@@ -125,7 +125,7 @@ class TieredDisk:
         return data
 
     def content(self, name: str) -> bytes | Path:
-        """Return what a file of the directory holds, or where it is found."""
+        """Return the content of a file of the directory, or its path."""
         return self._disk.content(name)
 
     def append(self, name: str, data: bytes) -> None:

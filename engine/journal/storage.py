@@ -107,7 +107,7 @@ class Nobody:
 
 
 class Shipping(Protocol):
-    """Takes what a journal writes to another place, once it may write at all."""
+    """Takes the records of a journal to another place, once it may write at all."""
 
     leads: asyncio.Event
     """It may write."""

@@ -114,7 +114,7 @@ class Writer:
         return await self._rotation
 
     async def until_durable(self, position: int) -> None:
-        """Return once what was written may be answered, which may take longer.
+        """Return once records may be answered; they may be on disk before.
 
         Raises:
             Unavailable: it will not be.
@@ -136,7 +136,7 @@ class Writer:
 
     @property
     def disk_bytes(self) -> int:
-        """Return what the files take of this disk."""
+        """Return the room that the files take of this disk."""
         return self.size_bytes - self._disk.remote_bytes
 
     @property
