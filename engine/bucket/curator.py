@@ -100,6 +100,8 @@ class Curator:
             is_base_needed: the bucket has no snapshot, and the directory has one.
         """
         self.manifest = manifest
+        self._marker = msgspec.structs.replace(self._marker, has_led=True)
+        write_marker(self._directory, self._marker)
         if is_base_needed:
             self.note_snapshot(position_of(in_use(self._disk.names()).snapshot or ""))
 

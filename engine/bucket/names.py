@@ -14,6 +14,9 @@ MANIFESTS = "manifests/"
 FILES = "files/"
 """Snapshots, extent files and pieces of segments, as manifests name them."""
 
+IDENTITY = "identity"
+"""The object that tells this bucket from others, whatever its address is."""
+
 KEYS = "keys/"
 """The keys file of the gateway: the greatest number is the newest."""
 
