@@ -372,6 +372,13 @@ class EntriesExpired(msgspec.Struct, frozen=True, array_like=True, tag=42):
     ids: list[EntryId]
 
 
+class ArchiveTrimmed(msgspec.Struct, frozen=True, array_like=True, tag=43):
+    """Archived entries go, up to and including an id."""
+
+    stream: bytes
+    through: EntryId
+
+
 class ClockSet(msgspec.Struct, frozen=True, array_like=True, tag=31):
     """The wall clock was set, by so much; what waits goes on waiting as if it had not been."""
 
@@ -421,6 +428,7 @@ Command = (
     | EntriesHeld
     | EntriesTimed
     | EntriesExpired
+    | ArchiveTrimmed
 )
 
 _encoder = msgspec.msgpack.Encoder()
