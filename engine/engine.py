@@ -108,6 +108,7 @@ class Engine:
             bounds=bounds,
             has_bucket=has_bucket,
         )
+        self.has_bucket = has_bucket
         self._storage = storage
         self._watch = watch
         self._housekeeping = Housekeeping(

@@ -309,7 +309,8 @@ class StreamInfo(NamedTuple):
     timed_count: int = 0  # entries that have times, about
     archived_count: int = 0  # entries in its archive
     archived_first_id: EntryId | None = None  # of the oldest of them
-    gone_through: EntryId = MIN_ID  # greatest id removed by a trim that is in no archive
+    # Greatest id removed by a trim that is in no archive; None: as `trimmed_through`.
+    gone_through: EntryId | None = None
 
 
 class GroupDetail(NamedTuple):
@@ -347,6 +348,7 @@ class ObservedStream(NamedTuple):
     added_count: int  # over its whole life
     groups: list[ObservedGroup]
     groups_left_out: int
+    archived_count: int = 0  # entries in its archive
 
 
 class Observation(NamedTuple):

@@ -6,7 +6,7 @@ from fastapi import Request, Response
 
 from headgate.app.auth.access import Access
 from headgate.app.bulk import arrow
-from headgate.app.bulk.ranges import BulkRange, Compression
+from headgate.app.bulk.ranges import BulkRange, Compression, missed_through
 from headgate.app.http.dependencies import (
     access_of,
     gateway_of,
@@ -33,6 +33,8 @@ async def arrow_answer(
     limit: int | None,
     compression: Compression | None,
     selection: Selection,
+    *,
+    archived: bool,
 ) -> Response:
     """Return the entries of a range, or those after a cursor, as Arrow.
 
@@ -44,6 +46,7 @@ async def arrow_answer(
         limit: entries at most; None: all of them.
         compression: of the batches.
         selection: what of the entries is sent.
+        archived: what is archived is sent as well.
 
     Raises:
         GatewayError: there is a filter, and a limit.
@@ -65,11 +68,15 @@ async def arrow_answer(
     }
     if info.length:
         headers["Headgate-First-Id"] = str(info.first_id)
-    gap = gap_after(low.previous(), info.trimmed_through)
+    first_id = info.archived_first_id if archived else None
+    if first_id is not None and first_id <= high and (not info.length or low < info.first_id):
+        headers["Headgate-Archived"] = "true"
+    gap = gap_after(low.previous(), missed_through(info, archived=archived))
     if gap is not None:
         headers["Headgate-Gap-To"] = str(gap.through)
     held = partial(hold, request.receive)
-    entries = BulkRange(access, info, low, high, limit, selection, threads, held)
+    wanted = low, high, limit, selection
+    entries = BulkRange(access, info, *wanted, threads, held, archived=archived)
     parts = while_valid(request, entries.batches(compression or "none", gateway.metrics))
     patience_ms = gateway.limits.send_ms_max
     return PatientResponse(parts, media_type=ARROW, patience_ms=patience_ms, headers=headers)

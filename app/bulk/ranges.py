@@ -35,6 +35,17 @@ _BATCH_BYTES_MAX = 4 * 2**20
 """Entries of one batch, unpacked, about."""
 
 
+def missed_through(info: StreamInfo, *, archived: bool) -> EntryId:
+    """Return the greatest id that a trim removed, and that cannot be read any more.
+
+    Args:
+        info: the stream.
+        archived: what is archived is read as well.
+    """
+    gone_through = info.gone_through if archived else None
+    return info.trimmed_through if gone_through is None else gone_through
+
+
 class BulkRange:
     """The unread part of a range."""
 
@@ -48,6 +59,8 @@ class BulkRange:
         selection: Selection,
         threads: ArrowThreads,
         hold: Callable[[int], None],
+        *,
+        archived: bool,
     ) -> None:
         """Describe the range.
 
@@ -60,11 +73,13 @@ class BulkRange:
             selection: what of them is sent.
             threads: where its batches are made.
             hold: told how many bytes are made that are not sent.
+            archived: what is archived is sent as well.
         """
         self._access = access.slowed()
         self._stream = info.name
         self._epoch = info.epoch
-        self._trimmed_through = info.trimmed_through
+        self._trimmed_through = missed_through(info, archived=archived)
+        self._archived = archived
         self._low = low
         self._high = min(high, info.last_id)
         self._left = COUNT_MAX if limit is None else limit
@@ -120,7 +135,8 @@ class BulkRange:
         """
         while self._low <= self._high and self._left:
             limit = min(self._left, _ROWS_MAX)
-            request = RangePacked(self._stream, self._low, self._high, limit, _BATCH_BYTES_MAX)
+            bounds = self._low, self._high, limit, _BATCH_BYTES_MAX
+            request = RangePacked(self._stream, *bounds, self._archived)
             page = await self._access.perform(request)
             seen = max(self._low.previous(), self._trimmed_through)
             if page.epoch != self._epoch or page.trimmed_through > seen:

@@ -602,9 +602,9 @@ class Log:
         """Remove one entry, or let another log have it; tells whether it was there."""
         index = bisect_right(self._firsts, entry_id) - 1
         if index < 0:
-            cold = self.extents.below(entry_id) - 1 if self.extents else -1
+            cold = self._extent_of(entry_id)
             into = None if archive is None else archive.extents
-            is_killed = cold >= 0 and self.extents.kill(cold, entry_id, into)
+            is_killed = cold is not None and self.extents.kill(cold, entry_id, into)
             self.length -= is_killed
             if archive is not None:
                 archive.length += is_killed
