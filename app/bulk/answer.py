@@ -33,8 +33,6 @@ async def arrow_answer(
     limit: int | None,
     compression: Compression | None,
     selection: Selection,
-    *,
-    archived: bool,
 ) -> Response:
     """Return the entries of a range, or those after a cursor, as Arrow.
 
@@ -46,7 +44,6 @@ async def arrow_answer(
         limit: entries at most; None: all of them.
         compression: of the batches.
         selection: what of the entries is sent.
-        archived: what is archived is sent as well.
 
     Raises:
         GatewayError: there is a filter, and a limit.
@@ -68,15 +65,14 @@ async def arrow_answer(
     }
     if info.length:
         headers["Headgate-First-Id"] = str(info.first_id)
-    first_id = info.archived_first_id if archived else None
+    first_id = info.archived_first_id if selection.archived else None
     if first_id is not None and first_id <= high and (not info.length or low < info.first_id):
         headers["Headgate-Archived"] = "true"
-    gap = gap_after(low.previous(), missed_through(info, archived=archived))
+    gap = gap_after(low.previous(), missed_through(info, selection))
     if gap is not None:
         headers["Headgate-Gap-To"] = str(gap.through)
     held = partial(hold, request.receive)
-    wanted = low, high, limit, selection
-    entries = BulkRange(access, info, *wanted, threads, held, archived=archived)
+    entries = BulkRange(access, info, low, high, limit, selection, threads, held)
     parts = while_valid(request, entries.batches(compression or "none", gateway.metrics))
     patience_ms = gateway.limits.send_ms_max
     return PatientResponse(parts, media_type=ARROW, patience_ms=patience_ms, headers=headers)

@@ -30,10 +30,8 @@ class Pages:
         selection: Selection,
         *,
         with_times: bool = False,
-        archived: bool = False,
     ) -> None:
-        """Begin at one end of a range; what is archived of it is read if that is asked for."""
-        self._archived = archived
+        """Begin at one end of a range."""
         self.times: dict[EntryId, EntryTimes] = {}
         self._with_times = with_times
         self.stream, self.selection = stream, selection
@@ -52,16 +50,14 @@ class Pages:
 
     async def _next_page(self, limit: int, size_bytes_max: int) -> list[Entry]:
         low, high, is_down = self._low, self._high, self.is_down
+        bounds = low, high, limit, size_bytes_max, is_down
         text = self.selection.text
         if text is None:
-            bounds = low, high, limit, size_bytes_max, is_down
-            wanted = Range(self.stream, *bounds, archived=self._archived)
+            wanted = Range(self.stream, *bounds, archived=self.selection.archived)
             entries = await self._access.perform(wanted)
             self._go_on(entries[-1].id if entries else None)
             return entries
-        matching = RangeMatching(
-            self.stream, text, low, high, limit, size_bytes_max, is_down, self._archived
-        )
+        matching = RangeMatching(self.stream, text, *bounds, self.selection.archived)
         entries, last_id = await self._access.perform(matching)
         self._go_on(None if last_id == (low if is_down else high) else last_id)
         return entries

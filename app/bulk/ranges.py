@@ -35,14 +35,9 @@ _BATCH_BYTES_MAX = 4 * 2**20
 """Entries of one batch, unpacked, about."""
 
 
-def missed_through(info: StreamInfo, *, archived: bool) -> EntryId:
-    """Return the greatest id that a trim removed, and that cannot be read any more.
-
-    Args:
-        info: the stream.
-        archived: what is archived is read as well.
-    """
-    gone_through = info.gone_through if archived else None
+def missed_through(info: StreamInfo, selection: Selection) -> EntryId:
+    """Return the greatest id that a trim removed and that is not read in an archive."""
+    gone_through = info.gone_through if selection.archived else None
     return info.trimmed_through if gone_through is None else gone_through
 
 
@@ -59,8 +54,6 @@ class BulkRange:
         selection: Selection,
         threads: ArrowThreads,
         hold: Callable[[int], None],
-        *,
-        archived: bool,
     ) -> None:
         """Describe the range.
 
@@ -73,13 +66,11 @@ class BulkRange:
             selection: what of them is sent.
             threads: where its batches are made.
             hold: told how many bytes are made that are not sent.
-            archived: what is archived is sent as well.
         """
         self._access = access.slowed()
         self._stream = info.name
         self._epoch = info.epoch
-        self._trimmed_through = missed_through(info, archived=archived)
-        self._archived = archived
+        self._trimmed_through = missed_through(info, selection)
         self._low = low
         self._high = min(high, info.last_id)
         self._left = COUNT_MAX if limit is None else limit
@@ -136,7 +127,7 @@ class BulkRange:
         while self._low <= self._high and self._left:
             limit = min(self._left, _ROWS_MAX)
             bounds = self._low, self._high, limit, _BATCH_BYTES_MAX
-            request = RangePacked(self._stream, *bounds, self._archived)
+            request = RangePacked(self._stream, *bounds, self._selection.archived)
             page = await self._access.perform(request)
             seen = max(self._low.previous(), self._trimmed_through)
             if page.epoch != self._epoch or page.trimmed_through > seen:

@@ -91,9 +91,12 @@ def selection_query(
         str | None,
         Query(description="A filter as JSON. Only entries for which it holds are sent."),
     ] = None,
+    archived: Annotated[
+        bool, Query(description="Whether entries of the archive are read, too.")
+    ] = True,
 ) -> Selection:
     """Return the part of the entries that is asked for."""
-    return Selection.parse(filter, columns)
+    return Selection.parse(filter, columns)._replace(archived=archived)
 
 
 SelectionDep = Annotated[Selection, Depends(selection_query)]
@@ -166,9 +169,6 @@ async def read_entries(
     compression: Annotated[
         Compression | None, Query(description="With Arrow: of the batches; `none`.")
     ] = None,
-    archived: Annotated[
-        bool, Query(description="Whether entries of the archive are read, too.")
-    ] = True,
 ) -> Response:
     """Read a range (XRANGE, XREVRANGE), or what comes after a cursor (XREAD), waiting if asked to.
 
@@ -207,14 +207,7 @@ async def read_entries(
     if wanted == ARROW:
         low_and_high, cursor_id = _arrow_range(bounds, after, wait_ms)
         return await arrow_answer(
-            request,
-            stream,
-            low_and_high,
-            cursor_id,
-            limit,
-            compression,
-            selection,
-            archived=archived,
+            request, stream, low_and_high, cursor_id, limit, compression, selection
         )
     if compression is not None:
         text = f"only {ARROW} has this: ask for it in Accept"
@@ -224,26 +217,18 @@ async def read_entries(
         check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     if after is None:
         _check_no_wait(wait_ms)
-        pages = Pages(
-            access, stream, bounds or _EVERYTHING, selection, with_times=True, archived=archived
-        )
+        pages = Pages(access, stream, bounds or _EVERYTHING, selection, with_times=True)
         if wanted == _JSON:
             return await _read_range(request, pages, limit)
-        info = await access.perform(DescribeStream(stream))
-        first = await pages.next_page(min(limit, _PAGE), _PAGE_BYTES)
-        parts = while_valid(request, _range_lines(request, pages, limit, first))
-        headers = _archived_header(is_archived=_begins_archived(info, first))
-        patience_ms = limits.send_ms_max
-        return PatientResponse(parts, media_type=_NDJSON, patience_ms=patience_ms, headers=headers)
+        return await _stream_range(request, pages, limit)
     _check_one_of(bounds, after)
-    cursor = StreamCursor(stream, parse_after(after, field="/query/after"))
     asked = ReadRequest(
-        [cursor],
+        [StreamCursor(stream, parse_after(after, field="/query/after"))],
         limit=limit,
         size_bytes_max=limits.read_bytes_max,
         wait_ms=wait_ms,
         filters=selection.text,
-        archived=archived,
+        archived=selection.archived,
     )
     reading = access.perform(asked)
     [read] = await (while_present(request, reading) if wait_ms else reading)
@@ -254,6 +239,16 @@ async def read_entries(
     headers = {"Headgate-Next-After": str(read.next_after)}
     headers |= _archived_header(is_archived=read.archived)
     return Response(await lines_in_turns(read.entries, wire), media_type=_NDJSON, headers=headers)
+
+
+async def _stream_range(request: Request, pages: Pages, limit: int) -> Response:
+    gateway = gateway_of(request)
+    info = await access_of(request).perform(DescribeStream(pages.stream))
+    first = await pages.next_page(min(limit, _PAGE), _PAGE_BYTES)
+    parts = while_valid(request, _range_lines(request, pages, limit, first))
+    headers = _archived_header(is_archived=_begins_archived(info, first))
+    patience_ms = gateway.limits.send_ms_max
+    return PatientResponse(parts, media_type=_NDJSON, patience_ms=patience_ms, headers=headers)
 
 
 def _archived_header(*, is_archived: bool) -> dict[str, str]:
