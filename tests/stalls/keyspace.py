@@ -22,7 +22,7 @@ from headgate.engine.entry import MIN_ID, Draft, EntryId, Timing
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.limits import ENTRY_FIELDS_MAX, KEY_AHEAD_MAX
+from headgate.engine.limits import ENTRY_FIELDS_MAX, KEY_AHEAD_MAX, TIMED_AT_ONCE_MAX
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
@@ -182,8 +182,8 @@ async def _time(engine: Engine, entry_count: int) -> None:
     times = {DUE: Timing(deliver_at_ms=due_ms), EXPIRED: Timing(expires_at_ms=due_ms)}
     for name, timing in times.items():
         stream = name.encode()
-        for start in range(0, entry_count, _BATCH):
-            numbers = range(start, min(start + _BATCH, entry_count))
+        for start in range(0, entry_count, TIMED_AT_ONCE_MAX):
+            numbers = range(start, min(start + TIMED_AT_ONCE_MAX, entry_count))
             fields = (b"key", b"one")
             drafts = [Draft(EntryId(FIRST_MS + at, 0), fields, timing) for at in numbers]
             await engine.perform(Add(stream, drafts))
