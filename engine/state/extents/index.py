@@ -424,20 +424,21 @@ class Extents:
 
     def take(self, other: Extents, count: int) -> None:
         """Take over the oldest extents of another index, which lets go of them."""
-        for at in range(count):
+        at = 0
+        while at < count:
             line = other.line(at)
-            if not self._count or self._is_behind(line):
-                self._append_part(other, at, count)
-                return
             known = self._at(line)
-            if known is None:
-                self._insert(self.below(line.first_id), line)
-            else:
-                self.replace(known, known + 1, self.line(known).joined(line))
-
-    def _is_behind(self, line: Line) -> bool:
-        last = self._count - 1
-        return self.last_id(last) < line.first_id and self.place(last) != line.place
+            if known is not None:
+                mine = self.line(known)
+                self._put(known, mine, mine.joined(line))
+                at += 1
+                continue
+            index, end = self.below(line.first_id), count
+            if index < self._count:  # an extent of its own follows: those before it go together
+                end = min(count, other.below(self.first_id(index)))
+                end -= other.place(end - 1) == self.place(index)
+            self._insert_part(index, other, at, end)
+            at = end
 
     def _at(self, line: Line) -> int | None:
         """Return the place in this index of the extent of a line, None if it is in another one."""
@@ -445,21 +446,21 @@ class Extents:
         near = (index for index in (at - 1, at) if 0 <= index < self._count)
         return next((index for index in near if self.place(index) == line.place), None)
 
-    def _append_part(self, other: Extents, low: int, high: int) -> None:
-        """Add extents of another index behind all others."""
+    def _insert_part(self, index: int, other: Extents, low: int, high: int) -> None:
+        """Add neighbouring extents of another index."""
         if self._columns is _NO_COLUMNS:
             self._columns = _Columns()
-        elif len(self._columns.lives) > self._head + self._count:
+        elif index < self._count or len(self._columns.lives) > self._head + self._count:
             self._unshare()
-        at, end, begin = other._head + low, other._head + high, self._count
+        place, at, end = self._head + index, other._head + low, other._head + high
         for mine, others in zip(self._columns.all, other._columns.all, strict=True):
-            mine.extend(others[at:end])
-        for index in range(low, high) if other._dead else ():
-            place = other.place(index)
-            if dead := other._dead.get(place):
-                self._own_dead()[place] = dead
+            mine[place:place] = others[at:end]
+        for line in range(low, high) if other._dead else ():
+            extent = other.place(line)
+            if dead := other._dead.get(extent):
+                self._own_dead()[extent] = dead
         self._count += high - low
-        self._note_loaded(begin)
+        self._note_added(index, index + high - low)
 
     def share(self, line: Line, alive: int) -> None:
         """Take over some entries of an extent, whose bits are `alive`; its index keeps the others.
@@ -519,14 +520,17 @@ class Extents:
         if not chunks:
             self.drop(index, index + 1)
             return
-        marked = line.marked(dead, chunks)
+        self._put(index, line, line.marked(dead, chunks))
+
+    def _put(self, index: int, before: Line, line: Line) -> None:
+        """Put a line in the place of one for the same extent."""
         self._unshare()
-        self._note(line, -1)
-        self._note(marked, 1)
+        self._note(before, -1)
+        self._note(line, 1)
         at = self._head + index
-        for column, value in zip(self._columns.all, _values_of(marked), strict=True):
+        for column, value in zip(self._columns.all, _values_of(line), strict=True):
             column[at] = value
-        self._set_dead(marked)
+        self._set_dead(line)
 
     def _note(self, line: Line, sign: int) -> None:
         self.chunk_count += sign * line.chunk_count
@@ -596,13 +600,13 @@ class Extents:
         for index, data in dead:
             place = self.line(begin + index).place
             self._own_dead()[place] = int.from_bytes(data, "little")
-        self._note_loaded(begin)
+        self._note_added(begin, self._count)
 
-    def _note_loaded(self, begin: int) -> None:
-        at = self._head + begin
-        self._memory.files.update(Counter(self._columns.files[at:]))
-        self.chunk_count += sum(self._columns.chunk_counts[at:])
-        grown_bytes = sum(self._live_bytes(begin, self._count))
+    def _note_added(self, low: int, high: int) -> None:
+        at, end = self._head + low, self._head + high
+        self._memory.files.update(Counter(self._columns.files[at:end]))
+        self.chunk_count += sum(self._columns.chunk_counts[at:end])
+        grown_bytes = sum(self._live_bytes(low, high))
         self.size_bytes += grown_bytes
         self._memory.cold_bytes += grown_bytes
-        self._memory.index_bytes += LINE_BYTES * (self._count - begin)
+        self._memory.index_bytes += LINE_BYTES * (high - low)

@@ -72,6 +72,7 @@ def _info(stream: bytes, row: Sequence[Any]) -> StreamInfo:
         group_count=group_count,
         closed_at_ms=None if closed_at_ms is None else int(closed_at_ms),
         timed_count=timed_count,
+        gone_through=read_id(trimmed),
     )
 
 
