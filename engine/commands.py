@@ -372,6 +372,13 @@ class EntriesExpired(msgspec.Struct, frozen=True, array_like=True, tag=42):
     ids: list[EntryId]
 
 
+class ArchiveTrimmed(msgspec.Struct, frozen=True, array_like=True, tag=43):
+    """Archived entries go, up to and including an id."""
+
+    stream: bytes
+    through: EntryId
+
+
 class TailLost(msgspec.Struct, frozen=True, array_like=True, tag=44):
     """Entries of any stream between two ids may be lost: a leader before had not shipped them.
 
@@ -432,6 +439,7 @@ Command = (
     | EntriesHeld
     | EntriesTimed
     | EntriesExpired
+    | ArchiveTrimmed
     | TailLost
 )
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headgate.app.backends.port import (
-    Ability,
     BackendActivity,
     ClaimFeed,
     Durable,
     Leases,
     StreamServers,
     Way,
+    abilities_of,
 )
 from headgate.app.runtime import machine, periodic
 from headgate.engine.bucket.attachment import Attached, attach
@@ -44,9 +44,6 @@ from headgate.engine.state.memory import MemoryBounds
 
 log = logging.getLogger("headgate")
 
-
-_ALWAYS = frozenset(Ability) - {Ability.JOURNAL}
-
 _DURABLE = {
     FsyncPolicy.ALWAYS: Durable.DISK,
     FsyncPolicy.EVERYSEC: Durable.EVERYSEC,
@@ -74,6 +71,11 @@ class EmbeddedOptions(NamedTuple):
     bucket: BucketOptions | None = None
 
     @property
+    def has_bucket(self) -> bool:
+        """Tell whether streams may have archives."""
+        return self.bucket is not None
+
+    @property
     def durable(self) -> Durable:
         """Return the durability of a change when it is answered."""
         if self.bucket is not None and self.bucket.replication.is_durable:
@@ -82,7 +84,10 @@ class EmbeddedOptions(NamedTuple):
 
 
 class EmbeddedBackend:
-    """The engine in this process. It has every ability; it has a journal only if it has a disk."""
+    """The engine in this process.
+
+    It has every ability; a journal only if it has a disk, and archives only if it has a bucket.
+    """
 
     def __init__(self, engine: Engine, durable: Durable = Durable.NOTHING) -> None:
         """Wrap an engine as a backend.
@@ -101,7 +106,9 @@ class EmbeddedBackend:
         self.servers: StreamServers | None = None
         storage = engine.storage
         self.journal = EmbeddedJournal(storage) if isinstance(storage, Journal) else None
-        self.abilities = _ALWAYS if self.journal is None else _ALWAYS | {Ability.JOURNAL}
+        self.abilities = abilities_of(
+            has_journal=self.journal is not None, has_bucket=engine.has_bucket
+        )
 
     def way_of(self, kind: type[Request[Any]]) -> Way:
         """Return the way of requests of a kind."""
@@ -226,6 +233,7 @@ def open_embedded(
         waiters_max=options.waiters_max,
         memory=options.memory,
         bounds=options.keyspace,
+        has_bucket=options.has_bucket,
         watch=periodic.watch,
     )
     return EmbeddedBackend(engine, options.durable)

@@ -41,6 +41,7 @@ ERRORS: list[errors.StreamError] = [
     errors.ReplyTooLarge(errors.ENTRY_BYTES, 100),
     errors.StreamTooLarge("bytes in one dump", 100),
     errors.NotSupported("bulk"),
+    errors.NoArchive(),
     errors.SeveralSlots("batches"),
     errors.WrongType(b"s"),
     errors.WrongSideKey(b"hg:gateways", "it has another type"),
