@@ -368,7 +368,7 @@ class MemoryStorage:
     @property
     def unavailable(self) -> Unavailable:
         """Return the error that says why records are refused."""
-        return Unavailable(self.failure or "")
+        return Unavailable(self.refusal or "")
 
     @property
     def withheld(self) -> Unavailable | None:
