@@ -68,7 +68,7 @@ def leaders_put_no_fence(patch: Patch) -> None:
 
 
 def answers_do_not_wait_for_the_bucket(patch: Patch) -> None:
-    """Answer what is on the disk alone."""
+    """Answer records that are on the disk alone."""
     patch.setattr(Records, "release", lambda records: _release(records, records.written_position))
 
 
