@@ -194,8 +194,9 @@ def _anew(
     """Make a directory anew from a bucket."""
     manifest = manifests.newest(bucket)
     kept = _kept(directory, marker, [] if manifest is None else manifest.extents)
+    unshipped = _unshipped(directory, bucket, marker, manifest)
     remove_marker(directory)
-    unshipped_files = emptied(directory, kept)
+    unshipped_files = emptied(directory, kept, unshipped)
     restored = restore(bucket, directory, progress=progress)
     files = {file.name: file for file in restored.files}
     marker = Marker(bucket.url, identity, secrets.token_hex(8), files=list(files.values()))

@@ -225,13 +225,22 @@ class _Segments:
             self._disk.sync(name + UNFINISHED)
 
 
-def emptied(disk: Disk, kept: Container[str] = ()) -> list[str]:
-    """Remove the files of a directory, and put segments aside; returns the names of those."""
+def emptied(disk: Disk, kept: Container[str], unshipped: Container[str]) -> list[str]:
+    """Remove the files of a directory.
+
+    Args:
+        disk: the directory.
+        kept: the files that stay.
+        unshipped: segments that get other names, as they are nowhere else.
+
+    Returns:
+        those names.
+    """
     segments = []
     for name in disk.names():
         if name in kept:
             continue
-        if is_segment(name) and is_finished(name):
+        if name in unshipped:
             new_name, number = f"aside-{name}-0", 1
             while new_name in disk.names():
                 number += 1
