@@ -159,6 +159,10 @@ class Replication:
     def _not_leader(self) -> NotLeader:
         return NotLeader(self._leader)
 
+    def note_writing(self) -> None:
+        """Note that everything is being written that was appended until now."""
+        self._shipper.note_writing()
+
     def note_written(self, segment: str, end: int, position: int) -> None:
         """Note that a segment has bytes up to a place, with a last record before it."""
         self._shipper.note_written(segment, end, position)
