@@ -197,6 +197,7 @@ class Replication:
             keeping.cancel()
         faults.set_hold(None)
         self._note_lost(holder)
+        self.leads.set()  # whoever waits for it makes changes at once
         return True
 
     def _note_lost(self, holder: Holder) -> None:
@@ -260,7 +261,6 @@ class Replication:
         )
         facts = {"term": term, "position": records.position, "part": shipper.next_number - 1}
         self._on_event("leading", facts)
-        self.leads.set()
 
     async def run(self, faults: Faults, go_back: GoBack) -> None:
         """Ship, and keep the lease, until `end` or until this is cancelled.
