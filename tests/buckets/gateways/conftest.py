@@ -23,7 +23,7 @@ async def no_gateway_left() -> AsyncIterator[None]:
         print(gateway.url, *gateway.log_lines[-20:], sep="\n")
 
 
-@pytest.fixture(params=["directory", "moto", "ministack"])
+@pytest.fixture
 def shared_bucket(
     request: pytest.FixtureRequest, bucket_name: str, tmp_path: Path
 ) -> Iterator[SharedBucket]:

@@ -8,12 +8,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.buckets.faulty_way import FaultyWay
 from tests.buckets.stores import variables_of
 from tests.crash.gateway import START_S_MAX, Gateway
 
+STORES = ["directory", "moto", "ministack"]
 LOOK_S = 0.02
+
+
+def forms(store: str, short: int, long: int) -> pytest.MarkDecorator:
+    """Return the forms of a test: short with one store, and long with each.
+
+    Args:
+        store: of the short form.
+        short: its rounds.
+        long: those of the long forms.
+    """
+    longs = [pytest.param(each, long, marks=pytest.mark.long) for each in STORES]
+    names = ("shared_bucket", "rounds")
+    return pytest.mark.parametrize(names, [(store, short), *longs], indirect=["shared_bucket"])
 
 
 class SharedBucket:

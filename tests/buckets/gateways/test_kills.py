@@ -10,10 +10,8 @@ import random
 import shutil
 from pathlib import Path
 
-import pytest
-
 from tests.buckets.gateways.bucket_load import BucketLoad, begin
-from tests.buckets.gateways.shared_bucket import SharedBucket
+from tests.buckets.gateways.shared_bucket import SharedBucket, forms
 from tests.crash.chaos import rng_of_test
 from tests.crash.checker import violations
 from tests.crash.gateway import Gateway
@@ -32,7 +30,7 @@ FAULTY = 0.05
 """The share of requests that fail on the way to a store."""
 
 
-@pytest.mark.parametrize("rounds", [2, pytest.param(100, marks=pytest.mark.long)])
+@forms("moto", short=2, long=100)
 async def test_nothing_that_was_answered_is_lost_with_the_machine(
     shared_bucket: SharedBucket, tmp_path: Path, rounds: int
 ) -> None:

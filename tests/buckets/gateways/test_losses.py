@@ -8,9 +8,8 @@ import time
 from pathlib import Path
 
 import httpx
-import pytest
 
-from tests.buckets.gateways.shared_bucket import SharedBucket
+from tests.buckets.gateways.shared_bucket import SharedBucket, forms
 from tests.buckets.gateways.witness import Acked, Witness, lost, page_of, witnessed
 from tests.crash.chaos import rng_of_test
 from tests.crash.history import Id, id_of, text_of
@@ -22,7 +21,7 @@ UPLOAD_S = 2.0
 """A part takes no longer, also on a busy machine."""
 
 
-@pytest.mark.parametrize("rounds", [2, pytest.param(50, marks=pytest.mark.long)])
+@forms("directory", short=2, long=50)
 async def test_readers_are_told_of_what_is_lost_with_the_machine(
     shared_bucket: SharedBucket, tmp_path: Path, rounds: int
 ) -> None:
