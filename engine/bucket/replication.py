@@ -159,6 +159,10 @@ class Replication:
     def _not_leader(self) -> NotLeader:
         return NotLeader(self._leader)
 
+    def note_writing(self) -> None:
+        """Note that everything is being written that was appended until now."""
+        self._shipper.note_writing()
+
     def note_written(self, segment: str, end: int, position: int) -> None:
         """Note that a segment has bytes up to a place, with a last record before it."""
         self._shipper.note_written(segment, end, position)
@@ -193,6 +197,7 @@ class Replication:
             keeping.cancel()
         faults.set_hold(None)
         self._note_lost(holder)
+        self.leads.set()  # whoever waits for it makes changes at once
         return True
 
     def _note_lost(self, holder: Holder) -> None:
@@ -256,7 +261,6 @@ class Replication:
         )
         facts = {"term": term, "position": records.position, "part": shipper.next_number - 1}
         self._on_event("leading", facts)
-        self.leads.set()
 
     async def run(self, faults: Faults, go_back: GoBack) -> None:
         """Ship, and keep the lease, until `end` or until this is cancelled.

@@ -127,6 +127,10 @@ class Shipping(Protocol):
         """Return the state."""
         ...
 
+    def note_writing(self) -> None:
+        """Note that everything is being written that was appended until now."""
+        ...
+
     def note_written(self, segment: str, end: int, position: int) -> None:
         """Note that a segment has bytes up to a place, with a last record before it."""
         ...
