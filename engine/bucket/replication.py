@@ -192,6 +192,7 @@ class Replication:
             await self._lead(taking.result(), records, holder)
             keeping.cancel()
         faults.set_hold(None)
+        self.leads.set()  # whoever waits for that changes something at once
         self._note_lost(holder)
         return True
 
@@ -254,7 +255,6 @@ class Replication:
         self._curator.begin(follower.manifest, is_base_needed=base_needed)
         facts = {"term": term, "position": records.position, "part": shipper.next_number - 1}
         self._on_event("leading", facts)
-        self.leads.set()
 
     async def run(self, faults: Faults, go_back: GoBack) -> None:
         """Ship, and keep the lease, until `end` or until this is cancelled.
