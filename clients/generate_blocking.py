@@ -72,6 +72,7 @@ from headgate.client.shapes.answers import (
     Missed,
     PendingEntry,
     PendingSummary,
+    Readiness,
     Redriven,
     ScheduleInfo,
     StreamDetail,

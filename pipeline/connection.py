@@ -10,6 +10,7 @@ from __future__ import annotations
 import ssl
 from types import TracebackType
 
+from headgate.client.address import urls_of
 from headgate.client.blocking import Client
 from headgate.client.credential import Credential, CredentialError, TokenSource
 
@@ -23,7 +24,8 @@ class Connection:
     """A way to one gateway. Can be pickled: the client stays behind, and is made anew.
 
     Args:
-        url: base URL, such as http://127.0.0.1:8080.
+        url: base URL, such as http://127.0.0.1:8080; with commas between those of several gateways
+            on one bucket.
         token: who asks; None: as the environment says.
         ca: file of certificates to trust instead of the usual ones.
         insecure: the token may go over plain http to another machine; None: as the environment
@@ -49,7 +51,7 @@ class Connection:
         self.url = url
         self.retry_s = retry_s
         self._answer_s = answer_s
-        self._credential = Credential(url, token, insecure=insecure)
+        self._credential = Credential(urls_of(url), token, insecure=insecure)
         self._ca = ca
         self._client: Client | None = None
 
@@ -96,7 +98,7 @@ class Connection:
             self._client = None
 
     def _tls(self) -> ssl.SSLContext | None:
-        if self._ca is None or not self.url.startswith("https:"):
+        if self._ca is None or "https:" not in self.url:
             return None
         try:
             return ssl.create_default_context(cafile=self._ca)

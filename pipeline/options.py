@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from headgate.client.address import URL, URL_VARIABLE, url_of
+from headgate.client.address import URL, URL_VARIABLE, urls_of
 from headgate.client.bulk.batches import Compression
 from headgate.client.credential import (
     FILE_VARIABLE,
@@ -281,7 +281,7 @@ class _Given:
 
     def connection(self) -> Connection:
         try:
-            url = url_of(self.text("url"))
+            url = ",".join(urls_of(self.text("url")))
         except ValueError as error:
             raise OptionError(f"url: {error}") from None
         token, file = self.text("token"), self.text("tokenFile")

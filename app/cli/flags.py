@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 import httpx
@@ -17,9 +16,8 @@ from click.shell_completion import CompletionItem
 
 from headgate.app.cli.gateway_place import GatewayPlace, chosen_credential
 from headgate.app.wire.name_rule import fault_of
-from headgate.client.address import is_loopback
+from headgate.client.address import is_loopback, urls_of
 from headgate.client.blocking import Client
-from headgate.client.credential import TOKEN_VARIABLE
 from headgate.client.problems import HeadgateError
 
 _URL = "http://127.0.0.1:8080"
@@ -58,24 +56,18 @@ class _Name(Utf8):
 
 
 class _Url(click.ParamType[str]):
-    """The URL of a gateway; `localhost:8080` is enough."""
+    """URLs of gateways, with commas between them; `localhost:8080` is enough."""
 
     name = "url"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        url = value if "://" in value else f"http://{value}"
         try:
-            parts = urlsplit(url)
-            is_good = parts.scheme in ("http", "https") and bool(parts.hostname)
-            if "@" in parts.netloc:
-                self.fail(f"a URL has no name and password; {TOKEN_VARIABLE} has the token")
-            httpx.URL(url)
-            _ = parts.port
-        except (ValueError, httpx.InvalidURL):
-            is_good = False
-        if not is_good:
-            self.fail(f"{value!r} is no URL such as http://127.0.0.1:8080", param, ctx)
-        return url.rstrip("/")
+            urls = urls_of(value)
+            for url in urls:
+                httpx.URL(url)
+        except (ValueError, httpx.InvalidURL) as error:
+            self.fail(str(error), param, ctx)
+        return ",".join(urls)
 
 
 def _names(ctx: click.Context, names: Callable[[Client], Iterator[str]]) -> list[CompletionItem]:
@@ -147,7 +139,7 @@ def _where(default: str | Callable[[], str]) -> list[Callable[..., Callable[...,
             show_envvar=True,
             default=default,
             show_default=_URL,
-            help="URL of the gateway.",
+            help="URL of the gateway; with commas between those of several on one bucket.",
         ),
         click.option(
             "--ca",
@@ -217,7 +209,7 @@ def open_gateway_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def with_gateway(*, url: str, ca: Path | None, **words: Any) -> None:
-        is_own = is_loopback(url)
+        is_own = all(map(is_loopback, urls_of(url)))
         _run(GatewayPlace(url, ca=None if is_own else ca, verifies=not is_own), command, words)
 
     return _with(with_gateway, _where(_own_url))

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from headgate.app.cli.words import one_line
+from headgate.client.address import urls_of
 from headgate.client.blocking import Client
 from headgate.client.client import AsyncClient
 from headgate.client.credential import TOKEN_VARIABLE, Credential, CredentialError, TokenFile
@@ -23,7 +24,7 @@ def chosen_credential(url: str, token_file: Path | None, *, insecure: bool) -> C
     """Return the token of a file, or without one that of the variable, which may be empty.
 
     Args:
-        url: where it is sent.
+        url: where it is sent; with commas between several.
         token_file: it is read again when the gateway refuses the token.
         insecure: send the token over plain http to another machine, too.
 
@@ -33,7 +34,7 @@ def chosen_credential(url: str, token_file: Path | None, *, insecure: bool) -> C
     """
     try:
         token = None if token_file is None else TokenFile(token_file)
-        return Credential(url, token, insecure=insecure)
+        return Credential(urls_of(url), token, insecure=insecure)
     except CredentialError as error:
         raise click.ClickException(str(error)) from None
 
@@ -54,7 +55,7 @@ class GatewayPlace:
         """Get ready to call it.
 
         Args:
-            url: where it is.
+            url: where it is; with commas between those of several gateways on one bucket.
             credential: who calls; None: nobody in particular.
             ca: file of certificates to trust instead of the usual ones.
             verifies: whether its certificate must be good, if it has one.
@@ -66,7 +67,7 @@ class GatewayPlace:
         """
         self.url = url
         self._credential = credential
-        self._tls = _tls(ca, verifies=verifies) if url.startswith("https:") else None
+        self._tls = _tls(ca, verifies=verifies) if "https:" in url else None
         self._token = "" if credential is None else credential.source
         self._answer_s = answer_s
         self._retry_s = retry_s

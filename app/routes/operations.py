@@ -58,9 +58,14 @@ async def readyz(request: Request) -> Health:
         raise NotLeader(bucket.leader)
     if backend.refusal is not None:
         raise Unavailable(backend.refusal)
-    health = Health(status="ok", durable=backend.durable)
-    warnings = list(gateway_of(request).warnings())
-    return health.model_copy(update={"warnings": warnings}) if warnings else health
+    facts: dict[str, object] = {"durable": backend.durable}
+    if bucket is not None:
+        facts |= {"role": bucket.role, "unshipped_bytes": bucket.unshipped_bytes}
+        if bucket.unshipped_ms is not None:
+            facts["unshipped_ms"] = bucket.unshipped_ms
+    if warnings := list(gateway_of(request).warnings()):
+        facts["warnings"] = warnings
+    return Health(status="ok").model_copy(update=facts)
 
 
 @router.get(

@@ -1,25 +1,86 @@
-"""Address: where the gateway is, as people write it."""
+"""Address: where the gateways are, as people write it, and the one that requests go to."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
+from collections.abc import Sequence
 from urllib.parse import urlsplit
+
+from headgate.client.backoff import backoff_s
 
 URL = "http://127.0.0.1:8080"
 URL_VARIABLE = "HEADGATE_URL"
 
+_ROUND_MAX = 4
+"""Pauses between rounds through a list grow no more from then on: a standby leads soon."""
 
-def url_of(text: str | None) -> str:
-    """Return the base URL that a text says; `localhost:8080` is enough.
+
+class Addresses:
+    """The URLs of the gateways on one bucket. Requests go to the current one.
+
+    A credential goes to no other URL than these: a leader that is not among them is not followed.
+    """
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        """Begin with the first one."""
+        self.urls = tuple(urls)
+        self.current = self.urls[0]
+        self._named = ""  # the leader that a standby has named last
+
+    @property
+    def are_local(self) -> bool:
+        """Tell whether all are on this machine."""
+        return all(map(is_loopback, self.urls))
+
+    @property
+    def are_several(self) -> bool:
+        """Tell whether there is another one than the current one."""
+        return len(self.urls) > 1
+
+    def leave(self, url: str, leader: str | None = None) -> None:
+        """Go on to the leader or to the next URL, unless that was done already.
+
+        A standby may name a leader that is gone, so each naming is followed once.
+
+        Args:
+            url: what did not answer, or does not lead.
+            leader: a URL below the leader's; None: it is not known.
+        """
+        if url != self.current:
+            return
+        named = next((each for each in self.urls if f"{leader}/".startswith(f"{each}/")), "")
+        if named and named not in (self._named, url):
+            self.current = self._named = named
+        else:
+            self.current = self.urls[(self.urls.index(url) + 1) % len(self.urls)]
+
+    def pause_s(self, attempt: int) -> float:
+        """Return the pause after an attempt: none before all URLs were tried."""
+        rounds, place = divmod(attempt + 1, len(self.urls))
+        if place:
+            return 0.0
+        return backoff_s(min(rounds - 1, _ROUND_MAX) if self.are_several else attempt)
+
+
+def urls_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the base URLs that texts say, with commas between them; `localhost:8080` is enough.
 
     Args:
-        text: None: it is what `HEADGATE_URL` says, or else the usual port of this machine.
+        given: None: it is what `HEADGATE_URL` says, or else the usual port of this machine.
 
     Raises:
-        ValueError: it is no URL of HTTP.
+        ValueError: one is no URL of HTTP, or there is none.
     """
-    given = (text or os.environ.get(URL_VARIABLE) or URL).strip()
+    if given is None or isinstance(given, str):
+        given = [given or os.environ.get(URL_VARIABLE) or URL]
+    urls = [_url_of(part.strip()) for text in given for part in text.split(",") if part.strip()]
+    if not urls:
+        raise ValueError(f"there is no URL such as {URL}")
+    return tuple(dict.fromkeys(urls))
+
+
+def _url_of(given: str) -> str:
     url = given if "://" in given else f"http://{given}"
     try:
         parts = urlsplit(url)
@@ -29,7 +90,7 @@ def url_of(text: str | None) -> str:
     except ValueError:
         is_good = has_name = False
     if has_name:
-        raise ValueError("a URL has no name and password; the token is an argument of its own")
+        raise ValueError("a URL has no name and password; HEADGATE_TOKEN has the token")
     if not is_good:
         raise ValueError(f"{given!r} is no URL such as {URL}")
     return url.rstrip("/")

@@ -3,6 +3,9 @@
 A request is sent again if the gateway did not get it, if the gateway says that it may succeed later
 (429, 503), or if it may be done twice: it only reads, or it carries an idempotency key. Otherwise a
 lost answer is an error, as what was asked may have been done.
+
+Where there are several addresses, the next attempt is at another one if the gateway did not answer,
+or is not the one that can change streams.
 """
 
 from __future__ import annotations
@@ -11,21 +14,25 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncGenerator, Mapping
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
 import httpx
 
-from headgate.client.address import is_loopback
+from headgate.client.address import Addresses
 from headgate.client.backoff import backoff_s
 from headgate.client.credential import Bearer, Credential
 from headgate.client.problems import (
     AnswerLost,
+    Draining,
     Forbidden,
     HeadgateError,
+    NotLeader,
     Problem,
     RateLimited,
     Unauthenticated,
+    Unavailable,
     UnexpectedAnswer,
     Unreachable,
     problem_in,
@@ -35,6 +42,7 @@ _CONNECT_S: Final = 5.0
 
 _NOTHING_DONE: Final = (429, 503)
 _PROXY_FAILED: Final = (502, 503, 504)
+_AT_ONCE: Final = {"status": 503, "retryable": True}
 
 
 class Calls:
@@ -42,7 +50,7 @@ class Calls:
 
     def __init__(
         self,
-        url: str,
+        addresses: Addresses,
         credential: Credential,
         *,
         retry_s: float = 30.0,
@@ -52,24 +60,23 @@ class Calls:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """Send requests to a gateway; see `AsyncClient`."""
-        self._url = url
+        self._addresses = addresses
         self._credential = credential
         self._retry_s = retry_s
         self._rate_limit_s = retry_s if rate_limit_s is None else rate_limit_s
         self._answer_s = answer_s
         self._http = httpx.AsyncClient(
-            base_url=url,
             transport=transport,
             # Without TLS there is no use for certificates, and reading them takes a while.
-            verify=url.startswith("https:") if tls is None else tls,
+            verify=any(url.startswith("https:") for url in addresses.urls) if tls is None else tls,
             # A proxy of the network has no part in what goes to this machine.
-            trust_env=not is_loopback(url),
+            trust_env=not addresses.are_local,
         )
 
     @property
     def is_local(self) -> bool:
         """Tell whether the gateway is on this machine."""
-        return is_loopback(self._url)
+        return self._addresses.are_local
 
     async def close(self) -> None:
         """End all connections."""
@@ -116,9 +123,9 @@ class Calls:
         if not answer.content:
             return None
         try:
-            return _Answer(json.loads(answer.content), answer.status_code, self._url)
+            return _Answer(json.loads(answer.content), answer)
         except (TypeError, ValueError):
-            raise UnexpectedAnswer(answer.status_code, self._url) from None
+            raise _unexpected(answer) from None
 
     async def items(
         self, path: str, name: str, *, limit: int, query: Mapping[str, Any] | None = None
@@ -159,9 +166,9 @@ class Calls:
         if body is not None:
             content = json.dumps(body, ensure_ascii=False).encode()
             all_headers["Content-Type"] = "application/json"
-        request = self._http.build_request(
+        request_at = partial(
+            self._http.build_request,
             method,
-            path,
             params={name: value for name, value in (query or {}).items() if value is not None},
             headers=all_headers,
             content=content,
@@ -177,22 +184,33 @@ class Calls:
         begun_s = loop.time()
         attempt, bearer = 0, Bearer(self._credential)
         while True:
-            token = await bearer.token()
+            token, url = await bearer.token(), self._addresses.current
+            request = request_at(url=f"{url}{path}")
             outcome = await self._attempt(request, token, is_streamed=is_streamed)
             if isinstance(outcome, httpx.Response):
                 return outcome
             if isinstance(outcome, Unauthenticated) and await bearer.renew():
                 continue
             may_succeed = _may_succeed(outcome, is_repeatable=is_repeatable)
-            wait_s = backoff_s(attempt)
-            if isinstance(outcome, Problem):
-                wait_s = max(wait_s, outcome.retry_after_s or 0.0)
+            wait_s = self._pause_s(outcome, url, attempt)
             is_limited = isinstance(outcome, RateLimited)
             retry_s = self._rate_limit_s if is_limited else self._retry_s
-            if not may_succeed or loop.time() - begun_s + wait_s > retry_s:
+            is_late = wait_s > 0 and loop.time() - begun_s + wait_s > retry_s
+            if not may_succeed or is_late:
                 raise outcome
             await asyncio.sleep(wait_s)
             attempt += 1
+
+    def _pause_s(self, failure: HeadgateError, url: str, attempt: int) -> float:
+        """Return the pause before the next attempt, which is at another address if that helps."""
+        retry_after_s = 0.0
+        if isinstance(failure, Problem):
+            retry_after_s = failure.retry_after_s or 0.0
+        if not _is_of_gateway(failure):
+            return max(backoff_s(attempt), retry_after_s)
+        self._addresses.leave(url, failure.leader if isinstance(failure, NotLeader) else None)
+        pause_s = self._addresses.pause_s(attempt)
+        return max(pause_s, retry_after_s) if pause_s else 0.0
 
     async def _attempt(
         self, request: httpx.Request, token: str | None, *, is_streamed: bool
@@ -205,35 +223,59 @@ class Calls:
             if is_streamed and not answer.is_success:
                 await answer.aread()
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            return Unreachable(f"no gateway at {self._http.base_url}: {error}")
+            return Unreachable(f"no gateway at {_base(request)}: {error}")
         except httpx.TransportError as error:
             return AnswerLost(f"{type(error).__name__}: {error}")
         return answer if answer.is_success else self._failure_of(answer)
 
     def _failure_of(self, answer: httpx.Response) -> Problem | UnexpectedAnswer:
         """Return the error in an answer that is no success."""
+        if answer.status_code == httpx.codes.TEMPORARY_REDIRECT:
+            return _redirected(answer)
         kind = answer.headers.get("content-type", "")
         is_problem = kind.startswith("application/problem+json")
         problem = problem_in(answer.content) if is_problem else None
         if isinstance(problem, Unauthenticated | Forbidden):
             problem.add_note(self._credential.hint)
-        return problem or UnexpectedAnswer(answer.status_code, self._url)
+        return problem or _unexpected(answer)
 
 
 class _Answer(dict[str, Any]):
     """An answer. If it lacks what every gateway says, something else has answered."""
 
-    def __init__(self, answer: Mapping[str, Any], status: int, url: str) -> None:
+    def __init__(self, answer: Mapping[str, Any], response: httpx.Response) -> None:
         super().__init__(answer)
-        self._place = status, url
+        self._response = response
 
     def __missing__(self, name: str) -> Any:
-        raise UnexpectedAnswer(*self._place)
+        raise _unexpected(self._response)
 
 
 def segment(name: str) -> str:
     """Return a name as a segment of a path, whatever characters it has."""
     return quote(name, safe="").replace(".", "%2E")  # dots alone would be a way up
+
+
+def _base(request: httpx.Request) -> httpx.URL:
+    return request.url.copy_with(path="", query=None)
+
+
+def _unexpected(answer: httpx.Response) -> UnexpectedAnswer:
+    return UnexpectedAnswer(answer.status_code, str(_base(answer.request)))
+
+
+def _redirected(answer: httpx.Response) -> NotLeader:
+    """Return the refusal of a standby that redirects; no credential goes to where it points."""
+    place = answer.headers.get("location", "")
+    detail = f"{_base(answer.request)} is not the leader, and sends to {place}"
+    return NotLeader({"code": "not_leader", "detail": detail, "leader": place} | _AT_ONCE)
+
+
+def _is_of_gateway(failure: HeadgateError) -> bool:
+    """Tell whether another gateway may answer better."""
+    if isinstance(failure, UnexpectedAnswer):
+        return failure.status in _PROXY_FAILED
+    return isinstance(failure, Unreachable | AnswerLost | NotLeader | Unavailable | Draining)
 
 
 def _may_succeed(failure: HeadgateError, *, is_repeatable: bool) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 
 import httpx
 
-from headgate.client.address import url_of
+from headgate.client.address import Addresses, urls_of
 from headgate.client.bulk.batches import Filter
 from headgate.client.bulk.plans import Cursor, Plan, plans_of
 from headgate.client.bulk.writer import Writer
@@ -17,7 +17,7 @@ from headgate.client.credential import Credential, TokenSource
 from headgate.client.group import Group
 from headgate.client.live import Live
 from headgate.client.schedule import Schedule
-from headgate.client.shapes.answers import ScheduleInfo, StreamInfo
+from headgate.client.shapes.answers import Readiness, ScheduleInfo, StreamInfo
 from headgate.client.stream import Following, OnState, Stream
 
 
@@ -31,7 +31,7 @@ class AsyncClient:
 
     def __init__(
         self,
-        url: str | None = None,
+        url: str | Sequence[str] | None = None,
         *,
         token: TokenSource | None = None,
         producer: str | None = None,
@@ -45,13 +45,16 @@ class AsyncClient:
         """Talk to a gateway; nothing is sent yet.
 
         Args:
-            url: where it is; None: `HEADGATE_URL`, or port 8080 of this machine.
+            url: where it is; several gateways on one bucket have a URL each, in a list or with
+                commas between them: requests go to the one that leads, and to no other place than
+                these. None: `HEADGATE_URL`, or port 8080 of this machine.
             token: a key or a token, or a function that returns one whenever the one before has
                 ended, as a `TokenFile` does; None: the file that `HEADGATE_TOKEN_FILE` names, or
                 `HEADGATE_TOKEN`, or none; an empty text: none.
             producer: the name of this program among those that append. With it each append carries
                 an idempotency key, and is repeated if its answer is lost.
-            retry_s: how long requests are tried again while the gateway cannot be reached.
+            retry_s: how long requests are tried again while the gateway cannot be reached; each URL
+                is tried once in any case.
             rate_limit_s: how long they are tried again while they are too many (`RateLimited`);
                 None: as long as `retry_s`.
             answer_s: how long an answer may take, beside what the request itself waits for.
@@ -64,10 +67,10 @@ class AsyncClient:
             ValueError: the URL is none.
             CredentialError: the token could be read by others, or is none.
         """
-        self.url = url_of(url)
-        credential = Credential(self.url, token, insecure=insecure)
+        self._addresses = Addresses(urls_of(url))
+        credential = Credential(self._addresses.urls, token, insecure=insecure)
         self._calls = Calls(
-            self.url,
+            self._addresses,
             credential,
             retry_s=retry_s,
             rate_limit_s=rate_limit_s,
@@ -75,7 +78,7 @@ class AsyncClient:
             tls=tls,
             transport=transport,
         )
-        self._live = Live(self.url, credential, tls=tls)
+        self._live = Live(self._addresses, credential, tls=tls)
         self._producer = producer
 
     async def __aenter__(self) -> Self:
@@ -84,14 +87,28 @@ class AsyncClient:
     async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
+    @property
+    def url(self) -> str:
+        """Return the URL that requests go to now."""
+        return self._addresses.current
+
     async def aclose(self) -> None:
         """End all connections; whoever follows or consumes gets an error."""
         await self._live.close()
         await self._calls.close()
 
+    async def readiness(self) -> Readiness:
+        """Return the state of the gateway.
+
+        Raises:
+            Draining: it is about to stop.
+            NotLeader: none of the gateways can change streams now.
+        """
+        return cast(Readiness, await self._calls.call("GET", "/readyz"))
+
     async def ready(self) -> str:
-        """Return `ok` if the gateway is ready for requests; `Draining`: it is about to stop."""
-        return cast(str, (await self._calls.call("GET", "/readyz"))["status"])
+        """Return `ok` if the gateway is ready for requests; see `readiness`."""
+        return (await self.readiness())["status"]
 
     def stream(self, name: str) -> Stream:
         """Return a stream by its name; it need not exist."""

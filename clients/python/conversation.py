@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
-from headgate.client.problems import problem_of
+from headgate.client.problems import NotLeader, problem_of
 from headgate.client.subscription import Subscription
 
 SUBPROTOCOL = "headgate.v1.json"
@@ -35,6 +35,7 @@ class Conversation:
         self.was_served = False  # a subscription has stood on this connection
         self.reconnect_after_s: float | None = None  # as the gateway said before it stopped
         self.problem: Exception | None = None  # of the connection as a whole
+        self.not_leader: NotLeader | None = None  # the gateway cannot change streams
         self.expires_at_ms: int | None = None  # when the token ends
         self.refused: list[tuple[Subscription, float]] = []  # and in how many seconds to try again
         self._want_to_send = want_to_send
@@ -80,7 +81,7 @@ class Conversation:
             token: is sent, so that the gateway says when it ends; None: it cannot be renewed.
         """
         self.is_open = True
-        self.problem = self.reconnect_after_s = None
+        self.problem = self.not_leader = self.reconnect_after_s = None
         self._frames, self.refused, self.was_served = [], [], False
         self.authenticate(token)
         for subscription in self.subscriptions.values():
@@ -158,6 +159,8 @@ class Conversation:
 
     def _refused(self, frame: Mapping[str, Any], subscription: Subscription | None) -> None:
         problem = problem_of(frame["problem"])
+        if isinstance(problem, NotLeader):
+            self.not_leader = problem
         name = self._unanswered.pop(frame.get("rid", ""), None)
         if subscription is None or name is not None:
             if name is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -78,7 +78,7 @@ class Credential:
     """
 
     def __init__(
-        self, url: str, token: TokenSource | None, *, insecure: bool | None = None
+        self, urls: Sequence[str], token: TokenSource | None, *, insecure: bool | None = None
     ) -> None:
         """Take a token, or that of a variable; see `AsyncClient`.
 
@@ -90,12 +90,12 @@ class Credential:
         self.source: TokenSource = source
         if insecure is None:
             insecure = is_insecure()
-        is_plain = url.startswith("http:") and not is_loopback(url)
-        if self.origin is not None and is_plain and not insecure:
+        plain = [url for url in urls if url.startswith("http:") and not is_loopback(url)]
+        if self.origin is not None and plain and not insecure:
             raise CredentialError(
-                f"the token was not sent: {url} is plain http, and others on the network could "
-                f"read the token. Use https; or set {INSECURE_VARIABLE}=1, if nobody else is on "
-                "the way"
+                f"the token was not sent: {plain[0]} is plain http, and others on the network "
+                f"could read the token. Use https; or set {INSECURE_VARIABLE}=1, if nobody else "
+                "is on the way"
             )
         self._token: str | None = None
         if isinstance(source, str) and source:

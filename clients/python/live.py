@@ -6,14 +6,14 @@ import asyncio
 import ssl
 import time
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.typing import Subprotocol
 
-from headgate.client.address import is_loopback
+from headgate.client.address import Addresses, is_loopback
 from headgate.client.backoff import backoff_s
 from headgate.client.conversation import SUBPROTOCOL, Conversation
 from headgate.client.credential import Bearer, Credential
@@ -26,6 +26,8 @@ _UNAUTHENTICATED: Final = 4401
 _TOO_BIG: Final = 1009
 
 _RENEW_AHEAD_S: Final = 60.0
+_FAILED: Final = (502, 503, 504)
+"""Status of a handshake where another gateway may do better."""
 
 
 class Refused(HeadgateError):
@@ -41,16 +43,25 @@ class Refused(HeadgateError):
         self.close_code = close_code
 
 
+class _Loss(NamedTuple):
+    """The loss of a connection."""
+
+    why: str
+    failure: Exception | None = None  # for which not to connect again
+    was_served: bool = False
+    is_of_gateway: bool = False  # another one may do better
+    leader: str | None = None
+
+
 class Live:
     """The live connection of one client."""
 
     def __init__(
-        self, url: str, credential: Credential, *, tls: ssl.SSLContext | None = None
+        self, addresses: Addresses, credential: Credential, *, tls: ssl.SSLContext | None = None
     ) -> None:
         """Connect when there is a subscription; see `AsyncClient`."""
-        self._tls: dict[str, Any] = {"ssl": tls} if tls and url.startswith("https:") else {}
-        self._proxy: Literal[True] | None = None if is_loopback(url) else True
-        self._url = f"ws{url.removeprefix('http')}/v1/ws"
+        self._addresses = addresses
+        self._tls = tls
         self._bearer = Bearer(credential)
         self._has_frames = asyncio.Event()
         self._is_known = asyncio.Event()  # the gateway has told when the token ends
@@ -106,47 +117,65 @@ class Live:
         """Keep a connection for as long as there are subscriptions."""
         attempt = 0
         while self._conversation.subscriptions:
-            failure: Exception | None = None
-            why = "it was closed"
+            url = self._addresses.current
             try:
-                await self._converse()
-            except ConnectionClosed as closed:
-                failure, why = await self._refusal_of(closed), _reason_of(closed)
-                if self._conversation.was_served:  # or else it is not to be asked again at once
-                    attempt = 0
-            except InvalidStatus as refused:
-                failure, why = await self._refusal_of_handshake(refused), str(refused)
-            except (OSError, InvalidHandshake, TimeoutError) as error:
-                why = str(error) or "nothing comes"  # it may be back soon
-            except Exception as error:  # noqa: BLE001 it is raised where entries are awaited
-                failure = error
+                loss = await self._loss_of(url)
             finally:
                 self._conversation.lost()
-            if failure is not None:
+            if loss.failure is not None:
                 for subscription in list(self._conversation.subscriptions.values()):
                     self._conversation.leave(subscription)
-                    subscription.end(failure)
+                    subscription.end(loss.failure)
                 return
             for subscription in self._conversation.subscriptions.values():
-                subscription.changed("lost", why)
+                subscription.changed("lost", loss.why)
+            if loss.was_served:  # or else it is not to be asked again at once
+                attempt = 0
+            pause_s = backoff_s(attempt)
+            if loss.is_of_gateway:
+                self._addresses.leave(url, loss.leader)
+                pause_s = self._addresses.pause_s(attempt)
             wait_s = self._conversation.reconnect_after_s
-            await asyncio.sleep(backoff_s(attempt) if wait_s is None else wait_s)
+            await asyncio.sleep(pause_s if wait_s is None else wait_s)
             attempt += 1
 
-    async def _converse(self) -> None:
-        """Talk over one connection until it ends."""
+    async def _loss_of(self, url: str) -> _Loss:
+        """Return the loss of a connection to a gateway, when it comes."""
+        conversation = self._conversation
+        try:
+            await self._converse(url)
+        except ConnectionClosed as closed:
+            failure = await self._refusal_of(closed)
+            return _Loss(_reason_of(closed), failure, was_served=conversation.was_served)
+        except InvalidStatus as refused:
+            failure = await self._refusal_of_handshake(refused)
+            is_of_gateway = refused.response.status_code in _FAILED
+            return _Loss(str(refused), failure, is_of_gateway=is_of_gateway)
+        except (OSError, InvalidHandshake, TimeoutError) as error:  # it may be back soon
+            return _Loss(str(error) or "nothing comes", is_of_gateway=True)
+        except Exception as error:  # noqa: BLE001 it is raised where entries are awaited
+            return _Loss("", error)
+        not_leader = conversation.not_leader
+        if not_leader is None:
+            return _Loss("it was closed")
+        return _Loss(not_leader.detail, is_of_gateway=True, leader=not_leader.leader)
+
+    async def _converse(self, url: str) -> None:
+        """Talk over one connection until it ends, or another gateway leads."""
+        tls: dict[str, Any] = {"ssl": self._tls} if self._tls and url.startswith("https:") else {}
+        proxy: Literal[True] | None = None if is_loopback(url) else True
         token = await self._bearer.token()
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         async with connect(
-            self._url,
+            f"ws{url.removeprefix('http')}/v1/ws",
             additional_headers=headers,
             subprotocols=[Subprotocol(SUBPROTOCOL)],
             max_size=_FRAME_BYTES_MAX,
             max_queue=4,
             open_timeout=_OPEN_S,
             compression=None,
-            proxy=self._proxy,
-            **self._tls,
+            proxy=proxy,
+            **tls,
         ) as socket:
             self._conversation.begin(token if self._bearer.is_renewable else None)
             parts = (self._receive(socket), self._send(socket), self._extend(), self._renew())
@@ -169,6 +198,8 @@ class Live:
                 conversation.receive(await socket.recv())
                 if conversation.problem is None:
                     self._bearer.was_accepted()
+                if conversation.not_leader is not None and self._addresses.are_several:
+                    return
                 for subscription, wait_s in conversation.refused:
                     if subscription.name in retries:  # a problem comes first, and then its end
                         retries[subscription.name].cancel()
@@ -232,7 +263,7 @@ class Live:
         failure = problem or Refused(status, "in answer to the handshake")
         if isinstance(problem, Unauthenticated) or status == httpx.codes.UNAUTHORIZED:
             return await self._unless_renewed(failure)
-        return None if status in (429, 502, 503, 504) else failure
+        return None if status in (429, *_FAILED) else failure
 
     async def _unless_renewed(self, failure: Exception) -> Exception | None:
         """Return nothing if there is another token to connect with; or else the failure."""

@@ -39,6 +39,7 @@ class Problem(HeadgateError):
         retry_after_s: when, in seconds; None: the gateway does not say.
         errors: the fields that are wrong, each with `pointer` and `detail`.
         last_id: the last id of the stream (`LastIdMismatch`).
+        leader: the address of the gateway that leads, if it is known (`NotLeader`).
     """
 
     code: ClassVar[str] = ""
@@ -52,6 +53,7 @@ class Problem(HeadgateError):
         self.retry_after_s: float | None = None if retry_after_ms is None else retry_after_ms / 1000
         self.errors: list[dict[str, str]] = problem.get("errors") or []
         self.last_id: str | None = problem.get("last_id")
+        self.leader: str | None = problem.get("leader")
         places = "".join(f"\n  {error['pointer']}: {error['detail']}" for error in self.errors)
         super().__init__(f"{problem.get('code', 'problem')}: {self.detail}{places}")
 

@@ -196,6 +196,7 @@ class Replication:
             await self._lead(taking.result(), records, holder)
             keeping.cancel()
         faults.set_hold(None)
+        self.leads.set()  # whoever waits for that changes something at once
         self._note_lost(holder)
         self.leads.set()  # whoever waits for it makes changes at once
         return True

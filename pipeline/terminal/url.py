@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from headgate.client.address import URL, URL_VARIABLE, url_of
+from headgate.client.address import URL, URL_VARIABLE, urls_of
 
 
 def _read(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
     try:
-        return url_of(value)
+        return ",".join(urls_of(value))
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -21,7 +21,7 @@ url_option = click.option(
     show_default=True,
     show_envvar=True,
     callback=_read,
-    help="URL of the gateway.",
+    help="URL of the gateway; with commas between those of several on one bucket.",
 )
 token_file_option = click.option(
     "--token-file",

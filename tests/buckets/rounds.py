@@ -58,6 +58,7 @@ class Member:
     engine: Engine | None = None
     task: asyncio.Task[None] | None = None
     events: list[tuple[str, Any]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)  # though it had just begun to lead
 
     def start(self) -> None:
         """Start on the directory as it is."""
@@ -88,7 +89,14 @@ class Member:
         )
         self.engine = Engine(journal, keyspace=attached.loaded.keyspace, clock=host)
         self.task = host.loop.create_task(self._run(self.engine))
+        host.loop.create_task(self._look_first(self.engine, replication))
         self.world.say(f"{self.name} starts")
+
+    async def _look_first(self, engine: Engine, replication: Replication) -> None:
+        """Look whether changes are taken as soon as this gateway leads: it makes some itself."""
+        await replication.leads.wait()
+        if engine.refusal is not None:
+            self.refused.append(engine.refusal)
 
     async def _run(self, engine: Engine) -> None:
         try:
@@ -248,6 +256,7 @@ class Round:
         keyspace = attached.loaded.keyspace
         there.kill()
         self.check_terms(self.answered)
+        assert [member.refused for member in self.members] == [[], []]
         if self.is_durable:
             self.check_all(keyspace)
         elif not self.is_clock_set:

@@ -122,6 +122,11 @@ class Gateway:
         return gateway
 
     @property
+    def has_ended(self) -> bool:
+        """Tell whether its process has ended."""
+        return self._process.returncode is not None
+
+    @property
     def process_id(self) -> int:
         return self._process.pid
 

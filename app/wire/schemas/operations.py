@@ -22,6 +22,17 @@ class Health(BaseModel):
     durable: Durable | None = Field(
         None, description="Durability of an answered change; told by `/readyz`."
     )
+    role: Role | None = Field(
+        None,
+        description="Of a gateway with a bucket, told by `/readyz`: `leader`. A standby is not "
+        "ready, and answers `not_leader`.",
+    )
+    unshipped_bytes: int | None = Field(
+        None, description="Likewise: journal that the bucket does not have yet."
+    )
+    unshipped_ms: int | None = Field(
+        None, description="Likewise: since when; left out if the bucket has everything."
+    )
 
 
 class BucketState(BaseModel):

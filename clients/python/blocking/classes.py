@@ -29,6 +29,7 @@ from headgate.client.shapes.answers import (
     Missed,
     PendingEntry,
     PendingSummary,
+    Readiness,
     Redriven,
     ScheduleInfo,
     StreamDetail,
@@ -1062,7 +1063,7 @@ class Client:
 
     def __init__(
         self,
-        url: str | None = None,
+        url: str | Sequence[str] | None = None,
         *,
         token: TokenSource | None = None,
         producer: str | None = None,
@@ -1076,13 +1077,16 @@ class Client:
         """Talk to a gateway; nothing is sent yet.
 
         Args:
-            url: where it is; None: `HEADGATE_URL`, or port 8080 of this machine.
+            url: where it is; several gateways on one bucket have a URL each, in a list or with
+                commas between them: requests go to the one that leads, and to no other place than
+                these. None: `HEADGATE_URL`, or port 8080 of this machine.
             token: a key or a token, or a function that returns one whenever the one before has
                 ended, as a `TokenFile` does; None: the file that `HEADGATE_TOKEN_FILE` names, or
                 `HEADGATE_TOKEN`, or none; an empty text: none.
             producer: the name of this program among those that append. With it each append carries
                 an idempotency key, and is repeated if its answer is lost.
-            retry_s: how long requests are tried again while the gateway cannot be reached.
+            retry_s: how long requests are tried again while the gateway cannot be reached; each URL
+                is tried once in any case.
             rate_limit_s: how long they are tried again while they are too many (`RateLimited`);
                 None: as long as `retry_s`.
             answer_s: how long an answer may take, beside what the request itself waits for.
@@ -1120,13 +1124,27 @@ class Client:
         self._portal.end(self._inner.__aexit__(kind, error, traceback))
         self._portal.close()
 
+    @property
+    def url(self) -> str:
+        """Return the URL that requests go to now."""
+        return self._inner.url
+
     def close(self) -> None:
         """End all connections; whoever follows or consumes gets an error."""
         self._portal.end(self._inner.aclose())
         self._portal.close()
 
+    def readiness(self) -> Readiness:
+        """Return the state of the gateway.
+
+        Raises:
+            Draining: it is about to stop.
+            NotLeader: none of the gateways can change streams now.
+        """
+        return self._portal.call(self._inner.readiness())
+
     def ready(self) -> str:
-        """Return `ok` if the gateway is ready for requests; `Draining`: it is about to stop."""
+        """Return `ok` if the gateway is ready for requests; see `readiness`."""
         return self._portal.call(self._inner.ready())
 
     def stream(self, name: str) -> BlockingStream:

@@ -123,6 +123,17 @@ class ConsumerPending(TypedDict):
     pending: int
 
 
+class Readiness(TypedDict):
+    """The state of a gateway that is ready for requests."""
+
+    status: Literal["ok"]
+    durable: Literal["nothing", "everysec", "disk", "bucket", "replica"]
+    warnings: NotRequired[list[str]]
+    role: NotRequired[Literal["leader"]]  # with a bucket
+    unshipped_bytes: NotRequired[int]  # what the bucket does not have yet
+    unshipped_ms: NotRequired[int]  # since when
+
+
 class PendingSummary(TypedDict):
     """Everything that is pending in a group (XPENDING)."""
 

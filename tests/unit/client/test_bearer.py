@@ -25,7 +25,7 @@ def issuer() -> Issuer:
 
 @pytest.fixture
 def credential(issuer: Issuer) -> Credential:
-    return Credential(URL, issuer)
+    return Credential((URL,), issuer)
 
 
 async def test_a_token_is_kept_until_it_is_refused(credential: Credential, issuer: Issuer) -> None:
@@ -71,7 +71,7 @@ async def test_a_token_is_renewed_before_it_ends(credential: Credential) -> None
 
 @pytest.mark.parametrize("token", ["key", "", lambda: "key"])
 async def test_a_refused_token_is_not_tried_again_if_there_is_no_other(token: str) -> None:
-    bearer = Bearer(Credential(URL, token))
+    bearer = Bearer(Credential((URL,), token))
     await bearer.token()
 
     assert not await bearer.renew()

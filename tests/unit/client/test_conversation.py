@@ -182,3 +182,22 @@ def test_whether_a_connection_has_served_is_known(talk: Talk) -> None:
     talk.conversation.lost()
     talk.conversation.begin()
     assert not talk.conversation.was_served
+
+
+def test_a_gateway_that_does_not_lead_is_noted_until_the_next_connection(talk: Talk) -> None:
+    talk.consume()
+    problem = {
+        "code": "not_leader",
+        "retryable": True,
+        "retry_after_ms": 1000,
+        "leader": "http://b",
+    }
+    talk.hear(type="problem", sub="1", problem=problem)
+
+    not_leader = talk.conversation.not_leader
+    assert isinstance(not_leader, problems.NotLeader)
+    assert not_leader.leader == "http://b"
+    assert "1" in talk.conversation.subscriptions  # it is tried again
+    talk.conversation.lost()
+    talk.connect()
+    assert talk.conversation.not_leader is None
