@@ -63,6 +63,7 @@ async def test_a_standby_can_be_read_and_leads_once_the_leader_has_ended(tmp_pat
         refusal = b"-READONLY You can't write against a read only replica.\r\n"
         await talk.say(b"XADD orders * v 3\r\n", refusal)
         await talk.say(b"XLEN orders\r\n", b":2\r\n")
+        await talk.close()
         await leader.gateway.backend.close()
         await until_ready(standby)
         await standby.append("orders", "3")
