@@ -22,7 +22,7 @@ class Health(BaseModel):
     durable: Durable | None = Field(
         None, description="Durability of an answered change; told by `/readyz`."
     )
-    role: Role | None = Field(
+    role: LeaderRole | None = Field(
         None,
         description="Of a gateway with a bucket, told by `/readyz`: `leader`. A standby is not "
         "ready, and answers `not_leader`.",
