@@ -93,6 +93,7 @@ async def test_a_standby_without_reads_sends_everybody_to_the_leader(tmp_path: P
 async def test_a_second_gateway_that_is_no_standby_does_not_start(tmp_path: Path) -> None:
     async with running(settings(tmp_path, "a")) as leader:
         await until_ready(leader)
-        async with running(settings(tmp_path, "b", standby=False)) as second:
-            assert second.gateway.died.is_set()
+        async with running(settings(tmp_path, "b", standby=False, redis_port=None)) as second:
+            async with asyncio.timeout(20):
+                await second.gateway.died.wait()
         assert await leader.append("orders", "1")
