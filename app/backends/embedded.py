@@ -22,6 +22,7 @@ from headgate.engine.bucket.attachment import Attached, attach
 from headgate.engine.bucket.marker import read_marker
 from headgate.engine.bucket.replication import Replication, ReplicationOptions, limits_of_leases
 from headgate.engine.bucket.stores.opening import open_bucket
+from headgate.engine.bucket.tiers import tiered
 from headgate.engine.clock import SystemClock
 from headgate.engine.engine import Engine
 from headgate.engine.errors import Unavailable
@@ -320,18 +321,19 @@ def open_snapshot(
         Corrupt: a file is damaged or missing, or a newer version wrote it.
         OSError: the directory cannot be used.
     """
-    disk = SystemDisk(data_dir)
+    directory = SystemDisk(data_dir)
     try:
+        disk = tiered(directory)
         loaded = recovery.load(disk, progress=progress)
     except BaseException:
-        disk.close()
+        directory.close()
         raise
     storage = MemoryStorage(0, ExtentReader(disk).find)
     return _snapshot(disk, EmbeddedBackend(Engine(storage, keyspace=loaded.keyspace)))
 
 
 @contextmanager
-def _snapshot(disk: SystemDisk, backend: EmbeddedBackend) -> Iterator[EmbeddedBackend]:
+def _snapshot(disk: Disk, backend: EmbeddedBackend) -> Iterator[EmbeddedBackend]:
     try:
         yield backend
     finally:
