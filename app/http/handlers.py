@@ -67,7 +67,9 @@ def problem_response(problem: Problem, scope: Scope) -> Response:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    if isinstance(error, NotLeader) and error.leader and request.app.state.redirects:
+    is_probe = path_of(request.scope) == "/readyz"  # a redirect would look like readiness
+    redirects = request.app.state.redirects and not is_probe
+    if isinstance(error, NotLeader) and error.leader and redirects:
         query = f"?{request.url.query}" if request.url.query else ""
         place = f"{error.leader.rstrip('/')}{path_of(request.scope)}{query}"
         return Response(status_code=307, headers={"Location": place})
