@@ -9,6 +9,63 @@ var __export = (target, all) => {
     __defProp(target, name, { get: all[name], enumerable: true });
 };
 
+// client/src/wire/backoff.ts
+function backoffMs(attempt, chance = Math.random()) {
+  return Math.min(MS_MAX, FIRST_MS * 2 ** attempt) * (0.5 + chance);
+}
+function waited(ms, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener("abort", done);
+    if (signal?.aborted) done();
+    function done() {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    }
+  });
+}
+var FIRST_MS, MS_MAX;
+var init_backoff = __esm({
+  "client/src/wire/backoff.ts"() {
+    "use strict";
+    FIRST_MS = 500;
+    MS_MAX = 3e4;
+  }
+});
+
+// client/src/wire/problem.ts
+var Problem, isProblem, Disconnected;
+var init_problem = __esm({
+  "client/src/wire/problem.ts"() {
+    "use strict";
+    Problem = class extends Error {
+      constructor(details) {
+        super(details.detail);
+        this.details = details;
+        this.code = details.code;
+        this.status = details.status;
+        this.retryable = details.retryable;
+        this.retryAfterMs = details.retryAfterMs ?? void 0;
+      }
+      name = "Problem";
+      code;
+      status;
+      /** Whether the same request may succeed later. */
+      retryable;
+      retryAfterMs;
+    };
+    isProblem = (error, ...codes) => error instanceof Problem && (!codes.length || codes.includes(error.code));
+    Disconnected = class extends Error {
+      constructor(message, closeCode, options) {
+        super(message, options);
+        this.closeCode = closeCode;
+      }
+      name = "Disconnected";
+    };
+  }
+});
+
 // client/src/wire/names.ts
 function camelName(name) {
   let camel = known.get(name);
@@ -45,63 +102,6 @@ var init_names = __esm({
   }
 });
 
-// client/src/wire/problem.ts
-var Problem, isProblem, Disconnected;
-var init_problem = __esm({
-  "client/src/wire/problem.ts"() {
-    "use strict";
-    Problem = class extends Error {
-      constructor(details) {
-        super(details.detail);
-        this.details = details;
-        this.code = details.code;
-        this.status = details.status;
-        this.retryable = details.retryable;
-        this.retryAfterMs = details.retryAfterMs ?? void 0;
-      }
-      name = "Problem";
-      code;
-      status;
-      /** Whether the same request may succeed later. */
-      retryable;
-      retryAfterMs;
-    };
-    isProblem = (error, ...codes) => error instanceof Problem && (!codes.length || codes.includes(error.code));
-    Disconnected = class extends Error {
-      constructor(message, closeCode, options) {
-        super(message, options);
-        this.closeCode = closeCode;
-      }
-      name = "Disconnected";
-    };
-  }
-});
-
-// client/src/wire/backoff.ts
-function backoffMs(attempt, chance = Math.random()) {
-  return Math.min(MS_MAX, FIRST_MS * 2 ** attempt) * (0.5 + chance);
-}
-function waited(ms, signal) {
-  return new Promise((resolve) => {
-    const timer = setTimeout(done, ms);
-    signal?.addEventListener("abort", done);
-    if (signal?.aborted) done();
-    function done() {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", done);
-      resolve();
-    }
-  });
-}
-var FIRST_MS, MS_MAX;
-var init_backoff = __esm({
-  "client/src/wire/backoff.ts"() {
-    "use strict";
-    FIRST_MS = 500;
-    MS_MAX = 3e4;
-  }
-});
-
 // client/src/wire/rest.ts
 function path(strings, ...names) {
   return String.raw({ raw: strings }, ...names.map(encodeURIComponent));
@@ -124,14 +124,12 @@ var init_rest = __esm({
     init_problem();
     ANSWER_MS_MAX = 3e4;
     Rest = class {
-      constructor(url, credentials, retryMs, fetching = (...words) => fetch(...words)) {
+      constructor(addresses, credentials, retryMs, fetching = (...words) => fetch(...words)) {
+        this.addresses = addresses;
         this.credentials = credentials;
         this.retryMs = retryMs;
         this.fetching = fetching;
-        this.url = (url.includes("://") ? url : `http://${url}`).replace(/\/+$/, "");
       }
-      /** URL of the gateway, without a slash at the end. */
-      url;
       /**
        * Ask the gateway for something; returns its answer, with names in camelCase.
        * @throws Problem if it refuses, Disconnected if it cannot be reached
@@ -143,7 +141,7 @@ var init_rest = __esm({
       }
       /** Tell whether the gateway answers at all. */
       async isReachable() {
-        return this.#send("GET", "/healthz", {}).then(
+        return this.#send(this.addresses.current, "GET", "/healthz", {}).then(
           () => true,
           (error) => error instanceof Problem
         );
@@ -152,34 +150,35 @@ var init_rest = __esm({
       async open(method, path2, request = {}) {
         const endsAt = Date.now() + this.retryMs;
         for (let attempt = 0; ; attempt += 1) {
+          const url = this.addresses.current;
           try {
-            return await this.#authorized(method, path2, request);
+            return await this.#authorized(url, method, path2, request);
           } catch (error) {
             request.signal?.throwIfAborted();
             const isRefused = error instanceof Problem;
             const mayRepeat = isRefused ? error.retryable : request.isRepeatable || method === "GET";
-            const delayMs = isRefused && error.retryAfterMs || backoffMs(attempt);
-            if (!mayRepeat || Date.now() + delayMs > endsAt) throw error;
+            const delayMs = this.addresses.failedMs(attempt, url, error);
+            if (!mayRepeat || delayMs && Date.now() + delayMs > endsAt) throw error;
             await waited(delayMs, request.signal);
           }
         }
       }
       /** Send a request; once more with a fresh token if the one in use is refused. */
-      async #authorized(method, path2, request) {
+      async #authorized(base, method, path2, request) {
         const token = await this.credentials.current();
         try {
-          return await this.#send(method, path2, request, token);
+          return await this.#send(base, method, path2, request, token);
         } catch (error) {
           if (!(error instanceof Problem) || error.status !== 401) throw error;
           const fresh = await this.credentials.renewed(token);
           if (fresh === void 0) throw error;
-          return this.#send(method, path2, request, fresh);
+          return this.#send(base, method, path2, request, fresh);
         }
       }
-      async #send(method, path2, request, token) {
+      async #send(base, method, path2, request, token) {
         const { query = {}, body, signal } = request;
         const words = Object.entries(query).filter(([, value]) => value != null);
-        const url = new URL(this.url + path2);
+        const url = new URL(base + path2);
         url.search = new URLSearchParams(words.map(([name, value]) => [name, String(value)])).toString();
         const headers = new Headers(request.headers);
         if (token !== void 0) headers.set("authorization", `Bearer ${token}`);
@@ -197,7 +196,7 @@ var init_rest = __esm({
           response = await this.fetching(url, init);
         } catch (error) {
           signal?.throwIfAborted();
-          throw new Disconnected(`the gateway cannot be reached at ${this.url}`, void 0, { cause: error });
+          throw new Disconnected(`the gateway cannot be reached at ${base}`, void 0, { cause: error });
         } finally {
           clearTimeout(timer);
         }
@@ -376,6 +375,39 @@ var init_events_line = __esm({
     };
   }
 });
+
+// client/src/wire/addresses.ts
+init_backoff();
+init_problem();
+var Addresses = class {
+  /** A token goes to no other URL than these: a leader that is not among them is not followed. */
+  urls;
+  current;
+  #named;
+  // the leader that a standby has named last
+  /** Without a scheme it is `http`; several stand in a list, or with commas between them. */
+  constructor(given) {
+    const texts = String(given).match(/[^\s,]+/g);
+    this.urls = texts.map((text) => (text.includes("://") ? text : `http://${text}`).replace(/\/+$/, ""));
+    this.current = this.urls[0];
+  }
+  /**
+   * Note that an attempt at a URL has failed, the first being 0; returns the pause before the next one. That
+   * goes to another URL if nobody answered, or one who does not lead: there is no pause before all were tried.
+   * A standby may name a leader that is gone, so each naming is followed once.
+   */
+  failedMs(attempt, url, error) {
+    const { urls, current } = this;
+    const problem = error instanceof Problem ? error : void 0;
+    const waitMs = problem?.retryAfterMs;
+    if (problem && problem.status !== 503) return waitMs || backoffMs(attempt);
+    if (url === current) {
+      const named = urls.find((each) => each !== url && `${problem?.details.leader}/`.startsWith(`${each}/`));
+      this.current = named && named !== this.#named ? this.#named = named : urls[(urls.indexOf(url) + 1) % urls.length];
+    }
+    return (attempt + 1) % urls.length ? 0 : waitMs || backoffMs(urls[1] ? 1 : attempt);
+  }
+};
 
 // client/src/context.ts
 function randomName() {
@@ -987,10 +1019,9 @@ var LIMITED_ATTEMPT = 4;
 var CONNECT_MS_MAX = 1e4;
 var LINGER_MS = 1e3;
 var SocketLine = class {
-  constructor(url, WebSocket, credentials, watcher) {
-    this.url = url;
+  constructor(rest, WebSocket, watcher) {
+    this.rest = rest;
     this.WebSocket = WebSocket;
-    this.credentials = credentials;
     this.watcher = watcher;
   }
   #isOpen = false;
@@ -1008,6 +1039,7 @@ var SocketLine = class {
   #attempt = 0;
   #comeBackAfterMs;
   #token;
+  #url = "";
   #problem;
   // why the gateway ends the connection
   #closeCode;
@@ -1075,7 +1107,7 @@ var SocketLine = class {
     clearTimeout(this.#timers.retry);
     this.#isConnecting = true;
     this.watcher.state("connecting");
-    this.credentials.current().then(
+    this.rest.credentials.current().then(
       (token) => this.#open(token),
       () => this.#comeBack(UNAUTHENTICATED)
       // whoever makes tokens may be back soon
@@ -1086,7 +1118,8 @@ var SocketLine = class {
     if (this.#isOver || this.#isPaused) return;
     this.#token = token;
     this.#problem = void 0;
-    const socket = new this.WebSocket(`${this.url.replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
+    this.#url = this.rest.addresses.current;
+    const socket = new this.WebSocket(`${this.#url.replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
     this.#socket = socket;
     socket.onopen = () => token !== void 0 && socket.send(JSON.stringify({ type: "auth", token }));
     socket.onmessage = ({ data }) => socket === this.#socket && this.#receive(JSON.parse(String(data)));
@@ -1110,21 +1143,23 @@ var SocketLine = class {
   }
   async #lost(socket, code) {
     if (socket !== this.#socket) return;
+    if (this.#isOpen) this.#attempt = 0;
+    const pauseMs = this.#isOpen ? void 0 : this.rest.addresses.failedMs(this.#attempt, this.#url);
     this.#drop(ABNORMAL);
     if (code === UNAUTHENTICATED) {
       this.#isConnecting = true;
-      const fresh = await this.credentials.renewed(this.#token).catch(() => this.#token);
+      const fresh = await this.rest.credentials.renewed(this.#token).catch(() => this.#token);
       if (fresh === void 0) return this.#end(code);
     }
-    if (comesBack(code)) this.#comeBack(code);
+    if (comesBack(code)) this.#comeBack(code, pauseMs);
     else this.#end(code);
   }
-  #comeBack(code) {
+  #comeBack(code, pauseMs = backoffMs(this.#attempt)) {
     this.#isConnecting = false;
     if (this.#isOver || this.#isPaused) return;
     this.watcher.state("lost", code);
     if (code === RATE_LIMITED) this.#attempt = Math.max(this.#attempt, LIMITED_ATTEMPT);
-    const afterMs = this.#comeBackAfterMs ?? backoffMs(this.#attempt);
+    const afterMs = this.#comeBackAfterMs ?? (code === RATE_LIMITED ? backoffMs(this.#attempt) : pauseMs);
     this.#attempt += 1;
     this.#comeBackAfterMs = void 0;
     this.#timers.retry = setTimeout(() => this.#connect(), afterMs);
@@ -1141,7 +1176,6 @@ var SocketLine = class {
   }
   #opens() {
     this.#isOpen = true;
-    this.#attempt = 0;
     for (const sub of this.#subscribers.keys()) this.#subscribe(sub);
     this.watcher.state("open");
   }
@@ -1164,14 +1198,14 @@ var SocketLine = class {
   }
   #authenticated({ expires_at_ms }) {
     if (!this.#isOpen) this.#opens();
-    if (expires_at_ms == null || !this.credentials.canRenew) return;
+    if (expires_at_ms == null || !this.rest.credentials.canRenew) return;
     clearTimeout(this.#timers.renewal);
     this.#timers.renewal = setTimeout(() => void this.#renew(expires_at_ms), renewMs(expires_at_ms - Date.now()));
   }
   /** Send a fresh token, so that the connection goes on. If there is none, it ends with the old one. */
   async #renew(expiresAtMs) {
     const socket = this.#socket;
-    const fresh = await this.credentials.renewed(this.#token).catch(() => void 0);
+    const fresh = await this.rest.credentials.renewed(this.#token).catch(() => void 0);
     if (socket === void 0 || socket !== this.#socket) return;
     if (fresh === void 0) {
       this.#timers.renewal = setTimeout(() => void this.#renew(expiresAtMs), renewMs(expiresAtMs - Date.now()));
@@ -1212,6 +1246,10 @@ var SocketLine = class {
   }
   #refused(frame) {
     const problem = new Problem(fromWire(frame.problem));
+    if (problem.code === "not_leader" && this.rest.addresses.urls[1]) {
+      this.#drop(1e3);
+      return this.#comeBack(ABNORMAL, this.rest.addresses.failedMs(this.#attempt, this.#url, problem));
+    }
     const asked = frame.rid == null ? void 0 : this.#waiting.get(frame.rid);
     if (asked) {
       this.#waiting.delete(frame.rid);
@@ -1256,7 +1294,7 @@ var Live = class {
     if (WebSocket && !transport) {
       const unreached = (attempts) => attempts >= ATTEMPTS_MAX && void this.#fallBack();
       const watcher = { state: this.#onState, unreached };
-      this.#line = new SocketLine(rest.url, WebSocket, rest.credentials, watcher);
+      this.#line = new SocketLine(rest, WebSocket, watcher);
     } else void this.#useEvents();
     this.#forgetPage = watchPage(this, hiddenMs);
   }
@@ -1484,23 +1522,26 @@ function createClient(options) {
   return new Client(options);
 }
 var Client = class {
-  /** URL of the gateway. */
-  url;
   #rest;
   #line;
   #context;
   constructor(options) {
     const { url, token, retryMs = 3e4 } = options;
     const { onError = (error, where) => console.error(`headgate: ${where}:`, error) } = options;
-    this.#rest = new Rest(url, new Credentials(token), retryMs, options.fetch);
-    this.url = this.#rest.url;
-    if (token && !options.insecure && isPlain(this.url)) {
-      throw new Error(`others could read the token on its way to ${this.url}: use https`);
+    const addresses = new Addresses(url);
+    this.#rest = new Rest(addresses, new Credentials(token), retryMs, options.fetch);
+    const plain = addresses.urls.find(isPlain);
+    if (token && !options.insecure && plain) {
+      throw new Error(`others could read the token on its way to ${plain}: use https`);
     }
     this.#line = new Live(this.#rest, options);
     let subs = 0;
     const nextSub = () => `s${subs += 1}`;
     this.#context = { rest: this.#rest, line: this.#line, producer: randomName(), nextSub, report: onError };
+  }
+  /** URL that requests go to now. */
+  get url() {
+    return this.#rest.addresses.current;
   }
   /** State of the connection. */
   get state() {

@@ -29,6 +29,7 @@ TASKS = {
     "browser": "Use it in a browser",
     "backfill": "Backfill history",
     "tables": "Read into pandas",
+    "survive": "Survive the machine",
 }
 
 

@@ -25,14 +25,12 @@ from headgate.client.backoff import backoff_s
 from headgate.client.credential import Bearer, Credential
 from headgate.client.problems import (
     AnswerLost,
-    Draining,
     Forbidden,
     HeadgateError,
     NotLeader,
     Problem,
     RateLimited,
     Unauthenticated,
-    Unavailable,
     UnexpectedAnswer,
     Unreachable,
     problem_in,
@@ -275,7 +273,9 @@ def _is_of_gateway(failure: HeadgateError) -> bool:
     """Tell whether another gateway may answer better."""
     if isinstance(failure, UnexpectedAnswer):
         return failure.status in _PROXY_FAILED
-    return isinstance(failure, Unreachable | AnswerLost | NotLeader | Unavailable | Draining)
+    if isinstance(failure, Problem):
+        return failure.status == httpx.codes.SERVICE_UNAVAILABLE
+    return True
 
 
 def _may_succeed(failure: HeadgateError, *, is_repeatable: bool) -> bool:

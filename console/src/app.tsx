@@ -9,6 +9,7 @@ import { useKeys } from "./parts/keys.js";
 import { Notices } from "./parts/notices.js";
 import { Palette } from "./parts/palette.js";
 import { Readiness } from "./parts/readiness.js";
+import { Standby } from "./parts/standby.js";
 import { nextTheme, theme } from "./parts/theme.js";
 import { Who } from "./parts/who.js";
 import { go, groupPlace, HOME, type Route, route, streamPlace } from "./route.js";
@@ -68,6 +69,7 @@ export function App() {
         </button>
         <Who />
       </header>
+      <Standby />
       <main>{asked.value === undefined ? <View route={route.value} /> : <Entrance />}</main>
       {over.value === "help" && <Help onClose={close} />}
       {over.value === "palette" && <Palette onClose={close} />}

@@ -161,7 +161,9 @@ async def check_metrics(metrics: bytes) -> None:
 async def test_an_alert_fires_and_every_panel_of_the_dashboard_has_data(tmp_path: Path) -> None:
     program("prometheus")
     await fill_with_cold(tmp_path / "data")
-    gateway = await Gateway.start(tmp_path / "data", {"open_metrics": True, **SMALL})
+    gateway = await Gateway.start(
+        tmp_path / "data", {"open_metrics": True, "bucket": f"file://{tmp_path}/bucket", **SMALL}
+    )
     async with (
         httpx.AsyncClient(base_url=gateway.url, timeout=30) as http,
         scraping(gateway, tmp_path) as prometheus,

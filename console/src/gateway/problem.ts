@@ -1,16 +1,19 @@
 /** Problem: why the gateway has refused a request, or that it cannot be reached. */
 import type { Schemas } from "./shapes.js";
 
-export type Details = Pick<Schemas["Problem"], "status" | "code" | "detail">;
+export type Details = Pick<Schemas["Problem"], "status" | "code" | "detail" | "leader">;
 
 export class Problem extends Error {
   readonly status: number;
   readonly code: string;
+  /** Address of the gateway that leads, if this one does not. */
+  readonly leader: string | undefined;
 
   constructor(details: Details) {
     super(details.detail);
     this.status = details.status;
     this.code = details.code;
+    this.leader = details.leader ?? undefined;
   }
 
   /** Whether the thing that was asked for is not there. */
@@ -31,9 +34,9 @@ export class Problem extends Error {
 
 /** Return the problem of an answer, which a proxy may have given instead of the gateway. */
 export function problemOf(response: Response, body: unknown): Problem {
-  const { detail, code } = (body ?? {}) as Partial<Details>;
+  const { detail, code, leader } = (body ?? {}) as Partial<Details>;
   const status = response.status;
-  return new Problem({ status, code: (code ?? "internal"), detail: detail ?? `${status} ${response.statusText}` });
+  return new Problem({ status, code: (code ?? "internal"), detail: detail ?? `${status} ${response.statusText}`, leader });
 }
 
 /** Return the problem of a request that got no answer. */

@@ -13,6 +13,7 @@ export type Policy = Schemas["Policy"];
 export type Connection = Schemas["Connection"];
 export type Schedule = Schemas["Schedule"];
 export type Principal = Schemas["DescribedPrincipal"];
+export type Bucket = Schemas["BucketState"];
 export type Subscription = Schemas["FollowedSubscription"];
 
 /** A history of the gateway or a group: a column for each series, a value for each time, null where it is unknown. */

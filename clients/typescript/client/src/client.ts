@@ -1,4 +1,5 @@
 /** Client: a gateway, as a program sees it. */
+import { Addresses } from "./wire/addresses.js";
 import { type Context, randomName } from "./context.js";
 import { Credentials, type Token } from "./wire/credentials.js";
 import { followed, type FollowOptions } from "./follower.js";
@@ -11,8 +12,11 @@ import { Stream } from "./stream.js";
 import type { Entry, ScheduleInfo, Schedules, StreamInfo, Streams, Ticket, TicketRequest } from "./wire/types.js";
 
 export interface ClientOptions extends LiveOptions {
-  /** URL of the gateway: `http://localhost:8080`, or without the scheme. */
-  url: string;
+  /**
+   * URL of the gateway: `http://localhost:8080`, or without the scheme. Several gateways on one bucket have one
+   * each, in a list or with commas between them: requests go to the one that leads, and to no other place than these.
+   */
+  url: string | readonly string[];
   /** The credential: a key or a token, or a function that returns a fresh one before the last one ends. */
   token?: Token | undefined;
   /** Send the token to another machine without TLS, where others on the network can read it. */
@@ -30,8 +34,6 @@ export function createClient(options: ClientOptions): Client {
 }
 
 export class Client {
-  /** URL of the gateway. */
-  readonly url: string;
   readonly #rest: Rest;
   readonly #line: Live;
   readonly #context: Context;
@@ -39,15 +41,21 @@ export class Client {
   constructor(options: ClientOptions) {
     const { url, token, retryMs = 30_000 } = options;
     const { onError = (error, where) => console.error(`headgate: ${where}:`, error) } = options;
-    this.#rest = new Rest(url, new Credentials(token), retryMs, options.fetch);
-    this.url = this.#rest.url;
-    if (token && !options.insecure && isPlain(this.url)) {
-      throw new Error(`others could read the token on its way to ${this.url}: use https`);
+    const addresses = new Addresses(url);
+    this.#rest = new Rest(addresses, new Credentials(token), retryMs, options.fetch);
+    const plain = addresses.urls.find(isPlain);
+    if (token && !options.insecure && plain) {
+      throw new Error(`others could read the token on its way to ${plain}: use https`);
     }
     this.#line = new Live(this.#rest, options);
     let subs = 0;
     const nextSub = () => `s${(subs += 1)}`;
     this.#context = { rest: this.#rest, line: this.#line, producer: randomName(), nextSub, report: onError };
+  }
+
+  /** URL that requests go to now. */
+  get url(): string {
+    return this.#rest.addresses.current;
   }
 
   /** State of the connection. */

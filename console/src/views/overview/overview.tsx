@@ -5,6 +5,7 @@ import { asked } from "../../gateway/key.js";
 import { isSeen } from "../../gateway/polling.js";
 import { Refusal } from "../../parts/refusal.js";
 import { Switch } from "../../parts/switch.js";
+import { Bucket } from "./bucket.js";
 import { Charts } from "./charts.js";
 import { followMeasurements, type Measurements, type Step } from "./measurements.js";
 import { Streams } from "./streams.js";
@@ -38,6 +39,7 @@ export function Overview() {
         {problem?.value && <Refusal problem={problem.value} what="The gateway's measurements" />}
         {history?.value && <Charts history={history.value} />}
       </section>
+      <Bucket />
       <Streams />
     </>
   );

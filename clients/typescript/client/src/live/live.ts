@@ -38,7 +38,7 @@ export class Live implements Line {
     if (WebSocket && !transport) {
       const unreached = (attempts: number) => attempts >= ATTEMPTS_MAX && void this.#fallBack();
       const watcher = { state: this.#onState, unreached };
-      this.#line = new SocketLine(rest.url, WebSocket, rest.credentials, watcher);
+      this.#line = new SocketLine(rest, WebSocket, watcher);
     } else void this.#useEvents();
     this.#forgetPage = watchPage(this, hiddenMs);
   }

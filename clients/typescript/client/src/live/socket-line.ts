@@ -1,11 +1,11 @@
 /** The line over one WebSocket, made anew whenever it is lost, with everything subscribed over it. */
 import { backoffMs } from "../wire/backoff.js";
-import type { Credentials } from "../wire/credentials.js";
 import { ABNORMAL, comesBack, RATE_LIMITED, renewMs, type Socket, type SocketClass, UNAUTHENTICATED } from "./socket.js";
 import type { Authenticated, ClientFrame, ProblemFrame, ServerFrame } from "../wire/frames.js";
 import type { ConnectionState, Line, Settlement, Subscriber } from "./line.js";
 import { fromWire } from "../wire/names.js";
 import { Disconnected, Problem } from "../wire/problem.js";
+import type { Rest } from "../wire/rest.js";
 import type { Settled } from "../wire/types.js";
 
 const PROTOCOL = "headgate.v1.json";
@@ -39,6 +39,7 @@ export class SocketLine implements Line {
   #attempt = 0;
   #comeBackAfterMs: number | undefined;
   #token: string | undefined;
+  #url = "";
   #problem: Problem | undefined; // why the gateway ends the connection
   #closeCode: number | undefined;
   #wasReached = false;
@@ -47,9 +48,8 @@ export class SocketLine implements Line {
   #isOver = false;
 
   constructor(
-    private readonly url: string,
+    private readonly rest: Rest,
     private readonly WebSocket: SocketClass,
-    private readonly credentials: Credentials,
     private readonly watcher: Watcher,
   ) {}
 
@@ -122,7 +122,7 @@ export class SocketLine implements Line {
     clearTimeout(this.#timers.retry);
     this.#isConnecting = true;
     this.watcher.state("connecting");
-    this.credentials.current().then(
+    this.rest.credentials.current().then(
       (token) => this.#open(token),
       () => this.#comeBack(UNAUTHENTICATED), // whoever makes tokens may be back soon
     );
@@ -133,7 +133,8 @@ export class SocketLine implements Line {
     if (this.#isOver || this.#isPaused) return;
     this.#token = token;
     this.#problem = undefined;
-    const socket = new this.WebSocket(`${this.url.replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
+    this.#url = this.rest.addresses.current;
+    const socket = new this.WebSocket(`${this.#url.replace(/^http/, "ws")}/v1/ws`, PROTOCOL);
     this.#socket = socket;
     // Never in the URL, which proxies and browsers write down.
     socket.onopen = () => token !== undefined && socket.send(JSON.stringify({ type: "auth", token }));
@@ -160,22 +161,24 @@ export class SocketLine implements Line {
 
   async #lost(socket: Socket, code: number): Promise<void> {
     if (socket !== this.#socket) return;
+    if (this.#isOpen) this.#attempt = 0;
+    const pauseMs = this.#isOpen ? undefined : this.rest.addresses.failedMs(this.#attempt, this.#url);
     this.#drop(ABNORMAL);
     if (code === UNAUTHENTICATED) {
       this.#isConnecting = true;
-      const fresh = await this.credentials.renewed(this.#token).catch(() => this.#token);
+      const fresh = await this.rest.credentials.renewed(this.#token).catch(() => this.#token);
       if (fresh === undefined) return this.#end(code); // there is no other
     }
-    if (comesBack(code)) this.#comeBack(code);
+    if (comesBack(code)) this.#comeBack(code, pauseMs);
     else this.#end(code);
   }
 
-  #comeBack(code: number): void {
+  #comeBack(code: number, pauseMs = backoffMs(this.#attempt)): void {
     this.#isConnecting = false;
     if (this.#isOver || this.#isPaused) return;
     this.watcher.state("lost", code);
     if (code === RATE_LIMITED) this.#attempt = Math.max(this.#attempt, LIMITED_ATTEMPT);
-    const afterMs = this.#comeBackAfterMs ?? backoffMs(this.#attempt);
+    const afterMs = this.#comeBackAfterMs ?? (code === RATE_LIMITED ? backoffMs(this.#attempt) : pauseMs);
     this.#attempt += 1;
     this.#comeBackAfterMs = undefined;
     this.#timers.retry = setTimeout(() => this.#connect(), afterMs);
@@ -195,7 +198,6 @@ export class SocketLine implements Line {
 
   #opens(): void {
     this.#isOpen = true;
-    this.#attempt = 0;
     for (const sub of this.#subscribers.keys()) this.#subscribe(sub);
     this.watcher.state("open");
   }
@@ -222,7 +224,7 @@ export class SocketLine implements Line {
 
   #authenticated({ expires_at_ms }: Authenticated): void {
     if (!this.#isOpen) this.#opens();
-    if (expires_at_ms == null || !this.credentials.canRenew) return;
+    if (expires_at_ms == null || !this.rest.credentials.canRenew) return;
     clearTimeout(this.#timers.renewal);
     this.#timers.renewal = setTimeout(() => void this.#renew(expires_at_ms), renewMs(expires_at_ms - Date.now()));
   }
@@ -230,7 +232,7 @@ export class SocketLine implements Line {
   /** Send a fresh token, so that the connection goes on. If there is none, it ends with the old one. */
   async #renew(expiresAtMs: number): Promise<void> {
     const socket = this.#socket;
-    const fresh = await this.credentials.renewed(this.#token).catch(() => undefined);
+    const fresh = await this.rest.credentials.renewed(this.#token).catch(() => undefined);
     if (socket === undefined || socket !== this.#socket) return;
     if (fresh === undefined) {
       this.#timers.renewal = setTimeout(() => void this.#renew(expiresAtMs), renewMs(expiresAtMs - Date.now()));
@@ -273,6 +275,10 @@ export class SocketLine implements Line {
 
   #refused(frame: ProblemFrame): void {
     const problem = new Problem(fromWire(frame.problem));
+    if (problem.code === "not_leader" && this.rest.addresses.urls[1]) {
+      this.#drop(1000);
+      return this.#comeBack(ABNORMAL, this.rest.addresses.failedMs(this.#attempt, this.#url, problem));
+    }
     const asked = frame.rid == null ? undefined : this.#waiting.get(frame.rid);
     if (asked) {
       this.#waiting.delete(frame.rid!);

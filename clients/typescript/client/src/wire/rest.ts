@@ -1,5 +1,6 @@
 /** Rest: requests by `fetch`, tried again where that is safe, with the problems of the gateway as errors. */
-import { backoffMs, waited } from "./backoff.js";
+import type { Addresses } from "./addresses.js";
+import { waited } from "./backoff.js";
 import type { Credentials } from "./credentials.js";
 import { fromWire, toWire } from "./names.js";
 import { Disconnected, Problem } from "./problem.js";
@@ -26,17 +27,12 @@ export function path(strings: TemplateStringsArray, ...names: string[]): string 
 }
 
 export class Rest {
-  /** URL of the gateway, without a slash at the end. */
-  readonly url: string;
-
   constructor(
-    url: string,
+    readonly addresses: Addresses,
     readonly credentials: Credentials,
     private readonly retryMs: number,
     private readonly fetching: typeof fetch = (...words) => fetch(...words),
-  ) {
-    this.url = (url.includes("://") ? url : `http://${url}`).replace(/\/+$/, "");
-  }
+  ) {}
 
   /**
    * Ask the gateway for something; returns its answer, with names in camelCase.
@@ -50,7 +46,7 @@ export class Rest {
 
   /** Tell whether the gateway answers at all. */
   async isReachable(): Promise<boolean> {
-    return this.#send("GET", "/healthz", {}).then(
+    return this.#send(this.addresses.current, "GET", "/healthz", {}).then(
       () => true,
       (error) => error instanceof Problem,
     );
@@ -60,37 +56,38 @@ export class Rest {
   async open(method: string, path: string, request: Request = {}): Promise<Response> {
     const endsAt = Date.now() + this.retryMs;
     for (let attempt = 0; ; attempt += 1) {
+      const url = this.addresses.current;
       try {
-        return await this.#authorized(method, path, request);
+        return await this.#authorized(url, method, path, request);
       } catch (error) {
         request.signal?.throwIfAborted();
         const isRefused = error instanceof Problem;
         // A refused request changed nothing. A lost one may have arrived.
         const mayRepeat = isRefused ? error.retryable : request.isRepeatable || method === "GET";
-        const delayMs = (isRefused && error.retryAfterMs) || backoffMs(attempt);
-        if (!mayRepeat || Date.now() + delayMs > endsAt) throw error;
+        const delayMs = this.addresses.failedMs(attempt, url, error);
+        if (!mayRepeat || (delayMs && Date.now() + delayMs > endsAt)) throw error;
         await waited(delayMs, request.signal);
       }
     }
   }
 
   /** Send a request; once more with a fresh token if the one in use is refused. */
-  async #authorized(method: string, path: string, request: Request): Promise<Response> {
+  async #authorized(base: string, method: string, path: string, request: Request): Promise<Response> {
     const token = await this.credentials.current();
     try {
-      return await this.#send(method, path, request, token);
+      return await this.#send(base, method, path, request, token);
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 401) throw error;
       const fresh = await this.credentials.renewed(token);
       if (fresh === undefined) throw error;
-      return this.#send(method, path, request, fresh);
+      return this.#send(base, method, path, request, fresh);
     }
   }
 
-  async #send(method: string, path: string, request: Request, token?: string): Promise<Response> {
+  async #send(base: string, method: string, path: string, request: Request, token?: string): Promise<Response> {
     const { query = {}, body, signal } = request;
     const words = Object.entries(query).filter(([, value]) => value != null);
-    const url = new URL(this.url + path);
+    const url = new URL(base + path);
     url.search = new URLSearchParams(words.map(([name, value]) => [name, String(value)])).toString();
     const headers = new Headers(request.headers);
     if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
@@ -109,7 +106,7 @@ export class Rest {
       response = await this.fetching(url, init);
     } catch (error) {
       signal?.throwIfAborted();
-      throw new Disconnected(`the gateway cannot be reached at ${this.url}`, undefined, { cause: error });
+      throw new Disconnected(`the gateway cannot be reached at ${base}`, undefined, { cause: error });
     } finally {
       clearTimeout(timer);
     }
