@@ -131,6 +131,10 @@ class Gateway:
         return self._process.pid
 
     @property
+    def is_running(self) -> bool:
+        return self._process.returncode is None
+
+    @property
     def engine_id(self) -> int:
         """Return the id of the process that keeps the streams."""
         return self.process_ids().get("engine", self.process_id)

@@ -14,6 +14,7 @@ from tests.buckets.faulty_way import FaultyWay
 from tests.buckets.stores import variables_of
 from tests.crash.gateway import START_S_MAX, Gateway
 
+LONG = (pytest.mark.long, pytest.mark.timeout(7200))
 STORES = ["directory", "moto", "ministack"]
 LOOK_S = 0.02
 
@@ -26,7 +27,7 @@ def forms(store: str, short: int, long: int) -> pytest.MarkDecorator:
         short: its rounds.
         long: those of the long forms.
     """
-    longs = [pytest.param(each, long, marks=pytest.mark.long) for each in STORES]
+    longs = [pytest.param(each, long, marks=LONG) for each in STORES]
     names = ("shared_bucket", "rounds")
     return pytest.mark.parametrize(names, [(store, short), *longs], indirect=["shared_bucket"])
 

@@ -1,4 +1,4 @@
-"""What a part says of the time that it covers."""
+"""Parts say which time they cover."""
 
 from __future__ import annotations
 
