@@ -1,7 +1,6 @@
-import asyncio
-
 """Two gateways on one bucket, as operators and clients see them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NamedTuple
@@ -40,13 +39,13 @@ async def test_the_leader_is_ready_and_the_standby_names_it(two: Two) -> None:
     async with asyncio.timeout(10):
         while "leader" not in (refused := await two.standby.http.get("/readyz")).json():
             await asyncio.sleep(0.05)  # it has not seen the lease yet
-    redirected = await two.standby.http.put("/v1/streams/orders?x=1", json={})
+    redirected = await two.standby.http.get("/v1/streams/orders/entries?limit=1")
 
     assert (ready["role"], ready["durable"]) == ("leader", "disk")
     assert ready["unshipped_bytes"] >= 0
     assert (refused.status_code, problem_in(refused)["leader"]) == (503, "http://a:8080")
     assert redirected.status_code == 307
-    assert redirected.headers["location"] == "http://a:8080/v1/streams/orders?x=1"
+    assert redirected.headers["location"] == "http://a:8080/v1/streams/orders/entries?limit=1"
 
 
 async def test_health_finds_the_leader_among_two(two: Two) -> None:
