@@ -1,4 +1,4 @@
-"""A directory and a bucket are brought together: what goes on, and what is refused."""
+"""A directory and a bucket are brought together, or refuse each other."""
 
 from collections.abc import Callable
 from pathlib import Path
