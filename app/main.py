@@ -21,12 +21,12 @@ from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.bulk.staging import Staging
 from headgate.app.gateway.assembly import assemble
 from headgate.app.gateway.backends import open_backend
+from headgate.app.gateway.behind import Behind
 from headgate.app.gateway.credentials import open_credentials
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.gateway.measuring import observer_of, watch_loop
 from headgate.app.gateway.shared_keys import share_keys
 from headgate.app.http import document, handlers
-from headgate.app.http.behind import Behind
 from headgate.app.http.layers import put_together
 from headgate.app.http.origin import OriginGuard
 from headgate.app.http.parameters import Unsupported
@@ -197,7 +197,6 @@ def create_app(
     app.state.measuring = measuring
     app.state.schedules = None
     app.state.settings = settings
-    app.state.redirects = settings.standby_redirect
     if has_streams:
         app.state.schedules = ScheduleRunner(backend.perform)
         metrics.registry.register(Collected(app.state.schedules.families))
@@ -278,7 +277,7 @@ async def _watched(run: Coroutine[Any, Any, None], gateway: Gateway) -> None:
         gateway.died.set()
 
 
-async def _first(*waits: Coroutine[Any, Any, object]) -> None:
+async def _first(*waits: Awaitable[object]) -> None:
     """Return when one of some waits is over."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -318,8 +317,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
         keys = tasks.create_task(_share_keys(app.state.settings, gateway))
         try:
             if not app.state.settings.standby:
-                await _first(until_leading(backend), gateway.died.wait())
-                await asyncio.wait({removing})
+                await _first(asyncio.shield(removing), gateway.died.wait())
             proxies: Proxies = app.state.proxies
             yield {"gateway": gateway, "staging": staging, "arrow": arrow, "proxies": proxies}
         finally:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -112,6 +113,13 @@ def _root_path(text: str) -> str:
 def _url(secret: SecretStr) -> SecretStr:
     read_url(secret.get_secret_value())
     return secret
+
+
+def _address(text: str) -> str:
+    parts = urlsplit(text)
+    if text and (parts.scheme not in ("http", "https") or not parts.hostname or "@" in text):
+        raise ValueError("should be a URL such as https://gw-1.example:8080")
+    return text
 
 
 def _bucket(text: str) -> str:
@@ -424,7 +432,7 @@ class BucketChoices(BaseModel):
         description="While another gateway leads, send requests to its `address` (status 307) in "
         "place of a problem.",
     )
-    address: str = Field(
+    address: Annotated[str, AfterValidator(_address)] = Field(
         "",
         description="URL at which clients reach this gateway. A standby names the address of the "
         "leader in its problems.",

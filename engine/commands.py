@@ -372,8 +372,15 @@ class EntriesExpired(msgspec.Struct, frozen=True, array_like=True, tag=42):
     ids: list[EntryId]
 
 
+class ArchiveTrimmed(msgspec.Struct, frozen=True, array_like=True, tag=43):
+    """Archived entries go, up to and including an id."""
+
+    stream: bytes
+    through: EntryId
+
+
 class TailLost(msgspec.Struct, frozen=True, array_like=True, tag=44):
-    """What any stream got between two ids may be lost: a leader before this one had not shipped it.
+    """Entries of any stream between two ids may be lost: a leader before had not shipped them.
 
     Streams of a later epoch than this did not exist then.
     """
@@ -432,6 +439,7 @@ Command = (
     | EntriesHeld
     | EntriesTimed
     | EntriesExpired
+    | ArchiveTrimmed
     | TailLost
 )
 

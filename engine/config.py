@@ -66,7 +66,8 @@ class About(NamedTuple):
     """Of numbers and filters: how many there may be."""
 
     words: tuple[str, ...] = ()
-    """Of a choice: the words for False, which is the default, and True. Files have a boolean."""
+    """Of a choice: the words for False, which is the default, and True. Files have a boolean. A
+    boolean without words is a flag."""
 
 
 class Form(Enum):
@@ -78,6 +79,7 @@ class Form(Enum):
     FIELD = "field"
     FILTERS = "list of filters"
     CHOICE = "choice"
+    FLAG = "flag"
 
 
 _FORMS = {
@@ -119,6 +121,11 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
             IDEMPOTENCY_KEYS_MAX,
         ),
     ] = None
+
+    archive: Annotated[
+        bool,
+        About("What its retention and trims remove stays readable over REST, as its archive."),
+    ] = False
 
     @property
     def retains(self) -> bool:
@@ -293,4 +300,5 @@ def settings_of(kind: type[msgspec.Struct]) -> Mapping[str, Setting]:
 
 
 def _setting(name: str, hint: Any, about: About) -> Setting:
-    return Setting(name, _FORMS[hint], about)
+    form = Form.FLAG if hint is bool and not about.words else _FORMS[hint]
+    return Setting(name, form, about)

@@ -84,6 +84,7 @@ class Engine:
         waiters_max: int = WAITERS_MAX,
         memory: MemoryBounds = MemoryBounds(),  # noqa: B008 it is a value
         bounds: KeyspaceBounds = KeyspaceBounds(),  # noqa: B008 it is a value
+        has_bucket: bool = False,
         watch: Watch = unwatched,
     ) -> None:
         """Start with a recovered state.
@@ -95,6 +96,7 @@ class Engine:
             waiters_max: how many reads may be blocked at the same time.
             memory: how much memory the streams may use.
             bounds: how many streams, groups, consumers and producers may exist.
+            has_bucket: a bucket is behind the storage, so streams may have archives.
             watch: returns what is told of the failures of periodic work.
         """
         self._executor = executor = Executor(
@@ -104,7 +106,9 @@ class Engine:
             waiters_max=waiters_max,
             memory=memory,
             bounds=bounds,
+            has_bucket=has_bucket,
         )
+        self.has_bucket = has_bucket
         self._storage = storage
         self._watch = watch
         self._housekeeping = Housekeeping(
@@ -414,7 +418,7 @@ class Engine:
         """
         executor, watch = self._executor, self._watch
 
-        async def keep_house() -> None:
+        async def housekeep() -> None:
             await self._storage.until_open()
             await self.run_housekeeping()
 
@@ -424,7 +428,7 @@ class Engine:
         try:
             async with asyncio.TaskGroup() as tasks:
                 others = [
-                    tasks.create_task(keep_house()),
+                    tasks.create_task(housekeep()),
                     tasks.create_task(executor.until_broken()),
                     tasks.create_task(repeat(executor.disposal.free_next, watch("disposal"))),
                     tasks.create_task(repeat(feed_takeovers, watch("takeovers"))),

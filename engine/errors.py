@@ -121,6 +121,15 @@ class SeveralSlots(NotSupported):
         super().__init__(f"{what} over several slots of a cluster")
 
 
+class NoArchive(NotSupported):
+    """The backend has no bucket, so its streams have no archives."""
+
+    def __init__(self) -> None:
+        text = "an archive needs an engine with a bucket behind its data directory"
+        StreamError.__init__(self, f"{text}; GET /v1/limits lists what a backend can")
+        self.ability = "archives"
+
+
 class Unavailable(StreamError):
     """The engine cannot make changes durable, so it refuses them."""
 

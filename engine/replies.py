@@ -73,6 +73,7 @@ class StreamRead(NamedTuple):
     after: EntryId  # the cursor it was read after, as an id
     closed_at_ms: int | None = None  # of the stream, if nothing comes behind `next_after` any more
     times: Mapping[EntryId, EntryTimes] = MappingProxyType({})  # of entries that have some
+    archived: bool = False  # it begins with an archived entry
 
 
 class PatternRead(NamedTuple):
@@ -306,6 +307,10 @@ class StreamInfo(NamedTuple):
     cold_bytes: int | None = None  # of its live entries on disk alone
     closed_at_ms: int | None = None  # since when it takes no entries (unix time); None: it is open
     timed_count: int = 0  # entries that have times, about
+    archived_count: int = 0  # entries in its archive
+    archived_first_id: EntryId | None = None  # of the oldest of them
+    # Greatest id removed by a trim that is in no archive; None: as `trimmed_through`.
+    gone_through: EntryId | None = None
 
 
 class GroupDetail(NamedTuple):
@@ -343,6 +348,7 @@ class ObservedStream(NamedTuple):
     added_count: int  # over its whole life
     groups: list[ObservedGroup]
     groups_left_out: int
+    archived_count: int = 0  # entries in its archive
 
 
 class Observation(NamedTuple):
@@ -461,7 +467,7 @@ class JournalStatus(NamedTuple):
         return max(self.extents_bytes - self.cold_bytes, 0)
 
 
-class Role(StrEnum):
+class LeaderRole(StrEnum):
     """The role of a gateway with a bucket."""
 
     LEADER = "leader"  # it may change the streams
@@ -472,7 +478,7 @@ class BucketStatus(NamedTuple):
     """The state of the bucket behind a data directory."""
 
     url: str
-    role: Role
+    role: LeaderRole
     is_durable: bool  # an answer waits for the bucket
     term: int  # of the lease
     leader: str  # the address of the leader; empty if nobody knows

@@ -1493,6 +1493,10 @@ var Stream = class {
   async trim(trim) {
     return (await this.context.rest.ask("POST", `${this.#path}/trim`, { body: trim })).removed;
   }
+  /** Remove archived entries for good, those below an id or all; returns how many. */
+  async trimArchive(before) {
+    return (await this.context.rest.ask("DELETE", `${this.#path}/archive`, { query: { before } })).removed;
+  }
   /** Delete entries, with the outcome of each. */
   deleteEntries(ids, references) {
     return this.context.rest.ask("POST", `${this.#path}/entries/delete`, { body: { ids, references } });

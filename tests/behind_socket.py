@@ -30,7 +30,10 @@ def listening() -> Iterator[socket.socket]:
 def options_of(engine: EmbeddedBackend, sock: socket.socket) -> RemoteOptions:
     """Return the options of a worker for an engine."""
     return RemoteOptions(
-        Path(sock.getsockname()), engine.durable, Ability.JOURNAL in engine.abilities
+        Path(sock.getsockname()),
+        engine.durable,
+        Ability.JOURNAL in engine.abilities,
+        Ability.ARCHIVES in engine.abilities,
     )
 
 

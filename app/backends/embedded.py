@@ -9,19 +9,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from headgate.app.backends.port import (
-    Ability,
     BackendActivity,
     ClaimFeed,
     Durable,
     Leases,
     StreamServers,
     Way,
+    abilities_of,
 )
 from headgate.app.runtime import machine, periodic
 from headgate.engine.bucket.attachment import Attached, attach
 from headgate.engine.bucket.marker import read_marker
 from headgate.engine.bucket.replication import Replication, ReplicationOptions, limits_of_leases
 from headgate.engine.bucket.stores.opening import open_bucket
+from headgate.engine.bucket.tiers import tiered
 from headgate.engine.clock import SystemClock
 from headgate.engine.engine import Engine
 from headgate.engine.errors import Unavailable
@@ -43,9 +44,6 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import MemoryBounds
 
 log = logging.getLogger("headgate")
-
-
-_ALWAYS = frozenset(Ability) - {Ability.JOURNAL}
 
 _DURABLE = {
     FsyncPolicy.ALWAYS: Durable.DISK,
@@ -74,6 +72,11 @@ class EmbeddedOptions(NamedTuple):
     bucket: BucketOptions | None = None
 
     @property
+    def has_bucket(self) -> bool:
+        """Tell whether streams may have archives."""
+        return self.bucket is not None
+
+    @property
     def durable(self) -> Durable:
         """Return the durability of a change when it is answered."""
         if self.bucket is not None and self.bucket.replication.is_durable:
@@ -82,7 +85,10 @@ class EmbeddedOptions(NamedTuple):
 
 
 class EmbeddedBackend:
-    """The engine in this process. It has every ability; it has a journal only if it has a disk."""
+    """The engine in this process.
+
+    It has every ability; a journal only if it has a disk, and archives only if it has a bucket.
+    """
 
     def __init__(self, engine: Engine, durable: Durable = Durable.NOTHING) -> None:
         """Wrap an engine as a backend.
@@ -101,7 +107,9 @@ class EmbeddedBackend:
         self.servers: StreamServers | None = None
         storage = engine.storage
         self.journal = EmbeddedJournal(storage) if isinstance(storage, Journal) else None
-        self.abilities = _ALWAYS if self.journal is None else _ALWAYS | {Ability.JOURNAL}
+        self.abilities = abilities_of(
+            has_journal=self.journal is not None, has_bucket=engine.has_bucket
+        )
 
     def way_of(self, kind: type[Request[Any]]) -> Way:
         """Return the way of requests of a kind."""
@@ -226,6 +234,7 @@ def open_embedded(
         waiters_max=options.waiters_max,
         memory=options.memory,
         bounds=options.keyspace,
+        has_bucket=options.has_bucket,
         watch=periodic.watch,
     )
     return EmbeddedBackend(engine, options.durable)
@@ -247,8 +256,8 @@ def _open_journal(
             bucket = open_bucket(options.bucket.url)
             attached = attach(directory, bucket, progress)
             disk, loaded = attached.disk, attached.loaded
-            if attached.aside:
-                log.error("records put aside that the bucket never got", extra=_aside(attached))
+            if attached.unshipped_files:
+                log.error("records put aside that the bucket never got", extra=_unshipped(attached))
             shipping = Replication(
                 *(bucket, directory, attached, clock, replication),
                 lease_bucket=open_bucket(options.bucket.url, limits_of_leases(replication)),
@@ -291,8 +300,8 @@ def _require_no_bucket(directory: Disk) -> None:
         raise Unavailable("the directory belongs to a bucket, and none is given (--bucket)")
 
 
-def _aside(attached: Attached) -> dict[str, object]:
-    return {"files": [*attached.aside], "reason": "another gateway has written since"}
+def _unshipped(attached: Attached) -> dict[str, object]:
+    return {"files": [*attached.unshipped_files], "reason": "another gateway has written since"}
 
 
 def open_snapshot(
@@ -312,18 +321,19 @@ def open_snapshot(
         Corrupt: a file is damaged or missing, or a newer version wrote it.
         OSError: the directory cannot be used.
     """
-    disk = SystemDisk(data_dir)
+    directory = SystemDisk(data_dir)
     try:
+        disk = tiered(directory)
         loaded = recovery.load(disk, progress=progress)
     except BaseException:
-        disk.close()
+        directory.close()
         raise
     storage = MemoryStorage(0, ExtentReader(disk).find)
     return _snapshot(disk, EmbeddedBackend(Engine(storage, keyspace=loaded.keyspace)))
 
 
 @contextmanager
-def _snapshot(disk: SystemDisk, backend: EmbeddedBackend) -> Iterator[EmbeddedBackend]:
+def _snapshot(disk: Disk, backend: EmbeddedBackend) -> Iterator[EmbeddedBackend]:
     try:
         yield backend
     finally:

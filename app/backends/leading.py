@@ -25,7 +25,7 @@ async def until_leading(backend: Backend) -> None:
 
 
 async def remove_stranded_then(backend: Backend) -> None:
-    """Remove what an earlier life has left, once that may be changed."""
+    """Remove the remains of an earlier life, once that may be changed."""
     await until_leading(backend)
     with suppress(Unavailable):  # then nothing can change, and there is all that was
         await remove_stranded(backend)

@@ -51,7 +51,14 @@ class Ability(StrEnum):
     CLAIM_FEED = "claim_feed"  # a consumer is notified of takeovers of its entries
     PATTERNS = "patterns"  # all streams that match a pattern are followed: `requests.patterns`
     COMMANDS = "commands"  # requests with nothing in between, as Redis commands need them
+    ARCHIVES = "archives"  # what trims remove of a stream stays readable, if it is set so
     JOURNAL = "journal"  # a journal on this machine's disk, with a status
+
+
+def abilities_of(*, has_journal: bool, has_bucket: bool) -> frozenset[Ability]:
+    """Return the abilities of an engine."""
+    lacking = {Ability.JOURNAL: not has_journal, Ability.ARCHIVES: not has_bucket}
+    return frozenset(ability for ability in Ability if not lacking.get(ability))
 
 
 class Durable(StrEnum):

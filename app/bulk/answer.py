@@ -6,7 +6,7 @@ from fastapi import Request, Response
 
 from headgate.app.auth.access import Access
 from headgate.app.bulk import arrow
-from headgate.app.bulk.ranges import BulkRange, Compression
+from headgate.app.bulk.ranges import BulkRange, Compression, missed_through
 from headgate.app.http.dependencies import (
     access_of,
     gateway_of,
@@ -65,7 +65,10 @@ async def arrow_answer(
     }
     if info.length:
         headers["Headgate-First-Id"] = str(info.first_id)
-    gap = gap_after(low.previous(), info.trimmed_through)
+    first_id = info.archived_first_id if selection.archived else None
+    if first_id is not None and first_id <= high and (not info.length or low < info.first_id):
+        headers["Headgate-Archived"] = "true"
+    gap = gap_after(low.previous(), missed_through(info, selection))
     if gap is not None:
         headers["Headgate-Gap-To"] = str(gap.through)
     held = partial(hold, request.receive)

@@ -50,13 +50,14 @@ class Pages:
 
     async def _next_page(self, limit: int, size_bytes_max: int) -> list[Entry]:
         low, high, is_down = self._low, self._high, self.is_down
+        bounds = low, high, limit, size_bytes_max, is_down
         text = self.selection.text
         if text is None:
-            wanted = Range(self.stream, low, high, limit, size_bytes_max, is_down)
+            wanted = Range(self.stream, *bounds, archived=self.selection.archived)
             entries = await self._access.perform(wanted)
             self._go_on(entries[-1].id if entries else None)
             return entries
-        matching = RangeMatching(self.stream, text, low, high, limit, size_bytes_max, is_down)
+        matching = RangeMatching(self.stream, text, *bounds, self.selection.archived)
         entries, last_id = await self._access.perform(matching)
         self._go_on(None if last_id == (low if is_down else high) else last_id)
         return entries

@@ -35,6 +35,12 @@ _BATCH_BYTES_MAX = 4 * 2**20
 """Entries of one batch, unpacked, about."""
 
 
+def missed_through(info: StreamInfo, selection: Selection) -> EntryId:
+    """Return the greatest id that a trim removed and that is not read in an archive."""
+    gone_through = info.gone_through if selection.archived else None
+    return info.trimmed_through if gone_through is None else gone_through
+
+
 class BulkRange:
     """The unread part of a range."""
 
@@ -64,7 +70,7 @@ class BulkRange:
         self._access = access.slowed()
         self._stream = info.name
         self._epoch = info.epoch
-        self._trimmed_through = info.trimmed_through
+        self._trimmed_through = missed_through(info, selection)
         self._low = low
         self._high = min(high, info.last_id)
         self._left = COUNT_MAX if limit is None else limit
@@ -120,7 +126,8 @@ class BulkRange:
         """
         while self._low <= self._high and self._left:
             limit = min(self._left, _ROWS_MAX)
-            request = RangePacked(self._stream, self._low, self._high, limit, _BATCH_BYTES_MAX)
+            bounds = self._low, self._high, limit, _BATCH_BYTES_MAX
+            request = RangePacked(self._stream, *bounds, self._selection.archived)
             page = await self._access.perform(request)
             seen = max(self._low.previous(), self._trimmed_through)
             if page.epoch != self._epoch or page.trimmed_through > seen:

@@ -115,6 +115,8 @@ def _value(name: str, kind: Any) -> tuple[click.ParamType[Any], str | None, str]
         return _OrNone(_Filters()), "JSON", """ Such as '{"exact":{"kind":"sale"}}'."""
     if kind is str:
         return _OrNone(Utf8()), name.rpartition("_")[2].upper(), ""
+    if kind is bool:
+        return _OrNone(click.BOOL), "true|false", ""
     if kind is not int:
         return click.Choice([*get_args(kind), _NO_RULE]), None, ""
     if name.endswith("_until_ms"):

@@ -65,6 +65,7 @@ def open_remote(settings: Settings, path: Path, process_count: int) -> RemoteBac
             path,
             durable=options.durable,
             has_journal=options.data_dir is not None,
+            has_bucket=options.has_bucket,
             waiters_max=-(-settings.waiters_max // process_count),
             name=f"process {os.getpid()}",
         )

@@ -22,7 +22,7 @@ from headgate.app.settings import Settings
 from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.names import KEYS, number_of, numbered
 from headgate.engine.bucket.stores.opening import open_bucket
-from headgate.engine.replies import Role
+from headgate.engine.replies import LeaderRole
 
 log = logging.getLogger("headgate")
 
@@ -109,7 +109,7 @@ class SharedKeys:
         for number in count():
             state = bucket_of(backend)
             with suppress(OSError):  # the journal says that the bucket is away
-                if state is not None and state.role is Role.LEADER:
+                if state is not None and state.role is LeaderRole.LEADER:
                     await self._bucket.in_thread(self.put)
                 elif number % _FETCHED_EVERY == 0:
                     await self._bucket.in_thread(self.fetch)

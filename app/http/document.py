@@ -31,6 +31,7 @@ _EVERYWHERE = responses(
     "internal",
     "overloaded",
     "unavailable",
+    "not_leader",
     "draining",
 )
 

@@ -39,6 +39,9 @@ _SHORT = (
     "something may have been carried out"
 )
 
+_READINESS = "/readyz"
+"""A load balancer looks there, and must not be sent elsewhere."""
+
 _CODE_OF_STATUS: dict[int, Code] = {
     400: "malformed",
     401: "unauthenticated",
@@ -67,11 +70,11 @@ def problem_response(problem: Problem, scope: Scope) -> Response:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    is_probe = path_of(request.scope) == "/readyz"  # a redirect would look like readiness
-    redirects = request.app.state.redirects and not is_probe
-    if isinstance(error, NotLeader) and error.leader and redirects:
+    leader = error.leader if isinstance(error, NotLeader) else ""
+    path = path_of(request.scope)
+    if leader and path != _READINESS and request.app.state.settings.standby_redirect:
         query = f"?{request.url.query}" if request.url.query else ""
-        place = f"{error.leader.rstrip('/')}{path_of(request.scope)}{query}"
+        place = f"{leader.rstrip('/')}{path}{query}"
         return Response(status_code=307, headers={"Location": place})
     return problem_response(problem_of(error, path_of(request.scope)), request.scope)
 

@@ -53,6 +53,12 @@ _OF_STREAM: Final = (
         lambda stream: stream.cold_bytes,
     ),
     _Measure(
+        GaugeMetricFamily,
+        "headgate_stream_archived_entries",
+        "Entries that were trimmed and stay readable in its archive.",
+        lambda stream: stream.archived_count,
+    ),
+    _Measure(
         CounterMetricFamily,
         "headgate_stream_appended_entries",
         "Entries appended, over the whole life of the stream.",

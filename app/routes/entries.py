@@ -82,8 +82,11 @@ async def delete_entry(
     entry_id: EntryIdDep,
     references: Annotated[References, Query(description=REFERENCES)] = References.KEEP,
 ) -> None:
-    """Delete one entry (XDELEX). Where it is pending it stays so, unless asked otherwise."""
-    [outcome] = await access.perform(Delete(stream, [entry_id], references))
+    """Delete one entry (XDELEX), also an archived one.
+
+    Where it is pending it stays so, unless asked otherwise.
+    """
+    [outcome] = await access.perform(Delete(stream, [entry_id], references, archived=True))
     if outcome is Deletion.REFERENCED:
         raise GatewayError("entry_referenced", f"a group still needs {entry_id}")
     if outcome is Deletion.NOT_FOUND:
@@ -102,12 +105,12 @@ async def delete_entry(
 async def delete_entries(
     access: AccessDep, limits: LimitsDep, stream: StreamDep, request: Deletions
 ) -> Response:
-    """Delete entries (XDELEX), with the outcome of each.
+    """Delete entries (XDELEX), also archived ones, with the outcome of each.
 
     Where they are pending they stay so, unless `references` asks otherwise.
     """
     check_at_most(len(request.ids), limits.ids_max, pointer="/body/ids")
     ids = parse_ids(request.ids)
-    outcomes = await access.perform(Delete(stream, ids, request.references))
+    outcomes = await access.perform(Delete(stream, ids, request.references, archived=True))
     answer: DeletedEntries = {"results": await outcomes_array(ids, outcomes)}
     return json_answer(answer)

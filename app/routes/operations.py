@@ -16,7 +16,7 @@ from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.limits import Limits
 from headgate.app.wire.schemas.operations import Health
 from headgate.engine.errors import Draining, NotLeader, Unavailable
-from headgate.engine.replies import Role
+from headgate.engine.replies import LeaderRole
 
 router = APIRouter(tags=["Operations"], route_class=Operation)
 
@@ -54,7 +54,7 @@ async def readyz(request: Request) -> Health:
     if backend.is_draining:
         raise Draining
     bucket = bucket_of(backend)
-    if bucket is not None and bucket.role is Role.STANDBY:
+    if bucket is not None and bucket.role is LeaderRole.STANDBY:
         raise NotLeader(bucket.leader)
     if backend.refusal is not None:
         raise Unavailable(backend.refusal)

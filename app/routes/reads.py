@@ -1,7 +1,7 @@
 """Reads: of a range, after a cursor, of several streams."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -44,7 +44,7 @@ from headgate.app.wire.schemas.reads import Entries, Read, StreamEntries, Stream
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, EntryTimes
 from headgate.engine.entry import Entry as EngineEntry
 from headgate.engine.errors import StreamError
-from headgate.engine.replies import StreamRead
+from headgate.engine.replies import StreamInfo, StreamRead
 from headgate.engine.requests.entries import From, StreamCursor
 from headgate.engine.requests.entries import Read as ReadRequest
 from headgate.engine.requests.streams import DescribeStream
@@ -91,9 +91,12 @@ def selection_query(
         str | None,
         Query(description="A filter as JSON. Only entries for which it holds are sent."),
     ] = None,
+    archived: Annotated[
+        bool, Query(description="Whether entries of the archive are read, too.")
+    ] = True,
 ) -> Selection:
     """Return the part of the entries that is asked for."""
-    return Selection.parse(filter, columns)
+    return Selection.parse(filter, columns)._replace(archived=archived)
 
 
 SelectionDep = Annotated[Selection, Depends(selection_query)]
@@ -110,6 +113,10 @@ _BULK_HEADERS = {
 }
 _HEADERS = {
     **_BULK_HEADERS,
+    "Headgate-Archived": {
+        "description": "With NDJSON and Arrow: `true` if the answer begins with what is archived.",
+        "schema": {"type": "string"},
+    },
     "Headgate-Next-After": {
         "description": "With NDJSON and `after`: cursor for the next read.",
         "schema": {"type": "string"},
@@ -182,6 +189,13 @@ async def read_entries(
     filters) and `not`; or a list of filters that all must hold. Of a field that repeats, the last
     value counts. A batch of Arrow without rows says that the gateway is still looking.
 
+    A stream with the setting `archive` keeps what trims remove as its archive. A range, and what
+    comes after a cursor, begin there if they reach below the entries of the stream, and go on in
+    the stream without a gap; `archived` is true then (with lines and Arrow the header
+    `Headgate-Archived`). `gap` tells only what no archive has. Read on from `next_after` as
+    anywhere: the answer may end where the archive ends. What is archived has no times, and is no
+    part of the stream: groups, events, sockets, bulk reads and Redis commands do not see it.
+
     With a filter, `limit` counts the entries that are sent. A JSON answer looks at some thousand
     entries and may have none: there is more to look at as long as `next_after` of a range (or
     `next_before`, downwards) is not null, and `next_after` of a read after a cursor is not
@@ -206,17 +220,15 @@ async def read_entries(
         pages = Pages(access, stream, bounds or _EVERYTHING, selection, with_times=True)
         if wanted == _JSON:
             return await _read_range(request, pages, limit)
-        first = await pages.next_page(min(limit, _PAGE), _PAGE_BYTES)
-        parts = while_valid(request, _range_lines(request, pages, limit, first))
-        return PatientResponse(parts, media_type=_NDJSON, patience_ms=limits.send_ms_max)
+        return await _stream_range(request, pages, limit)
     _check_one_of(bounds, after)
-    cursor = StreamCursor(stream, parse_after(after, field="/query/after"))
     asked = ReadRequest(
-        [cursor],
+        [StreamCursor(stream, parse_after(after, field="/query/after"))],
         limit=limit,
         size_bytes_max=limits.read_bytes_max,
         wait_ms=wait_ms,
         filters=selection.text,
+        archived=selection.archived,
     )
     reading = access.perform(asked)
     [read] = await (while_present(request, reading) if wait_ms else reading)
@@ -225,7 +237,28 @@ async def read_entries(
     if wanted == _JSON:
         return json_answer(await _wire_read(read, wire))
     headers = {"Headgate-Next-After": str(read.next_after)}
+    headers |= _archived_header(is_archived=read.archived)
     return Response(await lines_in_turns(read.entries, wire), media_type=_NDJSON, headers=headers)
+
+
+async def _stream_range(request: Request, pages: Pages, limit: int) -> Response:
+    gateway = gateway_of(request)
+    info = await access_of(request).perform(DescribeStream(pages.stream))
+    first = await pages.next_page(min(limit, _PAGE), _PAGE_BYTES)
+    parts = while_valid(request, _range_lines(request, pages, limit, first))
+    headers = _archived_header(is_archived=_begins_archived(info, first))
+    patience_ms = gateway.limits.send_ms_max
+    return PatientResponse(parts, media_type=_NDJSON, patience_ms=patience_ms, headers=headers)
+
+
+def _archived_header(*, is_archived: bool) -> dict[str, str]:
+    return {"Headgate-Archived": "true"} if is_archived else {}
+
+
+def _begins_archived(info: StreamInfo, entries: Sequence[EngineEntry]) -> bool:
+    """Tell whether some of a page are below the entries of the stream."""
+    first_id = info.first_id if info.length else info.last_id.next()
+    return bool(entries) and min(entries[0].id, entries[-1].id) < first_id
 
 
 def _check_no_wait(wait_ms: int) -> None:
@@ -338,6 +371,8 @@ async def _read_range(request: Request, pages: Pages, limit: int) -> Response:
     }
     if pages.is_down:
         page["next_before"] = position
+    if _begins_archived(info, entries):
+        page["archived"] = True
     return json_answer(page)
 
 
@@ -345,13 +380,16 @@ async def _wire_read(
     read: StreamRead, wire: Callable[[EngineEntry], WireEntry], turn: Turn | None = None
 ) -> Entries:
     """Return the entries that one stream had."""
-    return {
+    answer: Entries = {
         "entries": await array_in_turns(read.entries, wire, turn),
         "next_after": str(read.next_after),
         "last_id": str(read.last_id),
         "gap": gap_wire(read.gap),
         "closed_at_ms": read.closed_at_ms,
     }
+    if read.archived:
+        answer["archived"] = True
+    return answer
 
 
 async def _range_lines(

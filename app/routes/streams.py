@@ -13,7 +13,7 @@ from headgate.app.http.paging import CURSOR, page_after
 from headgate.app.http.presence import while_present
 from headgate.app.wire.descriptions import group_detail_wire, stream_wire
 from headgate.app.wire.encoding import entry_wire
-from headgate.app.wire.ids import parse_bound
+from headgate.app.wire.ids import parse_bound, parse_id
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.removals import Trim, Trimmed
 from headgate.app.wire.schemas.settings import StreamConfig
@@ -25,7 +25,7 @@ from headgate.app.wire.schemas.streams import (
 )
 from headgate.engine.errors import StreamNotFound
 from headgate.engine.limits import DESCRIBED_MAX
-from headgate.engine.requests.entries import Range
+from headgate.engine.requests.entries import Range, TrimArchive
 from headgate.engine.requests.entries import Trim as TrimRequest
 from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.streams import (
@@ -80,6 +80,7 @@ async def list_streams(
             "unsupported_media_type",
             "invalid_request",
             "memory_full",
+            "not_supported",
         ),
     },
 )
@@ -181,7 +182,11 @@ async def count_by_time(
     "/{stream}",
     operation_id="updateStream",
     responses=responses(
-        "malformed", "stream_not_found", "unsupported_media_type", "invalid_request"
+        "malformed",
+        "stream_not_found",
+        "unsupported_media_type",
+        "invalid_request",
+        "not_supported",
     ),
 )
 @needs(Verb.MANAGE)
@@ -214,3 +219,24 @@ async def delete_stream(access: AccessDep, stream: StreamDep) -> None:
 async def trim_stream(access: AccessDep, stream: StreamDep, trim: Trim) -> Trimmed:
     """Remove the oldest entries (XTRIM)."""
     return Trimmed(removed=await access.perform(TrimRequest(stream, trim.to_request("/body"))))
+
+
+@router.delete(
+    "/{stream}/archive",
+    operation_id="trimArchive",
+    responses=responses("invalid_id", "stream_not_found", "invalid_request", "not_supported"),
+)
+@needs(Verb.MANAGE)
+async def trim_archive(
+    access: AccessDep,
+    stream: StreamDep,
+    before: Annotated[
+        str | None, Query(description="Only entries below this id; all of them unless given.")
+    ] = None,
+) -> Trimmed:
+    """Remove archived entries for good.
+
+    Nothing else removes them, but for deletes of entries and of the stream.
+    """
+    before_id = None if before is None else parse_id(before, field="/query/before")
+    return Trimmed(removed=await access.perform(TrimArchive(stream, before_id)))

@@ -33,7 +33,7 @@ def memory_bytes(groups_of_us: Path = _GROUPS_OF_US, groups: Path = _GROUPS) -> 
 
 
 def boot_id() -> str:
-    """Return what names this machine since its last start: no other machine is called so."""
+    """Return a name of this machine since its last start; no other machine has it."""
     with suppress(OSError):
         return _BOOT_ID.read_text().strip()
     return f"{platform.node()}-{uuid.getnode():x}"

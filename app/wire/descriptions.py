@@ -12,6 +12,7 @@ from headgate.engine import replies
 
 def stream_wire(info: replies.StreamInfo) -> Stream:
     """Return the description of a stream (XINFO STREAM)."""
+    archived_first_id = info.archived_first_id
     return {
         "name": text_of(info.name),
         "epoch": info.epoch,
@@ -25,6 +26,8 @@ def stream_wire(info: replies.StreamInfo) -> Stream:
         "hot_bytes": info.hot_bytes,
         "cold_bytes": info.cold_bytes,
         "closed_at_ms": info.closed_at_ms,
+        "archived_count": info.archived_count,
+        "archived_first_id": None if archived_first_id is None else str(archived_first_id),
         "config": StreamConfig.wire(info.config),
     }
 

@@ -232,7 +232,10 @@ EXPLANATIONS: dict[Code, Explanation] = {
     ),
     "not_supported": Explanation(
         "The backend of this gateway does not have this ability.",
-        ("Streams are kept by Redis or Valkey, and this needs the embedded engine.",),
+        (
+            "Streams are kept by Redis or Valkey, and this needs the embedded engine.",
+            "`archive` needs an engine with a bucket behind its data directory.",
+        ),
         "`GET /v1/limits` lists the abilities.",
     ),
     "internal": Explanation(

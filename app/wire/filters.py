@@ -40,6 +40,7 @@ class Selection(NamedTuple):
     filter: Filter | None = None  # None: all entries
     columns: tuple[bytes, ...] | None = None  # names of fields; None: all of them
     text: str | None = None  # the filter, as requests carry it
+    archived: bool = False  # what is archived as well
 
     @classmethod
     def parse(cls, condition: str | None, columns: str | None) -> Self:

@@ -35,6 +35,7 @@ class Page(NamedTuple):
         gap: entries that trimming took before these.
         closed_at_ms: when the stream was closed, if nothing comes behind `next_after` any more.
         next_before: of a range that is read downwards, the same: it goes on with `end=f"({id}"`.
+        archived: some of the entries were trimmed, and come from the archive of the stream.
     """
 
     entries: list[Entry]
@@ -43,6 +44,7 @@ class Page(NamedTuple):
     gap: Gap | None
     closed_at_ms: int | None = None
     next_before: str | None = None
+    archived: bool = False
 
 
 class Following:
@@ -212,6 +214,7 @@ class Stream:
         wait_ms: int = 0,
         filter: Filter | None = None,  # noqa: A002
         columns: Sequence[str] | None = None,
+        archived: bool = True,
     ) -> Page:
         """Return entries after an id, or of a range (XREAD, XRANGE, XREVRANGE).
 
@@ -227,6 +230,7 @@ class Stream:
                 have none of them, and more come behind it: of a range until `next_after` (or
                 `next_before`) is None, after an id until `next_after` is `last_id`.
             columns: the fields that are sent, by name; None: all of them.
+            archived: read what is archived as well, where the stream keeps an archive.
         """
         query = {
             "after": after,
@@ -235,6 +239,7 @@ class Stream:
             "limit": limit,
             "order": "desc" if reverse else None,
             "wait_ms": wait_ms or None,
+            "archived": None if archived else "false",
             **selection(columns, filter),
         }
         answer = await self._calls.call(
@@ -248,6 +253,7 @@ class Stream:
             None if gap is None else Gap(gap["from"], gap["to"]),
             answer.get("closed_at_ms"),
             answer.get("next_before"),
+            answer.get("archived", False),
         )
 
     async def pages(
@@ -532,6 +538,15 @@ class Stream:
         sent = {name: value for name, value in body.items() if value is not None}
         path = f"{self._path}/trim"
         answer = await self._calls.call("POST", path, body=sent, is_repeatable=True)
+        return cast(int, answer["removed"])
+
+    async def trim_archive(self, *, before: str | None = None) -> int:
+        """Remove archived entries for good, and return how many.
+
+        Args:
+            before: those from this id on stay; None: none of them does.
+        """
+        answer = await self._calls.call("DELETE", f"{self._path}/archive", query={"before": before})
         return cast(int, answer["removed"])
 
     async def close(

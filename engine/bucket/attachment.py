@@ -17,9 +17,11 @@ from headgate.engine.bucket import parts
 from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.manifest import BucketFile, BucketManifest
 from headgate.engine.bucket.marker import Marker, read_marker, remove_marker, write_marker
+from headgate.engine.bucket.names import IDENTITY
 from headgate.engine.bucket.parts import Part
 from headgate.engine.bucket.restoring import Mark, emptied, restore
 from headgate.engine.bucket.tiers import TieredDisk
+from headgate.engine.errors import Unavailable
 from headgate.engine.journal.blocks import HEADER_BYTES
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.names import (
@@ -46,21 +48,24 @@ class Attached:
     begins: Mapping[str, int] = field(default_factory=dict)  # parts that begin segments
     is_base_needed: bool = False  # the bucket has no snapshot, and parts alone are not enough
     covered_ms: int = 0  # what was written before this moment is in the bucket
-    aside: Sequence[str] = ()  # segments with records that the bucket never got
+    unshipped_files: Sequence[str] = ()  # segments with records that the bucket never got
 
 
 def attach(directory: Disk, bucket: Bucket, progress: Progress = no_progress) -> Attached:
     """Bring a directory and a bucket together, and load the state.
 
     Raises:
+        Unavailable: the directory has a journal of its own, or belongs to another bucket.
         Corrupt: a file or an object is damaged or missing.
         OSError: the disk or the bucket fails.
     """
-    marker = read_marker(directory)
+    marker, identity = read_marker(directory), _identity(bucket)
+    if marker is not None and marker.identity != identity:
+        raise Unavailable(f"the directory belongs to another bucket, which was at {marker.url}")
     manifest = manifests.newest(bucket)
     numbers = parts.numbers_from(bucket, 1 if manifest is None else manifest.first_part)
     if manifest is None and not numbers:
-        return _first(directory, bucket, progress)
+        return _first(directory, bucket, identity, progress)
     last = parts.read(bucket, numbers[-1]) if numbers else None
     writer = last.writer if last is not None else manifest and manifest.writer
     if marker is not None and writer == marker.writer:
@@ -70,16 +75,26 @@ def attach(directory: Disk, bucket: Bucket, progress: Progress = no_progress) ->
         if attached is not None:
             attached.covered_ms = _covered_ms(manifest, last)
             return attached
-    return _anew(directory, bucket, marker, progress)
+    return _anew(directory, bucket, marker, identity, progress)
 
 
-def _first(directory: Disk, bucket: Bucket, progress: Progress) -> Attached:
+def _identity(bucket: Bucket) -> str:
+    """Return the name that tells a bucket from others."""
+    try:
+        return bucket.read(IDENTITY).decode()
+    except FileNotFoundError:
+        bucket.put_new(IDENTITY, secrets.token_hex(8).encode())
+        return bucket.read(IDENTITY).decode()
+
+
+def _first(directory: Disk, bucket: Bucket, identity: str, progress: Progress) -> Attached:
     """Attach to a bucket that is empty: all that there is will be shipped."""
-    marker = Marker(bucket.url, secrets.token_hex(8))
+    files = in_use(directory.names())
+    has_records = bool(files.in_order)  # from before there was a bucket
+    marker = Marker(bucket.url, identity, secrets.token_hex(8), has_led=has_records)
     write_marker(directory, marker)
     disk = TieredDisk(directory, bucket, {})
     loaded = load_safely(disk, progress)
-    files = in_use(directory.names())
     base = 0 if files.snapshot is None else position_of(files.snapshot)
     return Attached(
         *(disk, marker, None, 1, Mark("", 0, base), loaded),
@@ -143,7 +158,7 @@ def _has(directory: Disk, shipped: Mark) -> bool:
 
 
 def _shipped(bucket: Bucket, manifest: BucketManifest | None, numbers: Sequence[int]) -> Mark:
-    """Return up to where a bucket has everything."""
+    """Return the place up to which a bucket has everything."""
     for number in reversed(numbers):
         part = parts.read(bucket, number)
         if part.segment:
@@ -173,15 +188,18 @@ def _marks(directory: Disk, shipped: Mark, loaded: Loaded) -> list[Mark]:
     return marks
 
 
-def _anew(directory: Disk, bucket: Bucket, marker: Marker | None, progress: Progress) -> Attached:
+def _anew(
+    directory: Disk, bucket: Bucket, marker: Marker | None, identity: str, progress: Progress
+) -> Attached:
     """Make a directory anew from a bucket."""
     manifest = manifests.newest(bucket)
     kept = _kept(directory, marker, [] if manifest is None else manifest.extents)
+    unshipped = _unshipped(directory, bucket, marker, manifest)
     remove_marker(directory)
-    aside = emptied(directory, kept)
+    unshipped_files = emptied(directory, kept, unshipped)
     restored = restore(bucket, directory, progress=progress)
     files = {file.name: file for file in restored.files}
-    marker = Marker(bucket.url, secrets.token_hex(8), list(files.values()))
+    marker = Marker(bucket.url, identity, secrets.token_hex(8), files=list(files.values()))
     write_marker(directory, marker)
     disk = TieredDisk(directory, bucket, files)
     loaded = load_safely(disk)
@@ -190,8 +208,34 @@ def _anew(directory: Disk, bucket: Bucket, marker: Marker | None, progress: Prog
         *(disk, marker, restored.manifest, restored.next_part, shipped, loaded),
         begins=restored.begins,
         covered_ms=_covered_ms(restored.manifest, last),
-        aside=aside,
+        unshipped_files=unshipped_files,
     )
+
+
+def _unshipped(
+    directory: Disk, bucket: Bucket, marker: Marker | None, manifest: BucketManifest | None
+) -> frozenset[str]:
+    """Return the segments of a directory with records that the bucket never got.
+
+    The first part of another leader behind those of this directory says how far they came.
+
+    Raises:
+        Unavailable: the directory belongs to no bucket, and has a journal.
+    """
+    segments = [name for name in directory.names() if is_segment(name) and is_finished(name)]
+    if marker is None and segments:
+        raise Unavailable("the directory has a journal of its own, and the bucket another one")
+    if marker is None or not marker.has_led:
+        return frozenset()
+    position, is_own = 0, False
+    for number in parts.numbers_from(bucket, 1 if manifest is None else manifest.first_part):
+        part = parts.read(bucket, number)
+        if is_own and part.writer != marker.writer:
+            position = part.position
+        is_own = part.writer == marker.writer
+    lasts = [position_of(name) - 1 for name in segments[1:]]
+    ends = zip(segments, [*lasts, None], strict=False)
+    return frozenset(name for name, last in ends if last is None or last > position)
 
 
 def _kept(directory: Disk, marker: Marker | None, wanted: Sequence[BucketFile]) -> frozenset[str]:

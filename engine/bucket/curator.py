@@ -51,7 +51,7 @@ _COMPARED_BYTES = 4096
 
 
 class Retention(NamedTuple):
-    """How much of the past a bucket keeps."""
+    """The bounds of what a bucket keeps."""
 
     kept_ms: int  # manifests, and what they name, for so long after the next one has come
     local_bytes_max: int | None = None  # of extent files in the directory; None: no bound
@@ -72,7 +72,7 @@ class Curator:
         marker: Marker,
         retention: Retention,
     ) -> None:
-        """Begin with what the bucket has.
+        """Begin without a manifest.
 
         Args:
             bucket: where manifests go.
@@ -100,6 +100,8 @@ class Curator:
             is_base_needed: the bucket has no snapshot, and the directory has one.
         """
         self.manifest = manifest
+        self._marker = msgspec.structs.replace(self._marker, has_led=True)
+        write_marker(self._directory, self._marker)
         if is_base_needed:
             self.note_snapshot(position_of(in_use(self._disk.names()).snapshot or ""))
 
@@ -125,7 +127,7 @@ class Curator:
 
     @property
     def _joined(self) -> Mark:
-        """Return up to where the newest manifest has the journal."""
+        """Return the place up to which the newest manifest has the journal."""
         if self.manifest is None or not self.manifest.pieces:
             return Mark("", 0, 0)
         last = self.manifest.pieces[-1]
@@ -193,12 +195,12 @@ class Curator:
         return BucketFile(name, target, size_bytes, crc32c)
 
     async def _join(self) -> None:
-        """Put what the last parts have as one object, and a manifest that names it."""
+        """Put the bytes of the last parts as one object, and a manifest that names it."""
         through, first_part = self._shipper.shipped, self._shipper.next_number
         await self._bucket.in_thread(lambda: self._put_pieces(through, first_part))
 
     def _put_pieces(self, through: Mark, first_part: int) -> None:
-        """Join what has come since the last manifest, from the segments as they are here."""
+        """Join the journal since the last manifest, from the segments as they are here."""
         before = self.manifest or self._blank(0, 1)
         pieces, (segment, offset, _) = [*before.pieces], self._joined
         first = segment or journal_name(before.position + 1)

@@ -28,7 +28,7 @@ _MANIFEST_MS = 10_000
 """A follower looks so often whether there is a new snapshot."""
 
 
-class Follower:
+class BucketFollower:
     """Applies the parts that another gateway puts."""
 
     def __init__(self, bucket: Bucket, attached: Attached, directory: Disk, clock: Clock) -> None:
@@ -56,7 +56,7 @@ class Follower:
 
     @property
     def behind_ms(self) -> int | None:
-        """Return how long ago all was known that the bucket has; None: never yet."""
+        """Return the time since all was known that the bucket has; None: never yet."""
         return None if self._known_ms is None else self._clock.monotonic_ms() - self._known_ms
 
     async def catch_up(self, records: Records, holder: Holder) -> None:

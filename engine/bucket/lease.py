@@ -31,6 +31,9 @@ from headgate.engine.errors import LeaseLost, Unavailable
 RENEWALS = 3
 """A lease is renewed after a third of its time."""
 
+_RETRIES = 4
+"""A renewal that did not work is tried again after a quarter of the usual pause."""
+
 _LOOKS = 10
 """A lease that somebody else has is looked at so often during its time."""
 
@@ -122,7 +125,7 @@ class LeaseKeeper:
 
     @property
     def left_ms(self) -> int:
-        """Return for how long it is valid without a renewal."""
+        """Return the time for which it is valid without a renewal."""
         return max(self._valid_until_ms - self._clock.monotonic_ms(), 0)
 
     @property
@@ -165,7 +168,7 @@ class LeaseKeeper:
             await asyncio.sleep(pause_ms / 1000)
 
     def _note_before(self, seen: SeenLease | None) -> None:
-        """Note who had the lease before; an own one may be that of an answer that was lost."""
+        """Note the lease before this one; an own one may be of an answer that got lost."""
         if seen is not None and (self.replaced is None or seen.lease.holder != self.holder):
             self.replaced = seen.lease
 
@@ -198,11 +201,13 @@ class LeaseKeeper:
 
     async def keep(self) -> None:
         """Renew the lease until this is cancelled, or the lease is lost. `take` it before."""
+        pause_s = usual_s = self._lease_ms / RENEWALS / 1000
         while True:
-            await asyncio.sleep(min(self._lease_ms / RENEWALS, self.left_ms) / 1000)
+            await asyncio.sleep(min(pause_s, self.left_ms / 1000 or usual_s / _RETRIES))
             try:
                 await self._renew()
                 self._note_answer()
+                pause_s = usual_s
             except LeaseLost as lost:
                 self._on_event("lease lost", {"reason": str(lost), "term": self._term})
                 self._valid_until_ms = 0
@@ -210,7 +215,7 @@ class LeaseKeeper:
                 return
             except OSError as error:
                 self._note_error(error)
-                await asyncio.sleep(self._lease_ms / RENEWALS / 1000 / 4)
+                pause_s = usual_s / _RETRIES
 
     async def _renew(self) -> None:
         """Put the next number.

@@ -55,7 +55,7 @@ class BucketManifest(msgspec.Struct, frozen=True, kw_only=True):
     last_position: int
     """Of the last record before that part."""
     covered_ms: int
-    """What was written before this moment, by that clock, is in parts before that one."""
+    """A moment, by that clock: what was written before it is in parts before that one."""
     snapshot: BucketFile | None = None
     extents: list[BucketFile] = []
     pieces: list[Piece] = []

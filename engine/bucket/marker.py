@@ -20,8 +20,12 @@ class Marker(msgspec.Struct, frozen=True):
     """The place of a data directory in a bucket."""
 
     url: str
+    identity: str
+    """Of the bucket, whatever its address is."""
     writer: str
-    """Who writes from this directory. The parts that it has put say so."""
+    """The name of the directory in the parts that are put from it."""
+    has_led: bool = False
+    """Records were written here, so that some may be here alone."""
     files: list[BucketFile] = []
     """The extent files of the directory that the bucket has as well."""
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 LEASES = "leases/"
-"""Who may write: the greatest number says it (`lease.py`)."""
+"""The leases; the greatest number is the one that counts (`lease.py`)."""
 
 PARTS = "parts/"
 """The journal, in parts that follow each other (`parts.py`)."""
 
 MANIFESTS = "manifests/"
-"""What a start reads: the greatest number is the newest (`manifest.py`)."""
+"""The manifests; the greatest number is the newest (`manifest.py`)."""
 
 FILES = "files/"
 """Snapshots, extent files and pieces of segments, as manifests name them."""
+
+IDENTITY = "identity"
+"""The object that tells this bucket from others, whatever its address is."""
 
 KEYS = "keys/"
 """The keys file of the gateway: the greatest number is the newest."""

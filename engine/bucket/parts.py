@@ -41,7 +41,7 @@ class Part(NamedTuple):
     offset: int
     position: int  # of the last record in it, or before it
     put_ms: int  # when, by the clock of who put it
-    covered_ms: int  # what was written before this moment is in it, or in a part before it
+    covered_ms: int  # what was appended before this moment is in it, or before it
     data: bytes
 
     @property

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from headgate.engine.bucket.attachment import Attached
 from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.curator import Curator, Retention
-from headgate.engine.bucket.follower import Follower
+from headgate.engine.bucket.follower import BucketFollower
 from headgate.engine.bucket.lease import RENEWALS, LeaseKeeper, OnEvent, words
 from headgate.engine.bucket.shipper import PAUSE_S_MAX, PAUSE_S_MIN, Shipper
 from headgate.engine.bucket.stores.request_limits import RequestLimits
@@ -31,7 +31,7 @@ from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.faults import PATIENCE_S, Faults
 from headgate.engine.journal.records import Records
 from headgate.engine.journal.storage import GoBack, Holder
-from headgate.engine.replies import BucketStatus, Role
+from headgate.engine.replies import BucketStatus, LeaderRole
 
 
 class ReplicationOptions(NamedTuple):
@@ -93,7 +93,7 @@ class Replication:
             is_durable=options.is_durable,
             on_event=on_event,
         )
-        self._follower = Follower(bucket, attached, directory, clock)
+        self._follower = BucketFollower(bucket, attached, directory, clock)
         self._shipper = Shipper(
             bucket,
             directory,
@@ -135,7 +135,7 @@ class Replication:
         seen = self._keeper.seen
         return BucketStatus(
             url=self._bucket.url,
-            role=Role.LEADER if is_leader else Role.STANDBY,
+            role=LeaderRole.LEADER if is_leader else LeaderRole.STANDBY,
             is_durable=self._options.is_durable,
             term=self._keeper.term if is_leader else 0 if seen is None else seen.lease.term,
             leader=self._leader,
@@ -158,6 +158,10 @@ class Replication:
 
     def _not_leader(self) -> NotLeader:
         return NotLeader(self._leader)
+
+    def note_writing(self) -> None:
+        """Note that everything is being written that was appended until now."""
+        self._shipper.note_writing()
 
     def note_written(self, segment: str, end: int, position: int) -> None:
         """Note that a segment has bytes up to a place, with a last record before it."""
@@ -194,10 +198,11 @@ class Replication:
         faults.set_hold(None)
         self.leads.set()  # whoever waits for that changes something at once
         self._note_lost(holder)
+        self.leads.set()  # whoever waits for it makes changes at once
         return True
 
     def _note_lost(self, holder: Holder) -> None:
-        """Record what a leader before this one may have answered, and not shipped.
+        """Record the loss of entries that a leader before this one has not shipped.
 
         It was written behind the last part of its journal. What this directory has is not lost.
         """
@@ -252,7 +257,9 @@ class Replication:
                 pause_s = min(2 * pause_s, PAUSE_S_MAX)
         self._note_error(None)
         base_needed = self._attached.is_base_needed
-        self._curator.begin(follower.manifest, is_base_needed=base_needed)
+        await self._attached.disk.in_thread(
+            lambda: self._curator.begin(follower.manifest, is_base_needed=base_needed)
+        )
         facts = {"term": term, "position": records.position, "part": shipper.next_number - 1}
         self._on_event("leading", facts)
 
@@ -339,7 +346,7 @@ class Replication:
         return Unavailable(f"the bucket does not take it for now: {self._error}")
 
     def _answerable(self, written: int) -> int:
-        """Return up to where it may be answered."""
+        """Return the position up to which it may be answered."""
         if not self.leads.is_set() or (self._needs_lease and not self._keeper.is_valid):
             return 0
         if not self._options.is_durable:
@@ -355,7 +362,7 @@ class Replication:
         self._curator.note_shipped()
 
     def _note_error(self, error: OSError | None) -> None:
-        """Note what goes wrong with parts, or that they go again."""
+        """Note an error of the bucket, or its end."""
         before, self._error = self._error, None if error is None else words(error)
         if before is None and self._error is not None:
             self._error_s = asyncio.get_running_loop().time()

@@ -38,7 +38,7 @@ class Mark(NamedTuple):
 
     @property
     def to_go_on(self) -> Mark:
-        """Return from where a new life ships: it replaces a segment without a record."""
+        """Return the place to go on from: a new life replaces a segment without a record."""
         return Mark("", 0, self.position) if self.end <= HEADER_BYTES else self
 
 
@@ -129,7 +129,7 @@ def _manifest_at(bucket: Bucket, at_ms: int) -> BucketManifest | None:
 
 
 def _each(of: Iterable[T], get: Callable[[T], U]) -> Iterator[tuple[T, U]]:
-    """Yield what belongs to each value, in order; some of it is asked for ahead."""
+    """Yield the result for each value, in order; some are asked for ahead."""
     with ThreadPoolExecutor(_GETS, "restore") as pool:
         waiting: list[tuple[T, Future[U]]] = []
         for value in of:
@@ -190,7 +190,7 @@ class _Segments:
 
     @property
     def end(self) -> Mark:
-        """Return where they end."""
+        """Return their end."""
         return Mark(self.names[-1], self._size_bytes, 0) if self.names else Mark("", 0, 0)
 
     def append_part(self, part: Part) -> None:
@@ -225,20 +225,29 @@ class _Segments:
             self._disk.sync(name + UNFINISHED)
 
 
-def emptied(disk: Disk, kept: Container[str] = ()) -> list[str]:
-    """Remove the files of a directory, and put segments aside; returns the names of those."""
-    aside = []
+def emptied(disk: Disk, kept: Container[str], unshipped: Container[str]) -> list[str]:
+    """Remove the files of a directory.
+
+    Args:
+        disk: the directory.
+        kept: the files that stay.
+        unshipped: segments that get other names, as they are nowhere else.
+
+    Returns:
+        those names.
+    """
+    segments = []
     for name in disk.names():
         if name in kept:
             continue
-        if is_segment(name) and is_finished(name):
-            put_aside, number = f"aside-{name}-0", 1
-            while put_aside in disk.names():
+        if name in unshipped:
+            new_name, number = f"aside-{name}-0", 1
+            while new_name in disk.names():
                 number += 1
-                put_aside = f"aside-{name}-0-{number}"
-            disk.rename(name, put_aside)
-            aside.append(put_aside)
+                new_name = f"aside-{name}-0-{number}"
+            disk.rename(name, new_name)
+            segments.append(new_name)
         elif is_finished(name.removesuffix(UNFINISHED)):
             disk.remove(name)
     disk.sync_names()
-    return aside
+    return segments

@@ -63,13 +63,18 @@ class Shipper:
         self._writer, self._ship_s = writer, ship_ms / 1000
         self._on_shipped, self._on_error = on_shipped, on_error
         self._marks: deque[Mark] = deque()
-        self._begun_ms: deque[int] = deque()  # when the first bytes of each mark were written
+        self._taken_ms: deque[int] = deque()  # by mark: what was appended before ends there
+        self._writing_ms = 0
         self.covered_ms = 0
-        """What was written before this moment, by wall time, is in the bucket."""
+        """A moment, by wall time: the bucket has everything that was appended before it."""
         self._waiting_ms: int | None = None  # since when something waits, by monotonic time
         self._unsettled: Part | None = None  # it was put, and nobody knows whether that worked
         self._wake = asyncio.Event()
         self._ending = asyncio.Event()
+
+    def note_writing(self) -> None:
+        """Note that everything is being written that was appended until now."""
+        self._writing_ms = self._clock.wall_ms()
 
     def note_written(self, segment: str, end: int, position: int) -> None:
         """Note that a segment has bytes up to a place, with a last record before it."""
@@ -77,10 +82,10 @@ class Shipper:
         before = marks[-2] if len(marks) > 1 else None
         base = before.end if before is not None and before.segment == segment else 0
         if marks and marks[-1].segment == segment and end - base < _MARK_BYTES:
-            marks[-1] = mark
+            marks[-1], self._taken_ms[-1] = mark, self._writing_ms
         else:
             marks.append(mark)
-            self._begun_ms.append(self._clock.wall_ms())
+            self._taken_ms.append(self._writing_ms)
         if self._waiting_ms is None:
             self._waiting_ms = self._clock.monotonic_ms()
         self._wake.set()
@@ -106,7 +111,7 @@ class Shipper:
 
     @property
     def waiting_ms(self) -> int | None:
-        """Return for how long, at most, something waits; None if nothing does."""
+        """Return the longest time that something waits; None if nothing does."""
         since_ms = self._waiting_ms
         return None if since_ms is None else self._clock.monotonic_ms() - since_ms
 
@@ -116,7 +121,7 @@ class Shipper:
         return {mark.segment for mark in self._marks}
 
     async def run(self) -> None:
-        """Ship what is written, until `end`.
+        """Ship the segments as they grow, until `end`.
 
         Raises:
             LeaseLost: another leader has put the next part.
@@ -174,7 +179,7 @@ class Shipper:
         """Put the next part."""
         began_ms = self._clock.monotonic_ms()
         if self._unsettled is None:
-            self._unsettled = await self._disk.in_thread(self._next_part)
+            self._unsettled = await self._next_part()
         part = self._unsettled
         if not await self._bucket.in_thread(lambda: parts.put(self._bucket, part)):
             why = f"another gateway has written to {self._bucket.url}: part {part.number}"
@@ -187,27 +192,24 @@ class Shipper:
         marks = self._marks
         while marks and (marks[0].segment, marks[0].end) <= (part.segment, part.end):
             marks.popleft()
-            self._begun_ms.popleft()
-        if marks and marks[0].segment == part.segment:  # it has grown since then
-            self._begun_ms[0] = part.covered_ms
+            self._taken_ms.popleft()
         self.covered_ms = part.covered_ms
         self._waiting_ms = began_ms if marks else None
 
-    def _next_part(self) -> Part:
+    async def _next_part(self) -> Part:
         """Read the next bytes, up to a mark."""
-        now_ms = covered_ms = self._clock.wall_ms()
-        first = self._marks[0]
+        first, covered_ms, put_ms = self._marks[0], self.covered_ms, self._clock.wall_ms()
         segment = first.segment
         offset = self.shipped.end if segment == self.shipped.segment else 0
         mark = first
-        for following, begun_ms in zip(list(self._marks), list(self._begun_ms), strict=False):
+        for following, taken_ms in zip(self._marks, self._taken_ms, strict=True):
             is_next = following.segment == segment and following.end - offset <= PART_BYTES_MAX
             if following is not first and not is_next:
-                covered_ms = min(begun_ms, now_ms)
                 break
-            mark = following
-        data = self._disk.read(segment, offset, mark.end - offset)
-        if len(data) < mark.end - offset:
+            mark, covered_ms = following, max(covered_ms, taken_ms)
+        size_bytes = mark.end - offset
+        data = await self._disk.in_thread(lambda: self._disk.read(segment, offset, size_bytes))
+        if len(data) < size_bytes:
             raise OSError(f"{segment} has become shorter")
         facts = self.next_number, self.term, self._writer
-        return Part(*facts, segment, offset, mark.position, now_ms, covered_ms, data)
+        return Part(*facts, segment, offset, mark.position, put_ms, covered_ms, data)

@@ -11,7 +11,9 @@ from typing import BinaryIO, TypeVar
 from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.manifest import BucketFile
 from headgate.engine.bucket.marker import read_marker
+from headgate.engine.bucket.names import IDENTITY
 from headgate.engine.bucket.stores.opening import open_bucket
+from headgate.engine.errors import Unavailable
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.names import is_extents
 
@@ -38,7 +40,7 @@ class TieredDisk:
         self._local = set(disk.names())
 
     def note_shipped(self, files: Mapping[str, BucketFile]) -> None:
-        """Note what else the bucket has now."""
+        """Note files that the bucket has now."""
         self._files |= files
 
     @property
@@ -125,7 +127,7 @@ class TieredDisk:
         return data
 
     def content(self, name: str) -> bytes | Path:
-        """Return what a file of the directory holds, or where it is found."""
+        """Return the content of a file of the directory, or its path."""
         return self._disk.content(name)
 
     def append(self, name: str, data: bytes) -> None:
@@ -191,9 +193,18 @@ def tiered(disk: Disk) -> Disk:
 
     Raises:
         Corrupt: its marker makes no sense.
+        Unavailable: the bucket cannot be opened.
+        OSError: the bucket does not answer.
     """
     marker = read_marker(disk)
-    return disk if marker is None else TieredDisk(disk, open_bucket(marker.url), marker.by_name)
+    if marker is None:
+        return disk
+    try:
+        bucket = open_bucket(marker.url)
+    except ValueError as error:
+        raise Unavailable(f"the bucket {marker.url}: {error}") from None
+    bucket.read(IDENTITY)  # a bucket that does not answer is no damage
+    return TieredDisk(disk, bucket, marker.by_name)
 
 
 class _RemoteReader(io.RawIOBase):

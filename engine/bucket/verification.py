@@ -20,8 +20,8 @@ from headgate.engine.journal.recovery import Progress, no_progress
 _READ_BYTES = 8 * 2**20
 
 
-class History(NamedTuple):
-    """What a bucket keeps."""
+class BucketContent(NamedTuple):
+    """The content of a bucket."""
 
     manifests: list[BucketManifest]  # by number
     part_count: int
@@ -40,7 +40,7 @@ class History(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """What was read and is whole."""
+    """The result of a verification."""
 
     object_count: int
     size_bytes: int
@@ -48,8 +48,8 @@ class Verified(NamedTuple):
     unnamed: list[str]  # objects that nothing needs: uploads that did not end
 
 
-def history(bucket: Bucket) -> History:
-    """Return what a bucket keeps.
+def content(bucket: Bucket) -> BucketContent:
+    """Return the content of a bucket.
 
     Raises:
         Corrupt: a manifest or a part makes no sense.
@@ -60,7 +60,7 @@ def history(bucket: Bucket) -> History:
     files = bucket.objects(FILES)
     numbers = [number_of(each.name) or 0 for each in part_objects]
     ends = [parts.read(bucket, number)._replace(data=b"") for number in numbers[:1] + numbers[-1:]]
-    return History(
+    return BucketContent(
         kept,
         len(numbers),
         ends[0] if ends else None,

@@ -90,6 +90,7 @@ def _observed_stream(stream: Stream, groups_max: int, steady_ms: int) -> Observe
         added_count=stream.entries_added,
         groups=[_observed_group(stream, group, steady_ms) for group in groups],
         groups_left_out=len(stream.groups) - len(groups),
+        archived_count=0 if stream.archive is None else stream.archive.length,
     )
 
 

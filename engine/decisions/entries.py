@@ -76,6 +76,7 @@ from headgate.engine.requests.entries import (
 )
 from headgate.engine.room import ReadRoom, ReplyRoom
 from headgate.engine.state.entries.log import Log
+from headgate.engine.state.entries.logs import Logs
 from headgate.engine.state.entries.packed import Packed, PackedDrafts
 from headgate.engine.state.extents.missing import require_each
 from headgate.engine.state.idempotency import Made
@@ -316,10 +317,15 @@ def _are_sound(many: Sequence[Fields]) -> bool:
 def range_(keyspace: Keyspace, request: Range, now_ms: int) -> Decision[list[Entry]]:
     """Read a range of entries, in ascending or descending order (XRANGE, XREVRANGE)."""
     del now_ms
-    log = keyspace.stream(request.stream).log
+    stream = keyspace.stream(request.stream)
     if request.whole:
-        return Decision(_whole_range(log, request), [])
-    return Decision(_range(log, request, request.limit, request.size_bytes_max), [])
+        return Decision(_whole_range(stream.log, request), [])
+    logs = _logs_of(stream, archived=request.archived)
+    return Decision(_range(logs, request, request.limit, request.size_bytes_max), [])
+
+
+def _logs_of(stream: Stream, *, archived: bool) -> Log | Logs:
+    return stream.everything if archived else stream.log
 
 
 def range_packed(keyspace: Keyspace, request: RangePacked, now_ms: int) -> Decision[PackedPage]:
@@ -327,8 +333,9 @@ def range_packed(keyspace: Keyspace, request: RangePacked, now_ms: int) -> Decis
     del now_ms
     stream = keyspace.stream(request.stream)
     bounds = request.start, request.end, request.limit, request.size_bytes_max
-    runs, last_id = stream.log.packed_range(*bounds)
-    return Decision(PackedPage(runs, last_id, stream.epoch, stream.trimmed_through), [])
+    runs, last_id = _logs_of(stream, archived=request.archived).packed_range(*bounds)
+    gone_through = stream.gone_through if request.archived else stream.trimmed_through
+    return Decision(PackedPage(runs, last_id, stream.epoch, gone_through), [])
 
 
 def range_matching(
@@ -336,7 +343,8 @@ def range_matching(
 ) -> Decision[MatchingPage]:
     """Look at the first entries of a range, and read those for which a filter holds."""
     del now_ms
-    log, matcher = keyspace.stream(request.stream).log, matcher_of(request.filters)
+    log = _logs_of(keyspace.stream(request.stream), archived=request.archived)
+    matcher = matcher_of(request.filters)
     bounds, room = (request.start, request.end), ReadRoom(request.size_bytes_max)
     page = matching_page(log, matcher, bounds, request.limit, room, reverse=request.reverse)
     return Decision(page, [])
@@ -381,7 +389,9 @@ def _whole_range(log: Log, request: Range) -> list[Entry]:
     return entries
 
 
-def _range(log: Log, request: Range, limit: int | None, size_bytes_max: int | None) -> list[Entry]:
+def _range(
+    log: Log | Logs, request: Range, limit: int | None, size_bytes_max: int | None
+) -> list[Entry]:
     room = ReadRoom(size_bytes_max)
     if request.reverse:
         return log.reverse_range(request.end, request.start, limit, room)
@@ -419,7 +429,7 @@ def read(keyspace: Keyspace, request: Read, now_ms: int) -> Decision[list[Stream
         stream = _stream_of(keyspace, request, cursor)
         limit = 0 if is_over else request.limit
         if request.filters is None or stream is None or limit == 0:
-            reads.append(_read_stream(stream, cursor, limit, room))
+            reads.append(_read_stream(stream, cursor, limit, room, archived=request.archived))
         else:
             reads.append(_read_matching(stream, cursor, request, room))
         left.take_what_went(share, room)
@@ -449,10 +459,18 @@ def _read_matching(
         after = low = last_id
     if after >= last_id:
         return StreamRead(name, [], after, last_id, None, after)
-    page = matching_page(stream.log, matcher, (low, last_id), request.limit, room, share=share)
+    log = _logs_of(stream, archived=request.archived)
+    page = matching_page(log, matcher, (low, last_id), request.limit, room, share=share)
     if cursor.after is not From.LAST:
-        gap = stream.gap_after(after, page.last_id)
-    return StreamRead(name, page.entries, page.last_id, last_id, gap, after)
+        gap = stream.gap_after(after, page.last_id, with_archive=request.archived)
+    archived = _begins_archived(stream, page.entries)
+    return StreamRead(name, page.entries, page.last_id, last_id, gap, after, archived=archived)
+
+
+def _begins_archived(stream: Stream, entries: Sequence[Entry]) -> bool:
+    """Tell whether entries begin below all that is alive."""
+    first_id = stream.log.first_id if stream.log.length else MAX_ID
+    return bool(entries) and entries[0].id < first_id
 
 
 def _read_in_order(keyspace: Keyspace, request: Read, budget: Budget) -> list[StreamRead]:
@@ -492,7 +510,12 @@ def _stream_of(keyspace: Keyspace, request: Read, cursor: StreamCursor) -> Strea
 
 
 def _read_stream(
-    stream: Stream | None, cursor: StreamCursor, limit: int | None, room: ReadRoom
+    stream: Stream | None,
+    cursor: StreamCursor,
+    limit: int | None,
+    room: ReadRoom,
+    *,
+    archived: bool = False,
 ) -> StreamRead:
     after = MIN_ID if isinstance(cursor.after, From) else cursor.after
     if stream is None:
@@ -500,15 +523,18 @@ def _read_stream(
     if cursor.after is From.NOW:
         after = stream.last_id
     entries = []
+    log = _logs_of(stream, archived=archived)
     if cursor.after is From.LAST and limit != 0:
         entries = stream.log.reverse_range(MAX_ID, MIN_ID, 1, room)
-    elif stream.log.last_id > after and limit != 0:
-        entries = stream.log.range(after.next(), MAX_ID, limit, room)
-    gap = stream.gap_after(after, entries[-1].id if entries else MAX_ID)
+    elif log.last_id > after and limit != 0:
+        entries = log.range(after.next(), MAX_ID, limit, room)
+    through = entries[-1].id if entries else MAX_ID
+    gap = stream.gap_after(after, through, with_archive=archived)
     behind = after if gap is None else gap.through
     next_after = entries[-1].id if entries else behind
-    closed_at_ms = stream.closed_at_ms if next_after >= stream.log.last_id else None
-    return StreamRead(cursor.stream, entries, next_after, stream.last_id, gap, after, closed_at_ms)
+    closed_at_ms = stream.closed_at_ms if next_after >= log.last_id else None
+    read = StreamRead(cursor.stream, entries, next_after, stream.last_id, gap, after, closed_at_ms)
+    return read._replace(archived=True) if archived and _begins_archived(stream, entries) else read
 
 
 def delete(keyspace: Keyspace, request: Delete, now_ms: int) -> Decision[list[Deletion]]:
@@ -519,34 +545,35 @@ def delete(keyspace: Keyspace, request: Delete, now_ms: int) -> Decision[list[De
     keyspace.stream(request.stream)
 
     def part(keyspace: Keyspace, ids: Sequence[EntryId], _: int) -> Decision[list[Deletion]]:
-        return _delete(keyspace, request.stream, ids, request.references)
+        return _delete(keyspace, request, ids)
 
     return in_parts(keyspace, now_ms, request.ids, LOOKUPS_AT_ONCE_MAX, part)
 
 
 def _delete(
-    keyspace: Keyspace, stream: bytes, ids: Sequence[EntryId], references: References
+    keyspace: Keyspace, request: Delete, ids: Sequence[EntryId]
 ) -> Decision[list[Deletion]]:
-    stream_state = keyspace.find(stream)
-    if stream_state is None:
+    stream, references = keyspace.find(request.stream), request.references
+    if stream is None:
         return Decision([Deletion.NOT_FOUND] * len(ids), [])
     doomed: dict[EntryId, None] = {}
     reply = []
-    stream_state.log.require_all(ids)
+    stream.require_all(ids)
     for entry_id in ids:
-        if references is References.ACKED and stream_state.is_referenced(entry_id):
+        if references is References.ACKED and stream.is_referenced(entry_id):
             # Redis checks references first, so an id without a stream entry can be referenced.
             reply.append(Deletion.REFERENCED)
-        elif entry_id in doomed or not stream_state.log.has(entry_id):
+        elif entry_id in doomed or not stream.has(entry_id):
             reply.append(Deletion.NOT_FOUND)
         else:
             doomed[entry_id] = None
-            reply.append(Deletion.DELETED)
+            is_found = request.archived or stream.log.has(entry_id)
+            reply.append(Deletion.DELETED if is_found else Deletion.NOT_FOUND)
     commands: list[Command] = []
     if references is References.DELETE:  # an id without a stream entry may still be pending
-        commands += purge(stream_state, ids)
+        commands += purge(stream, ids)
     if doomed:
-        commands.append(EntriesDeleted(stream, list(doomed)))
+        commands.append(EntriesDeleted(stream.name, list(doomed)))
     return Decision(reply, commands)
 
 

@@ -10,6 +10,7 @@ from headgate.engine.limits import LOOKED_BYTES_MAX
 from headgate.engine.replies import MatchingPage
 from headgate.engine.room import ReadRoom
 from headgate.engine.state.entries.log import Log
+from headgate.engine.state.entries.logs import Logs
 from headgate.engine.state.extents.missing import Missing
 
 _PAGE_ENTRIES = 64
@@ -17,7 +18,7 @@ _PAGE_ENTRIES = 64
 
 
 def matching_page(
-    log: Log,
+    log: Log | Logs,
     matcher: Matcher,
     bounds: tuple[EntryId, EntryId],
     limit: int | None,
@@ -29,7 +30,7 @@ def matching_page(
     """Look at the first entries of a range, and return those for which a filter holds.
 
     Args:
-        log: of the stream.
+        log: of the stream, with or without what is archived.
         matcher: is asked about each entry.
         bounds: the lowest and the highest id.
         limit: entries at most.

@@ -75,6 +75,7 @@ def stream_info(keyspace: Keyspace, stream: bytes) -> StreamInfo:
         StreamNotFound: the stream does not exist.
     """
     stream_state = keyspace.stream(stream)
+    archive = stream_state.archive
     return StreamInfo(
         name=stream,
         epoch=stream_state.epoch,
@@ -91,6 +92,9 @@ def stream_info(keyspace: Keyspace, stream: bytes) -> StreamInfo:
         cold_bytes=stream_state.log.extents.size_bytes,
         closed_at_ms=stream_state.closed_at_ms,
         timed_count=len(stream_state.deadlines or ()),
+        archived_count=0 if archive is None else archive.length,
+        archived_first_id=archive.first_id if archive is not None and archive.length else None,
+        gone_through=stream_state.gone_through,
     )
 
 
@@ -104,6 +108,8 @@ def create_stream(
         raise StreamExists(name)
     commands: list[Command] = []
     if stream is None:
+        if config.archive:
+            keyspace.check_bucket()
         keyspace.bounds.check_another_stream(len(keyspace.streams))
         epoch = keyspace.next_epoch(now_ms) if request.epoch is None else request.epoch
         commands = [StreamCreated(name, epoch, config)]
@@ -118,6 +124,8 @@ def update_stream(keyspace: Keyspace, request: UpdateStream, now_ms: int) -> Dec
     stream = keyspace.stream(name)
     config = request.config.applied_to(stream.config)
     commands: list[Command] = []
+    if config.archive and not stream.config.archive:
+        keyspace.check_bucket()
     if config != stream.config:
         commands.append(StreamConfigured(name, config))
         if key_limits(keyspace, stream.config) != key_limits(keyspace, config):

@@ -8,7 +8,13 @@ from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
-from headgate.engine.commands import Command, EntriesEvicted, PendingPurged, StreamTrimmed
+from headgate.engine.commands import (
+    ArchiveTrimmed,
+    Command,
+    EntriesEvicted,
+    PendingPurged,
+    StreamTrimmed,
+)
 from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
@@ -20,7 +26,13 @@ from headgate.engine.limits import (
     TRIM_ENTRIES_MAX,
     TRIMMED_AT_ONCE,
 )
-from headgate.engine.requests.entries import References, Trim, TrimTo, check_trim
+from headgate.engine.requests.entries import (
+    References,
+    Trim,
+    TrimArchive,
+    TrimTo,
+    check_trim,
+)
 from headgate.engine.state.entries.log import Cut, Log
 from headgate.engine.state.entries.node_limits import NodeLimits
 from headgate.engine.state.keyspace import Keyspace
@@ -59,6 +71,25 @@ class _Trimming:
         return Decision(removed, trimmed.commands, next_part)
 
 
+def trim_archive(keyspace: Keyspace, request: TrimArchive, now_ms: int) -> Decision[int]:
+    """Decide to remove archived entries; reply how many are removed."""
+    del now_ms
+    keyspace.stream(request.stream)
+    return _trim_archive(request, 0, keyspace, 0)
+
+
+def _trim_archive(request: TrimArchive, removed: int, keyspace: Keyspace, _: int) -> Decision[int]:
+    stream = keyspace.find(request.stream)
+    if stream is None or stream.archive is None or not stream.archive.length:
+        return Decision(removed, [])
+    cut = stream.archive.cut_below(MAX_ID if request.before is None else request.before)
+    if cut is None:
+        return Decision(removed, [])
+    removed += cut.length
+    next_part = None if cut.is_whole else partial(_trim_archive, request, removed)
+    return Decision(removed, [ArchiveTrimmed(stream.name, cut.through)], next_part)
+
+
 def retain(keyspace: Keyspace, stream: bytes, now_ms: int) -> Decision[None]:
     """Decide to remove what a stream's retention no longer keeps.
 
@@ -74,7 +105,8 @@ def trim_oldest(keyspace: Keyspace, after: bytes | None) -> Decision[bytes | Non
     """Decide to remove the oldest entries of one stream, to make room in memory.
 
     The decision looks at a sample of streams, and takes the one with the lowest first id. Redis
-    samples for its eviction in the same way.
+    samples for its eviction in the same way. What is archived is older than what is alive, and goes
+    first. So nothing is moved to an archive where it would take the same room.
 
     Args:
         keyspace: all streams.
@@ -84,12 +116,15 @@ def trim_oldest(keyspace: Keyspace, after: bytes | None) -> Decision[bytes | Non
         The name after which the next sample begins; None if no stream follows `after`.
     """
     names = list(islice(keyspace.streams.irange(after, inclusive=(False, True)), SAMPLED_MAX))
-    filled = [stream for name in names if (stream := keyspace.streams[name]).log.length]
+    streams = [keyspace.streams[name] for name in names]
+    filled = [(stream, log) for stream in streams for log in stream.logs if log.length]
     commands: list[Command] = []
     if filled:
-        oldest = min(filled, key=lambda stream: stream.log.first_id)
-        cut = oldest.log.portion(MIN_ID, MAX_ID, TRIMMED_AT_ONCE)
-        commands = trim_command(oldest.name, cut)
+        oldest, log = min(filled, key=lambda each: each[1].first_id)
+        cut = log.portion(MIN_ID, MAX_ID, TRIMMED_AT_ONCE)
+        commands = trim_command(oldest.name, cut) if log is oldest.log else []
+        if cut is not None and (log is not oldest.log or oldest.config.archive):
+            commands.append(ArchiveTrimmed(oldest.name, cut.through))
     return Decision(names[-1] if names else None, commands)
 
 
@@ -291,4 +326,5 @@ def trim_command(stream: bytes, cut: Cut | None) -> list[Command]:
 
 DECISIONS: Decisions = {
     Trim: trim,
+    TrimArchive: trim_archive,
 }

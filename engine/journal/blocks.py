@@ -25,7 +25,7 @@ import google_crc32c
 from headgate.engine.errors import Broken, Corrupt, NewerFormat
 from headgate.engine.limits import BLOCK_BYTES_MAX
 
-VERSION = 6
+VERSION = 7
 HEADER_BYTES = 32
 
 _MAGIC = b"HEADGATE"

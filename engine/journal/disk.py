@@ -84,7 +84,7 @@ class Disk(Protocol):
         ...
 
     def content(self, name: str) -> bytes | Path:
-        """Return what a file holds, or where it is found."""
+        """Return the content of a file, or its path."""
         ...
 
     def append(self, name: str, data: bytes) -> None:

@@ -162,7 +162,7 @@ class Faults:
             self.is_given_up = False
 
     async def hide(self, go_back: GoBack) -> None:
-        """Show what may be answered, and no more, so that it can be read while there is a hold."""
+        """Show the state that may be answered, so that it can be read while there is a hold."""
         records = self._records
         if records.position > records.durable_position:
             self.is_given_up = True  # of what was appended in this turn, nobody waits yet

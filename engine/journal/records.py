@@ -26,7 +26,7 @@ class Records:
         self.position = self.durable_position = position
         self.written_position = position  # of the last record on disk; more may be asked for
         self.gate: Callable[[int], int] = _open
-        """Says how much of what is on disk may be answered."""
+        """Returns the position that may be answered, of one that is on disk."""
         self.closing = asyncio.Event()  # what is there is written, and then the journal ends
         self._unwritten: list[bytes] = []
         self._parts: list[bytes] = []  # of the record that comes next
@@ -97,7 +97,7 @@ class Records:
         self.release()
 
     def release(self) -> None:
-        """Wake everyone who waits for what may be answered now."""
+        """Wake everyone whose answer may be sent now."""
         self.durable_position = max(self.gate(self.written_position), self.durable_position)
         if self._waits and not self._is_settling:
             self._is_settling = True

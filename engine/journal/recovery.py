@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from typing import BinaryIO, NamedTuple
 
 import msgspec
@@ -343,13 +344,26 @@ def indexes(disk: Disk, position: int, known: int) -> list[StreamIndex]:
         OSError: it cannot be read.
     """
     name = snapshot_name(position)
+    plain: list[StreamIndex] = []
+    archives: dict[bytes, StreamIndex] = {}  # with the lines of their streams
     with disk.open(name) as file:
         header = read_header(file, name, Kind.SNAPSHOT)
-        return [
-            StreamIndex(item.stream, item.epoch, lines)
-            for item in snapshot.index(read_blocks(file, name, header), name)
-            if (lines := _lines_behind(item, known))
-        ]
+        for item in snapshot.index(read_blocks(file, name, header), name):
+            index = StreamIndex(item.stream, item.epoch, _lines_behind(item, known))
+            if item.is_archived or item.stream in archives:
+                archives[item.stream] = _joined(archives.get(item.stream), index)
+            elif index.lines:
+                plain.append(index)
+    return [*plain, *(index for index in archives.values() if index.lines)]
+
+
+def _joined(before: StreamIndex | None, index: StreamIndex) -> StreamIndex:
+    """Return the lines of two indexes of a stream in order, one for each extent."""
+    by_place = {} if before is None else {line.place: line for line in before.lines}
+    for line in index.lines:
+        known = by_place.get(line.place)
+        by_place[line.place] = line if known is None else known.joined(line)
+    return index._replace(lines=sorted(by_place.values(), key=attrgetter("first_id")))
 
 
 def _lines_behind(item: snapshot.ExtentsItem, known: int) -> list[Line]:

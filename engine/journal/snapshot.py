@@ -59,12 +59,14 @@ class StreamItem(msgspec.Struct, frozen=True, array_like=True, tag=2):
     key_duplicates: int
     lost: list[tuple[EntryId, EntryId]] = []
     closed_at_ms: int | None = None
+    gone_through: EntryId | None = None  # None: `trimmed_through`
 
 
 class ChunkItem(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """A chunk of the stream before it."""
+    """A chunk of the stream before it, or of its archive."""
 
     chunk: ChunkState
+    is_archived: bool = False
 
 
 class KeysItem(msgspec.Struct, frozen=True, array_like=True, tag=4):
@@ -130,12 +132,13 @@ class EndItem(msgspec.Struct, frozen=True, array_like=True, tag=7):
 
 
 class ExtentsItem(msgspec.Struct, frozen=True, array_like=True, tag=10):
-    """Lines of the index of a stream that comes later; see `Extents.dump`."""
+    """Lines of the index of a stream that comes later, or of its archive; see `Extents.dump`."""
 
     stream: bytes
     epoch: int
     columns: list[bytes]
     dead: list[tuple[int, bytes]]
+    is_archived: bool = False
 
 
 class WritersItem(msgspec.Struct, frozen=True, array_like=True, tag=8):
@@ -348,10 +351,10 @@ class Loading:
                 self._stream = _stream(item, self.keyspace.memory)
                 self.keyspace.adopt(self._stream)
                 for lines in self._extents.pop(item.name, ()):
-                    self._stream.log.load_extents(lines.columns, lines.dead)
+                    self._stream.load_extents(lines.columns, lines.dead, lines.is_archived)
             case ChunkItem(chunk):
                 _check_chunk(chunk)
-                self._stream.log.load(chunk)
+                self._stream.load(chunk, is_archived=item.is_archived)
             case TimesPage(times):
                 self._stream.set_times((each[0], EntryTimes(*each[1:])) for each in times)
                 self.keyspace.note_times(self._stream.name)
@@ -396,10 +399,7 @@ def _items(keyspace: Keyspace) -> Iterator[Item]:
         keyspace.lost_tails,
     )
     for stream in keyspace.streams.values():
-        extents = stream.log.extents
-        for low in range(0, len(extents), _LINES):
-            lines = extents.dump(low, min(low + _LINES, len(extents)))
-            yield ExtentsItem(stream.name, stream.epoch, *lines)
+        yield from _extents_items(stream)
     if keyspace.writers.by_name:
         yield WritersItem(list(keyspace.writers.by_name.items()))
     infos = iter(keyspace.schedules.by_name.values())
@@ -419,8 +419,11 @@ def _items(keyspace: Keyspace) -> Iterator[Item]:
             stream.keys.duplicates,
             stream.lost,
             stream.closed_at_ms,
+            stream.gone_through,
         )
-        yield from map(ChunkItem, stream.log.dump())
+        for log in stream.logs:
+            is_archived = log is stream.archive
+            yield from (ChunkItem(state, is_archived) for state in log.dump())
         times = iter(()) if stream.deadlines is None else stream.deadlines.items()
         while timed := list(islice(times, _PAGE)):
             yield TimesPage([(entry_id, *each) for entry_id, each in timed])
@@ -428,6 +431,14 @@ def _items(keyspace: Keyspace) -> Iterator[Item]:
             yield from _keys_items(producer, keys)
         for group in stream.groups.values():
             yield from _group_items(group)
+
+
+def _extents_items(stream: Stream) -> Iterator[Item]:
+    for log in stream.logs:
+        is_archived, extents = log is stream.archive, log.extents
+        for low in range(0, len(extents), _LINES):
+            lines = extents.dump(low, min(low + _LINES, len(extents)))
+            yield ExtentsItem(stream.name, stream.epoch, *lines, is_archived)
 
 
 def _keys_items(producer: bytes, keys: dict[bytes, Made]) -> Iterator[Item]:
@@ -516,6 +527,8 @@ def _stream(item: StreamItem, memory: Memory) -> Stream:
     stream.keys.added = item.keys_added
     stream.keys.duplicates = item.key_duplicates
     stream.lost, stream.closed_at_ms = item.lost, item.closed_at_ms
+    gone_through = item.gone_through
+    stream.gone_through = item.trimmed_through if gone_through is None else gone_through
     return stream
 
 

@@ -107,7 +107,7 @@ class Nobody:
 
 
 class Shipping(Protocol):
-    """Takes what a journal writes to another place, once it may write at all."""
+    """Takes the records of a journal to another place, once it may write at all."""
 
     leads: asyncio.Event
     """It may write."""
@@ -125,6 +125,10 @@ class Shipping(Protocol):
     @property
     def status(self) -> BucketStatus:
         """Return the state."""
+        ...
+
+    def note_writing(self) -> None:
+        """Note that everything is being written that was appended until now."""
         ...
 
     def note_written(self, segment: str, end: int, position: int) -> None:
@@ -368,7 +372,7 @@ class MemoryStorage:
     @property
     def unavailable(self) -> Unavailable:
         """Return the error that says why records are refused."""
-        return Unavailable(self.failure or "")
+        return Unavailable(self.refusal or "")
 
     @property
     def withheld(self) -> Unavailable | None:

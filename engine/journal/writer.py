@@ -114,7 +114,7 @@ class Writer:
         return await self._rotation
 
     async def until_durable(self, position: int) -> None:
-        """Return once what was written may be answered, which may take longer.
+        """Return once records may be answered; they may be on disk before.
 
         Raises:
             Unavailable: it will not be.
@@ -136,7 +136,7 @@ class Writer:
 
     @property
     def disk_bytes(self) -> int:
-        """Return what the files take of this disk."""
+        """Return the room that the files take of this disk."""
         return self.size_bytes - self._disk.remote_bytes
 
     @property
@@ -189,7 +189,7 @@ class Writer:
         """Write the waiting records as one block; without any, an empty one, to see if it works."""
         if self._sync_lasts_too_long():
             await self._sync_ended.wait()
-        segment, records = self._segment, self._records.take()
+        segment, records = self._segment, self._take()
         are_all = not self._records.has_unwritten
         written_count = self._counts()[0] if are_all else self._written_count
         last = self._records.written_position + len(records)
@@ -220,6 +220,12 @@ class Writer:
         if self.shipping is not None:
             self.shipping.note_written(segment, self._segment_bytes, last)
         self._records.settle(last)
+
+    def _take(self) -> Sequence[bytes]:
+        records = self._records.take()
+        if self.shipping is not None and not self._records.has_unwritten:
+            self.shipping.note_writing()
+        return records
 
     def _block_of(self, records: Sequence[bytes]) -> bytes:
         first = self._records.written_position + 1

@@ -62,6 +62,7 @@ class Executor:
         waiters_max: int,
         memory: MemoryBounds,
         bounds: KeyspaceBounds,
+        has_bucket: bool,
     ) -> None:
         """Start with a state. `Engine` describes the arguments."""
         self.storage = storage
@@ -69,7 +70,7 @@ class Executor:
         self.disposal = Disposal()
         self.takeovers = Takeovers()
         self.activity = TotalActivity()
-        self._bounds = bounds
+        self._bounds, self._has_bucket = bounds, has_bucket
         self._lives = 0  # how many states were adopted
         self._memory_bounds = memory
         self._may_be_tight = False  # memory, at the last change
@@ -95,7 +96,7 @@ class Executor:
         """Replace the current state by another one."""
         keyspace.dispose = self.disposal.take
         keyspace.memory.extents = self.cold
-        keyspace.bounds = self._bounds
+        keyspace.bounds, keyspace.has_bucket = self._bounds, self._has_bucket
         keyspace.schedules.on_change = self.schedules_changed.set
         self._lives += 1
         life = f"{self._lives}.{self.storage.position}"

@@ -111,6 +111,7 @@ class Range(Request[list[Entry]], frozen=True):
     reverse: bool = False
     whole: bool = False
     entries_max: int | None = None
+    archived: bool = False  # what is archived as well, not with `whole`
 
 
 class RangePacked(Request[PackedPage], frozen=True):
@@ -129,6 +130,7 @@ class RangePacked(Request[PackedPage], frozen=True):
     end: EntryId
     limit: int
     size_bytes_max: int
+    archived: bool = False  # what is archived as well
 
 
 class RangeMatching(Request[MatchingPage], frozen=True):
@@ -149,6 +151,7 @@ class RangeMatching(Request[MatchingPage], frozen=True):
     limit: int | None = None
     size_bytes_max: int | None = None
     reverse: bool = False
+    archived: bool = False  # what is archived as well
 
 
 class FindTimes(Request[dict[EntryId, EntryTimes]], frozen=True):
@@ -219,6 +222,7 @@ class Read(Request[list[StreamRead]], frozen=True):
     missing_ok: bool = False
     budget: Budget | None = None
     filters: str | None = None  # as JSON; None: all entries
+    archived: bool = False  # what is archived as well, without a budget
 
     def is_answered_by(self, reads: Sequence[StreamRead]) -> bool:
         """Tell whether nobody need wait for more than these reads have."""
@@ -230,7 +234,8 @@ class Read(Request[list[StreamRead]], frozen=True):
 class Delete(Request[list[Deletion]], frozen=True):
     """Delete entries (XDEL, XDELEX); the reply has one outcome per id.
 
-    If an id is given twice, it is found only the first time.
+    If an id is given twice, it is found only the first time. An archived entry goes as well. Only
+    with `archived` the reply says that it was found: for Redis commands it had gone before.
 
     Raises:
         StreamNotFound: the stream does not exist.
@@ -239,6 +244,18 @@ class Delete(Request[list[Deletion]], frozen=True):
     stream: bytes
     ids: Sequence[EntryId]
     references: References = References.KEEP
+    archived: bool = False
+
+
+class TrimArchive(Request[int], frozen=True):
+    """Remove archived entries below an id; the reply is how many were removed.
+
+    Raises:
+        StreamNotFound: the stream does not exist.
+    """
+
+    stream: bytes
+    before: EntryId | None = None  # None: all of them
 
 
 class Trim(Request[int], frozen=True):

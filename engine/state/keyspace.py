@@ -16,7 +16,7 @@ from sortedcontainers import SortedDict, SortedSet
 from headgate.engine import commands as c
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import EntryId, EntryTimes
-from headgate.engine.errors import GroupNotFound, StreamNotFound
+from headgate.engine.errors import GroupNotFound, NoArchive, StreamNotFound
 from headgate.engine.limits import COUNT_MAX, LOST_MAX
 from headgate.engine.schedules.progress import ScheduleInfo
 from headgate.engine.state import restoring
@@ -40,7 +40,10 @@ _LOOKS = 10
 """Groups that are looked at in a microsecond."""
 
 
-_LOOKING = c.StreamTrimmed, c.EntriesDeleted, c.EntriesLost, c.EntriesEvicted
+_LOOKING = (
+    *(c.StreamTrimmed, c.EntriesDeleted, c.EntriesLost, c.EntriesEvicted),
+    *(c.ArchiveTrimmed, c.CountersSet),
+)
 """Commands that look into chunks when they are applied."""
 
 
@@ -76,6 +79,7 @@ class Keyspace:
         self.prepared: dict[bytes, Stream] = {}
         # Asked when something new is decided, not when it is applied.
         self.bounds = KeyspaceBounds()
+        self.has_bucket = False
         self._apply = self._appliers()
 
     def _appliers(self) -> dict[type, Callable[[Any], None]]:
@@ -120,6 +124,7 @@ class Keyspace:
             c.EntriesHeld: self._hold,
             c.EntriesTimed: self._set_times,
             c.EntriesExpired: self._expire,
+            c.ArchiveTrimmed: self._trim_archive,
             c.StreamClosed: self._close_stream,
             c.ScheduleSet: self._set_schedule,
             c.ScheduleDeleted: self._delete_schedule,
@@ -153,6 +158,11 @@ class Keyspace:
             raise GroupNotFound(stream, group, stream_exists=holder is not None)
         return group_state
 
+    def check_bucket(self) -> None:
+        """Check that streams may have archives; `NoArchive` if not."""
+        if not self.has_bucket:
+            raise NoArchive
+
     def next_epoch(self, now_ms: int) -> int:
         """Return the identity for a stream that is about to be made: greater than all before."""
         return max(now_ms, self.epoch + 1)
@@ -181,9 +191,14 @@ class Keyspace:
             case c.StreamTrimmed(name, through) if name in self.streams:
                 self.streams[name].log.require_end(through)
             case c.EntriesDeleted(name, ids) if name in self.streams:
-                self.streams[name].log.require_all(ids)
+                self.streams[name].require_all(ids)
             case c.EntriesLost(name, first_id, last_id) if name in self.streams:
-                self.streams[name].log.extents.require_lost(first_id, last_id)
+                for log in self.streams[name].logs:
+                    log.extents.require_lost(first_id, last_id)
+            case c.ArchiveTrimmed(name, through) | c.CountersSet(name, through) if (
+                name in self.streams and self.streams[name].archive is not None
+            ):
+                self.streams[name].logs[0].require_end(through)
             case c.EntriesEvicted(name, ids) if name in self.streams:
                 self.streams[name].log.require_all(ids)
 
@@ -340,6 +355,9 @@ class Keyspace:
     def _trim(self, command: c.StreamTrimmed) -> None:
         self.streams[command.stream].trim(command.through)
         self._note_change(command.stream)
+
+    def _trim_archive(self, command: c.ArchiveTrimmed) -> None:
+        self.streams[command.stream].trim_archive(command.through)
 
     def _delete(self, command: c.EntriesDeleted) -> None:
         stream = self.streams[command.stream]

@@ -88,6 +88,7 @@ def copied(source: Stream, name: bytes, epoch: int, memory: Memory) -> Stream:
     stream.log.copy_from(source.log)
     stream.last_id, stream.max_deleted_id = source.last_id, source.max_deleted_id
     stream.trimmed_through, stream.entries_added = source.trimmed_through, source.entries_added
+    stream.gone_through = source.trimmed_through
     stream.lost, stream.expires_at_ms = list(source.lost), source.expires_at_ms
     for producer, keys in source.keys.by_producer.items():
         stream.keys.load(producer, list(keys.items()))

@@ -7,6 +7,7 @@ moves with deletes and never with trims; a stream may be empty and still exist.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from sortedcontainers import SortedDict
 
@@ -16,10 +17,13 @@ from headgate.engine.entry import MIN_ID, Entry, EntryId, EntryTimes
 from headgate.engine.limits import COUNT_MAX, LOST_MAX
 from headgate.engine.replies import Gap, gap_after
 from headgate.engine.state.dismantling import Pieces
-from headgate.engine.state.entries.chunk import Chunk
+from headgate.engine.state.entries.chunk import Chunk, ChunkState
 from headgate.engine.state.entries.deadlines import Deadlines
 from headgate.engine.state.entries.log import Log
+from headgate.engine.state.entries.logs import Logs
 from headgate.engine.state.entries.node_limits import NodeLimits
+from headgate.engine.state.entries.shared_chunk import SharedChunk, shared_chunks
+from headgate.engine.state.extents.missing import require_each
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Keys
 from headgate.engine.state.memory import STREAM_BYTES, Memory
@@ -33,12 +37,14 @@ class Stream:
 
     __slots__ = (
         "_memory",
+        "archive",
         "closed_at_ms",
         "config",
         "deadlines",
         "entries_added",
         "epoch",
         "expires_at_ms",
+        "gone_through",
         "groups",
         "groups_by_key",
         "keys",
@@ -63,11 +69,13 @@ class Stream:
         self.epoch = epoch  # identity of this life of the name: greater in every later life
         self.config = config
         self.log = Log(self._memory, name)
+        self.archive: Log | None = None  # what was trimmed and stays readable
         self.lost: list[tuple[EntryId, EntryId]] = []  # first and last ids of what was damaged
         self.lost_tails: Sequence[TailLost] = ()  # what may be lost of all streams
         self.last_id = MIN_ID  # last generated id
         self.max_deleted_id = MIN_ID  # greatest id removed by a delete
         self.trimmed_through = MIN_ID  # greatest id removed by a trim: what a late reader missed
+        self.gone_through = MIN_ID  # greatest id removed by a trim that is in no archive
         self.entries_added = 0  # over the stream's whole life
         self.groups = _NO_GROUPS
         self.groups_by_key: tuple[Group, ...] = ()  # whose entries have turns
@@ -116,6 +124,8 @@ class Stream:
         if self.deadlines is not None:
             memory.streams_bytes -= self.deadlines.memory_bytes
         self.log.leave()
+        if self.archive is not None:
+            self.archive.leave()
         memory.keys_bytes -= self.keys.memory_bytes
         for group in self.groups.values():
             group.leave()
@@ -128,6 +138,7 @@ class Stream:
             STREAM_BYTES
             + len(self.name)
             + self.log.memory_bytes
+            + (0 if self.archive is None else self.archive.memory_bytes)
             + self.keys.memory_bytes
             + (0 if self.deadlines is None else self.deadlines.memory_bytes)
             + sum(group.memory_bytes + group.pel.memory_bytes for group in groups)
@@ -139,16 +150,72 @@ class Stream:
         groups = self.groups.values()
         held = sum(len(group.pel) + len(group.consumers) for group in groups)
         timed = 0 if self.deadlines is None else len(self.deadlines)
-        return self.log.chunk_count + len(groups) + held + len(self.keys) + timed
+        return (
+            sum(log.chunk_count for log in self.logs) + len(groups) + held + len(self.keys) + timed
+        )
 
     def rename(self, name: bytes) -> None:
         """Take another name."""
         self._memory.streams_bytes += len(name) - len(self.name)
-        self.name = self.log.extents.name = name
+        for log in self.logs:
+            log.extents.name = name
+        self.name = name
+
+    @property
+    def logs(self) -> Sequence[Log]:
+        """Return the archive, if there is one, and the log."""
+        return (self.log,) if self.archive is None else (self.archive, self.log)
+
+    @property
+    def everything(self) -> Log | Logs:
+        """Return all readable entries, those of the archive among them."""
+        return self.log if self.archive is None else Logs(self.archive, self.log)
+
+    def _trimmed_into(self) -> Log | None:
+        """Return the log to which trimmed entries go; None: they are gone."""
+        if self.config.archive and self.archive is None:
+            self.archive = Log(self._memory, self.name)
+        return self.archive if self.config.archive else None
+
+    def load(self, state: ChunkState, *, is_archived: bool) -> None:
+        """Take over a dumped chunk behind all others, those of the archive before the others."""
+        if is_archived:
+            if self.archive is None:
+                self.archive = Log(self._memory, self.name)
+            self.archive.load(state)
+            return
+        self.log.load(state)
+        if self.archive is not None:
+            self.log.note_shared(self.archive)
+
+    def load_extents(
+        self, columns: Sequence[bytes], dead: Sequence[tuple[int, bytes]], is_archived: bool
+    ) -> None:
+        """Take over dumped extents, before all hot chunks."""
+        if is_archived and self.archive is None:
+            self.archive = Log(self._memory, self.name)
+        log = self.archive if is_archived else self.log
+        assert log is not None
+        log.load_extents(columns, dead)
+
+    def sealed(self) -> Sequence[SharedChunk]:
+        """Return the hot chunks of both logs that do not grow any more, in order."""
+        if self.archive is None:
+            return shared_chunks(self.log.sealed, ())
+        growing = self.log.growing
+        return shared_chunks(self.log.sealed, self.archive.sealed_below(growing))
+
+    def trim_archive(self, through: EntryId) -> None:
+        """Remove every archived entry up to and including `through`."""
+        assert self.archive is not None
+        last_id = self.archive.last_id_through(through)
+        self.archive.trim_through(through)
+        self.gone_through = max(self.gone_through, last_id)
 
     def dismantle(self) -> Pieces:
         """Free the entries, the groups and the keys."""
-        yield from self.log.dismantle()
+        for log in self.logs:
+            yield from log.dismantle()
         while self.groups:
             yield from self.groups.popitem()[1].dismantle()
         yield from self.keys.dismantle()
@@ -171,16 +238,31 @@ class Stream:
     def _count(self, added: int) -> None:
         self.entries_added = min(self.entries_added + added, COUNT_MAX)  # XSETID may set it high
 
+    def has(self, entry_id: EntryId) -> bool:
+        """Tell whether an entry of that id is alive or archived."""
+        return any(log.has(entry_id) for log in self.logs)
+
+    def require_all(self, ids: Sequence[EntryId]) -> None:
+        """Check that entries can be looked up and deleted; `Missing` if not."""
+        require_each(partial(log.require_all, ids) for log in self.logs)
+
     def delete(self, entry_id: EntryId) -> None:
-        """Remove a live entry."""
-        self.log.delete(entry_id)
-        self._note_gone(entry_id)
-        self.max_deleted_id = max(self.max_deleted_id, entry_id)
+        """Remove a live entry, or an archived one."""
+        if self.log.delete(entry_id):
+            self._note_gone(entry_id)
+            self.max_deleted_id = max(self.max_deleted_id, entry_id)
+        elif self.archive is not None:
+            self.archive.delete(entry_id)
 
     def set_last_id(self, last_id: EntryId) -> None:
-        """Set the last id, not below a live entry. When it goes back, ids may come again."""
+        """Set the last id, not below a live entry. When it goes back, ids may come again.
+
+        So what is archived above it goes: no two entries have one id.
+        """
         if last_id < self.last_id:
             self.log.free_above(last_id)
+            if self.archive is not None:
+                self.archive.drop_above(last_id)
             if self.deadlines is not None:
                 self.deadlines.forget_gone()
             for group in self.groups.values():
@@ -211,32 +293,45 @@ class Stream:
 
     def evict(self, entry_id: EntryId) -> None:
         """Remove a live entry as a trim does: `max_deleted_id` stays."""
-        self.log.delete(entry_id)
+        self.log.delete(entry_id, self._trimmed_into())
         self._note_gone(entry_id)
-        self.trimmed_through = max(self.trimmed_through, entry_id)
+        self._note_trimmed(entry_id)
+
+    def _note_trimmed(self, through: EntryId) -> None:
+        self.trimmed_through = max(self.trimmed_through, through)
+        if not self.config.archive:
+            self.gone_through = self.trimmed_through
 
     def lose(self, first_id: EntryId, last_id: EntryId) -> None:
         """Remove damaged entries. The number of entries behind them is not known any more."""
         for group in self.groups_by_key:
             group.pel.forget_turns(first_id, last_id)
+        if self.archive is not None and self.archive.lose(first_id, last_id):
+            self._note_gap(first_id, last_id)
         if self.log.lose(first_id, last_id):
             self.note_lost(first_id, last_id)
 
     def note_lost(self, first_id: EntryId, last_id: EntryId) -> None:
         """Let readers know that what was between two ids is lost."""
         self.max_deleted_id = max(self.max_deleted_id, min(last_id, self.last_id))
+        self._note_gap(first_id, last_id)
+
+    def _note_gap(self, first_id: EntryId, last_id: EntryId) -> None:
         self.lost = sorted([*self.lost, (first_id, last_id)])
         if len(self.lost) > LOST_MAX:
             self.lost[:2] = [(self.lost[0][0], self.lost[1][1])]
 
-    def gap_after(self, after: EntryId, through: EntryId) -> Gap | None:
+    def gap_after(
+        self, after: EntryId, through: EntryId, *, with_archive: bool = False
+    ) -> Gap | None:
         """Return the gap of a reader that has seen everything up to an id.
 
         Args:
             after: the id; `0-0` asks for whatever there is.
             through: what it reads now ends there.
+            with_archive: it reads what is archived as well.
         """
-        gap = gap_after(after, self.trimmed_through)
+        gap = gap_after(after, self.gone_through if with_archive else self.trimmed_through)
         for first_id, last_id in self._lost_ids() if gap is None else ():
             if after < last_id and first_id <= through:
                 return Gap(max(after, first_id.previous()), last_id)
@@ -252,8 +347,8 @@ class Stream:
     def trim(self, through: EntryId) -> None:
         """Remove every entry up to and including `through`."""
         last_id = self.log.last_id_through(through)  # what was deleted is not missed
-        self.trimmed_through = max(self.trimmed_through, last_id)
-        self.log.trim_through(through)
+        self.log.trim_through(through, self._trimmed_into())
+        self._note_trimmed(last_id)
         if self.deadlines is not None:
             self.deadlines.forget_through(through)
         for group in self.groups_by_key:

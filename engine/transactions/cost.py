@@ -92,6 +92,12 @@ class _Size:
         return _NO_LOG if self._stream is None else self._stream.log
 
     @property
+    def archive(self) -> Log:
+        """Return the archive of the stream as it is now."""
+        archive = None if self._stream is None else self._stream.archive
+        return _NO_LOG if archive is None else archive
+
+    @property
     def things(self) -> int:
         """Return how many chunks, groups, consumers, pending entries and keys there are."""
         if self._things is None:
@@ -175,6 +181,12 @@ def _trim(cost: Cost, request: e.Trim) -> int:
     return _REQUEST + _trimmed(cost.size(request.stream), request.to)
 
 
+def _trim_archive(cost: Cost, request: e.TrimArchive) -> int:
+    archive = cost.size(request.stream).archive
+    chunk_count = min(archive.chunk_count, CUT_CHUNKS_MAX)
+    return 2 * _REQUEST + archive.cost_of(MIN_ID, MAX_ID, 1) + chunk_count // 2
+
+
 def _trimmed(size: _Size, to: e.TrimTo) -> int:
     """Return the cost of a trim. It cannot remove again what one before it has removed."""
     log, excess, chunks = size.log, 0, 0
@@ -229,7 +241,8 @@ def _delete(cost: Cost, request: e.Delete) -> int:
 def _deleted(size: _Size, ids: Sequence[EntryId], references: e.References) -> int:
     """Return the cost of deletes: each entry is looked up when it is decided and when it goes."""
     looked_into = 0 if references is e.References.KEEP else size.groups // _LOOKS
-    return 2 * size.log.cost_of_ids(ids) + len(ids) * (2 + 2 * looked_into)
+    looked_up = size.log.cost_of_ids(ids) + size.archive.cost_of_ids(ids)
+    return 2 * looked_up + len(ids) * (2 + 2 * looked_into)
 
 
 # Deliveries
@@ -491,6 +504,7 @@ COSTS: Mapping[type[Request[Any]], Callable[[Cost, Any], int]] = {
     e.RangePacked: _range,
     e.Read: _read,
     e.Trim: _trim,
+    e.TrimArchive: _trim_archive,
     d.Ack: _settle,
     d.AckAndDelete: _ack_and_delete,
     d.AckThrough: _ack_through,

@@ -49,6 +49,9 @@ CONNECTOR = "connector"
 STORAGE = "storage"
 """Measured only when asked for: it takes three minutes, and longer with sizes of its own."""
 
+BUCKET = "bucket"
+"""Measured only when asked for: it takes a minute and a half."""
+
 REMADE = "remade"
 """Measured only when asked for: what is re-made of FastAPI and uvicorn, part by part."""
 
@@ -64,6 +67,7 @@ def main() -> None:
         RESP,
         CONNECTOR,
         STORAGE,
+        BUCKET,
         REMADE,
         STALLS,
         *([] if flames.PROFILER is None else [PICTURES]),

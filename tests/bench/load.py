@@ -12,6 +12,8 @@ class Load:
         self._request = request
         self._connections = connections
         self.answered = 0
+        self.taken_ms: list[float] = []
+        """The time of each answer."""
 
     async def per_second(self, seconds: float) -> float:
         """Return requests answered per second, each with a 2xx."""
@@ -24,11 +26,13 @@ class Load:
     async def _connection(self, end: float) -> None:
         reader, writer = await asyncio.open_connection(*self._address)
         while time.perf_counter() < end:
+            sent_s = time.perf_counter()
             writer.write(self._request)
             head = await reader.readuntil(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 2"), head
             length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
             await reader.readexactly(int(length))
+            self.taken_ms.append((time.perf_counter() - sent_s) * 1e3)
             self.answered += 1
         writer.close()
 

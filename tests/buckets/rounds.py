@@ -1,4 +1,4 @@
-"""Rounds: gateways on one bucket, what goes wrong with them, and what has to hold all the same."""
+"""Rounds: gateways on one bucket, with faults, and the promises that hold all the same."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ class Round:
                 member.start()
 
     def check(self) -> Keyspace:
-        """Compare what was acknowledged with what another machine gets."""
+        """Compare the acknowledged changes with the state of another machine."""
         disk = MemoryDisk()
         there = Host(self.world, "c")
         attached = attach(disk, WorldBucket(self.store, there))
@@ -260,17 +260,17 @@ class Round:
         if self.is_durable:
             self.check_all(keyspace)
         elif not self.is_clock_set:
-            self.check_told(keyspace)
+            self.check_reported(keyspace)
         return keyspace
 
-    def check_told(self, keyspace: Keyspace) -> None:
+    def check_reported(self, keyspace: Keyspace) -> None:
         """Readers have to be told of whatever was acknowledged and is not there."""
         values = self._values(keyspace)
         for each in self.answered:
             if each.value is not None and each.id is not None and each.value * 20 not in values:
                 tails = keyspace.lost_tails
-                is_told = any(tail.first_id <= each.id <= tail.last_id for tail in tails)
-                assert is_told, f"{each} is lost, and nobody is told: {tails}"
+                is_reported = any(tail.first_id <= each.id <= tail.last_id for tail in tails)
+                assert is_reported, f"{each} is lost, and nobody is told: {tails}"
 
     @staticmethod
     def _values(keyspace: Keyspace) -> set[bytes]:

@@ -119,7 +119,7 @@ class Host:
         return self.loop.next_s()
 
     def step(self) -> None:
-        """Run what is ready."""
+        """Run the callbacks that are ready."""
         asyncio.events._set_running_loop(self.loop)
         try:
             self.loop._run_once()  # type: ignore[attr-defined]
@@ -164,7 +164,7 @@ class Store:
     latency_s: float = 0.02
 
     def lags(self) -> float:
-        """Return how long one way takes."""
+        """Return the time of one way."""
         random = self.world.random
         if random.random() < self.error_chance / 4:
             return random.random() * 10

@@ -2,6 +2,7 @@
 
 from headgate.app.backends.port import Ability, Backend, Way
 from headgate.app.backends.remote.messages import REQUESTS
+from headgate.engine.requests.entries import TrimArchive
 from headgate.engine.requests.keyspace import ChangeDefaults
 from headgate.engine.requests.patterns import ReadPattern
 from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
@@ -14,7 +15,7 @@ async def test_a_backend_says_what_it_can(kind: Kind, backend: Backend) -> None:
 
 async def test_a_backend_says_how_it_carries_out_each_request(kind: Kind, backend: Backend) -> None:
     refused = {request for request in REQUESTS if backend.way_of(request) is Way.NOT}
-    of_servers = {OpenRanges, ReadOn, CloseRange, ChangeDefaults, ReadPattern}
+    of_servers = {OpenRanges, ReadOn, CloseRange, ChangeDefaults, ReadPattern, TrimArchive}
     assert refused == (of_servers if kind.servers else set())
 
 

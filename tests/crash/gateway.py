@@ -72,6 +72,7 @@ class Gateway:
         *,
         file_size_bytes_max: int = resource.RLIM_INFINITY,
         files_max: int | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> Gateway:
         """Start the process, and do not wait for anything.
 
@@ -80,6 +81,7 @@ class Gateway:
             settings: by name, given as variables.
             file_size_bytes_max: what the system lets a file of it grow to.
             files_max: how many files the system lets it open.
+            variables: further ones, which are no settings.
         """
 
         def limit() -> None:
@@ -94,7 +96,7 @@ class Gateway:
             sys.executable,
             *("-m", "headgate.app.cli", "serve", "--data-dir", str(data_dir)),
             cwd=ROOT,
-            env={**_environment(), **_variables(chosen)},
+            env={**_environment(), **_variables(chosen), **(variables or {})},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
@@ -127,6 +129,10 @@ class Gateway:
     @property
     def process_id(self) -> int:
         return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.returncode is None
 
     @property
     def engine_id(self) -> int:

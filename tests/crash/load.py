@@ -94,8 +94,7 @@ class Load:
         if append is None:
             append = self._unanswered[client] = self._new_append(client)
             self._history.appends.append(append)
-        key = {"Idempotency-Key": append.values[0], "Idempotency-Producer": client}
-        await self._send(append, key)
+        await self._send(append, key_of(append))
         if append.times_answered > 1 or self._random.random() > 0.1:  # at times, send it again
             del self._unanswered[client]
 
@@ -106,15 +105,8 @@ class Load:
         return Appending(client, values, pad_bytes=self._random.choice([0] * 19 + [PAD_BYTES]))
 
     async def _send(self, append: Appending, headers: dict[str, str] | None = None) -> None:
-        pad = "x" * append.pad_bytes
-        bodies = [{"fields": {"v": value, "pad": pad}} for value in append.values]
-        if len(bodies) == 1:
-            answer = await self._post(f"{STREAM}/entries", bodies[0], headers=headers)
-            ids = [id_of(answer.json()["id"])]
-        else:
-            answer = await self._post(f"{STREAM}/entries/batch", bodies, headers=headers)
-            ids = list(map(id_of, answer.json()["ids"]))
-        self._note_appended(append, ids)
+        answer = await self._post(*request_of(append), headers=headers)
+        self._note_appended(append, ids_of(answer.json()))
         self.repeat_count += answer.headers.get("Idempotent-Replayed") == "true"
 
     def _note_appended(self, append: Appending, ids: list[Id]) -> None:
@@ -193,6 +185,25 @@ class Load:
                 entry_id for entry_id, held in pending if held.consumer == consumer
             ]
         return state
+
+
+def request_of(append: Appending) -> tuple[str, Any]:
+    """Return the path and the body of an append."""
+    pad = "x" * append.pad_bytes
+    bodies = [{"fields": {"v": value, "pad": pad}} for value in append.values]
+    if len(bodies) == 1:
+        return f"{STREAM}/entries", bodies[0]
+    return f"{STREAM}/entries/batch", bodies
+
+
+def key_of(append: Appending) -> dict[str, str]:
+    """Return the headers under which an append has an effect once."""
+    return {"Idempotency-Key": append.values[0], "Idempotency-Producer": append.client}
+
+
+def ids_of(answer: dict[str, Any]) -> list[Id]:
+    """Return the ids that an append was answered with."""
+    return list(map(id_of, answer["ids"] if "ids" in answer else [answer["id"]]))
 
 
 async def begin(url: str) -> None:

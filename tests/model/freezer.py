@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from headgate.engine.journal.extents.freezing import freeze
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.state.entries.chunk import Chunk
-from headgate.engine.state.extents.line import line_of
 from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace
@@ -23,9 +23,10 @@ class Freezer(MemoryStorage):
     def freeze(self, keyspace: Keyspace, chunks_max: int) -> None:
         """Freeze so many sealed chunks of each stream."""
         for stream in keyspace.streams.values():
-            if chunks := stream.log.sealed[:chunks_max]:
+            if nodes := stream.sealed()[:chunks_max]:
+                chunks = [node.chunk.unmarked() for node in nodes]
                 place = ExtentPlace(
                     1, len(self._written), sum(chunk.packed_bytes for chunk in chunks)
                 )
-                self._written[place] = [chunk.unmarked() for chunk in chunks]
-                stream.log.freeze(len(chunks), line_of(chunks, place))
+                self._written[place] = chunks
+                freeze(stream, nodes, place)

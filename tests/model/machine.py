@@ -87,7 +87,7 @@ class Machine(RuleBasedStateMachine):
         self.loop = VirtualLoop()
         self.clock = ManualClock(START_MS)
         self.storage = Freezer()
-        self.engine = Engine(self.storage, clock=self.clock)
+        self.engine = Engine(self.storage, clock=self.clock, has_bucket=True)
         self.engine.keyspace.defaults = DEFAULTS
         self.reference = Reference(DEFAULTS)
         self.given_out: dict[bytes, list[EntryId]] = {}
@@ -231,6 +231,19 @@ class Machine(RuleBasedStateMachine):
             assert log.last_id == max(stream.ids, default=MIN_ID)
             trimmed_through = self.engine.keyspace.stream(name).trimmed_through
             assert trimmed_through == stream.trimmed_max
+
+    @invariant()
+    def what_is_archived_is_read_with_what_is_alive(self) -> None:
+        for name, stream in self.reference.streams.items():
+            known = self.engine.keyspace.stream(name)
+            with self.engine.cold.at_once():
+                entries = known.everything.range(MIN_ID, MAX_ID)
+            assert entries == stream.everything
+            archive = known.archive
+            assert known.gone_through == stream.gone_max
+            if archive is not None and archive.length:
+                with self.engine.cold.at_once():
+                    assert archive.last_id == max(stream.archive)
 
     @invariant()
     def ids_ascend_and_none_is_above_the_last_one(self) -> None:

@@ -198,6 +198,9 @@ class RefKeyspace:
             entries_added=stream.added,
             group_count=len(stream.groups),
             closed_at_ms=stream.closed_at_ms,
+            archived_count=len(stream.archive),
+            archived_first_id=min(stream.archive, default=None),
+            gone_through=stream.gone_max,
         )
 
     # Entries
@@ -479,6 +482,7 @@ class RefKeyspace:
         size_max: int | None,
         *,
         missing_ok: bool,
+        archived: bool = False,
     ) -> list[StreamRead]:
         for cursor in cursors:
             if not missing_ok:
@@ -488,11 +492,12 @@ class RefKeyspace:
             taken = [entry for read in reads for entry in read.entries]
             is_over = size_max is not None and sum(item.size_bytes for item in taken) >= size_max
             share = None if size_max is None else size_max // len(cursors)
-            reads.append(self._read_one(cursor, 0 if taken and is_over else limit, share))
+            left = 0 if taken and is_over else limit
+            reads.append(self._read_one(cursor, left, share, archived=archived))
         return reads
 
     def _read_one(
-        self, cursor: StreamCursor, limit: int | None, size_max: int | None
+        self, cursor: StreamCursor, limit: int | None, size_max: int | None, *, archived: bool
     ) -> StreamRead:
         stream = self.streams.get(cursor.stream, RefStream(0, StreamConfig()))
         after = MIN_ID
@@ -500,38 +505,55 @@ class RefKeyspace:
             after = cursor.after
         elif cursor.after is From.NOW:
             after = stream.last_id
-        entries = [entry for entry in stream.entries if entry.id > after][:limit]
-        entries = fitting(entries, size_max)
+        readable = stream.everything if archived else stream.entries
+        entries = fitting([entry for entry in readable if entry.id > after][:limit], size_max)
         if cursor.after is From.LAST:
             entries = stream.entries[-1:][:limit]
         # Ours: a cursor above 0-0 that trimming has overtaken learns what it missed.
-        missed = MIN_ID < after < stream.trimmed_max
-        next_after = entries[-1].id if entries else (stream.trimmed_max if missed else after)
-        has_more = any(entry.id > next_after for entry in stream.entries)
+        gone_max = stream.gone_max if archived else stream.trimmed_max
+        missed = MIN_ID < after < gone_max
+        next_after = entries[-1].id if entries else (gone_max if missed else after)
+        has_more = any(entry.id > next_after for entry in readable)
         return StreamRead(
             stream=cursor.stream,
             entries=entries,
             next_after=next_after,
             last_id=stream.last_id,
-            gap=Gap(after, stream.trimmed_max) if missed else None,
+            gap=Gap(after, gone_max) if missed else None,
             after=after,
             closed_at_ms=None if has_more else stream.closed_at_ms,
             times={each.id: stream.times[each.id] for each in entries if each.id in stream.times},
+            archived=bool(entries) and entries[0].id < min(stream.ids, default=MAX_ID),
         )
 
     # Removing
 
-    def delete(self, name: bytes, ids: Sequence[EntryId], references: References) -> list[Deletion]:
+    def delete(
+        self,
+        name: bytes,
+        ids: Sequence[EntryId],
+        references: References,
+        *,
+        archived: bool = False,
+    ) -> list[Deletion]:
         stream = self._stream(name)
-        return [self._delete(stream, entry_id, references) for entry_id in ids]
+        return [self._delete(stream, each, references, archived=archived) for each in ids]
 
-    def _delete(self, stream: RefStream, entry_id: EntryId, references: References) -> Deletion:
+    def _delete(
+        self,
+        stream: RefStream,
+        entry_id: EntryId,
+        references: References,
+        *,
+        archived: bool = False,
+    ) -> Deletion:
         if references is References.ACKED and stream.is_needed(entry_id):
             return Deletion.REFERENCED  # looked at first, even for an id that was never there
         if references is References.DELETE:
             stream.purge([entry_id])
         if stream.get(entry_id) is None:
-            return Deletion.NOT_FOUND
+            was_archived = stream.archive.pop(entry_id, None) is not None
+            return Deletion.DELETED if archived and was_archived else Deletion.NOT_FOUND
         stream.remove([entry_id])
         stream.deleted_max = max(stream.deleted_max, entry_id)
         return Deletion.DELETED
@@ -539,6 +561,12 @@ class RefKeyspace:
     def trim(self, name: bytes, request: TrimTo) -> int:
         check_trim(request)
         return self._trim(self._stream(name), request)
+
+    def trim_archive(self, name: bytes, before: EntryId | None) -> int:
+        return self._stream(name).trim_archive(before)
+
+    def everything(self, name: bytes, start: EntryId, end: EntryId) -> list[Entry]:
+        return [each for each in self._stream(name).everything if start <= each.id <= end]
 
     def set_stream(
         self, name: bytes, last_id: EntryId, entries_added: int | None, deleted_max: EntryId

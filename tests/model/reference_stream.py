@@ -202,6 +202,8 @@ class RefStream:
     last_id: EntryId = MIN_ID
     deleted_max: EntryId = MIN_ID
     trimmed_max: EntryId = MIN_ID
+    gone_max: EntryId = MIN_ID  # Ours: the greatest id that a trim took, and no archive has
+    archive: dict[EntryId, Fields] = field(default_factory=dict)
     added: int = 0
     groups: dict[bytes, RefGroup] = field(default_factory=dict)
     open_node: int = 0  # where the next entry goes
@@ -225,6 +227,11 @@ class RefStream:
     @property
     def entries(self) -> list[Entry]:
         return [Entry(slot.id, slot.fields) for slot in self.slots if slot.alive]
+
+    @property
+    def everything(self) -> list[Entry]:
+        """Ours: return all entries, archived and alive."""
+        return sorted([*(Entry(*each) for each in self.archive.items()), *self.entries])
 
     @property
     def ids(self) -> list[EntryId]:
@@ -265,15 +272,27 @@ class RefStream:
         Ours: then the newest node is closed, and ends with its last live entry.
         """
         self.last_id = last_id
+        self.archive = {each: self.archive[each] for each in self.archive if each <= last_id}
         if self.slots and self.slots[-1].id > last_id:
             self.open_node += 1
             while not self.slots[-1].alive:
                 self.slots.pop()
 
     def trim(self, ids: Sequence[EntryId]) -> int:
+        if self.config.archive:
+            self.archive |= {each.id: each.fields for each in self.entries if each.id in ids}
         self.remove(ids)
         self.trimmed_max = max([self.trimmed_max, *ids])
+        if ids and not self.config.archive:
+            self.gone_max = self.trimmed_max
         return len(ids)
+
+    def trim_archive(self, before: EntryId | None) -> int:
+        """Ours: remove what is archived below an id."""
+        gone = [each for each in self.archive if before is None or each < before]
+        self.archive = {each: self.archive[each] for each in self.archive if each not in gone}
+        self.gone_max = max([self.gone_max, *gone])
+        return len(gone)
 
     def purge(self, ids: Sequence[EntryId]) -> None:
         """Drop ids from the PEL of every group (DELREF)."""

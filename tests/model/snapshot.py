@@ -57,6 +57,7 @@ def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
     return {
         "info": unsized(stream_info(keyspace, stream.name)),
         "entries": stream.log.range(MIN_ID, MAX_ID),
+        "everything": stream.everything.range(MIN_ID, MAX_ID),
         "details": group_details(keyspace, DetailStream(stream.name, count=None), _NOW_MS),
         "trimmed_through": stream.trimmed_through,
         "times": None if stream.deadlines is None else list(stream.deadlines.items()) or None,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from headgate.engine.config import Patch, StreamConfig
-from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId, PartialId, Timing
+from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, PartialId, Timing
 from headgate.engine.limits import U64_MAX
 from headgate.engine.replies import StreamInfo
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, PlanRead, SplitRange
@@ -18,10 +18,12 @@ from headgate.engine.requests.entries import (
     Delete,
     From,
     Range,
+    RangePacked,
     Read,
     References,
     StreamCursor,
     Trim,
+    TrimArchive,
     TrimTo,
 )
 from headgate.engine.requests.histogram import CountByTime
@@ -31,6 +33,7 @@ from headgate.engine.requests.streams import (
     CloseStream,
     CreateStream,
     DeleteStream,
+    DescribeStream,
     ListStreams,
     UpdateStream,
 )
@@ -48,6 +51,7 @@ from tests.model.machine import (
     streams,
 )
 from tests.model.snapshot import unsized
+from tests.packed_runs import entries_in
 
 HOUSEKEEPING_MS = 1_500  # how long to let housekeeping run: once
 
@@ -84,6 +88,7 @@ configs = st.builds(
     max_age_ms=st.sampled_from([None, None, None, 0, 30, 100]),
     idempotency_window_ms=st.sampled_from([None, None, 10, 60]),
     idempotency_max=st.sampled_from([None, None, 1, 2]),
+    archive=st.booleans(),
 )
 CONFIG_FIELDS = StreamConfig.__struct_fields__
 idempotents = st.builds(
@@ -272,6 +277,93 @@ class StreamRules(Machine):
             lambda: self.reference.delete(stream, ids, spared),
         )
 
+    @rule(stream=streams, choices=pick_lists, spared=references)
+    def delete_with_archive(
+        self, stream: bytes, choices: list[Pick | EntryId], spared: References
+    ) -> None:
+        ids = self.pick_all(stream, choices)
+        self.both(
+            self.engine.perform(Delete(stream, ids, spared, archived=True)),
+            lambda: self.reference.delete(stream, ids, spared, archived=True),
+        )
+
+    @rule(stream=streams, before=st.one_of(st.none(), picks, picks, picks))
+    def trim_archive(self, stream: bytes, before: Pick | EntryId | None) -> None:
+        entry_id = None if before is None else self.pick(stream, before)
+        self.both(
+            self.engine.perform(TrimArchive(stream, entry_id)),
+            lambda: self.reference.trim_archive(stream, entry_id),
+        )
+
+    @rule(
+        stream=streams,
+        start=st.one_of(st.just(MIN_ID), picks),
+        end=st.one_of(st.just(MAX_ID), picks),
+        limit=st.integers(1, 4),
+        size_max=sizes,
+        reverse=st.booleans(),
+        packed=st.booleans(),
+    )
+    def read_everything(
+        self,
+        stream: bytes,
+        start: Pick | EntryId,
+        end: Pick | EntryId,
+        limit: int,
+        size_max: int | None,
+        reverse: bool,
+        packed: bool,
+    ) -> None:
+        low, high = self.pick(stream, start), self.pick(stream, end)
+
+        async def entries() -> list[Entry]:
+            if packed:
+                return await self.packed_pages(stream, low, high, limit, size_max or 10**6)
+            paged = await self.pages(stream, (low, high), limit, size_max, reverse=reverse)
+            return paged[::-1] if reverse else paged
+
+        self.both(entries(), lambda: self.reference.everything(stream, low, high))
+
+    async def pages(
+        self,
+        stream: bytes,
+        bounds: tuple[EntryId, EntryId],
+        limit: int,
+        size_max: int | None,
+        *,
+        reverse: bool,
+    ) -> list[Entry]:
+        """Return a range with what is archived, read page by page."""
+        entries, (low, high) = list[Entry](), bounds
+        while True:
+            page = await self.engine.perform(
+                Range(stream, low, high, limit, size_max, reverse, archived=True)
+            )
+            assert len(page) <= limit
+            entries += page
+            if not page or page[-1].id in (MIN_ID, MAX_ID):
+                return entries
+            if reverse:
+                high = page[-1].id.previous()
+            else:
+                low = page[-1].id.next()
+
+    async def packed_pages(
+        self, stream: bytes, low: EntryId, high: EntryId, limit: int, size_max: int
+    ) -> list[Entry]:
+        """Return the same, as chunks keep the entries."""
+        entries: list[Entry] = []
+        await self.engine.perform(DescribeStream(stream))
+        while low <= high:
+            page = await self.engine.perform(
+                RangePacked(stream, low, high, limit, size_max, archived=True)
+            )
+            entries += entries_in(page.runs)
+            if page.last_id == MAX_ID:
+                break
+            low = page.last_id.next()
+        return entries
+
     @rule(stream=streams, request=trims)
     def trim(self, stream: bytes, request: TrimTo) -> None:
         self.both(
@@ -334,6 +426,7 @@ class StreamRules(Machine):
         size_max=sizes,
         wait_ms=st.sampled_from([0, 5]),
         missing_ok=st.booleans(),
+        archived=st.booleans(),
     )
     def read(
         self,
@@ -342,6 +435,7 @@ class StreamRules(Machine):
         size_max: int | None,
         wait_ms: int,
         missing_ok: bool,
+        archived: bool,
     ) -> None:
         cursors = [
             StreamCursor(name, after if isinstance(after, From) else self.pick(name, after))
@@ -355,9 +449,12 @@ class StreamRules(Machine):
                     size_bytes_max=size_max,
                     wait_ms=wait_ms,
                     missing_ok=missing_ok,
+                    archived=archived,
                 )
             ),
-            lambda: self.reference.read(cursors, limit, size_max, missing_ok=missing_ok),
+            lambda: self.reference.read(
+                cursors, limit, size_max, missing_ok=missing_ok, archived=archived
+            ),
         )
 
     # Streams

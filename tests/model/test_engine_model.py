@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 from msgspec import UNSET
 
-from headgate.engine.config import NO_POLICY, GroupPolicy
+from headgate.engine.config import NO_POLICY, GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.limits import CLOCK_STEP_MS_MIN
 from headgate.engine.requests.deliveries import Ack, GroupCursor, Nack, NackMode, ReadGroup
@@ -54,9 +54,14 @@ class EngineMachine(StreamRules, GroupRules):
         read=st.integers(0, 6),
         later=st.integers(0, 60),
         policy=st.one_of(st.just(NO_POLICY), policies),
+        archive=st.booleans(),
     )
-    def begin(self, count: int, read: int, later: int, policy: GroupPolicy) -> None:
+    def begin(
+        self, count: int, read: int, later: int, policy: GroupPolicy, archive: bool = False
+    ) -> None:
         """Start with something there, so that short histories reach far."""
+        if archive:
+            self.create_stream(b"s", StreamConfig(archive=True))
         self.add(b"s", [Draft(None, (b"f", b"v"))] * count, True, None, None)
         self.create_group(b"s", b"g", MIN_ID, None, False, policy)
         self.create_group(b"s", b"h", None, None, False, NO_POLICY)

@@ -3,8 +3,8 @@
 A stream with all entries, half of them pending with one consumer; a group with many consumers, each
 with an entry pending; a stream with many groups; one whose entries have many fields, and one whose
 entries have as many as there may be; two streams whose groups hold back as much as they may for
-their keys; and many streams with one entry each. Run as a program, as its
-memory is not needed any more then.
+their keys; one that archives what trims remove; and many streams with one entry each. Run as a
+program, as its memory is not needed any more then.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headgate.engine.clock import SystemClock
-from headgate.engine.config import FieldName, GroupPolicy
+from headgate.engine.config import FieldName, GroupPolicy, StreamConfig
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft, EntryId, Timing
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.limits import ENTRY_FIELDS_MAX, KEY_AHEAD_MAX
+from headgate.engine.limits import ENTRY_FIELDS_MAX, KEY_AHEAD_MAX, TIMED_AT_ONCE_MAX
 from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
+from headgate.engine.requests.streams import CreateStream
 
 BIG = "big"
 """The stream with all entries."""
@@ -59,6 +60,9 @@ before, and so has one with `-keyed` behind the name. There all have one key."""
 EXPIRED = "expired"
 """A stream of expired entries. One group has delivered some of them before, one has held back all,
 and one has yet to look at them."""
+
+ARCHIVING = "archiving"
+"""A stream with as many entries as are pending in the big one. What trims remove is archived."""
 
 FIRST_MS = 1_700_000_000_000
 _BATCH = 10_000
@@ -112,9 +116,11 @@ def stream_name(number: int) -> str:
 async def fill(engine: Engine, size: Size) -> None:
     """Make all of it."""
     big, crowd = BIG.encode(), CROWD.encode()
-    for start in range(0, size.entries, _BATCH):
-        numbers = range(start, min(start + _BATCH, size.entries))
-        await engine.perform(Add(big, [_draft(FIRST_MS + number) for number in numbers]))
+    await engine.perform(CreateStream(ARCHIVING.encode(), StreamConfig(archive=True)))
+    for stream, count in ((big, size.entries), (ARCHIVING.encode(), size.pending)):
+        for start in range(0, count, _BATCH):
+            numbers = range(start, min(start + _BATCH, count))
+            await engine.perform(Add(stream, [_draft(FIRST_MS + number) for number in numbers]))
     await engine.perform(CreateGroup(big, FRESH.encode(), GroupStart(MIN_ID)))
     await engine.perform(CreateGroup(big, GROUP.encode(), GroupStart(MIN_ID)))
     half = EntryId(FIRST_MS + size.pending - 1, 0)
@@ -176,8 +182,8 @@ async def _time(engine: Engine, entry_count: int) -> None:
     times = {DUE: Timing(deliver_at_ms=due_ms), EXPIRED: Timing(expires_at_ms=due_ms)}
     for name, timing in times.items():
         stream = name.encode()
-        for start in range(0, entry_count, _BATCH):
-            numbers = range(start, min(start + _BATCH, entry_count))
+        for start in range(0, entry_count, TIMED_AT_ONCE_MAX):
+            numbers = range(start, min(start + TIMED_AT_ONCE_MAX, entry_count))
             fields = (b"key", b"one")
             drafts = [Draft(EntryId(FIRST_MS + at, 0), fields, timing) for at in numbers]
             await engine.perform(Add(stream, drafts))
@@ -198,7 +204,7 @@ def write(directory: Path, size: Size) -> None:
     """Write the snapshot of it."""
 
     async def filled() -> Engine:
-        engine = Engine(MemoryStorage(records_max=0), clock=_Behind())
+        engine = Engine(MemoryStorage(records_max=0), clock=_Behind(), has_bucket=True)
         await fill(engine, size)
         return engine
 

@@ -14,6 +14,7 @@ from tests.arrow_bodies import ARROW, FIELDS, arrow_of
 from tests.stalls.case import Case, Target, request
 from tests.stalls.client import JSON
 from tests.stalls.keyspace import (
+    ARCHIVING,
     BIG,
     CROWD,
     FIRST_MS,
@@ -39,6 +40,7 @@ _NOTHING = quote(json.dumps({"any": [{"suffix": {"site": "none"}}] * (FILTER_NOD
 _CHUNK_ROWS = 100_000
 _STREAM = f"/v1/streams/{BIG}"
 _GROUP = f"{_STREAM}/groups/{GROUP}"
+_ARCHIVING = f"/v1/streams/{ARCHIVING}"
 _WIDEST = f"/v1/streams/{WIDEST}/groups/{WIDEST}"
 _BATCH = "/v1/streams/batches/entries/batch"
 _WRITER = "/v1/bulk/writers/writer"
@@ -100,6 +102,10 @@ async def _bound_deliveries(target: Target) -> None:
         claim_idle_ms=0,
         backoff_ms=[1000],
     )
+
+
+async def _archive(target: Target) -> None:
+    await target.client.ask("POST", f"{_ARCHIVING}/trim", b'{"max_length": 1}')
 
 
 async def _make_dead_letters(target: Target) -> None:
@@ -427,6 +433,29 @@ DESTRUCTIVE: list[Case] = [
         "POST",
         f"{_STREAM}/trim",
         lambda _: {"min_id": f"{FIRST_MS * 2}-0"},
+        is_destructive=True,
+    ),
+    request(
+        "trimStream",
+        "POST",
+        f"{_ARCHIVING}/trim",
+        lambda _: {"max_length": 1},
+        name="into an archive",
+        is_destructive=True,
+    ),
+    request(
+        "readEntries",
+        "GET",
+        f"{_ARCHIVING}/entries?limit=10000",
+        name="of an archive",
+        prepare=_archive,
+        is_destructive=True,
+    ),
+    request(
+        "trimArchive",
+        "DELETE",
+        f"{_ARCHIVING}/archive",
+        prepare=_archive,
         is_destructive=True,
     ),
     request("deleteStream", "DELETE", _STREAM, is_destructive=True),

@@ -53,6 +53,7 @@ ASPECTS: Table = {
     ),
     entries.Delete: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
     entries.Trim: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
+    entries.TrimArchive: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
     histogram.CountByTime: Aspects(needs=on_stream(Verb.READ)),
     ranges.OpenRanges: Aspects(
         needs=lambda request: [Need(READ, span.stream) for span in request.spans],

@@ -17,7 +17,6 @@ import msgspec
 
 from headgate.app.backends.in_order import perform_in_order
 from headgate.app.backends.port import (
-    Ability,
     BackendActivity,
     ClaimFeed,
     Durable,
@@ -25,6 +24,7 @@ from headgate.app.backends.port import (
     Leases,
     StreamServers,
     Way,
+    abilities_of,
 )
 from headgate.app.backends.remote.blocked import BlockedReads
 from headgate.app.backends.remote.calls import Calls
@@ -47,16 +47,20 @@ from headgate.engine.replies import JournalStatus
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.deliveries import Ack, AckAndDelete, ReadGroup
-from headgate.engine.requests.entries import Add, Delete, Read, Trim
+from headgate.engine.requests.entries import Add, Delete, Read, Trim, TrimArchive
 from headgate.engine.requests.keyspace import CountStreams, TellTime
 from headgate.engine.requests.patterns import ReadPattern
 from headgate.engine.requests.streams import DescribeStream
 
 T = TypeVar("T")
 
-_ALWAYS = frozenset(Ability) - {Ability.JOURNAL}
 
-_SMALL = frozenset({Ack, AckAndDelete, Add, CountStreams, Delete, DescribeStream, TellTime, Trim})
+_SMALL = frozenset(
+    (
+        *(Ack, AckAndDelete, Add, CountStreams, Delete, DescribeStream, TellTime),
+        *(Trim, TrimArchive),
+    )
+)
 """Requests of a pipeline that are sent together, as their replies are small."""
 
 _END_S = 5.0
@@ -75,6 +79,7 @@ class RemoteOptions(NamedTuple):
     path: Path  # of the engine's socket
     durable: Durable = Durable.NOTHING  # what an answer of the engine has waited for
     has_journal: bool = False
+    has_bucket: bool = False
     waiters_max: int = WAITERS_MAX  # reads blocked in this worker at the same time
     name: str = "worker"  # for the log of the engine
 
@@ -97,7 +102,9 @@ class RemoteBackend:
         self._reads = SharedReads(calls, blocked)
         self._group_reads = RemoteGroupReads(calls, blocked)
         self._leases = WorkerLeases(link, calls)
-        self.abilities = _ALWAYS | ({Ability.JOURNAL} if options.has_journal else frozenset())
+        self.abilities = abilities_of(
+            has_journal=options.has_journal, has_bucket=options.has_bucket
+        )
         self.durable = options.durable
         self.claim_feed: ClaimFeed | None = self._claims
         self.leases: Leases | None = self._leases

@@ -16,9 +16,10 @@ from headgate.app.cli.descriptors import take_all_descriptors
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
 from headgate.app.runtime.logs.loading import show_progress
+from headgate.engine.bucket.tiers import tiered
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.backup import TakenBackup, take
-from headgate.engine.journal.disk import SystemDisk
+from headgate.engine.journal.disk import Disk, SystemDisk
 
 _HELP = """\
 Back up the data of a gateway, which may be running.
@@ -59,7 +60,8 @@ def command(target: Path, data_dir: Path, as_json: bool) -> None:
     take_all_descriptors()  # each file of the journal needs one
     try:
         with closing(SystemDisk(data_dir, is_shared=True)) as source:
-            taken = _into_pipe(source) if is_pipe else _into(source, target)
+            files = tiered(source)
+            taken = _into_pipe(files) if is_pipe else _into(files, target)
     except StreamError as error:
         raise click.ClickException(f"{data_dir} to {target}: {error}") from None
     except OSError as error:
@@ -78,11 +80,11 @@ def command(target: Path, data_dir: Path, as_json: bool) -> None:
     click.echo(json.dumps(facts) if as_json else text, err=is_pipe)
 
 
-def _into_pipe(source: SystemDisk) -> TakenBackup:
+def _into_pipe(source: Disk) -> TakenBackup:
     return write_tar(source, sys.stdout.buffer, time.time_ns() // 1_000_000, _progress)
 
 
-def _into(source: SystemDisk, target: Path) -> TakenBackup:
+def _into(source: Disk, target: Path) -> TakenBackup:
     if target.suffix != ".tar":
         with closing(SystemDisk(target)) as disk:
             return take(source, disk, time.time_ns() // 1_000_000, progress=_progress)

@@ -19,7 +19,7 @@ from headgate.app.runtime.logs.loading import show_progress
 from headgate.engine.bucket import restoring, verification
 from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.stores.opening import open_bucket
-from headgate.engine.bucket.verification import History
+from headgate.engine.bucket.verification import BucketContent
 from headgate.engine.errors import StreamError
 from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
@@ -39,10 +39,10 @@ def command() -> None:
 @_url_argument
 @json_option
 def ls(url: str, as_json: bool) -> None:
-    """Show who writes to a bucket, what it has, and since when it can be restored."""
+    """Show the leader of a bucket, its content, and since when it can be restored."""
     with _opened(url) as bucket:
-        history = verification.history(bucket)
-    click.echo(json.dumps(_facts(history)) if as_json else "\n".join(_lines(history)))
+        content = verification.content(bucket)
+    click.echo(json.dumps(_facts(content)) if as_json else "\n".join(_lines(content)))
 
 
 @command.command("verify", epilog=epilog("headgate bucket verify s3://streams/prod"))
@@ -120,16 +120,16 @@ def _time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(sep=" ", timespec="seconds")
 
 
-def _facts(history: History) -> dict[str, object]:
-    lease, last = history.lease, history.last_part
+def _facts(content: BucketContent) -> dict[str, object]:
+    lease, last = content.lease, content.last_part
     return {
         "term": None if lease is None else lease.lease.term,
         "leader": None if lease is None or lease.lease.is_released else lease.lease.address,
-        "size_bytes": history.size_bytes,
-        "file_count": history.file_count,
-        "part_count": history.part_count,
+        "size_bytes": content.size_bytes,
+        "file_count": content.file_count,
+        "part_count": content.part_count,
         "position": 0 if last is None else last.position,
-        "since_ms": history.since_ms,
+        "since_ms": content.since_ms,
         "last_put_ms": None if last is None else last.put_ms,
         "manifests": [
             {
@@ -139,13 +139,13 @@ def _facts(history: History) -> dict[str, object]:
                 "position": manifest.position,
                 "size_bytes": manifest.size_bytes,
             }
-            for manifest in history.manifests
+            for manifest in content.manifests
         ],
     }
 
 
-def _lines(history: History) -> Iterator[str]:
-    lease, last, since_ms = history.lease, history.last_part, history.since_ms
+def _lines(content: BucketContent) -> Iterator[str]:
+    lease, last, since_ms = content.lease, content.last_part, content.since_ms
     if lease is None:
         yield "Nobody writes to it."
     elif lease.lease.is_released:
@@ -156,13 +156,13 @@ def _lines(history: History) -> Iterator[str]:
     if last is None or since_ms is None:
         yield "It is empty."
         return
-    objects = f"{history.file_count} files and {history.part_count} parts of the journal"
-    yield f"{history.size_bytes} bytes in {objects}, up to record {last.position}."
+    objects = f"{content.file_count} files and {content.part_count} parts of the journal"
+    yield f"{content.size_bytes} bytes in {objects}, up to record {last.position}."
     yield f"It can be restored as it was from {_time(since_ms)} to {_time(last.put_ms)}."
-    if history.manifests:
+    if content.manifests:
         yield ""
         yield f"{'manifest':>8}  {'made':<25}  {'term':>6}  {'snapshot of':>12}  {'bytes':>15}"
-    for manifest in reversed(history.manifests):
+    for manifest in reversed(content.manifests):
         yield (
             f"{manifest.number:>8}  {_time(manifest.at_ms):<25}  {manifest.term:>6}  "
             f"{manifest.position:>12}  {manifest.size_bytes:>15}"

@@ -13,11 +13,13 @@ from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
 from headgate.app.cli.words import one_line
 from headgate.app.runtime.logs.loading import show_progress
+from headgate.engine.bucket.marker import read_marker
+from headgate.engine.bucket.tiers import tiered
 from headgate.engine.errors import Corrupt, NewerFormat, StreamError
 from headgate.engine.journal import recovery
 from headgate.engine.journal.damage.examination import cold_files, examine
 from headgate.engine.journal.damage.repair import Repaired, repair
-from headgate.engine.journal.disk import SystemDisk
+from headgate.engine.journal.disk import Disk, SystemDisk
 from headgate.engine.journal.extents.files import read_or_lose
 from headgate.engine.journal.names import extents_name
 from headgate.engine.state.extents.missing import Damaged
@@ -42,7 +44,10 @@ _progress = partial(show_progress, what="Reading what is cold,")
 def command(data_dir: Path, is_repaired: bool, as_json: bool) -> None:
     """Read a data directory as a start does, and all entries on disk, and report what is there."""
     try:
-        disk = SystemDisk(data_dir)
+        directory = SystemDisk(data_dir)
+        if is_repaired and read_marker(directory) is not None:
+            raise click.ClickException(f"{data_dir}: {_IN_BUCKET}")
+        disk = tiered(directory)
         repaired = repair(disk, _progress) if is_repaired else Repaired([], [], {})
         loaded = recovery.load(disk, progress=show_progress, read_extent=read_or_lose)
         # A repair has just read all of it.
@@ -58,13 +63,18 @@ def command(data_dir: Path, is_repaired: bool, as_json: bool) -> None:
         _fail(data_dir, facts["damaged"])
 
 
+_IN_BUCKET = """\
+the directory belongs to a bucket, which has all of it: remove the directory, and start from the
+bucket; `headgate bucket verify` says whether that is whole"""
+
+
 def _fail(data_dir: Path, damaged: list[dict[str, Any]]) -> NoReturn:
     text = f"{len(damaged)} damaged chunks of {sum(each['entries'] for each in damaged)} entries"
     raise click.ClickException(f"{data_dir}: {text}\n--repair keeps all the rest.")
 
 
 def _facts(
-    disk: SystemDisk, loaded: recovery.Loaded, repaired: Repaired, damaged: Iterable[Damaged]
+    disk: Disk, loaded: recovery.Loaded, repaired: Repaired, damaged: Iterable[Damaged]
 ) -> dict[str, Any]:
     names = recovery.names_in_use(disk)
     return {

@@ -105,6 +105,41 @@ def trim(
     show_item({"removed": removed}, as_json=as_json)
 
 
+@command.command(
+    "trim-archive", epilog=epilog("headgate stream trim-archive orders --older-than 365d")
+)
+@stream_argument
+@click.option("--before", type=Utf8(), metavar="ID", help="Entries from this id on stay.")
+@click.option(
+    "--older-than",
+    type=Duration(),
+    help="Remove entries whose ids are older, by the clock of this machine.",
+)
+@yes_option
+@json_option
+@gateway_options
+def trim_archive(
+    stream: str,
+    before: str | None,
+    older_than: int | None,
+    yes: bool,
+    as_json: bool,
+    gateway: Client,
+) -> None:
+    """Remove archived entries of a stream for good, and say how many; all without a bound.
+
+    On a terminal it asks before.
+    """
+    if before is not None and older_than is not None:
+        raise click.UsageError("--before and --older-than are two bounds: give one of them.")
+    if older_than is not None:
+        before = str(max(int(time.time() * 1000) - older_than, 0))
+    which = "all archived entries" if before is None else f"archived entries before {before}"
+    confirm(f"Remove {which} of {stream!r}?", yes=yes)
+    removed = gateway.stream(stream).trim_archive(before=before)
+    show_item({"removed": removed}, as_json=as_json)
+
+
 @command.command("close", epilog=epilog("headgate stream close orders status=done --yes"))
 @stream_argument
 @click.argument("fields", nargs=-1, type=Utf8(), metavar="[NAME=VALUE…]")

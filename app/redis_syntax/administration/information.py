@@ -23,7 +23,7 @@ from headgate.app.runtime import machine
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.clock import Clock
 from headgate.engine.errors import Unavailable
-from headgate.engine.replies import JournalStatus, KeyspaceInfo, Role
+from headgate.engine.replies import JournalStatus, KeyspaceInfo, LeaderRole
 from headgate.engine.requests.keyspace import DescribeKeyspace
 
 SPOKEN_VERSION = "8.10.1"
@@ -208,7 +208,7 @@ class Information:
     def _about_replication(self, *_: object) -> Lines:
         status = status_of(self._backend)
         bucket = None if status is None else status.bucket
-        is_standby = bucket is not None and bucket.role is Role.STANDBY
+        is_standby = bucket is not None and bucket.role is LeaderRole.STANDBY
         return {
             "role": "slave" if is_standby else "master",
             "connected_slaves": 0,

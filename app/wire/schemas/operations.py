@@ -9,7 +9,7 @@ from headgate.app.runtime import connections
 from headgate.app.wire.names import text_of
 from headgate.app.wire.schemas.values import NextCursor
 from headgate.engine.replies import JournalStatus as EngineJournalStatus
-from headgate.engine.replies import Role
+from headgate.engine.replies import LeaderRole
 
 
 class Health(BaseModel):
@@ -22,7 +22,7 @@ class Health(BaseModel):
     durable: Durable | None = Field(
         None, description="Durability of an answered change; told by `/readyz`."
     )
-    role: Role | None = Field(
+    role: LeaderRole | None = Field(
         None,
         description="Of a gateway with a bucket, told by `/readyz`: `leader`. A standby is not "
         "ready, and answers `not_leader`.",
@@ -39,7 +39,7 @@ class BucketState(BaseModel):
     """The state of the bucket behind the data directory."""
 
     url: str = Field(description="Its address.")
-    role: Role = Field(description="`leader`, which may change the streams, or `standby`.")
+    role: LeaderRole = Field(description="`leader`, which may change the streams, or `standby`.")
     is_durable: bool = Field(description="Whether an answer waits for the bucket.")
     term: int = Field(description="Number of the lease, which grows with each leader.")
     leader: str = Field(description="Address of the leader; empty if it is not known.")

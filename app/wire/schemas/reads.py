@@ -39,6 +39,15 @@ class Entries(TypedDict):
     ]
     last_id: Annotated[IdText, Field(description="The stream's last id.")]
     gap: MissedOfCursor
+    archived: NotRequired[
+        Annotated[
+            bool,
+            Field(
+                description="True if the entries begin below those of the stream: they were "
+                "trimmed, and its archive has them."
+            ),
+        ]
+    ]
     closed_at_ms: NotRequired[
         Annotated[
             int | None,

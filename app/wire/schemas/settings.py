@@ -96,6 +96,8 @@ class SettingsForm(Request, Generic[S]):
                 return self._read_filters(value, f"{self._place}/{setting.name}")
             case Form.CHOICE:
                 return value == setting.about.words[True]
+            case Form.FLAG:
+                return bool(value)
             case Form.STREAM if value is not None:
                 return check_name(value, pointer=f"{self._place}/{setting.name}")
             case Form.FIELD if value is not None:
@@ -121,6 +123,8 @@ def _type_of(setting: Setting) -> Any:
             return Annotated[str, Field(min_length=1, max_length=_FIELD_LENGTH_MAX)] | None
         case Form.CHOICE:
             return _CHOICES[about.words] | None
+        case Form.FLAG:
+            return Annotated[bool, Field(strict=True)] | None
     return number | None
 
 

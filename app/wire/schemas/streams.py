@@ -40,6 +40,12 @@ class Stream(TypedDict):
     closed_at_ms: Annotated[
         int | None, Field(description="Since when it takes no entries; null: it is open.")
     ]
+    archived_count: Annotated[
+        int, Field(description="Entries that were trimmed and stay readable in its archive.")
+    ]
+    archived_first_id: Annotated[
+        IdText | None, Field(description="Of the oldest of them; null if there is none.")
+    ]
     config: StreamConfig
 
 

@@ -403,6 +403,7 @@ class BlockingStream:
         wait_ms: int = 0,
         filter: Filter | None = None,
         columns: Sequence[str] | None = None,
+        archived: bool = True,
     ) -> Page:
         """Return entries after an id, or of a range (XREAD, XRANGE, XREVRANGE).
 
@@ -418,6 +419,7 @@ class BlockingStream:
                 have none of them, and more come behind it: of a range until `next_after` (or
                 `next_before`) is None, after an id until `next_after` is `last_id`.
             columns: the fields that are sent, by name; None: all of them.
+            archived: read what is archived as well, where the stream keeps an archive.
         """
         return self._portal.call(
             self._inner.read(
@@ -429,6 +431,7 @@ class BlockingStream:
                 wait_ms=wait_ms,
                 filter=filter,
                 columns=columns,
+                archived=archived,
             )
         )
 
@@ -651,6 +654,14 @@ class BlockingStream:
         return self._portal.call(
             self._inner.trim(max_length=max_length, min_id=min_id, approximate=approximate)
         )
+
+    def trim_archive(self, *, before: str | None = None) -> int:
+        """Remove archived entries for good, and return how many.
+
+        Args:
+            before: those from this id on stay; None: none of them does.
+        """
+        return self._portal.call(self._inner.trim_archive(before=before))
 
     def close(
         self,

@@ -22,6 +22,8 @@ class StreamInfo(TypedDict):
     hot_bytes: int | None
     cold_bytes: int | None
     closed_at_ms: int | None
+    archived_count: int
+    archived_first_id: str | None
     config: StreamConfig
 
 

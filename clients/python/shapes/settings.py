@@ -17,6 +17,9 @@ class StreamConfig(TypedDict, total=False):
     idempotency_max: Annotated[
         int | None, "Keys remembered of each producer, the newest; 100 unless given."
     ]
+    archive: Annotated[
+        bool | None, "What its retention and trims remove stays readable over REST, as its archive."
+    ]
 
 
 OnDisconnect = Literal["release", "keep"]

@@ -30,6 +30,7 @@ export const CONFIG: Labels<Config> = {
   max_age_ms: { label: "Age kept", hint: "Such as 90s, 12h, 7d; empty: any age.", unset: "any" },
   idempotency_window_ms: { label: "Idempotency keys protect for", hint: "100 s, if it is empty.", unset: "100 s" },
   idempotency_max: { label: "Keys of a producer", hint: "100, if it is empty.", unset: "100" },
+  archive: { label: "What is trimmed", unset: "is gone", options: [["true", "stays readable as the archive"]] },
 };
 
 export const POLICY: Labels<Policy> = {
@@ -71,7 +72,7 @@ export const POLICY: Labels<Policy> = {
 export function factsOf<Settings extends object>(labels: Labels<Settings>, settings: Settings): Fact[] {
   return each(labels).map(([name, { label, unset, set }]) => {
     const value = settings[name];
-    const isSet = value != null && !(Array.isArray(value) && value.length === 0);
+    const isSet = value != null && value !== false && !(Array.isArray(value) && value.length === 0);
     return { name: label.charAt(0).toLowerCase() + label.slice(1), value: isSet ? shown(name, value, set) : unset };
   });
 }
@@ -102,6 +103,7 @@ function each<Settings>(labels: Labels<Settings>): [keyof Settings & string, Lab
 
 function shown(name: string, value: unknown, set: Label["set"]): ComponentChildren {
   if (name === "filters") return <code>{JSON.stringify(value)}</code>;
+  if (value === true) return "stays readable";
   if (name.endsWith("_until_ms")) return moment(value as number);
   if (name.endsWith("_stream")) return <a href={streamPlace(value as string)}>{value as string}</a>;
   const parts = (Array.isArray(value) ? value : [value]) as (number | string)[];
@@ -111,7 +113,7 @@ function shown(name: string, value: unknown, set: Label["set"]): ComponentChildr
 
 /** Return a value as it is typed. */
 function typed(name: string, value: unknown): string {
-  if (value == null) return "";
+  if (value == null || value === false) return "";
   if (name === "filters") return JSON.stringify(value);
   if (name.endsWith("_until_ms")) return new Date(value as number).toISOString();
   const parts = (Array.isArray(value) ? value : [value]) as (number | string)[];
@@ -119,6 +121,7 @@ function typed(name: string, value: unknown): string {
 }
 
 function valueOf(name: string, { options, several }: Label, given: string): unknown {
+  if (name === "archive") return given === "true";
   if (options || name.endsWith("_stream") || name.endsWith("_field")) return given;
   if (name === "filters") return listFrom(given);
   if (name.endsWith("_until_ms")) return momentFrom(given);

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from headgate.engine.journal.disk import Disk
@@ -19,6 +20,7 @@ from headgate.engine.state.extents.missing import Damaged
 from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace
+from headgate.engine.state.stream import Stream
 
 _STEP_BYTES = 8 * 2**20
 """So much is read between two reports of progress."""
@@ -37,7 +39,8 @@ def cold_files(disk: Disk, keyspace: Keyspace) -> ColdFiles:
     """Count the extent files that a state names."""
     alive = Counter[int]()
     for stream in keyspace.streams.values():
-        stream.log.extents.count_by_file(alive)
+        for log in stream.logs:
+            log.extents.count_by_file(alive)
     there = set(disk.names())
     names = {extents_name(number) for number in keyspace.memory.files}
     size_bytes = sum(disk.size_bytes(name) for name in names & there)
@@ -54,7 +57,7 @@ def examine(disk: Disk, keyspace: Keyspace, progress: Progress = no_progress) ->
     by_file: defaultdict[int, array[int]] = defaultdict(lambda: array("Q"))  # stream, line, …
     total = done = reported = 0
     for at, name in enumerate(names):
-        for index, line in enumerate(keyspace.streams[name].log.extents.lines()):
+        for index, line in enumerate(_lines_of(keyspace.streams[name])):
             by_file[line.place.file].extend((at, index))
             total += line.place.size_bytes
     for file in sorted(by_file):
@@ -75,10 +78,21 @@ def _in_order(
 ) -> list[tuple[bytes, Line]]:
     """Return lines of one file with their streams, as they lie there."""
     pairs = [
-        (names[at], keyspace.streams[names[at]].log.extents.line(index))
+        (names[at], _line_of(keyspace.streams[names[at]], index))
         for at, index in zip(lines[::2], lines[1::2], strict=True)
     ]
     return sorted(pairs, key=_place_of)
+
+
+def _lines_of(stream: Stream) -> Iterator[Line]:
+    return chain.from_iterable(log.extents.lines() for log in stream.logs)
+
+
+def _line_of(stream: Stream, index: int) -> Line:
+    archived_count = 0 if stream.archive is None else len(stream.archive.extents)
+    if stream.archive is not None and index < archived_count:
+        return stream.archive.extents.line(index)
+    return stream.log.extents.line(index - archived_count)
 
 
 def _place_of(pair: tuple[bytes, Line]) -> ExtentPlace:

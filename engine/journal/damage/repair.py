@@ -282,8 +282,9 @@ class _Salvage(snapshot.Loading):
         for name, items in self._extents.items():
             stream = Stream(name, items[0].epoch, StreamConfig(), keyspace.memory)
             for item in items:
-                stream.log.load_extents(item.columns, item.dead)
-            stream.last_id = max(line.through for line in stream.log.extents.lines())
+                stream.load_extents(item.columns, item.dead, item.is_archived)
+            lines = (line for log in stream.logs for line in log.extents.lines())
+            stream.last_id = max(line.through for line in lines)
             stream.entries_added = stream.log.length
             keyspace.adopt(stream)
             incomplete[name] = "groups, settings and the newest entries"

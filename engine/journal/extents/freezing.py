@@ -11,7 +11,7 @@ deadest of them. That has a bound, so that no rewrite takes long; the next one g
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.extents.files import ExtentFile
@@ -24,10 +24,13 @@ from headgate.engine.limits import (
 )
 from headgate.engine.state.entries.chunk import Chunk
 from headgate.engine.state.entries.log import Log
+from headgate.engine.state.entries.shared_chunk import SharedChunk
 from headgate.engine.state.extents.line import line_of
 from headgate.engine.state.extents.missing import Damaged
+from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace
+from headgate.engine.state.stream import Stream
 
 DEAD_SHARE = 8
 """Files are cleaned while more than an eighth of them is dead; those of which an eighth is."""
@@ -54,21 +57,19 @@ class Freezing:
         Args:
             hot_bytes_max: what may stay hot of all streams together, besides open chunks.
         """
-        logs = [stream.log for stream in self._keyspace.streams.values()]
-        for log in logs:
-            while chunks := _first_extent(log):
-                self._freeze(log, chunks)
-            if self._is_full(log.growing):  # each stream may have one, with entries of any size
-                log.seal()
-                self._freeze(log, list(log.sealed))
-        if self._keyspace.memory.entries_bytes <= hot_bytes_max:
-            return
-        logs.sort(key=lambda log: log.memory_bytes, reverse=True)
-        for log in logs:
+        streams = list(self._keyspace.streams.values())
+        for stream in streams:
+            is_full = self._is_full(stream.log.growing)
+            if is_full:  # each stream may have one, with entries of any size
+                stream.log.seal()
+            for nodes in _extents(stream.sealed(), is_full=is_full):
+                self._freeze(stream, nodes)
+        streams.sort(key=_hot_bytes, reverse=True)
+        for stream in streams:
             if self._keyspace.memory.entries_bytes <= hot_bytes_max:
                 return
-            if log.sealed:
-                self._freeze(log, list(log.sealed))
+            if nodes := stream.sealed():
+                self._freeze(stream, nodes)
 
     def _is_full(self, chunk: Chunk | None) -> bool:
         """Tell whether a chunk is large, and takes no further entry."""
@@ -85,7 +86,8 @@ class Freezing:
         }
         alive = Counter[int]()
         for stream in self._keyspace.streams.values():
-            stream.log.extents.count_by_file(alive)
+            for log in stream.logs:
+                log.extents.count_by_file(alive)
         doomed: set[int] = set()
         dead_bytes = sum(sizes.values()) - alive.total()
         written_bytes = 0
@@ -99,7 +101,7 @@ class Freezing:
             written_bytes += alive[number]
         if doomed:
             for stream in self._keyspace.streams.values():
-                self._move(stream.log, doomed)
+                self._move(stream, doomed)
 
     def finish(self) -> None:
         """Make the file safe. The snapshot with the places of its extents comes after this."""
@@ -108,8 +110,8 @@ class Freezing:
             self._disk.sync_names()
             self._file = None
 
-    def _freeze(self, log: Log, chunks: Sequence[Chunk]) -> None:
-        log.freeze(len(chunks), line_of(chunks, self._written(chunks)))
+    def _freeze(self, stream: Stream, nodes: Sequence[SharedChunk]) -> None:
+        freeze(stream, nodes, self._written([node.chunk for node in nodes]))
 
     def _written(self, chunks: Sequence[Chunk]) -> ExtentPlace:
         if self._file is not None and self._file.size_bytes >= EXTENT_FILE_BYTES_MAX:
@@ -119,9 +121,35 @@ class Freezing:
             self._file = ExtentFile(self._disk, self._keyspace.last_extent_file)
         return self._file.append(chunks)
 
-    def _move(self, log: Log, doomed: set[int]) -> None:
-        """Write anew the extents of a log that lie in some files; neighbours become one."""
-        for low, high in reversed(list(_neighbours(log, doomed))):
+    def _move(self, stream: Stream, doomed: set[int]) -> None:
+        """Write anew the extents of a stream that lie in some files; neighbours become one."""
+        kept = frozenset[ExtentPlace]()
+        if stream.archive is not None:
+            kept = frozenset(stream.archive.extents.places()) & set(stream.log.extents.places())
+        for place in sorted(kept):
+            if place.file in doomed:
+                self._move_shared(stream, place)
+        for log in stream.logs:
+            self._move_own(log, doomed, kept, stream.logs)
+
+    def _move_shared(self, stream: Stream, place: ExtentPlace) -> None:
+        """Write anew an extent that both logs have, as it is: positions stay the same."""
+        lines = [(log.extents, log.extents.index_of(place)) for log in stream.logs]
+        try:
+            for extents, at in lines:
+                extents.chunks(at)
+            opened = self._keyspace.memory.extents.find(place)
+        except (OSError, Damaged):
+            return
+        assert isinstance(opened, OpenedExtent)
+        moved = self._written(opened.chunks(0))
+        for extents, at in lines:
+            extents.replace(at, at + 1, extents.line(at)._replace(place=moved))
+
+    def _move_own(
+        self, log: Log, doomed: set[int], kept: Container[ExtentPlace], logs: Sequence[Log]
+    ) -> None:
+        for low, high in reversed(list(_neighbours(log, doomed, kept, logs))):
             chunks: list[Chunk] = []
             try:
                 for index in range(low, high):
@@ -132,26 +160,61 @@ class Freezing:
             log.extents.replace(low, high, line_of(repacked, self._written(repacked)))
 
 
-def _first_extent(log: Log) -> Sequence[Chunk]:
-    """Return the oldest sealed chunks of a log if they fill an extent."""
-    size_bytes = 0
-    for count, chunk in enumerate(log.sealed, 1):
-        size_bytes += chunk.packed_bytes
-        if size_bytes >= EXTENT_BYTES:
-            return log.sealed[:count]
-    return ()
+def freeze(stream: Stream, nodes: Sequence[SharedChunk], place: ExtentPlace) -> None:
+    """Let a line stand for the oldest chunks, in each log that has some of them.
+
+    Args:
+        stream: has them.
+        nodes: the chunks.
+        place: where they lie.
+    """
+    for log in stream.logs:
+        chunks = [node.part_of(is_archived=log is stream.archive) for node in nodes]
+        if count := sum(chunk.live_count > 0 for chunk in chunks):
+            log.freeze(count, line_of(chunks, place))
 
 
-def _neighbours(log: Log, doomed: set[int]) -> Iterator[tuple[int, int]]:
-    """Yield the extents that lie in some files, as many together as become one."""
-    low, size_bytes = None, 0
+def _hot_bytes(stream: Stream) -> int:
+    return sum(log.memory_bytes for log in stream.logs)
+
+
+def _extents(nodes: Sequence[SharedChunk], *, is_full: bool) -> Iterator[Sequence[SharedChunk]]:
+    """Yield the oldest sealed chunks, as many together as fill an extent.
+
+    Args:
+        nodes: all of them.
+        is_full: the last ones are an extent as well, whatever their size.
+    """
+    low, size_bytes = 0, 0
+    for high, node in enumerate(nodes, 1):
+        size_bytes += node.chunk.packed_bytes
+        if size_bytes >= EXTENT_BYTES or (is_full and high == len(nodes)):
+            yield nodes[low:high]
+            low, size_bytes = high, 0
+
+
+def _neighbours(
+    log: Log, doomed: set[int], kept: Container[ExtentPlace], logs: Sequence[Log]
+) -> Iterator[tuple[int, int]]:
+    """Yield the extents that lie in some files, as many together as become one.
+
+    Args:
+        log: has them.
+        doomed: the files.
+        kept: extents that stay as they are.
+        logs: all of the stream; what lies between two extents keeps them apart.
+    """
+    low, size_bytes, below = None, 0, 0
     for index, line in enumerate(log.extents.lines()):
-        if low is not None and (line.place.file not in doomed or size_bytes >= EXTENT_BYTES):
+        others = sum(other.extents.below(line.first_id) for other in logs if other is not log)
+        is_doomed = line.place.file in doomed and line.place not in kept
+        is_apart = others != below or size_bytes >= EXTENT_BYTES
+        if low is not None and (not is_doomed or is_apart):
             yield low, index
             low = None
-        if line.place.file in doomed:
+        if is_doomed:
             if low is None:
-                low, size_bytes = index, 0
+                low, size_bytes, below = index, 0, others
             size_bytes += line.size_bytes
     if low is not None:
         yield low, len(log.extents)

@@ -25,9 +25,10 @@ from headgate.engine.limits import TURN_MS_MAX
 from headgate.engine.loop.executor import Executor
 from headgate.engine.state.entries.chunk import Chunk
 from headgate.engine.state.entries.log import Log
-from headgate.engine.state.extents.line import Line, line_of
+from headgate.engine.state.extents.line import Covered, Line
 from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.memory import Memory
+from headgate.engine.state.stream import Stream
 
 _TURN_MS = 1
 _PAUSE_S = 0.002
@@ -79,8 +80,8 @@ class Adoption:
                 if self._now_ms() >= over_ms:
                     await asyncio.sleep(pause_s)
                     over_ms = self._now_ms() + turn_ms
-                log = self._log_of(index)
-                if log is None or not await self._adopt_line(index, log, line):
+                stream = self._stream_of(index)
+                if stream is None or not await self._adopt_line(index, stream, line):
                     self._is_behind = True
                     break
         return {extents_name(number) for number in self.memory.files}
@@ -97,23 +98,23 @@ class Adoption:
     def _now_ms(self) -> int:
         return self._executor.clock.monotonic_ms()
 
-    def _log_of(self, index: StreamIndex) -> Log | None:
+    def _stream_of(self, index: StreamIndex) -> Stream | None:
         stream = self._executor.keyspace.find(index.stream)
-        return stream.log if stream is not None and stream.epoch == index.epoch else None
+        return stream if stream is not None and stream.epoch == index.epoch else None
 
-    async def _adopt_line(self, index: StreamIndex, log: Log, line: Line) -> bool:
+    async def _adopt_line(self, index: StreamIndex, stream: Stream, line: Line) -> bool:
         """Let a line stand for its entries; tells whether those behind it can follow."""
-        growing = log.growing
-        if growing is not None and growing.first_id <= line.last_id:  # the rewrite has sealed it
-            log.seal()
-        covered = log.covered(line)
-        if covered is None:
+        for log in stream.logs:
+            growing = log.growing
+            if growing is not None and growing.first_id <= line.last_id:  # the rewrite sealed it
+                log.seal()
+        covering = _covering(stream, line)
+        if covering is None:
             return False
-        if not covered.entry_count or covered.is_at(line.place):
-            return True
-        if covered.entry_count == line.entry_count:
-            self._keep(line, covered.hot)
-            log.adopt(covered, covered.line(line.place))
+        if all(covered.entry_count == line.entry_count for _, covered in covering):
+            for log, covered in covering:
+                self._keep(line, covered.hot)
+                log.adopt(covered, covered.line(line.place))
             return True
         cold = self._executor.cold
         try:
@@ -125,16 +126,19 @@ class Adoption:
 
     def _adopt_compared(self, index: StreamIndex, line: Line, opened: OpenedExtent) -> bool:
         """Let a line stand for those of its entries that are alive here."""
-        log = self._log_of(index)
-        covered = None if log is None else log.covered(line)
-        if log is None or covered is None:
+        stream = self._stream_of(index)
+        covering = None if stream is None else _covering(stream, line)
+        if covering is None:
             return False
-        alive = {entry_id for chunk in log.chunks_of(covered) for entry_id in chunk.live_ids()}
-        dead = opened.dead_but(alive)
-        chunks = opened.chunks(dead)
-        if chunks:
-            adopted = line_of(chunks, line.place)
-            log.adopt(covered, adopted._replace(entry_count=line.entry_count, dead=dead))
+        dead: list[int] = []
+        for log, covered in covering:
+            alive = {each for chunk in log.chunks_of(covered) for each in chunk.live_ids()}
+            dead.append(opened.dead_but(alive))
+            if line.entry_count - dead[-1].bit_count() < len(alive):  # it is no line for these
+                return False
+        for (log, covered), bits in zip(covering, dead, strict=True):
+            if chunks := opened.chunks(bits):
+                log.adopt(covered, line.marked(bits, chunks))
         return True
 
     def _keep(self, line: Line, chunks: Sequence[Chunk]) -> None:
@@ -143,3 +147,18 @@ class Adoption:
             self._executor.cold.keep(
                 OpenedExtent(line.place, [chunk.unmarked() for chunk in chunks])
             )
+
+
+def _covering(stream: Stream, line: Line) -> list[tuple[Log, Covered]] | None:
+    """Return the logs of a stream that a line is new to, and the nodes that it covers.
+
+    None: a hot chunk lies before them.
+    """
+    covering: list[tuple[Log, Covered]] = []
+    for log in stream.logs:
+        covered = log.covered(line)
+        if covered is None:
+            return None
+        if covered.entry_count and not covered.is_at(line.place):
+            covering.append((log, covered))
+    return covering

@@ -61,6 +61,7 @@ class Chunk:
         "count",
         "first_id",
         "is_run",
+        "is_shared",
         "last_id",
         "memory_bytes",
         "size_bytes",
@@ -78,6 +79,7 @@ class Chunk:
         self._entries: list[Entry] | None = []  # None once sealed
         self._packed = b""  # empty while open
         self.is_run = False  # the ids are neighbours, and only fields are packed
+        self.is_shared = False  # another log has it as well: it is not packed anew
 
     @classmethod
     def sealed(
@@ -102,6 +104,11 @@ class Chunk:
     def live_count(self) -> int:
         """Return the number of entries that are not dead."""
         return self.count - self.tombstones.bit_count()
+
+    @property
+    def alive(self) -> int:
+        """Return the bits of the entries that are not dead."""
+        return ~self.tombstones & ((1 << self.count) - 1)
 
     @property
     def is_open(self) -> bool:
@@ -183,6 +190,8 @@ class Chunk:
         for name in self.__slots__:
             if hasattr(self, name):
                 setattr(clone, name, getattr(self, name))
+        if self._entries is not None:
+            clone._entries = list(self._entries)
         return clone
 
     def live_ids(self) -> list[EntryId]:
@@ -277,7 +286,8 @@ class Chunk:
     def kill(self, position: int) -> int:
         """Set the tombstone of the entry at `position`; repack when most are dead."""
         self.tombstones |= 1 << position
-        is_mostly_dead = not self.is_open and 0 < self.live_count * 2 < self.count
+        is_fixed = self.is_open or self.is_shared
+        is_mostly_dead = not is_fixed and 0 < self.live_count * 2 < self.count
         return self._repack() if is_mostly_dead else 0
 
     def kill_through(self, entry_id: EntryId) -> int:
@@ -304,8 +314,7 @@ class Chunk:
 
     def last_live(self) -> Entry:
         """Return the last entry that is not dead; there must be one."""
-        alive = ~self.tombstones & ((1 << self.count) - 1)
-        return self.entries()[alive.bit_length() - 1]
+        return self.entries()[self.alive.bit_length() - 1]
 
     def _repack(self) -> int:
         alive = self.between(self.first_id, self.last_id)

@@ -11,6 +11,9 @@ is dropped at once, so the first and the last chunk always hold the first and th
 Trimming is split in two: a *cut* says which prefix would go and changes nothing (exact, or by whole
 chunks), and `trim_through` removes a prefix. A cut looks at a bounded number of chunks: where that
 is not enough, it is the first part of what would go.
+
+What is trimmed may go to another log, the *archive*. Nodes go as they are. Of a node that is cut,
+each log has all positions, and what is alive in one of them is dead in the other.
 """
 
 from __future__ import annotations
@@ -159,6 +162,13 @@ class Log:
         self.length += chunk.live_count
         self._grow(chunk.memory_bytes)
 
+    def note_shared(self, archive: Log) -> None:
+        """Note that the archive has the newest chunk as well, if it has."""
+        chunk = self._chunks[-1]
+        at = bisect_left(archive._firsts, chunk.first_id)
+        if at < len(archive._firsts) and archive._firsts[at] == chunk.first_id:
+            chunk.is_shared = archive._chunks[at].is_shared = True
+
     def view(
         self, start: EntryId, end: EntryId, limit: int | None = None, *, reverse: bool = False
     ) -> LogView:
@@ -246,6 +256,20 @@ class Log:
     def sealed(self) -> Sequence[Chunk]:
         """Return the hot chunks that do not grow any more. Not to be changed."""
         return self._chunks if self.growing is None else self._chunks[:-1]
+
+    def sealed_below(self, growing: Chunk | None) -> Sequence[Chunk]:
+        """Return the hot chunks of an archive, but for what it has of the one that grows.
+
+        They are sealed, if they have been open when they were trimmed.
+        """
+        if growing is not None and self._firsts and self._firsts[-1] == growing.first_id:
+            chunks = self._chunks[:-1]
+        else:
+            chunks = self._chunks
+        for chunk in chunks:
+            if chunk.is_open:
+                self._grow(chunk.seal())
+        return chunks
 
     @property
     def growing(self) -> Chunk | None:
@@ -574,18 +598,23 @@ class Log:
             end = end.last_id
         return None if end is None else Cut(end, count - left)
 
-    def delete(self, entry_id: EntryId) -> bool:
-        """Remove one entry; tells whether it was there."""
+    def delete(self, entry_id: EntryId, archive: Log | None = None) -> bool:
+        """Remove one entry, or let another log have it; tells whether it was there."""
         index = bisect_right(self._firsts, entry_id) - 1
         if index < 0:
-            cold = self.extents.below(entry_id) - 1 if self.extents else -1
-            is_killed = cold >= 0 and self.extents.kill(cold, entry_id)
+            cold = self._extent_of(entry_id)
+            into = None if archive is None else archive.extents
+            is_killed = cold is not None and self.extents.kill(cold, entry_id, into)
             self.length -= is_killed
+            if archive is not None:
+                archive.length += is_killed
             return is_killed
         position = self._chunks[index].position(entry_id)
         if position is None:
             return False
         chunk = self._to_change(index)
+        if archive is not None:
+            archive.share(chunk, 1 << position)
         self._grow(chunk.kill(position))
         self.length -= 1
         if not chunk.live_count:
@@ -697,22 +726,93 @@ class Log:
             cut = Cut(span.through, span.length + (cut.length if cut else 0))
         return cut
 
-    def trim_through(self, entry_id: EntryId) -> int:
-        """Remove every entry up to and including `entry_id`; returns how many."""
+    def trim_through(self, entry_id: EntryId, archive: Log | None = None) -> int:
+        """Remove every entry up to and including `entry_id`; returns how many.
+
+        Args:
+            entry_id: the id.
+            archive: has them from then on; None: nobody.
+        """
         before = self.length
         if self.extents:
-            self.length -= self.extents.kill_through(entry_id)
+            into = None if archive is None else archive.extents
+            killed = self.extents.kill_through(entry_id, into)
+            self.length -= killed
+            if archive is not None:
+                archive.length += killed
         whole = bisect_right(self._firsts, entry_id)
         if whole and self._chunks[whole - 1].last_id > entry_id:
             whole -= 1
-        self.length -= sum(chunk.live_count for chunk in self._chunks[:whole])
+        going = self._chunks[:whole]
+        self.length -= sum(chunk.live_count for chunk in going)
         self._drop(0, whole)
+        if archive is not None:
+            archive.take([chunk.clone() for chunk in going] if self._view_count else going)
         if self._chunks and self._chunks[0].first_id <= entry_id:
-            self.length -= self._to_change(0).kill_through(entry_id)
-            if not self._chunks[0].live_count:
+            chunk = self._to_change(0)
+            alive = chunk.alive
+            self.length -= chunk.kill_through(entry_id)
+            if archive is not None:
+                archive.share(chunk, alive & chunk.tombstones)
+            if not chunk.live_count:
                 self._drop(0, 1)
         self._first_id = None
         return before - self.length
+
+    def take(self, chunks: Sequence[Chunk]) -> None:
+        """Take over chunks that another log lets go of, in order."""
+        for at, chunk in enumerate(chunks):
+            if not self._firsts or chunk.first_id > self._firsts[-1]:
+                return self._append(chunks[at:])
+            self.share(chunk, chunk.alive)
+        return None
+
+    def _append(self, chunks: Sequence[Chunk]) -> None:
+        """Add chunks behind all others, whatever is dead in them."""
+        if chunks[-1].is_open:
+            chunks[-1].seal()
+        self._grow(sum(chunk.memory_bytes for chunk in chunks))
+        self._chunks += chunks
+        self._firsts += [chunk.first_id for chunk in chunks]
+        self.length += sum(chunk.live_count for chunk in chunks)
+        self._first_id = None
+
+    def share(self, chunk: Chunk, alive: int) -> None:
+        """Take over some entries of a chunk, whose bits are `alive`; its log keeps the others."""
+        if not alive:
+            return
+        at = bisect_left(self._firsts, chunk.first_id)
+        if at < len(self._firsts) and self._firsts[at] == chunk.first_id:
+            alive |= self._chunks[at].alive
+            self.length -= self._chunks[at].live_count
+            self._drop(at, at + 1)
+        chunk.is_shared = True
+        taken = chunk.marked(~alive & ((1 << chunk.count) - 1))
+        self._grow(taken.memory_bytes)
+        self._chunks.insert(at, taken)
+        self._firsts.insert(at, chunk.first_id)
+        self.length += taken.live_count
+        self._first_id = None
+
+    def drop_above(self, last_id: EntryId) -> None:
+        """Remove every entry above an id.
+
+        Raises:
+            Missing: the extent in which the id lies is not in memory.
+        """
+        self.length -= self.extents.kill_above(last_id)
+        low = bisect_right(self._firsts, last_id)
+        self.length -= sum(chunk.live_count for chunk in self._chunks[low:])
+        self._drop(low, len(self._chunks))
+        if low and self._chunks[low - 1].last_id > last_id:
+            chunk = self._to_change(low - 1)
+            gone = chunk.ids_between(last_id.next(), chunk.last_id)
+            for entry_id in gone:
+                chunk.tombstones |= 1 << (chunk.position(entry_id) or 0)
+            self.length -= len(gone)
+            if not chunk.live_count:
+                self._drop(low - 1, low)
+        self._first_id = None
 
     def require_end(self, through: EntryId) -> None:
         """Check that a trim through an id can be made; `Missing` if not."""

@@ -144,6 +144,14 @@ class Extents:
         at, columns = self._head + index, self._columns
         return ExtentPlace(columns.files[at], columns.offsets[at], columns.sizes[at])
 
+    def places(self) -> Iterator[ExtentPlace]:
+        """Yield the places of the extents in order."""
+        return map(self.place, range(self._count))
+
+    def index_of(self, place: ExtentPlace) -> int:
+        """Return the place in the index of an extent that is in it."""
+        return next(at for at, known in enumerate(self.places()) if known == place)
+
     def alive(self, index: int) -> tuple[int, int]:
         """Return the live entries of an extent, and their bytes in the file, about."""
         at, columns = self._head + index, self._columns
@@ -298,6 +306,8 @@ class Extents:
     def _set_dead(self, line: Line) -> None:
         if line.dead:
             self._own_dead()[line.place] = line.dead
+        elif self._dead:
+            self._dead.pop(line.place, None)
 
     def _own_dead(self) -> dict[ExtentPlace, int]:
         if self._dead is _NO_BITS:
@@ -349,8 +359,13 @@ class Extents:
         """Let go of the files."""
         self._leave(self._files())
 
-    def kill(self, index: int, entry_id: EntryId) -> bool:
+    def kill(self, index: int, entry_id: EntryId, archive: Extents | None = None) -> bool:
         """Mark an entry of an extent as dead; tells whether it was alive.
+
+        Args:
+            index: of the extent.
+            entry_id: of the entry.
+            archive: has it from then on; None: nobody.
 
         Raises:
             Missing: the extent is not in memory.
@@ -360,10 +375,16 @@ class Extents:
         if position is None or line.dead >> position & 1:
             return False
         self._mark(index, line, line.dead | 1 << position)
+        if archive is not None:
+            archive.share(line, 1 << position)
         return True
 
-    def kill_through(self, through: EntryId) -> int:
+    def kill_through(self, through: EntryId, archive: Extents | None = None) -> int:
         """Remove all entries up to an id; returns how many were alive.
+
+        Args:
+            through: the id.
+            archive: has them from then on; None: nobody.
 
         Raises:
             Missing: the extent in which the id lies is not in memory.
@@ -372,13 +393,90 @@ class Extents:
         is_cut = whole < self._count and self.first_id(whole) <= through
         reached = self._sound(whole, self.line(whole)).reached(through) if is_cut else 0
         killed = self.live_in(0, whole)
+        if archive is not None:
+            archive.take(self, whole)
         self.drop(0, whole)
         if is_cut:
             line = self.line(0)
             dead = line.dead | (1 << reached) - 1
             killed += dead.bit_count() - line.dead.bit_count()
             self._mark(0, line, dead)
+            if archive is not None:
+                archive.share(line, dead & ~line.dead)
         return killed
+
+    def kill_above(self, last_id: EntryId) -> int:
+        """Remove all entries above an id; returns how many were alive.
+
+        Raises:
+            Missing: the extent in which the id lies is not in memory.
+        """
+        low = self.below(last_id)
+        killed = self.live_in(low, self._count)
+        self.drop(low, self._count)
+        if low and self.last_id(low - 1) > last_id:
+            line = self.line(low - 1)
+            reached = self._sound(low - 1, line).reached(last_id)
+            dead = line.dead | (1 << line.entry_count) - (1 << reached)
+            killed += dead.bit_count() - line.dead.bit_count()
+            self._mark(low - 1, line, dead)
+        return killed
+
+    def take(self, other: Extents, count: int) -> None:
+        """Take over the oldest extents of another index, which lets go of them."""
+        at = 0
+        while at < count:
+            line = other.line(at)
+            known = self._at(line)
+            if known is not None:
+                mine = self.line(known)
+                self._put(known, mine, mine.joined(line))
+                at += 1
+                continue
+            index, end = self.below(line.first_id), count
+            if index < self._count:  # an extent of its own follows: those before it go together
+                end = min(count, other.below(self.first_id(index)))
+                end -= other.place(end - 1) == self.place(index)
+            self._insert_part(index, other, at, end)
+            at = end
+
+    def _at(self, line: Line) -> int | None:
+        """Return the place in this index of the extent of a line, None if it is in another one."""
+        at = self.below(line.first_id)
+        near = (index for index in (at - 1, at) if 0 <= index < self._count)
+        return next((index for index in near if self.place(index) == line.place), None)
+
+    def _insert_part(self, index: int, other: Extents, low: int, high: int) -> None:
+        """Add neighbouring extents of another index."""
+        if self._columns is _NO_COLUMNS:
+            self._columns = _Columns()
+        elif index < self._count or len(self._columns.lives) > self._head + self._count:
+            self._unshare()
+        place, at, end = self._head + index, other._head + low, other._head + high
+        for mine, others in zip(self._columns.all, other._columns.all, strict=True):
+            mine[place:place] = others[at:end]
+        for line in range(low, high) if other._dead else ():
+            extent = other.place(line)
+            if dead := other._dead.get(extent):
+                self._own_dead()[extent] = dead
+        self._count += high - low
+        self._note_added(index, index + high - low)
+
+    def share(self, line: Line, alive: int) -> None:
+        """Take over some entries of an extent, whose bits are `alive`; its index keeps the others.
+
+        The extent is in memory. The line is that of the other index.
+        """
+        known = self._at(line)
+        if known is not None:
+            mine = self.line(known)
+            self._mark(known, mine, mine.dead & ~alive)
+            return
+        opened = self._memory.extents.find(line.place)
+        assert isinstance(opened, OpenedExtent)
+        dead = ~alive & (1 << line.entry_count) - 1
+        shared = line.marked(dead, opened.chunks(dead))
+        self._insert(self.below(shared.first_id), shared)
 
     def require_lost(self, first_id: EntryId, last_id: EntryId) -> None:
         """Check that `lose` can be called; `Missing` if not."""
@@ -422,21 +520,17 @@ class Extents:
         if not chunks:
             self.drop(index, index + 1)
             return
-        marked = line._replace(
-            first_id=chunks[0].first_live_id(),
-            last_id=chunks[-1].last_live_id(),
-            through=chunks[-1].last_id,
-            live_count=line.entry_count - dead.bit_count(),
-            chunk_count=len(chunks),
-            dead=dead,
-        )
+        self._put(index, line, line.marked(dead, chunks))
+
+    def _put(self, index: int, before: Line, line: Line) -> None:
+        """Put a line in the place of one for the same extent."""
         self._unshare()
-        self._note(line, -1)
-        self._note(marked, 1)
+        self._note(before, -1)
+        self._note(line, 1)
         at = self._head + index
-        for column, value in zip(self._columns.all, _values_of(marked), strict=True):
+        for column, value in zip(self._columns.all, _values_of(line), strict=True):
             column[at] = value
-        self._set_dead(marked)
+        self._set_dead(line)
 
     def _note(self, line: Line, sign: int) -> None:
         self.chunk_count += sign * line.chunk_count
@@ -506,10 +600,13 @@ class Extents:
         for index, data in dead:
             place = self.line(begin + index).place
             self._own_dead()[place] = int.from_bytes(data, "little")
-        at = self._head + begin
-        self._memory.files.update(Counter(self._columns.files[at:]))
-        self.chunk_count += sum(self._columns.chunk_counts[at:])
-        grown_bytes = sum(self._live_bytes(begin, self._count))
+        self._note_added(begin, self._count)
+
+    def _note_added(self, low: int, high: int) -> None:
+        at, end = self._head + low, self._head + high
+        self._memory.files.update(Counter(self._columns.files[at:end]))
+        self.chunk_count += sum(self._columns.chunk_counts[at:end])
+        grown_bytes = sum(self._live_bytes(low, high))
         self.size_bytes += grown_bytes
         self._memory.cold_bytes += grown_bytes
-        self._memory.index_bytes += LINE_BYTES * (self._count - begin)
+        self._memory.index_bytes += LINE_BYTES * (high - low)

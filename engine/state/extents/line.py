@@ -27,6 +27,36 @@ class Line(NamedTuple):
         """Return the bytes in the file for live entries, about."""
         return self.place.size_bytes * self.live_count // self.entry_count
 
+    def marked(self, dead: int, chunks: Sequence[Chunk]) -> Line:
+        """Return the line with other entries dead.
+
+        Args:
+            dead: their bits.
+            chunks: those with live entries; there are some.
+        """
+        return self._replace(
+            first_id=chunks[0].first_live_id(),
+            last_id=chunks[-1].last_live_id(),
+            through=chunks[-1].last_id,
+            live_count=self.entry_count - dead.bit_count(),
+            chunk_count=len(chunks),
+            dead=dead,
+        )
+
+    def joined(self, other: Line) -> Line:
+        """Return the line of what is alive in either line of one extent.
+
+        A chunk that both have counts twice.
+        """
+        return self._replace(
+            first_id=min(self.first_id, other.first_id),
+            last_id=max(self.last_id, other.last_id),
+            through=max(self.through, other.through),
+            live_count=self.live_count + other.live_count,
+            chunk_count=self.chunk_count + other.chunk_count,
+            dead=self.dead & other.dead,
+        )
+
     @property
     def cost(self) -> int:
         """Return how many microseconds it takes to unpack all of it, about; see `Chunk.cost`."""
@@ -34,14 +64,14 @@ class Line(NamedTuple):
 
 
 def line_of(chunks: Sequence[Chunk], place: ExtentPlace) -> Line:
-    """Return the line of chunks that lie at a place."""
+    """Return the line of chunks that lie at a place; some of them have live entries."""
     dead = count = 0
     for chunk in chunks:
         dead |= chunk.tombstones << count
         count += chunk.count
-    last, live_count = chunks[-1], count - dead.bit_count()
-    ids = chunks[0].first_live_id(), last.last_live_id(), last.last_id
-    return Line(*ids, live_count, count, len(chunks), place, dead)
+    alive, live_count = [chunk for chunk in chunks if chunk.live_count], count - dead.bit_count()
+    ids = alive[0].first_live_id(), alive[-1].last_live_id(), alive[-1].last_id
+    return Line(*ids, live_count, count, len(alive), place, dead)
 
 
 class Covered(NamedTuple):

@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
+from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.cli.durations import duration_ms, duration_text
+from headgate.app.settings import Settings
+from headgate.engine.engine import Engine
+from headgate.engine.journal.storage import MemoryStorage
 from tests.api.commands.command_line import at_once
-from tests.api.conftest import Live
+from tests.api.conftest import Live, running
 
 
 async def shown(live: Live, *words: str) -> dict[str, Any]:
@@ -30,6 +34,7 @@ async def test_a_stream_is_created_set_and_deleted(live: Live) -> None:
             "max_age_ms": 604_800_000,
             "idempotency_window_ms": None,
             "idempotency_max": None,
+            "archive": False,
         },
     )
     assert (changed["max_length"], changed["max_age_ms"]) == (10, 604_800_000)
@@ -73,6 +78,28 @@ async def test_a_stream_is_trimmed_by_length_id_or_age(live: Live) -> None:
     assert await shown(live, "stream", "trim", "orders", "--min-id", ids[1]) == {"removed": 1}
     assert await shown(live, "stream", "trim", "orders", "--max-length", "1") == {"removed": 1}
     assert (await at_once(live.url, "stream", "trim", "orders")).code == 2
+
+
+async def test_what_is_archived_is_read_and_removed() -> None:
+    engine = Engine(MemoryStorage(records_max=0), has_bucket=True)
+    async with running(Settings(), EmbeddedBackend(engine)) as live:
+        options = "--archive", "true", "--max-length", "1"
+        created = await shown(live, "stream", "create", "orders", *options)
+        ids = await live.append("orders", "1", "2", "3")
+
+        for words in (("read", "orders"), ("tail", "orders", "--no-follow")):
+            lines = (await at_once(live.url, *words)).lines
+            assert [line.split(" ")[0].split("\t")[0] for line in lines] == ids
+        info = await shown(live, "stream", "info", "orders")
+        removed = await shown(live, "stream", "trim-archive", "orders", "--before", ids[1])
+        bounds = "--before", ids[1], "--older-than", "1s"
+        refused = await at_once(live.url, "stream", "trim-archive", "orders", *bounds)
+        unset = await shown(live, "stream", "config", "orders", "--archive", "none")
+
+        assert created["config"]["archive"] is True
+        assert (info["length"], info["archived_count"], info["archived_first_id"]) == (1, 2, ids[0])
+        assert (removed, refused.code, unset["archive"]) == ({"removed": 1}, 2, False)
+        assert await shown(live, "stream", "trim-archive", "orders") == {"removed": 1}
 
 
 async def test_a_group_is_created_set_and_deleted(live: Live) -> None:

@@ -200,6 +200,7 @@ async def _streams_and_entries(story: Recorder) -> None:
     await story.ask("DELETE", f"/v1/streams/orders/entries/{first}")
     await story.ask("POST", "/v1/streams/orders/entries/delete", json={"ids": [last, first]})
     await story.ask("POST", "/v1/streams/orders/trim", json={"max_length": 7})
+    await story.ask("DELETE", f"/v1/streams/orders/archive?before={last}")
     await story.ask("GET", f"/v1/streams/orders/events?after={last}")
     await story.ask("GET", f"/v1/events?match=orders*&after={last}")
 

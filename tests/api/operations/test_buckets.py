@@ -10,7 +10,7 @@ import headgate
 from headgate.app.settings import Settings
 from headgate.client.problems import NotLeader
 from tests.api.commands.command_line import headgate as command
-from tests.api.conftest import Live, running
+from tests.api.conftest import Live, problem_in, running
 
 
 class Two(NamedTuple):
@@ -40,6 +40,7 @@ async def test_the_leader_is_ready_and_the_standby_names_it(two: Two) -> None:
 
     assert (ready["role"], ready["durable"]) == ("leader", "disk")
     assert ready["unshipped_bytes"] >= 0
+    assert problem_in(refused)["leader"] == "http://a:8080"  # a balancer must not be sent there
     assert (refused.status_code, refused.json()["leader"]) == (503, "http://a:8080")
     assert redirected.status_code == 307
     assert redirected.headers["location"] == "http://a:8080/v1/streams/orders?x=1"

@@ -126,12 +126,12 @@ def put(server: Server, key: str, words: tuple[object, ...]) -> None:
 
 
 def operations() -> list[tuple[str, str]]:
-    """Return method and path of each operation on a stream that has no history of its own."""
+    """Return method and path of each operation on a stream that servers keep, too."""
     paths: dict[str, Any] = json.loads(DOCUMENT.read_text())["paths"]
     names = {"{stream}": "orders", "{group}": "billing", "{consumer}": "ben", "{id}": "1-0"}
     listed = []
     for path, methods in paths.items():
-        if path.startswith("/v1/streams/{stream}") and not path.endswith("/history"):
+        if path.startswith("/v1/streams/{stream}") and not path.endswith(("/history", "/archive")):
             named = path
             for parameter, name in names.items():
                 named = named.replace(parameter, name)

@@ -78,6 +78,8 @@ async def test_a_stream_is_created_empty(shared: Live) -> None:
         "last_id": "0-0",
         "max_deleted_id": "0-0",
         "closed_at_ms": None,
+        "archived_count": 0,
+        "archived_first_id": None,
         "entries_added": 0,
         "groups": 0,
         "chunks": 0,
@@ -88,6 +90,7 @@ async def test_a_stream_is_created_empty(shared: Live) -> None:
             "max_age_ms": 60_000,
             "idempotency_window_ms": None,
             "idempotency_max": None,
+            "archive": False,
         },
     }
 
@@ -116,7 +119,9 @@ async def test_a_stream_can_be_created_without_a_body(shared: Live) -> None:
     answer = await shared.http.put(ORDERS)
 
     assert answer.status_code == 201
-    assert set(answer.json()["config"].values()) == {None}
+    config = answer.json()["config"]
+    assert config.pop("archive") is False
+    assert set(config.values()) == {None}
 
 
 async def test_how_long_keys_protect_is_part_of_the_configuration(shared: Live) -> None:
@@ -124,12 +129,14 @@ async def test_how_long_keys_protect_is_part_of_the_configuration(shared: Live) 
     created = await shared.http.put(ORDERS, json=said_first)
     changed = await shared.http.patch(ORDERS, json={"idempotency_max": None, "max_length": 9})
 
-    assert created.json()["config"] == {"max_length": None, "max_age_ms": None, **said_first}
+    others = {"max_length": None, "max_age_ms": None, "archive": False}
+    assert created.json()["config"] == {**others, **said_first}
     assert changed.json()["config"] == {
         "max_length": 9,
         "max_age_ms": None,
         "idempotency_window_ms": 5000,
         "idempotency_max": None,
+        "archive": False,
     }
 
 

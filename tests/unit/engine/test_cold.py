@@ -3,8 +3,7 @@
 import asyncio
 import errno
 import gc
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from random import Random
 from typing import Any, TypeVar
 
@@ -12,15 +11,12 @@ import pytest
 
 from headgate.engine.config import StreamConfig
 from headgate.engine.eager import EagerCall
-from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from headgate.engine.errors import MemoryFull, Unavailable
 from headgate.engine.journal import recovery
 from headgate.engine.journal.extents.files import ExtentReader
 from headgate.engine.journal.extents.freezing import Freezing
-from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.rewrites import Growth
-from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.limits import COLD_READS_MAX
 from headgate.engine.replies import Deletion, Gap
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, PlanRead
@@ -45,7 +41,7 @@ from headgate.engine.requests.entries import (
     TrimTo,
 )
 from headgate.engine.requests.groups import CreateGroup, GroupStart
-from headgate.engine.requests.keyspace import ChangeDefaults, RenameStream
+from headgate.engine.requests.keyspace import RenameStream
 from headgate.engine.requests.ranges import OpenRanges, ReadOn, Span
 from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream
 from headgate.engine.state.entries.node_limits import NodeLimits
@@ -53,11 +49,11 @@ from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import MemoryBounds, WhenFull
 from headgate.engine.state.stream import Stream
+from tests.journals.life import CHUNK, Life, living
 from tests.journals.memory_disk import MemoryDisk
 from tests.virtual_time import in_virtual_time, settle
 
 T = TypeVar("T")
-CHUNK = 10
 FILE = "extents-00000000000000000001"
 
 
@@ -76,73 +72,6 @@ class SlowDisk(MemoryDisk):
             return act()
         finally:
             self.reading_count -= 1
-
-
-class Life:
-    """An engine on a disk, until its end."""
-
-    def __init__(self, disk: MemoryDisk, memory: MemoryBounds, growth: Growth) -> None:
-        loaded = recovery.recover(disk)
-        self.disk = disk
-        self.events: list[tuple[str, Mapping[str, object]]] = []
-        self.may_end = asyncio.Event()  # the rewrite
-        self.may_end.set()
-        self.journal = Journal(
-            disk,
-            FsyncPolicy.ALWAYS,
-            self._rewrite,
-            position=loaded.position,
-            growth=growth,
-            on_event=lambda event, facts: self.events.append((event, facts)),
-        )
-        self.engine = Engine(self.journal, keyspace=loaded.keyspace, memory=memory)
-        self.engine.cold._cached_bytes_max = 0
-
-    async def _rewrite(self, through: int) -> None:
-        recovery.rewrite(self.disk, through, hot_bytes_max=0)
-        await self.may_end.wait()
-
-    async def perform(self, request: Any) -> Any:
-        return await self.engine.perform(request)
-
-    async def fill(self, count: int, stream: bytes = b"s") -> None:
-        await self.perform(ChangeDefaults(node_entries_max=CHUNK))
-        for number in range(1, count + 1):
-            draft = Draft(EntryId(number, 0), (b"n", b"%d" % number))
-            await self.perform(Add(stream, [draft]))
-
-    async def freeze(self) -> None:
-        """Rewrite, until all that is sealed is cold."""
-        self.journal.start_rewrite()
-        await self.journal._rewrites.until_done(10)
-        assert self.journal.status.rewrite_failure is None
-
-    async def begin_rewrite(self) -> None:
-        """Begin a rewrite, until it has written its files; it ends when it may."""
-        self.may_end.clear()
-        self.journal.start_rewrite()
-        while recovery.last_extent_file(self.disk) == 0:
-            await asyncio.sleep(0)
-
-    async def numbers(self, stream: bytes = b"s") -> list[int]:
-        return [entry.id.ms for entry in await self.perform(Range(stream))]
-
-    def lines(self, stream: bytes = b"s") -> int:
-        return len(self.engine.keyspace.stream(stream).log.extents)
-
-
-@asynccontextmanager
-async def living(
-    disk: MemoryDisk,
-    memory: MemoryBounds = MemoryBounds(),  # noqa: B008  a value
-    growth: Growth = Growth(0),  # noqa: B008
-) -> AsyncIterator[Life]:
-    life = Life(disk, memory, growth)
-    running = asyncio.create_task(life.engine.run())
-    await asyncio.sleep(0)
-    yield life
-    await life.engine.close()
-    await running
 
 
 async def test_what_is_sealed_leaves_memory_and_is_there_after_a_start() -> None:

@@ -23,6 +23,7 @@ VALUES = {
     Form.FIELD: b"f",
     Form.FILTERS: '{"present":"a"}',
     Form.CHOICE: True,
+    Form.FLAG: True,
 }
 KINDS = [StreamConfig, GroupPolicy]
 

@@ -21,7 +21,7 @@ from headgate.app.backends.redis.performing.name_ranges import first_names
 from headgate.app.backends.redis.performing.trims import retain
 from headgate.app.backends.redis.settings import read_settings
 from headgate.engine.config import StreamConfig
-from headgate.engine.errors import StreamsChanged, WrongType
+from headgate.engine.errors import NoArchive, StreamsChanged, WrongType
 from headgate.engine.replies import Created, StreamInfo
 from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
 from headgate.engine.requests.streams import (
@@ -72,6 +72,7 @@ def _info(stream: bytes, row: Sequence[Any]) -> StreamInfo:
         group_count=group_count,
         closed_at_ms=None if closed_at_ms is None else int(closed_at_ms),
         timed_count=timed_count,
+        gone_through=read_id(trimmed),
     )
 
 
@@ -102,6 +103,8 @@ async def _described(client: Client, stream: bytes) -> StreamInfo | None:
 async def create_stream(client: Client, request: CreateStream) -> Created[StreamInfo]:
     """Create an empty stream, unless it exists with the same configuration."""
     stream = request.stream
+    if request.config.archive:
+        raise NoArchive
     async with govern(client, stream, is_needed=request.config.max_age_ms is not None):
         is_new, row = await client.perform(Effect.WRITE, request)
     return Created(bool(is_new), _info(stream, row))
@@ -110,6 +113,8 @@ async def create_stream(client: Client, request: CreateStream) -> Created[Stream
 async def update_stream(client: Client, request: UpdateStream) -> StreamInfo:
     """Change a stream's configuration. What it no longer allows is removed at once."""
     stream = request.stream
+    if request.config.values.archive:
+        raise NoArchive
     async with govern(client, stream, is_needed=request.config.values.max_age_ms is not None):
         row = await client.perform(Effect.FREE, request)
     info = _info(stream, row)

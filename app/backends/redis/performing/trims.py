@@ -5,10 +5,10 @@ from __future__ import annotations
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault
 from headgate.app.backends.redis.library import Effect
-from headgate.app.backends.redis.performing import Performers, by_function
+from headgate.app.backends.redis.performing import Performers, by_function, not_supported
 from headgate.engine.entry import MIN_ID
 from headgate.engine.limits import CHUNK_ENTRIES_MAX, TRIM_CHUNKS_DEFAULT, TRIM_ENTRIES_MAX
-from headgate.engine.requests.entries import Trim, TrimTo, check_trim
+from headgate.engine.requests.entries import Trim, TrimArchive, TrimTo, check_trim
 
 
 def bounded(to: TrimTo) -> TrimTo:
@@ -47,4 +47,4 @@ async def retain(client: Client, stream: bytes) -> None:
         pass
 
 
-PERFORMERS: Performers = {Trim: by_function(trim)}
+PERFORMERS: Performers = {Trim: by_function(trim), TrimArchive: not_supported("archives")}

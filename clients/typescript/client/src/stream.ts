@@ -29,6 +29,8 @@ export interface ReadOptions {
   filter?: Filter;
   /** Names of the fields that are sent; all of them unless given. */
   columns?: string[];
+  /** False: only what is in the stream, and nothing of its archive. */
+  archived?: boolean;
   signal?: AbortSignal;
 }
 
@@ -140,6 +142,11 @@ export class Stream {
   /** Remove the oldest entries; returns how many. */
   async trim(trim: Partial<Trim>): Promise<number> {
     return (await this.context.rest.ask<Trimmed>("POST", `${this.#path}/trim`, { body: trim })).removed;
+  }
+
+  /** Remove archived entries for good, those below an id or all; returns how many. */
+  async trimArchive(before?: string): Promise<number> {
+    return (await this.context.rest.ask<Trimmed>("DELETE", `${this.#path}/archive`, { query: { before } })).removed;
   }
 
   /** Delete entries, with the outcome of each. */

@@ -54,6 +54,7 @@ export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) 
             { name: "oldest", value: detail.first_id ? age(timeOf(detail.first_id)) : "–", title: detail.first_id ? moment(timeOf(detail.first_id)) : "" },
             { name: "newest", value: detail.length ? age(timeOf(detail.last_id)) : "–", title: moment(timeOf(detail.last_id)) },
             ...sizes(detail),
+            ...archiveOf(detail),
             { name: "last id", value: <code>{detail.last_id}</code>, class: "wide" },
             { name: "chunks", value: short(detail.chunks), title: "parts that hold the entries", class: "wide" },
           ]}
@@ -82,6 +83,12 @@ function sizes({ hot_bytes: hot, cold_bytes: cold }: Stream): Fact[] {
     { name: "hot", value: bytes(hot), title: "memory of its entries" },
     { name: "cold", value: bytes(cold), title: "entries on disk alone" },
   ];
+}
+
+/** Return what was trimmed and stays readable, if there is any. */
+function archiveOf({ archived_count: archived, archived_first_id: first }: Stream): Fact[] {
+  if (!archived || !first) return [];
+  return [{ name: "archived", value: count(archived), title: `trimmed and still readable, since ${moment(timeOf(first))}` }];
 }
 
 /** Return the rate of a number that only grows. */

@@ -12,7 +12,17 @@ from headgate.engine.entry import MIN_ID, EntryId, PartialId
 from tests.unit.app.redis_syntax.console import Console
 
 LAST = EntryId(7, 3)
-CODES = {"ERR", "BUSYGROUP", "NOGROUP", "OOM", "MISCONF", "CLUSTERDOWN", "CROSSSLOT", "WRONGTYPE"}
+CODES = {
+    "ERR",
+    "BUSYGROUP",
+    "NOGROUP",
+    "OOM",
+    "MISCONF",
+    "CLUSTERDOWN",
+    "CROSSSLOT",
+    "WRONGTYPE",
+    "READONLY",
+}
 
 ERRORS: list[errors.StreamError] = [
     errors.LimitExceeded("blocked reads", 3),
@@ -41,6 +51,7 @@ ERRORS: list[errors.StreamError] = [
     errors.ReplyTooLarge(errors.ENTRY_BYTES, 100),
     errors.StreamTooLarge("bytes in one dump", 100),
     errors.NotSupported("bulk"),
+    errors.NoArchive(),
     errors.SeveralSlots("batches"),
     errors.WrongType(b"s"),
     errors.WrongSideKey(b"hg:gateways", "it has another type"),
@@ -49,6 +60,8 @@ ERRORS: list[errors.StreamError] = [
     errors.ScheduleExists(b"nightly"),
     errors.ScheduleChanged(b"nightly"),
     errors.RangeClosed(),
+    errors.NotLeader("http://a"),
+    errors.LeaseLost("another gateway leads"),
     errors.Disconnected("refused"),
     errors.AnswerLost("closed"),
 ]

@@ -59,7 +59,7 @@ def crc32c(data: bytes) -> int:
 def blocks(data: bytes, kind: int) -> Iterator[tuple[int, int, typing.Any]]:
     """Yield first number, synced and payload of each block."""
     magic, version, found_kind, _, salt, checksum = struct.unpack_from("<8sHHQQI", data)
-    assert (magic, version, found_kind, checksum) == (b"HEADGATE", 6, kind, crc32c(data[:28]))
+    assert (magic, version, found_kind, checksum) == (b"HEADGATE", 7, kind, crc32c(data[:28]))
     assert (salt == 0) == (kind == 2)
     at = 32
     while at < len(data):
@@ -161,7 +161,7 @@ def test_a_clock_that_was_set_can_be_read_with_nothing_but_its_description(tmp_p
 
     [path] = tmp_path.glob("snapshot-*")
     [(_, _, [keyspace, _, _, group, pending, _])] = blocks(path.read_bytes(), kind=2)
-    assert keyspace[3:] == [-DAY_MS, SET_AT_MS + 5, [], 0]
+    assert keyspace[3:] == [-DAY_MS, SET_AT_MS + 5, [], 0, []]
     assert group[5] == [[b"c", SET_AT_MS + 5, SET_AT_MS]]
     assert pending == [6, [[[1, 0], 0, SET_AT_MS, 1, 0, False]]]
 
@@ -176,7 +176,8 @@ def test_a_snapshot_can_be_read_with_nothing_but_its_description(tmp_path: Path)
     [(first, synced, items)] = blocks(path.read_bytes(), kind=2)
 
     assert path.name == "snapshot-00000000000000000002"
-    keyspace, stream, [_, chunk], group, end = items
+    keyspace, stream, [_, chunk, is_archived], group, end = items
+    assert not is_archived
     assert (first, synced, keyspace[0], end) == (0, 0, 1, [7, 4])
     assert stream[:2] + stream[4:8] == [2, b"s", [1, 1], [0, 0], [0, 0], 2]
     first_id, last_id, count, size_bytes, dead, packed, is_open, is_run = chunk
@@ -196,7 +197,7 @@ def test_an_extent_can_be_read_with_nothing_but_its_description(tmp_path: Path) 
     disk.close()
 
     [path] = tmp_path.glob("snapshot-*")
-    (_, _, [keyspace, [kind, stream, _, columns, dead]]), _ = blocks(path.read_bytes(), kind=2)
+    (_, _, [keyspace, [kind, stream, _, columns, dead, _]]), _ = blocks(path.read_bytes(), kind=2)
     assert (keyspace[5], kind, stream, dead) == ([1], 10, b"s", [])
     first_ms, _, last_ms, _, _, _, live, count, chunks, file, offset, size = (
         int.from_bytes(column, "little") for column in columns

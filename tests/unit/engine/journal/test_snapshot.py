@@ -280,7 +280,7 @@ async def test_a_closed_stream_stays_closed() -> None:
 def test_a_stream_of_a_snapshot_from_before_streams_could_be_closed_is_open() -> None:
     counters = EntryId(1, 0), EntryId(0, 0), EntryId(0, 0), 1
     item = snapshot.StreamItem(S, 7, StreamConfig(), *counters, None, 0, 0, [], 1_000)
-    *before, closed_at_ms = msgspec.msgpack.decode(msgspec.msgpack.encode(item))
+    *before, closed_at_ms, _ = msgspec.msgpack.decode(msgspec.msgpack.encode(item))
     assert closed_at_ms == 1_000
     read = msgspec.msgpack.decode(msgspec.msgpack.encode(before), type=snapshot.StreamItem)
     assert (read.name, read.last_id, read.closed_at_ms) == (S, EntryId(1, 0), None)

@@ -200,6 +200,10 @@ export interface Entries {
    */
   gap: Gap | null;
   /**
+   * True if the entries begin below those of the stream: they were trimmed, and its archive has them.
+   */
+  archived?: boolean;
+  /**
    * After a cursor: when the stream was closed, if nothing comes behind `next_after` any more.
    */
   closedAtMs?: number | null;
@@ -348,6 +352,14 @@ export interface StreamInfo {
    * Since when it takes no entries; null: it is open.
    */
   closedAtMs: number | null;
+  /**
+   * Entries that were trimmed and stay readable in its archive.
+   */
+  archivedCount: number;
+  /**
+   * Of the oldest of them; null if there is none.
+   */
+  archivedFirstId: string | null;
   config: StreamConfig;
 }
 /**
@@ -370,6 +382,10 @@ export interface StreamConfig {
    * Keys remembered of each producer, the newest; 100 unless given.
    */
   idempotencyMax?: number | null;
+  /**
+   * What its retention and trims remove stays readable over REST, as its archive.
+   */
+  archive?: boolean | null;
 }
 /**
  * A stream, and with `full` what is in it.
@@ -420,6 +436,14 @@ export interface StreamDetail {
    * Since when it takes no entries; null: it is open.
    */
   closedAtMs: number | null;
+  /**
+   * Entries that were trimmed and stay readable in its archive.
+   */
+  archivedCount: number;
+  /**
+   * Of the oldest of them; null if there is none.
+   */
+  archivedFirstId: string | null;
   config: StreamConfig;
   firstEntry: Entry | null;
   lastEntry: Entry | null;

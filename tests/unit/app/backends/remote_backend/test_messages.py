@@ -61,6 +61,7 @@ EXAMPLES: dict[str, Any] = {
     "size_bytes_max": 9,
     "field": "entries_added",
     "than": "length",
+    "leader": "http://a",
 }
 
 

@@ -16,8 +16,8 @@ from headgate.engine.journal.rewrites import REDIS_GROWTH
 from headgate.engine.limits import WAITERS_MAX
 from headgate.engine.state.bounds import KeyspaceBounds
 
-OF_THE_MACHINE = {"memory_bytes_max", "sockets_max"}
-"""Limits has them again, as what holds is never left open there."""
+OF_THE_MACHINE = {"memory_bytes_max", "sockets_max", "durable"}
+"""Limits has them again, as they follow from the machine or from other settings there."""
 
 SETTINGS_AND_LIMITS = {*Settings.__mro__, *Limits.__mro__, *frames.ConnectionLimits.__mro__}
 

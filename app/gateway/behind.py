@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headgate.engine.replies import BucketStatus, Role
+from headgate.engine.replies import BucketStatus, LeaderRole
 
 HEADER = b"headgate-behind-ms"
 
@@ -21,7 +21,7 @@ class Behind:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on."""
         bucket = self._bucket()
-        if scope["type"] != "http" or bucket is None or bucket.role is not Role.STANDBY:
+        if scope["type"] != "http" or bucket is None or bucket.role is not LeaderRole.STANDBY:
             await self._app(scope, receive, send)
             return
 

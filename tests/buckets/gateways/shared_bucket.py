@@ -1,0 +1,66 @@
+"""Shared bucket: gateways in processes of their own start on it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.buckets.faulty_way import FaultyWay
+from tests.buckets.stores import variables_of
+from tests.crash.gateway import START_S_MAX, Gateway
+
+LONG = (pytest.mark.long, pytest.mark.timeout(7200))
+STORES = ["directory", "moto", "ministack"]
+LOOK_S = 0.02
+
+
+def forms(store: str, short: int, long: int) -> pytest.MarkDecorator:
+    """Return the forms of a test: short with one store, and long with each.
+
+    Args:
+        store: of the short form.
+        short: its rounds.
+        long: those of the long forms.
+    """
+    longs = [pytest.param(each, long, marks=LONG) for each in STORES]
+    names = ("shared_bucket", "rounds")
+    return pytest.mark.parametrize(names, [(store, short), *longs], indirect=["shared_bucket"])
+
+
+class SharedBucket:
+    """A bucket, and a way to it for each of two gateways; none to a directory."""
+
+    def __init__(self, url: str, ways: Sequence[FaultyWay] = ()) -> None:
+        self.url = url
+        self.ways = ways
+
+    async def begin(
+        self, data_dir: Path, settings: Mapping[str, object], *, way: int = 0
+    ) -> Gateway:
+        """Start a gateway, and return once it accepts connections; it may not lead yet."""
+        chosen = {"bucket": self.url, **settings}
+        variables = variables_of(self.ways[way].endpoint) if self.ways else {}
+        gateway = await Gateway.begin(data_dir, chosen, variables=variables)
+        await gateway.until_greeting()
+        return gateway
+
+    async def start(
+        self, data_dir: Path, settings: Mapping[str, object], *, way: int = 0
+    ) -> Gateway:
+        """Start a gateway, and return once it leads."""
+        gateway = await self.begin(data_dir, settings, way=way)
+        await until_leading(gateway)
+        return gateway
+
+
+async def until_leading(gateway: Gateway, within_s: float = START_S_MAX) -> float:
+    """Return when a gateway has said that it takes changes, by the clock of `time.monotonic`."""
+    async with httpx.AsyncClient(base_url=gateway.url) as http, asyncio.timeout(within_s):
+        while (await http.get("/readyz")).status_code != 200:
+            await asyncio.sleep(LOOK_S)
+    return time.monotonic()
