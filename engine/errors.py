@@ -142,12 +142,12 @@ class Draining(Unavailable):
 
 
 class NotLeader(Unavailable):
-    """Another gateway may change the streams of the bucket, and this one may not."""
+    """This gateway may not change the streams of the bucket, as another one may."""
 
-    def __init__(self, leader: str) -> None:
+    def __init__(self, leader: str, why: str = "this gateway is not the leader") -> None:
         self.leader = leader  # its address; empty if nobody knows
         where = f", but the one at {leader}" if leader else ""
-        super().__init__(f"this gateway is not the leader{where}")
+        super().__init__(f"{why}{where}")
 
 
 class LeaseLost(Unavailable):

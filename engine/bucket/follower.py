@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from typing import Any
 
 from headgate.engine import commands
 from headgate.engine.bucket import manifest as manifests
 from headgate.engine.bucket import parts
 from headgate.engine.bucket.attachment import Attached
 from headgate.engine.bucket.bucket import Bucket
-from headgate.engine.bucket.manifest import BucketManifest
+from headgate.engine.bucket.manifest import BucketFile, BucketManifest
 from headgate.engine.bucket.parts import Part
 from headgate.engine.bucket.restoring import Mark, fetch
 from headgate.engine.clock import Clock
@@ -73,7 +74,7 @@ class BucketFollower:
             except FileNotFoundError:
                 self._known_ms = asked_ms
                 return
-            await self.apply(part, records, holder)
+            await _to_the_end(self.apply(part, records, holder))
 
     async def apply(self, part: Part, records: Records, holder: Holder) -> None:
         """Apply a part: to the files, and to the state.
@@ -155,9 +156,10 @@ class BucketFollower:
         manifest = await self.look_at_manifest()
         if manifest is None or not before < manifest.position <= records.position:
             return
-        snapshot = manifest.snapshot
-        if snapshot is None:
-            return
+        if manifest.snapshot is not None:
+            await _to_the_end(self._adopt(manifest, manifest.snapshot, holder))
+
+    async def _adopt(self, manifest: BucketManifest, snapshot: BucketFile, holder: Holder) -> None:
         last_file = await self._disk.in_thread(lambda: recovery.last_extent_file(self._disk))
         known = holder.begin(last_file)
         await self._bucket.in_thread(lambda: fetch(self._bucket, self._directory, [snapshot]))
@@ -169,3 +171,13 @@ class BucketFollower:
         held = await holder.adopt(indexes, is_late=False)
         await self._disk.in_thread(lambda: recovery.clean(self._disk, held))
         assert name in self._disk.names()
+
+
+async def _to_the_end(act: Coroutine[Any, Any, None]) -> None:
+    """Carry out something as a whole: who cancels it, as this gateway leads now, waits for it."""
+    task = asyncio.create_task(act)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise

@@ -196,7 +196,6 @@ class Replication:
             await self._lead(taking.result(), records, holder)
             keeping.cancel()
         faults.set_hold(None)
-        self.leads.set()  # whoever waits for that changes something at once
         self._note_lost(holder)
         self.leads.set()  # whoever waits for it makes changes at once
         return True
@@ -337,7 +336,7 @@ class Replication:
 
     def _hold(self) -> Unavailable | None:
         if self._needs_lease and not self._keeper.is_valid:
-            return Unavailable("the lease of the bucket cannot be renewed for now")
+            return NotLeader("", "the lease of the bucket cannot be renewed for now")
         since_s = self._error_s
         if not self._options.is_durable or since_s is None:
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import headgate
 from tests.sdk.pair import Pair
 from tests.sdk.typescript import program_folder
-from tests.sdk.workshop import tool
+from tests.sdk.workshop import output_of, tool
 
 ENTRIES = 200
 
@@ -106,6 +107,24 @@ async def test_nothing_is_lost_in_typescript(pair: Pair, tmp_path: Path, transpo
     assert lines["seen"] == appended
     assert set(lines["done"]) == set(appended)
     assert len(lines["appended"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("leader", "asked"),
+    [
+        ("https://c.example/", "ac"),
+        ("https://elsewhere.example", "abc"),
+        ("https://a.example", "ababc"),  # whoever is named is asked once more
+        ("", "abc"),
+    ],
+)
+async def test_a_token_goes_to_given_addresses_only_in_typescript(
+    tmp_path: Path, leader: str, asked: str
+) -> None:
+    folder = await asyncio.to_thread(program_folder, tmp_path / "program")
+    output = json.loads(await output_of(tool("node"), "addresses.mjs", leader, folder=folder))
+    assert output["asked"] == [f"https://{name}.example Bearer secret" for name in asked]
+    assert output["url"] == "https://c.example"
 
 
 async def test_a_program_without_asyncio_finds_the_leader(pair: Pair) -> None:

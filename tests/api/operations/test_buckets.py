@@ -31,6 +31,9 @@ async def two(tmp_path: Path) -> AsyncIterator[Two]:
         )
 
     async with running(settings("a")) as leader, running(settings("b")) as standby:
+        async with asyncio.timeout(30):
+            while "leader" not in (await standby.http.get("/readyz")).json():
+                await asyncio.sleep(0.05)
         yield Two(leader, standby)
 
 

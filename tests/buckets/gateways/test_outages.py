@@ -22,7 +22,9 @@ from tests.crash.gateway import Gateway
 SETTINGS = {"lease_ms": 1500}
 PAD_BYTES = 3000
 CLIENTS = 4
-REFUSED_S_MAX = 5.0
+REFUSED_S_MAX = 20.0
+"""Here it takes 2 to 4 s; a busy machine takes longer."""
+
 RETURN_S_MAX = 60.0
 WORK_S = 2.0
 """Clients work for so long before the store leaves, and when it is back."""

@@ -1,0 +1,65 @@
+"""A follower applies each part as a whole, whoever cancels it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from headgate.engine import commands as c
+from headgate.engine.bucket import parts
+from headgate.engine.bucket.attachment import attach
+from headgate.engine.bucket.follower import BucketFollower
+from headgate.engine.bucket.parts import Part
+from headgate.engine.bucket.stores.directory import DirectoryBucket
+from headgate.engine.journal import blocks
+from headgate.engine.journal.names import journal_name
+from headgate.engine.journal.records import Records
+from headgate.engine.journal.storage import Nobody
+from tests.journals.memory_disk import MemoryDisk
+from tests.virtual_time import ManualClock
+
+T = TypeVar("T")
+
+SEGMENT = journal_name(1)
+HEADER = blocks.Header(blocks.Kind.JOURNAL, 1, 7)
+
+
+class PausingDisk(MemoryDisk):
+    """A disk whose thread has done its work before anybody is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_done, self.goes_on = asyncio.Event(), asyncio.Event()
+
+    async def in_thread(self, act: Callable[[], T]) -> T:
+        result = act()
+        self.is_done.set()
+        await self.goes_on.wait()
+        return result
+
+
+async def test_a_part_is_applied_once_though_following_ends_in_the_middle(tmp_path: Path) -> None:
+    bucket, disk = DirectoryBucket(tmp_path), PausingDisk()
+    head = blocks.pack_header(HEADER)
+    assert parts.put(bucket, Part(1, 1, "other", SEGMENT, 0, 0, 0, 0, head))
+    attached = attach(disk, bucket)
+    records, holder = Records(0), Nobody()
+    follower = BucketFollower(bucket, attached, disk, ManualClock())
+    record = c.encode_parts(c.encode_each([c.ClockSet(5)]))
+    block = blocks.pack_block(HEADER, 1, 0, c.join([record]))
+    assert parts.put(bucket, Part(2, 1, "other", SEGMENT, len(head), 1, 0, 0, block))
+
+    following = asyncio.create_task(follower.catch_up(records, holder))
+    await asyncio.wait_for(disk.is_done.wait(), 10)
+    following.cancel()
+    asyncio.get_running_loop().call_soon(disk.goes_on.set)
+    with suppress(asyncio.CancelledError):
+        await asyncio.wait_for(following, 10)
+    await follower.catch_up(records, holder)
+
+    assert (follower.next_part, records.position) == (3, 1)
+    assert disk.size_bytes(SEGMENT) == len(head) + len(block)
+    bucket.close()
