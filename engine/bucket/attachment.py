@@ -28,7 +28,6 @@ from headgate.engine.journal.names import (
     in_use,
     is_finished,
     is_segment,
-    journal_name,
     position_of,
 )
 from headgate.engine.journal.recovery import Loaded, Progress, load_safely, no_progress
@@ -128,19 +127,16 @@ def _gone_on(
         return None
     begins: dict[str, int] = {}
     known = 0 if manifest is None else manifest.position
-    if base > known and manifest is not None:  # a snapshot was made, and its manifest was not
-        for number in range(manifest.first_part, next_part):
+    if base > known:  # a snapshot was made, and its manifest was not put
+        for number in range(1 if manifest is None else manifest.first_part, next_part):
             part = parts.read(bucket, number)
             if part.segment and part.offset == 0:
                 begins[part.segment] = number
-    is_base_needed = manifest is None and snapshot is not None
-    if is_base_needed:  # what was shipped follows nothing: it is shipped again
-        shipped = Mark("", 0, base)
     return Attached(
         *(disk, marker, manifest, next_part, shipped, loaded),
         unshipped=_marks(directory, shipped, loaded),
         begins=begins,
-        is_base_needed=is_base_needed or base > known,
+        is_base_needed=base > known,
     )
 
 
@@ -174,9 +170,7 @@ def _shipped(bucket: Bucket, manifest: BucketManifest | None, numbers: Sequence[
 def _marks(directory: Disk, shipped: Mark, loaded: Loaded) -> list[Mark]:
     """Return the ends of segments of which the bucket lacks something, or all."""
     segments = [name for name in directory.names() if is_segment(name) and is_finished(name)]
-    behind = in_use(directory.names()).segments  # the snapshot
-    first = shipped.segment or min(behind, default=journal_name(shipped.position + 1))
-    names = [name for name in segments if name >= first]
+    names = [name for name in segments if name >= shipped.segment]
     lasts = [position_of(name) - 1 for name in names[1:]] + [loaded.position]
     marks = []
     for name, last in zip(names, lasts, strict=False):

@@ -12,9 +12,11 @@ the lease is held. Meanwhile changes are refused, and the engine shows what may 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from typing import NamedTuple
 
 from headgate.engine.bucket.attachment import Attached
@@ -50,6 +52,10 @@ def limits_of_leases(options: ReplicationOptions) -> RequestLimits:
     """Return the bounds of requests for leases: none may last while the lease runs out."""
     share_s = options.lease_ms / 1000 / RENEWALS / 2
     return RequestLimits(connect_s=min(share_s, 5), request_s=share_s, retries_max=1)
+
+
+def _nothing() -> None:
+    """Record nothing: nothing is lost."""
 
 
 class Replication:
@@ -113,6 +119,7 @@ class Replication:
         self._error_s: float | None = None  # since when
         self._changed = asyncio.Event()
         self._records: Records | None = None
+        self._record_lost: Callable[[], None] = _nothing
 
     @property
     def held(self) -> AbstractSet[str]:
@@ -214,7 +221,8 @@ class Replication:
         if last_ms < covered_ms:  # this clock is behind that one
             last_ms = covered_ms + self._options.lease_ms
         first_id, last_id = EntryId(covered_ms, 0), EntryId(last_ms, MAX_ID.seq)
-        holder.lose_tail(first_id, last_id)
+        self._record_lost = partial(holder.lose_tail, first_id, last_id)
+        self._record_lost()
         why = "the leader before may have answered what it had not shipped"
         facts = {"first_id": str(first_id), "last_id": str(last_id), "reason": why}
         self._on_event("entries may be lost", facts)
@@ -305,19 +313,28 @@ class Replication:
                 pause_s = min(2 * pause_s, PAUSE_S_MAX)
 
     async def _watch(self, faults: Faults, go_back: GoBack) -> None:
-        """Refuse changes while they could not be answered, and accept them again."""
+        """Refuse changes while they could not be answered, and accept them again.
+
+        A first record of what is lost may be among those that are dropped: it is made again.
+        """
+        assert self._records is not None
+        first, is_dropped = self._records.position, False
         while True:
             hold = self._hold()
             if hold is not None and faults.hold is None:
                 faults.set_hold(hold)
                 self._on_event("changes refused for now", {"reason": str(hold)})
             if hold is not None:
+                is_dropped = is_dropped or self._records.durable_position < first
                 await faults.hide(go_back)
             elif faults.hold is not None:
                 self._release()
                 await faults.show(go_back)
                 faults.set_hold(None)
                 self._on_event("changes accepted again", {})
+                if is_dropped:
+                    self._record_lost()
+                    first, is_dropped = self._records.position, False
             self._changed.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._look_s()):
