@@ -31,7 +31,7 @@ WORK_S = 2.0
 
 away_s = pytest.mark.parametrize(
     ("shared_bucket", "away_s"),
-    [("moto", 12.0), pytest.param("moto", 600.0, marks=LONG)],
+    [("moto", 6.0), pytest.param("moto", 600.0, marks=LONG)],
     indirect=["shared_bucket"],
 )
 
