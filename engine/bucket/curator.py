@@ -100,8 +100,7 @@ class Curator:
             is_base_needed: the bucket has no snapshot, and the directory has one.
         """
         self.manifest = manifest
-        self._marker = msgspec.structs.replace(self._marker, has_led=True)
-        write_marker(self._directory, self._marker)
+        self._write_marker([])
         if is_base_needed:
             self.note_snapshot(position_of(in_use(self._disk.names()).snapshot or ""))
 
@@ -250,12 +249,14 @@ class Curator:
         if not manifests.put(self._bucket, made):
             raise BucketError("another leader has put a manifest of that number")
         self.manifest = made
-        self._write_marker(made)
+        self._write_marker(made.extents)
         self._remove_old(there, made)
 
-    def _write_marker(self, manifest: BucketManifest) -> None:
-        self._marker = msgspec.structs.replace(self._marker, files=manifest.extents)
-        write_marker(self._directory, self._marker)
+    def _write_marker(self, put: Sequence[BucketFile]) -> None:
+        """Write which files the bucket has: also those of a snapshot before its manifest."""
+        files = {file.name: file for file in [*self._disk.shipped, *put]}
+        marker = msgspec.structs.replace(self._marker, has_led=True, files=[*files.values()])
+        write_marker(self._directory, marker)
 
     def _remove_old(self, numbers: Sequence[int], newest: BucketManifest) -> None:
         """Remove manifests that are not kept any more, and what only they name.

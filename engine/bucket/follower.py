@@ -7,12 +7,15 @@ import io
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
+import msgspec
+
 from headgate.engine import commands
 from headgate.engine.bucket import manifest as manifests
 from headgate.engine.bucket import parts
 from headgate.engine.bucket.attachment import Attached
 from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.manifest import BucketFile, BucketManifest
+from headgate.engine.bucket.marker import write_marker
 from headgate.engine.bucket.parts import Part
 from headgate.engine.bucket.restoring import Mark, fetch
 from headgate.engine.clock import Clock
@@ -50,7 +53,7 @@ class BucketFollower:
         self.is_ahead = bool(attached.unshipped)
         """The directory has records that the bucket does not have: nobody else may write more."""
         self._bucket, self._directory, self._clock = bucket, directory, clock
-        self._disk, self._writer = attached.disk, attached.marker.writer
+        self._disk, self._marker = attached.disk, attached.marker
         self._header: Header | None = None  # of the segment that is followed
         self._known_ms: int | None = None
         self._looked_ms = clock.monotonic_ms()
@@ -96,7 +99,7 @@ class BucketFollower:
                 why = f"it ends with record {records.position}, and not with {part.position}"
                 raise Corrupt(parts.part_name(part.number), 0, why)
         self.next_part, self.last_term = part.number + 1, part.term
-        if part.writer != self._writer:  # or else it is one that a lost answer was about
+        if part.writer != self._marker.writer:  # or else it is one that a lost answer was about
             self.covered_ms = part.covered_ms
 
     def _write(self, part: Part) -> None:
@@ -162,8 +165,11 @@ class BucketFollower:
     async def _adopt(self, manifest: BucketManifest, snapshot: BucketFile, holder: Holder) -> None:
         last_file = await self._disk.in_thread(lambda: recovery.last_extent_file(self._disk))
         known = holder.begin(last_file)
+        files = {file.name: file for file in [*self._disk.shipped, *manifest.extents]}
+        marker = msgspec.structs.replace(self._marker, files=[*files.values()])
+        await self._directory.in_thread(lambda: write_marker(self._directory, marker))
         await self._bucket.in_thread(lambda: fetch(self._bucket, self._directory, [snapshot]))
-        self._disk.note_shipped({file.name: file for file in manifest.extents})
+        self._disk.note_shipped(files)
         name = snapshot_name(manifest.position)
         indexes = await self._disk.in_thread(
             lambda: recovery.indexes(self._disk, manifest.position, known)

@@ -35,6 +35,9 @@ POLL_MS = 2000
 CREDIT = 16
 RETURN_CREDIT = 250
 
+AWAY = ("unavailable", "not_leader")
+"""Codes of problems that pass by themselves, or at another gateway."""
+
 Events = list[tuple[str, Any]]
 
 GONE = (OSError, EOFError, WebSocketException)
@@ -335,7 +338,7 @@ class SocketReader(Consumer):
                 settling = self._unanswered.pop(frame["rid"])
                 self.ledger.answer(settling, outcomes_of(frame))
                 self._sent_after = max(self._sent_after, settling.sent_at)
-            case "problem" if frame["problem"]["code"] == "unavailable":
+            case "problem" if frame["problem"]["code"] in AWAY:
                 raise ConnectionError(frame["problem"]["detail"])
             case kind:
                 assert kind in ("welcome", "state", "claimed", "draining"), frame
@@ -354,7 +357,7 @@ def check_problems(events: Events) -> None:
     """Take it for the end of the connection that the servers of a gateway are not there."""
     for kind, problem in events:
         if kind == "problem":
-            assert problem["code"] == "unavailable", problem
+            assert problem["code"] in AWAY, problem
             raise ConnectionError(problem["detail"])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,9 +26,10 @@ def forms(store: str, short: int, long: int) -> pytest.MarkDecorator:
     Args:
         store: of the short form.
         short: its rounds.
-        long: those of the long forms.
+        long: those of the long forms, unless HEADGATE_TEST_ROUNDS says another number.
     """
-    longs = [pytest.param(each, long, marks=LONG) for each in STORES]
+    rounds = int(os.environ.get("HEADGATE_TEST_ROUNDS", long))
+    longs = [pytest.param(each, rounds, marks=LONG) for each in STORES]
     names = ("shared_bucket", "rounds")
     return pytest.mark.parametrize(names, [(store, short), *longs], indirect=["shared_bucket"])
 

@@ -20,7 +20,8 @@ from tests.buckets.gateways.witness import STREAM, Witness, lost, witnessed
 from tests.crash.gateway import Gateway
 
 SETTINGS = {"lease_ms": 1500}
-PAD_BYTES = 3000
+PAD_BYTES, LARGE_PAD_BYTES = 3000, 50_000
+DISK_BYTES = 20 * 10**6
 CLIENTS = 4
 REFUSED_S_MAX = 20.0
 """Here it takes 2 to 4 s; a busy machine takes longer."""
@@ -31,15 +32,15 @@ WORK_S = 2.0
 
 away_s = pytest.mark.parametrize(
     ("shared_bucket", "away_s"),
-    [("moto", 12.0), pytest.param("moto", 600.0, marks=LONG)],
+    [("moto", 6.0), pytest.param("moto", 600.0, marks=LONG)],
     indirect=["shared_bucket"],
 )
 
 
 @asynccontextmanager
-async def working(gateway: Gateway) -> AsyncIterator[Witness]:
+async def working(gateway: Gateway, pad_bytes: int = PAD_BYTES) -> AsyncIterator[Witness]:
     """Let clients append; they end with the context."""
-    witness = Witness(PAD_BYTES)
+    witness = Witness(pad_bytes)
     clients = [asyncio.create_task(witness.run(gateway)) for _ in range(CLIENTS)]
     try:
         await asyncio.sleep(WORK_S)
@@ -124,6 +125,31 @@ async def test_with_bucket_changes_are_refused_and_reads_go_on(
         f"accepted again {until_back_s - back_s:.1f} s after the store was back"
     )
     assert max(longest_s, unread_s) < REFUSED_S_MAX
+
+
+@pytest.mark.parametrize("shared_bucket", ["moto"], indirect=True)
+async def test_a_disk_that_fills_meanwhile_takes_entries_again(
+    shared_bucket: SharedBucket, tmp_path: Path
+) -> None:
+    settings = {**SETTINGS, "disk_bytes_max": DISK_BYTES, "rewrite_bytes_min": DISK_BYTES // 20}
+    gateway = await shared_bucket.start(tmp_path / "a", settings)
+    [way, _] = shared_bucket.ways
+    async with working(gateway, LARGE_PAD_BYTES) as witness:
+        way.leave()
+        async with asyncio.timeout(RETURN_S_MAX):
+            while not witness.refused:
+                await asyncio.sleep(LOOK_S)
+        way.come_back()
+        back_s = time.monotonic()
+        async with asyncio.timeout(RETURN_S_MAX):
+            while witness.acked[-1].sent_s < back_s:
+                await asyncio.sleep(LOOK_S)
+    assert {each.status for each in witness.refused} == {503}
+    await gateway.stop()
+    shutil.rmtree(tmp_path / "a")
+    gateway = await shared_bucket.start(tmp_path / "b", settings)
+    assert lost(witness.acked, await witnessed(gateway.url)) == []
+    await gateway.stop()
 
 
 async def is_read(http: httpx.AsyncClient) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -44,7 +45,7 @@ class Witness:
     def __init__(self, pad_bytes: int = 0) -> None:
         self.acked: list[Acked] = []
         self.refused: list[Refused] = []
-        self._pad = "x" * pad_bytes
+        self._pad = random.randbytes(pad_bytes // 2).hex()
 
     async def run(self, gateway: Gateway) -> None:
         """Append one entry after the other until the gateway is gone."""

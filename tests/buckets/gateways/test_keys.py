@@ -1,0 +1,34 @@
+"""Keys of clients work at the next machine."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import httpx
+import pytest
+
+from headgate.engine.bucket.names import KEYS
+from tests.buckets.gateways.shared_bucket import LOOK_S, SharedBucket
+from tests.key_files import EVERYTHING, Keys
+
+SETTINGS = {"durable": "bucket", "lease_ms": 1000, "ship_ms": 20}
+SHARED_S_MAX = 30.0
+
+
+@pytest.mark.parametrize("shared_bucket", ["directory"], indirect=True)
+async def test_a_key_works_at_the_next_machine(shared_bucket: SharedBucket, tmp_path: Path) -> None:
+    gateway = await shared_bucket.start(tmp_path / "a", SETTINGS)
+    key = Keys(tmp_path / "a" / "keys.json").add(EVERYTHING)
+    async with asyncio.timeout(SHARED_S_MAX):
+        while not any((tmp_path / "bucket" / KEYS).glob("*")):
+            await asyncio.sleep(LOOK_S)
+    await gateway.kill()
+    shutil.rmtree(tmp_path / "a")
+    gateway = await shared_bucket.start(tmp_path / "b", SETTINGS)
+    async with httpx.AsyncClient(base_url=gateway.url, timeout=30) as http:
+        assert (await http.get("/v1/streams")).status_code == 401
+        headers = {"Authorization": f"Bearer {key}"}
+        assert (await http.get("/v1/streams", headers=headers)).status_code == 200
+    await gateway.stop()
