@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from headgate.app.backends.port import (
 )
 from headgate.app.runtime import machine, periodic
 from headgate.engine.bucket.attachment import Attached, attach
+from headgate.engine.bucket.bucket import Bucket, BucketError
 from headgate.engine.bucket.marker import read_marker
 from headgate.engine.bucket.replication import Replication, ReplicationOptions, limits_of_leases
 from headgate.engine.bucket.stores.opening import open_bucket
@@ -44,6 +46,10 @@ from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import MemoryBounds
 
 log = logging.getLogger("headgate")
+
+_PATIENCE_MS = 60_000
+_PAUSE_S = 2.0
+"""A start asks a store so long, and again after so many seconds."""
 
 _DURABLE = {
     FsyncPolicy.ALWAYS: Durable.DISK,
@@ -254,7 +260,7 @@ def _open_journal(
         else:
             replication = options.bucket.replication
             bucket = open_bucket(options.bucket.url)
-            attached = attach(directory, bucket, progress)
+            attached = _attached(directory, bucket, progress)
             disk, loaded = attached.disk, attached.loaded
             if attached.unshipped_files:
                 log.error("records put aside that the bucket never got", extra=_unshipped(attached))
@@ -293,6 +299,25 @@ def _open_journal(
     for damaged in loaded.damaged:
         storage.note_damage(damaged)
     return storage, loaded.keyspace
+
+
+def _attached(directory: Disk, bucket: Bucket, progress: Progress) -> Attached:
+    """Bring a directory and its bucket together; a store that does not answer is asked again.
+
+    Raises:
+        Unavailable: it does not answer for long, or the two do not belong together.
+    """
+    clock = SystemClock()
+    over_ms = clock.monotonic_ms() + _PATIENCE_MS
+    while True:
+        try:
+            return attach(directory, bucket, progress)
+        except BucketError as error:
+            why = error.strerror or str(error)
+            if clock.monotonic_ms() >= over_ms:
+                raise Unavailable(f"the bucket {bucket.url}: {why}") from None
+            log.warning("bucket does not answer", extra={"bucket": bucket.url, "reason": why})
+            time.sleep(_PAUSE_S)
 
 
 def _require_no_bucket(directory: Disk) -> None:

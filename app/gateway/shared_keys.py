@@ -64,13 +64,18 @@ async def share_keys(settings: Settings, backend: Backend) -> None:
 
 
 class SharedKeys:
-    """The keys file of a gateway with a bucket."""
+    """The keys file of a gateway with a bucket.
+
+    A file that has changed here, also while no gateway ran, is put by the next leader, unless
+    somebody else has put one meanwhile: then that counts.
+    """
 
     def __init__(self, bucket: Bucket, path: Path) -> None:
         """Share a file, which need not exist."""
         self._bucket, self._path = bucket, path
         self._stamp: Stamp = None  # of the file as it was put
-        self._number = 0  # of the object that the file is equal to
+        self._note = path.with_name(f"{path.stem}-in-bucket")
+        self._number = self._noted()  # of the object that the file is, or has been made from
 
     def fetch(self) -> None:
         """Write the file as the bucket has it, if that has changed.
@@ -85,7 +90,7 @@ class SharedKeys:
                 self._path.parent.mkdir(0o700, parents=True, exist_ok=True)
                 write_private(self._path, data)
                 log.info("keys taken from the bucket", extra={"file": str(self._path)})
-            self._number, self._stamp = number, stamp_of(self._path)
+            self._set(number, stamp_of(self._path))
 
     def put(self) -> None:
         """Put the file, if it has changed.
@@ -98,9 +103,9 @@ class SharedKeys:
             return
         data, newest = self._content(), self._newest()
         if newest and self._bucket.read(numbered(KEYS, newest)) == data:
-            self._number, self._stamp = newest, stamp
+            self._set(newest, stamp)
         elif data is not None and self._bucket.put_new(numbered(KEYS, newest + 1), data):
-            self._number, self._stamp = newest + 1, stamp
+            self._set(newest + 1, stamp)
             old = [each.name for each in self._bucket.objects(KEYS)][:-_KEPT_COUNT]
             self._bucket.remove(old)
 
@@ -114,6 +119,17 @@ class SharedKeys:
                 elif number % _FETCHED_EVERY == 0:
                     await self._bucket.in_thread(self.fetch)
             await asyncio.sleep(_LOOK_S)
+
+    def _set(self, number: int, stamp: Stamp) -> None:
+        """Note which object the file is: what changes in it from now on is changed here."""
+        write_private(self._note, str(number).encode())
+        self._number, self._stamp = number, stamp
+
+    def _noted(self) -> int:
+        if self._path.exists():
+            with suppress(FileNotFoundError, ValueError):
+                return int(read_small(self._note, 100))
+        return 0
 
     def _newest(self) -> int:
         numbers = [number_of(each.name) for each in self._bucket.objects(KEYS)]

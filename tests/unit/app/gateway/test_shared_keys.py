@@ -1,0 +1,77 @@
+"""The keys file of a data directory, shared through its bucket."""
+
+from pathlib import Path
+
+import pytest
+
+from headgate.app.gateway.shared_keys import SharedKeys
+from headgate.engine.bucket.names import KEYS
+from tests.buckets.directory import LocalBucket
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> LocalBucket:
+    return LocalBucket(tmp_path / "bucket")
+
+
+def keys_of(tmp_path: Path, name: str, bucket: LocalBucket) -> tuple[Path, SharedKeys]:
+    path = tmp_path / name / "keys.json"
+    path.parent.mkdir(exist_ok=True)
+    return path, SharedKeys(bucket, path)
+
+
+def test_the_next_machine_has_the_keys(tmp_path: Path, bucket: LocalBucket) -> None:
+    path, keys = keys_of(tmp_path, "a", bucket)
+    keys.put()  # there is no file yet
+    path.write_text("one")
+    keys.put()
+    there, others = keys_of(tmp_path, "b", bucket)
+    others.fetch()
+    assert there.read_text() == "one"
+    assert there.stat().st_mode & 0o077 == 0
+
+
+def test_a_file_that_has_not_changed_asks_nothing_of_the_store(
+    tmp_path: Path, bucket: LocalBucket
+) -> None:
+    path, keys = keys_of(tmp_path, "a", bucket)
+    path.write_text("one")
+    keys.put()
+    before = bucket.counts.list_count, bucket.counts.put_count
+    keys.put()
+    assert (bucket.counts.list_count, bucket.counts.put_count) == before
+
+
+def test_a_change_while_no_gateway_ran_stays(tmp_path: Path, bucket: LocalBucket) -> None:
+    path, keys = keys_of(tmp_path, "a", bucket)
+    path.write_text("one")
+    keys.put()
+    path.write_text("one and two")
+    _, again = keys_of(tmp_path, "a", bucket)
+    again.fetch()
+    assert path.read_text() == "one and two"
+    again.put()
+    there, others = keys_of(tmp_path, "b", bucket)
+    others.fetch()
+    assert there.read_text() == "one and two"
+
+
+def test_what_another_leader_has_put_counts(tmp_path: Path, bucket: LocalBucket) -> None:
+    path, keys = keys_of(tmp_path, "a", bucket)
+    path.write_text("one")
+    keys.put()
+    there, others = keys_of(tmp_path, "b", bucket)
+    others.fetch()
+    there.write_text("two")
+    others.put()
+    _, again = keys_of(tmp_path, "a", bucket)
+    again.fetch()
+    assert path.read_text() == "two"
+
+
+def test_few_old_files_stay(tmp_path: Path, bucket: LocalBucket) -> None:
+    path, keys = keys_of(tmp_path, "a", bucket)
+    for number in range(10):
+        path.write_text("x" * number)
+        keys.put()
+    assert len(bucket.objects(KEYS)) == 3
