@@ -53,6 +53,7 @@ NOT_RUN = {
     "make bench ARGS=connector": "the same",
     "make bench ARGS=flames": "the same",
     "make bench ARGS=storage": "the same",
+    "make bench ARGS=bucket": "the same",
     "make bench ARGS='storage --sizes 3GB'": "the same",
     "make bench ARGS='storage --sizes 1GB 5GB 10GB 20GB --kind large'": "the same",
     "python -m tests.bench.volume --entries 100M --kind short --seconds 1800": "the same",
