@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,7 @@ from headgate.app.backends.port import (
     Way,
     abilities_of,
 )
+from headgate.app.backends.releasing import LateReleases
 from headgate.app.runtime import machine, periodic
 from headgate.engine.bucket.attachment import Attached, attach
 from headgate.engine.bucket.bucket import Bucket, BucketError
@@ -109,7 +111,8 @@ class EmbeddedBackend:
         self.perform_all = engine.perform_all
         self.perform_in_order = engine.perform_in_order
         self.claim_feed: ClaimFeed | None = engine
-        self.leases: Leases | None = None
+        self._late = LateReleases(engine.perform)
+        self.leases: Leases | None = self._late
         self.servers: StreamServers | None = None
         storage = engine.storage
         self.journal = EmbeddedJournal(storage) if isinstance(storage, Journal) else None
@@ -188,7 +191,11 @@ class EmbeddedBackend:
 
     async def run(self) -> None:
         """Write the journal and do the housekeeping until `close` is called."""
-        await self.engine.run()
+        releasing = asyncio.ensure_future(self._late.run())
+        try:
+            await self.engine.run()
+        finally:
+            releasing.cancel()
 
     async def close(self) -> None:
         """Make all changes durable, and end `run`."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from headgate.app.backends.port import Backend, Holding
@@ -22,6 +23,11 @@ from headgate.engine.requests.streams import ListStreams
 
 _PAGE = 1_000
 """Pending entries that are released at once, and streams that are looked through at once."""
+
+_LEFT_MAX = 100_000
+"""So many connections may end while nothing can be changed; a start removes what is beyond."""
+
+_PAUSE_S = 0.5
 
 _TEMPORARY = re.compile(rb"temporary-[0-9a-f]{16}")
 
@@ -91,6 +97,38 @@ def ignoring_what_is_gone() -> Iterator[None]:
         pass
 
 
+class LateReleases:
+    """What connections could not give back at their end. It is a `Leases` of one gateway alone."""
+
+    def __init__(self, perform: Perform) -> None:
+        """Begin with nothing to release."""
+        self._perform = perform
+        self._left: deque[tuple[Holding, Mapping[EntryId, int]]] = deque(maxlen=_LEFT_MAX)
+        self._wake = asyncio.Event()
+
+    async def register(self, holding: Holding) -> None:
+        """Do nothing: no other gateway can release it."""
+
+    async def unregister(self, holding: Holding) -> None:
+        """Do nothing."""
+
+    def release_later(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
+        """Release a connection's entries once changes are accepted again."""
+        self._left.append((holding, counts))
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Release what is left, until this is cancelled."""
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(_PAUSE_S)
+            with suppress(Unavailable):
+                while self._left:
+                    await give_back(self._perform, *self._left[0])
+                    self._left.popleft()
+                self._wake.clear()
+
+
 async def remove_stranded(
     backend: Backend, is_held: Callable[[bytes, bytes, bytes], bool] = lambda *_: False
 ) -> None:
@@ -107,7 +145,7 @@ async def remove_stranded(
         is_held: tells whether a connection reads as a consumer (stream, group, consumer).
     """
     after: bytes | None = None
-    if backend.leases is not None:
+    if not isinstance(backend.leases, LateReleases | None):
         return
     while streams := await backend.perform(ListStreams(after=after, limit=_PAGE)):
         for stream in streams:
