@@ -98,7 +98,7 @@ def ignoring_what_is_gone() -> Iterator[None]:
 
 
 class LateReleases:
-    """What connections could not give back at their end. It is a `Leases` of one gateway alone."""
+    """The entries of connections that ended while nothing could be changed. It is a `Leases`."""
 
     def __init__(self, perform: Perform) -> None:
         """Begin with nothing to release."""
@@ -118,7 +118,7 @@ class LateReleases:
         self._wake.set()
 
     async def run(self) -> None:
-        """Release what is left, until this is cancelled."""
+        """Release the entries of ended connections, until this is cancelled."""
         while True:
             await self._wake.wait()
             await asyncio.sleep(_PAUSE_S)

@@ -121,7 +121,7 @@ class SharedKeys:
             await asyncio.sleep(_LOOK_S)
 
     def _set(self, number: int, stamp: Stamp) -> None:
-        """Note which object the file is: what changes in it from now on is changed here."""
+        """Note the object that the file is; later changes are made here."""
         write_private(self._note, str(number).encode())
         self._number, self._stamp = number, stamp
 

@@ -1,4 +1,4 @@
-"""What a connection could not give back at its end goes back once changes are accepted again."""
+"""Entries of connections that ended while changes were refused go back later."""
 
 from __future__ import annotations
 
