@@ -23,7 +23,7 @@ from headgate.engine.errors import Broken, Corrupt
 from headgate.engine.journal import recovery
 from headgate.engine.journal.blocks import HEADER_BYTES, Header, Kind, read_blocks, read_header
 from headgate.engine.journal.disk import Disk
-from headgate.engine.journal.names import snapshot_name
+from headgate.engine.journal.names import in_use, position_of
 from headgate.engine.journal.records import Records
 from headgate.engine.journal.storage import Holder
 from headgate.engine.limits import TURN_MS_MAX
@@ -155,7 +155,8 @@ class BucketFollower:
         if self._clock.monotonic_ms() - self._looked_ms < _MANIFEST_MS or self.is_ahead:
             return
         self._looked_ms = self._clock.monotonic_ms()
-        before = 0 if self.manifest is None else self.manifest.position
+        names = await self._directory.in_thread(self._directory.names)
+        before = position_of(in_use(names).snapshot or "")
         manifest = await self.look_at_manifest()
         if manifest is None or not before < manifest.position <= records.position:
             return
@@ -170,13 +171,11 @@ class BucketFollower:
         await self._directory.in_thread(lambda: write_marker(self._directory, marker))
         await self._bucket.in_thread(lambda: fetch(self._bucket, self._directory, [snapshot]))
         self._disk.note_shipped(files)
-        name = snapshot_name(manifest.position)
         indexes = await self._disk.in_thread(
             lambda: recovery.indexes(self._disk, manifest.position, known)
         )
         held = await holder.adopt(indexes, is_late=False)
         await self._disk.in_thread(lambda: recovery.clean(self._disk, held))
-        assert name in self._disk.names()
 
 
 async def _to_the_end(act: Coroutine[Any, Any, None]) -> None:

@@ -1,12 +1,15 @@
-"""A follower applies each part as a whole, whoever cancels it."""
+"""A follower applies each part as a whole, and takes over snapshots."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
+
+import pytest
 
 from headgate.engine import commands as c
 from headgate.engine.bucket import parts
@@ -15,9 +18,11 @@ from headgate.engine.bucket.follower import BucketFollower
 from headgate.engine.bucket.parts import Part
 from headgate.engine.bucket.stores.directory import DirectoryBucket
 from headgate.engine.journal import blocks
-from headgate.engine.journal.names import journal_name
+from headgate.engine.journal.names import in_use, journal_name
 from headgate.engine.journal.records import Records
 from headgate.engine.journal.storage import Nobody
+from tests.buckets.directory import LocalBucket
+from tests.buckets.leading import Leading
 from tests.journals.memory_disk import MemoryDisk
 from tests.virtual_time import ManualClock
 
@@ -63,3 +68,30 @@ async def test_a_part_is_applied_once_though_following_ends_in_the_middle(tmp_pa
     assert (follower.next_part, records.position) == (3, 1)
     assert disk.size_bytes(SEGMENT) == len(head) + len(block)
     bucket.close()
+
+
+def test_a_snapshot_that_came_too_early_or_failed_is_taken_over_later(tmp_path: Path) -> None:
+    bucket, disk = LocalBucket(tmp_path), MemoryDisk()
+    with Leading(bucket, MemoryDisk()) as leading:
+        leading.append(3)
+        attached, clock = attach(disk, bucket), ManualClock()
+        follower = BucketFollower(bucket, attached, disk, clock)
+        leading.append(3)
+        leading.rewrite()
+    records, holder = Records(attached.loaded.position), Nobody()
+
+    async def look() -> bool:
+        clock.now_ms += 10_000
+        await follower.look_for_snapshot(records, holder)
+        return in_use(disk.names()).snapshot is not None
+
+    async def follow() -> None:
+        assert not await look()  # it holds more than was applied here
+        await follower.catch_up(records, holder)
+        disk.faults["append"] = errno.ENOSPC
+        with pytest.raises(OSError, match="No space left"):
+            await look()
+        del disk.faults["append"]
+        assert await look()
+
+    asyncio.run(follow())
