@@ -45,7 +45,7 @@ class Attached:
     loaded: Loaded
     unshipped: Sequence[Mark] = ()
     begins: Mapping[str, int] = field(default_factory=dict)  # parts that begin segments
-    is_base_needed: bool = False  # the bucket has no snapshot, and parts alone are not enough
+    is_base_needed: bool = False  # the directory has a snapshot that no manifest names
     covered_ms: int = 0  # what was written before this moment is in the bucket
     unshipped_files: Sequence[str] = ()  # segments with records that the bucket never got
 

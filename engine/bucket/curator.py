@@ -97,7 +97,7 @@ class Curator:
 
         Args:
             manifest: the newest.
-            is_base_needed: the bucket has no snapshot, and the directory has one.
+            is_base_needed: the directory has a snapshot that no manifest names.
         """
         self.manifest = manifest
         self._write_marker([])

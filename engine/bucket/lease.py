@@ -17,7 +17,7 @@ The *term* is the number under which a holder took the lease.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, TypeVar
 
@@ -27,6 +27,7 @@ from headgate.engine.bucket.bucket import Bucket, BucketError
 from headgate.engine.bucket.names import LEASES, number_of, numbered
 from headgate.engine.clock import Clock
 from headgate.engine.errors import LeaseLost, Unavailable
+from headgate.engine.journal.faults import OnEvent, words
 
 RENEWALS = 3
 """A lease is renewed after a third of its time."""
@@ -43,9 +44,6 @@ _MARGIN = 20
 _KEPT_COUNT = 20
 
 T = TypeVar("T")
-
-OnEvent = Callable[[str, Mapping[str, object]], None]
-"""Is called with an event and its facts, for the log."""
 
 
 class WriteLease(msgspec.Struct, frozen=True):
@@ -103,20 +101,17 @@ class LeaseKeeper:
         """
         self.seen: SeenLease | None = None
         """The newest lease; None: there is none, or nobody has looked."""
-        self.lost = asyncio.Event()
+        self.is_lost = False
+        """Another one has taken it."""
+        self.term = 0
+        """The term of the lease that was taken; 0 before."""
         self._bucket, self._clock, self._on_event = bucket, clock, on_event
         self.holder, self._lease_ms = holder, lease_ms
         self._own = WriteLease(0, holder, address, lease_ms, is_durable=is_durable)
         self.replaced: WriteLease | None = None
         """The lease before the one that was taken; None: there was none."""
-        self._term = 0  # 0: not taken
         self._valid_until_ms = 0
         self._is_away = False
-
-    @property
-    def term(self) -> int:
-        """Return the term of the lease that was taken; 0 before."""
-        return self._term
 
     @property
     def is_valid(self) -> bool:
@@ -127,11 +122,6 @@ class LeaseKeeper:
     def left_ms(self) -> int:
         """Return the time for which it is valid without a renewal."""
         return max(self._valid_until_ms - self._clock.monotonic_ms(), 0)
-
-    @property
-    def is_lost(self) -> bool:
-        """Tell whether another one has taken it."""
-        return self.lost.is_set()
 
     async def take(self, patience_ms: int | None = None) -> int:
         """Return the term once the lease is taken, after waiting for the one who has it.
@@ -157,7 +147,7 @@ class LeaseKeeper:
                 looked_ms = now_ms
                 is_free = self._is_free(seen, now_ms - seen_ms)
                 if is_free and await self._try(seen):
-                    return self._term
+                    return self.term
                 why = self._in_the_way(seen)
                 self._note_answer()
             except OSError as error:
@@ -188,7 +178,7 @@ class LeaseKeeper:
         taken = msgspec.structs.replace(self._own, term=number)
         if await self._timely(lambda: self._put(number, taken)) is not _Put.NEW:
             return False
-        self._term = number
+        self.term = number
         self._note(SeenLease(number, taken), sent_ms)
         self._on_event("lease taken", {"term": number, "bucket": self._bucket.url})
         return True
@@ -209,9 +199,9 @@ class LeaseKeeper:
                 self._note_answer()
                 pause_s = usual_s
             except LeaseLost as lost:
-                self._on_event("lease lost", {"reason": str(lost), "term": self._term})
+                self._on_event("lease lost", {"reason": str(lost), "term": self.term})
                 self._valid_until_ms = 0
-                self.lost.set()
+                self.is_lost = True
                 return
             except OSError as error:
                 self._note_error(error)
@@ -325,11 +315,6 @@ def _read(bucket: Bucket, number: int) -> WriteLease:
         return _decode(bucket.read(name))
     except msgspec.DecodeError as error:
         raise BucketError(f"{name} makes no sense: {error}") from None
-
-
-def words(error: OSError) -> str:
-    """Return the reason that an error gives."""
-    return error.strerror or str(error)
 
 
 def _why_lost(newest: SeenLease | None) -> str:

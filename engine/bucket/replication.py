@@ -23,14 +23,14 @@ from headgate.engine.bucket.attachment import Attached
 from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.curator import Curator, Retention
 from headgate.engine.bucket.follower import BucketFollower
-from headgate.engine.bucket.lease import RENEWALS, LeaseKeeper, OnEvent, words
+from headgate.engine.bucket.lease import RENEWALS, LeaseKeeper
 from headgate.engine.bucket.shipper import PAUSE_S_MAX, PAUSE_S_MIN, Shipper
 from headgate.engine.bucket.stores.request_limits import RequestLimits
 from headgate.engine.clock import Clock
 from headgate.engine.entry import MAX_ID, EntryId
 from headgate.engine.errors import LeaseLost, NotLeader, Unavailable
 from headgate.engine.journal.disk import Disk
-from headgate.engine.journal.faults import PATIENCE_S, Faults
+from headgate.engine.journal.faults import PATIENCE_S, Faults, OnEvent, words
 from headgate.engine.journal.records import Records
 from headgate.engine.journal.storage import GoBack, Holder
 from headgate.engine.replies import BucketStatus, LeaderRole
