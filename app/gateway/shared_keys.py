@@ -58,7 +58,7 @@ def fetch_shared_keys(settings: Settings) -> None:
 
 async def share_keys(settings: Settings, backend: Backend) -> None:
     """Share the keys file, if it is to be, until this is cancelled."""
-    shared = shared_keys(settings)
+    shared = await asyncio.to_thread(shared_keys, settings)  # it looks at files
     if shared is not None:
         await shared.run(backend)
 
