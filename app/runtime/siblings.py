@@ -46,7 +46,7 @@ class Siblings(Protocol):
         ...
 
     def on_arrival(self, take: Callable[[], None]) -> None:
-        """Call `take` when there is another sibling, which has heard nothing so far."""
+        """Call `take` when there is a sibling that has heard nothing of this process so far."""
         ...
 
     def on_departure(self, take: Callable[[int], None]) -> None:
@@ -102,9 +102,12 @@ class SharedCounts:
     async def _share(self) -> None:
         counts = self._counts()
         if counts != self._announced:
-            self._announced = None  # until they are on their way
-            await self._siblings.announce(self._topic, _encode(counts))
-            self._announced = counts
+            self._announced = counts  # a sibling that arrives meanwhile hears them again
+            try:
+                await self._siblings.announce(self._topic, _encode(counts))
+            except BaseException:
+                self._announced = None
+                raise
         await asyncio.sleep(SHARE_INTERVAL_S)
 
     def _take(self, sender: int, body: bytes) -> None:

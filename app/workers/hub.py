@@ -72,9 +72,10 @@ class Hub:
         if is_engine:
             self._engines[number] = channel
             return
-        for sibling in self._workers.values():
-            sibling.send(Arrival())
         self._workers[number] = channel
+        if len(self._workers) > 1:  # neither side has heard what the other has announced so far
+            for worker in self._workers.values():
+                worker.send(Arrival())
 
     def leave(self, number: int) -> None:
         """Forget a process that has ended."""

@@ -76,7 +76,7 @@ class Member:
         self._answers[topic] = answer
 
     def on_arrival(self, take: Callable[[], None]) -> None:
-        """Call `take` when there is another sibling, which has heard nothing so far."""
+        """Call `take` when there is a sibling that has heard nothing of this process so far."""
         self._arrivals.append(take)
 
     def on_departure(self, take: Callable[[int], None]) -> None:

@@ -7,7 +7,11 @@ import signal
 from pathlib import Path
 from typing import NamedTuple
 
+from deploy.local_cluster.server import free_ports
 from headgate.app.routes import guide
+
+RUN_S_MAX = 90
+"""A page's longest program starts a gateway twice, beside the other tests."""
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _ENDLESS = ("curl -N ", "headgate tail", "follow(after=", "follow({ after", "hg.follow(", "work(")
@@ -25,8 +29,10 @@ class Snippet(NamedTuple):
         return any(words in self.code for words in _ENDLESS)
 
     def at(self, url: str) -> str:
-        """Return the program for the gateway of a test."""
-        return self.code.replace("localhost:8080", url.removeprefix("http://"))
+        """Return the program for the gateway of a test; one it starts itself has a free port."""
+        [port] = free_ports(1)
+        code = self.code.replace("localhost:8080", url.removeprefix("http://"))
+        return code.replace("8090", str(port))
 
 
 def snippets(task: str, *languages: str) -> list[Snippet]:
@@ -52,7 +58,7 @@ async def run(*command: str, shell: dict[str, str], place: Path, is_endless: boo
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(RUN_S_MAX):
             if is_endless:
                 return (await process.stdout.readline()).decode()
             output, mistakes = await process.communicate()
@@ -61,5 +67,5 @@ async def run(*command: str, shell: dict[str, str], place: Path, is_endless: boo
             return output.decode()
     finally:
         if process.returncode is None:
-            os.killpg(process.pid, signal.SIGTERM)
+            os.killpg(process.pid, signal.SIGKILL)  # and a gateway it started
             await process.communicate()

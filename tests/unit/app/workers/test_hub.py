@@ -104,12 +104,13 @@ async def test_the_hub_answers_for_all_and_asks_the_engine_as_well() -> None:
 
 async def test_arrivals_and_departures_are_noted() -> None:
     async with hub_with(1) as (hub, [first]):
-        arrivals: list[None] = []
+        arrivals: list[int] = []
         departures: list[int] = []
-        first.on_arrival(lambda: arrivals.append(None))
+        first.on_arrival(lambda: arrivals.append(1))
         first.on_departure(departures.append)
         second = await member_of(hub, 2)
-        await until(lambda: len(arrivals) == 1, WITHIN_S)
+        second.on_arrival(lambda: arrivals.append(2))  # the first has not heard it so far
+        await until(lambda: sorted(arrivals) == [1, 2], WITHIN_S)
         leave(second)
         await until(lambda: departures == [2], WITHIN_S)
 

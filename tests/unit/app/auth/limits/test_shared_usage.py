@@ -129,3 +129,26 @@ async def test_counts_of_processes_are_added_and_go_with_them() -> None:
         take(here.number)
     assert seen.elsewhere("connections") == 0
     task.cancel()
+
+
+async def test_a_sibling_hears_counts_that_arrives_while_they_are_announced() -> None:
+    others: list[Process] = []
+    here = Process(1, others)
+    on_its_way = asyncio.Event()
+    may_arrive = asyncio.Event()
+
+    async def announce_slowly(topic: str, body: bytes) -> None:
+        await Process.announce(here, topic, body)
+        on_its_way.set()
+        await may_arrive.wait()
+
+    here.announce = announce_slowly  # type: ignore[method-assign]
+    counts = SharedCounts(here, "counts", lambda: {"connections": 3})
+    task = asyncio.create_task(counts.run())
+    await on_its_way.wait()
+    seen = SharedCounts(Process(2, others), "counts", lambda: {"connections": 0})
+    for take in here.arrivals:
+        take()
+    may_arrive.set()
+    await until(lambda: seen.elsewhere("connections") == 3, 10)
+    task.cancel()
