@@ -1,6 +1,6 @@
 /** Keys: what each does in the view that is shown. A view has a key before the page as a whole. */
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 export interface Key {
   /** As the browser names it; two keys after each other stand with a space between. */
@@ -20,7 +20,8 @@ export function useKeys(own: Key[], of: "view" | "page" = "view"): void {
   const latest = useRef(own);
   latest.current = own;
   const names = own.map(({ key }) => key).join();
-  useEffect(() => {
+  useLayoutEffect(() => {
+    // A key works as soon as what it does is drawn.
     const mine = latest.current.map(({ key, does }) => ({
       key,
       does,

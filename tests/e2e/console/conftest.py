@@ -29,7 +29,7 @@ async def running(
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def client(running: Gateway) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=f"{running.url}/v1/") as client:
+    async with httpx.AsyncClient(base_url=f"{running.url}/v1/", timeout=WITHIN_S) as client:
         yield client
 
 
@@ -58,6 +58,12 @@ class Console:
     async def press(self, *keys: str) -> None:
         for key in keys:
             await self.page.keyboard.press(key)
+
+    async def append(self) -> None:
+        """Open the dialog of a stream's next entry by its key, once the stream is known."""
+        button = self.page.get_by_role("main").get_by_role("button", name="Append")
+        await expect(button).to_be_enabled()
+        await self.press("a")
 
     async def act(self, button: str, **fields: str) -> None:
         """Press a button, fill in what its dialog asks for, and do it."""

@@ -36,7 +36,7 @@ async def test_it_works_behind_a_root_path(
     page = await browser.new_page()
     console = Console(page, f"{gateway.url}/behind")
     await console.open("streams/orders")
-    await console.press("a")
+    await console.append()
     await page.get_by_label("Name of a field").fill("sku")
     await console.confirm()
     await expect(page.get_by_label("The same by curl")).to_contain_text("/behind/v1/streams/orders")

@@ -58,8 +58,7 @@ async def test_an_entry_is_appended_in_the_shape_of_the_last_one_and_deleted(
 ) -> None:
     await console.open("streams/orders")
     await expect(console.rows("Entries").first).to_be_visible()
-    await expect(console.page.locator(".facts")).to_be_visible()
-    await console.press("a")
+    await console.append()
     dialog = console.page.get_by_role("dialog")
     await dialog.get_by_label("Value of sku").fill("B-1")
     await console.confirm()
@@ -81,7 +80,7 @@ async def test_an_entry_that_is_delayed_says_when_it_is_due(
 ) -> None:
     await client.put("streams/later/groups/g", json={"start": "0", "create_stream": True})
     await console.open("streams/later")
-    await console.press("a")
+    await console.append()
     dialog = console.page.get_by_role("dialog")
     for label, value in [("Name of a field", "to"), ("Value of to", "ann")]:
         await dialog.get_by_label(label).fill(value)
