@@ -126,6 +126,14 @@ class StreamConfig(msgspec.Struct, frozen=True, array_like=True, omit_defaults=T
         bool,
         About("What its retention and trims remove stays readable over REST, as its archive."),
     ] = False
+    local_bytes: Annotated[
+        int | None,
+        About(
+            "Of its newest entries, so many bytes stay on the disk when others leave it for the "
+            "bucket, as far as there is room.",
+            1,
+        ),
+    ] = None
 
     @property
     def retains(self) -> bool:

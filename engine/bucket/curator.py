@@ -38,6 +38,7 @@ from headgate.engine.journal.names import (
     position_of,
     snapshot_name,
 )
+from headgate.engine.journal.storage import Holder, Nobody
 
 PARTS_MAX = 256
 """A start reads about so many parts at most; then they are joined."""
@@ -87,19 +88,23 @@ class Curator:
         self._bucket, self._disk, self._directory = bucket, disk, directory
         self._clock, self._shipper, self._marker = clock, shipper, marker
         self._retention = retention
+        self._holder: Holder = Nobody()
         self._snapshot: int | None = None  # the position of one that is not in a manifest yet
         self._kept: dict[int, BucketManifest] = {}
         self._replaced_ms: dict[int, int] = {}  # since when a manifest is not the newest, here
         self._wake = asyncio.Event()
 
-    def begin(self, manifest: BucketManifest | None, *, is_base_needed: bool) -> None:
+    def begin(
+        self, manifest: BucketManifest | None, holder: Holder, *, is_base_needed: bool
+    ) -> None:
         """Go on behind a manifest.
 
         Args:
             manifest: the newest.
+            holder: knows which files streams want to keep on the disk.
             is_base_needed: the directory has a snapshot that no manifest names.
         """
-        self.manifest = manifest
+        self.manifest, self._holder = manifest, holder
         self._write_marker([])
         if is_base_needed:
             self.note_snapshot(position_of(in_use(self._disk.names()).snapshot or ""))
@@ -163,7 +168,10 @@ class Curator:
         await self._bucket.in_thread(lambda: self._put_files(position, first_part))
         if self._snapshot == position:  # or else there is a newer one by now
             self._snapshot = None
-        await self._disk.in_thread(self.evict)
+        bytes_max = self._retention.local_bytes_max
+        if bytes_max is not None:
+            kept = await self._holder.local_files()
+            await self._disk.in_thread(lambda: self._disk.evict(bytes_max, kept))
 
     def _put_files(self, position: int, first_part: int) -> None:
         """Put files, unless a rewrite has replaced them meanwhile: then there are newer ones."""
@@ -288,9 +296,3 @@ class Curator:
         self._bucket.remove(numbered(MANIFESTS, number) for number in gone)
         self._bucket.remove(sorted(objects))
         self._bucket.remove(parts.part_name(number) for number in range(before, first))
-
-    def evict(self) -> None:
-        """Remove extent files from the directory that take too much of it."""
-        bytes_max = self._retention.local_bytes_max
-        if bytes_max is not None:
-            self._disk.evict(bytes_max)

@@ -265,7 +265,7 @@ class Replication:
         self._note_error(None)
         base_needed = self._attached.is_base_needed
         await self._attached.disk.in_thread(
-            lambda: self._curator.begin(follower.manifest, is_base_needed=base_needed)
+            lambda: self._curator.begin(follower.manifest, holder, is_base_needed=base_needed)
         )
         facts = {"term": term, "position": records.position, "part": shipper.next_number - 1}
         self._on_event("leading", facts)

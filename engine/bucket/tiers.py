@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -48,13 +49,14 @@ class TieredDisk:
         """Return the files that the bucket has."""
         return [self._files[name] for name in sorted(self._files)]
 
-    def evict(self, bytes_max: int) -> list[str]:
+    def evict(self, bytes_max: int, kept: AbstractSet[str] = frozenset()) -> list[str]:
         """Remove extent files from the directory that the bucket has, while they take too much.
 
         Those that nobody has read for the longest go first.
 
         Args:
             bytes_max: what extent files may take of the directory.
+            kept: the names of those that go last.
 
         Returns:
             their names.
@@ -62,7 +64,7 @@ class TieredDisk:
         names = [name for name in self._disk.names() if is_extents(name)]
         sizes = {name: self._disk.size_bytes(name) for name in names}
         taken_bytes, evicted = sum(sizes.values()), list[str]()
-        for name in sorted(names, key=lambda name: (self._reads.get(name, 0), name)):
+        for name in sorted(names, key=lambda name: (name in kept, self._reads.get(name, 0), name)):
             if taken_bytes <= bytes_max:
                 break
             file = self._files.get(name)

@@ -70,6 +70,10 @@ class Holder(Protocol):
         """
         ...
 
+    async def local_files(self) -> AbstractSet[str]:
+        """Return the names of the extent files that streams want to keep on the disk."""
+        ...
+
     async def replay(self, record: Sequence[Command]) -> None:
         """Apply a record that another gateway has written, and let those who wait for it see it."""
         ...
@@ -97,6 +101,10 @@ class Nobody:
         is_late: bool,  # noqa: ARG002
     ) -> AbstractSet[str]:
         """Take over nothing."""
+        return frozenset()
+
+    async def local_files(self) -> AbstractSet[str]:
+        """Return no name."""
         return frozenset()
 
     async def replay(self, record: Sequence[Command]) -> None:

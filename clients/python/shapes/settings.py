@@ -20,6 +20,11 @@ class StreamConfig(TypedDict, total=False):
     archive: Annotated[
         bool | None, "What its retention and trims remove stays readable over REST, as its archive."
     ]
+    local_bytes: Annotated[
+        int | None,
+        "Of its newest entries, so many bytes stay on the disk when others leave it for "
+        "the bucket, as far as there is room.",
+    ]
 
 
 OnDisconnect = Literal["release", "keep"]

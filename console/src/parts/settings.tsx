@@ -31,6 +31,7 @@ export const CONFIG: Labels<Config> = {
   idempotency_window_ms: { label: "Idempotency keys protect for", hint: "100 s, if it is empty.", unset: "100 s" },
   idempotency_max: { label: "Keys of a producer", hint: "100, if it is empty.", unset: "100" },
   archive: { label: "What is trimmed", unset: "is gone", options: [["true", "stays readable as the archive"]] },
+  local_bytes: { label: "Bytes on the disk", hint: "Of its newest entries, where others leave the disk for the bucket", unset: "what was read last" },
 };
 
 export const POLICY: Labels<Policy> = {

@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
+from headgate.engine.clock import Clock
 from headgate.engine.commands import Command, TailLost
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import Unavailable
@@ -33,6 +34,23 @@ from headgate.engine.state.stream import Stream
 _TURN_MS = 1
 _PAUSE_S = 0.002
 """An append takes several turns of the event loop, and each of them waits for one of these."""
+
+
+_EXTENTS_AT_ONCE = 256
+
+
+class _Turns:
+    """Turns of a long work, with other requests in between."""
+
+    def __init__(self, clock: Clock, turn_ms: int, pause_s: float) -> None:
+        self._clock, self._turn_ms, self._pause_s = clock, turn_ms, pause_s
+        self._over_ms = clock.monotonic_ms() + turn_ms
+
+    async def end_if_over(self) -> None:
+        """Let others have a turn, if this one took long."""
+        if self._clock.monotonic_ms() >= self._over_ms:
+            await asyncio.sleep(self._pause_s)
+            self._over_ms = self._clock.monotonic_ms() + self._turn_ms
 
 
 class Adoption:
@@ -73,18 +91,31 @@ class Adoption:
         Returns:
             The names of the extent files that are still in use here.
         """
-        turn_ms, pause_s = (TURN_MS_MAX, 0.0) if is_late else (_TURN_MS, _PAUSE_S)
-        over_ms = self._now_ms() + turn_ms
+        turns = self._turns(TURN_MS_MAX, 0.0) if is_late else self._turns(_TURN_MS, _PAUSE_S)
         for index in indexes:
             for line in index.lines:
-                if self._now_ms() >= over_ms:
-                    await asyncio.sleep(pause_s)
-                    over_ms = self._now_ms() + turn_ms
+                await turns.end_if_over()
                 stream = self._stream_of(index)
                 if stream is None or not await self._adopt_line(index, stream, line):
                     self._is_behind = True
                     break
         return {extents_name(number) for number in self.memory.files}
+
+    async def local_files(self) -> AbstractSet[str]:
+        """Return the extent files with what streams keep on the disk, in turns as `adopt`."""
+        numbers = set[int]()
+        turns = self._turns(_TURN_MS, _PAUSE_S)
+        for stream in list(self._executor.keyspace.streams.values()):
+            await turns.end_if_over()
+            left_bytes, high = stream.config.local_bytes or 0, len(stream.log.extents)
+            while left_bytes > 0 and high > 0:
+                await turns.end_if_over()
+                extents = stream.log.extents
+                files, high, left_bytes = extents.files_before(
+                    min(high, len(extents)), left_bytes, _EXTENTS_AT_ONCE
+                )
+                numbers |= files
+        return {extents_name(number) for number in numbers}
 
     async def replay(self, record: Sequence[Command]) -> None:
         """Apply a record that another gateway has written, and let those who wait for it see it."""
@@ -95,8 +126,8 @@ class Adoption:
         epoch = self._executor.keyspace.epoch
         self._executor.commit([TailLost(first_id, last_id, epoch)])
 
-    def _now_ms(self) -> int:
-        return self._executor.clock.monotonic_ms()
+    def _turns(self, turn_ms: int, pause_s: float) -> _Turns:
+        return _Turns(self._executor.clock, turn_ms, pause_s)
 
     def _stream_of(self, index: StreamIndex) -> Stream | None:
         stream = self._executor.keyspace.find(index.stream)

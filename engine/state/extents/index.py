@@ -204,6 +204,22 @@ class Extents:
             whole += 1
         return whole, held
 
+    def files_before(
+        self, high: int, size_bytes: int, extents_max: int
+    ) -> tuple[set[int], int, int]:
+        """Return the files of so many bytes before `high`, the first extent there, and the rest.
+
+        Args:
+            high: of the extent behind them.
+            size_bytes: in the files.
+            extents_max: extents that are looked at.
+        """
+        low, columns = high, self._columns
+        while size_bytes > 0 and low > max(high - extents_max, 0):
+            low -= 1
+            size_bytes -= columns.sizes[self._head + low]
+        return set(columns.files[self._head + low : self._head + high]), low, size_bytes
+
     def lying_behind(self, file: int) -> list[int]:
         """Return the places of the lines whose extents lie in files behind one."""
         files = self._columns.files[self._head : self._head + self._count]

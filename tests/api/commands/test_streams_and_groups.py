@@ -35,6 +35,7 @@ async def test_a_stream_is_created_set_and_deleted(live: Live) -> None:
             "idempotency_window_ms": None,
             "idempotency_max": None,
             "archive": False,
+            "local_bytes": None,
         },
     )
     assert (changed["max_length"], changed["max_age_ms"]) == (10, 604_800_000)

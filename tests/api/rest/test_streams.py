@@ -91,6 +91,7 @@ async def test_a_stream_is_created_empty(shared: Live) -> None:
             "idempotency_window_ms": None,
             "idempotency_max": None,
             "archive": False,
+            "local_bytes": None,
         },
     }
 
@@ -129,7 +130,7 @@ async def test_how_long_keys_protect_is_part_of_the_configuration(shared: Live) 
     created = await shared.http.put(ORDERS, json=said_first)
     changed = await shared.http.patch(ORDERS, json={"idempotency_max": None, "max_length": 9})
 
-    others = {"max_length": None, "max_age_ms": None, "archive": False}
+    others = {"max_length": None, "max_age_ms": None, "archive": False, "local_bytes": None}
     assert created.json()["config"] == {**others, **said_first}
     assert changed.json()["config"] == {
         "max_length": 9,
@@ -137,6 +138,7 @@ async def test_how_long_keys_protect_is_part_of_the_configuration(shared: Live) 
         "idempotency_window_ms": 5000,
         "idempotency_max": None,
         "archive": False,
+        "local_bytes": None,
     }
 
 

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from headgate.engine.config import StreamConfig
+from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.eager import EagerCall
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from headgate.engine.errors import MemoryFull, Unavailable
 from headgate.engine.journal import recovery
 from headgate.engine.journal.extents.files import ExtentReader
 from headgate.engine.journal.extents.freezing import Freezing
+from headgate.engine.journal.names import extents_name
 from headgate.engine.journal.rewrites import Growth
 from headgate.engine.limits import COLD_READS_MAX
 from headgate.engine.replies import Deletion, Gap
@@ -41,9 +42,14 @@ from headgate.engine.requests.entries import (
     TrimTo,
 )
 from headgate.engine.requests.groups import CreateGroup, GroupStart
-from headgate.engine.requests.keyspace import RenameStream
+from headgate.engine.requests.keyspace import ChangeDefaults, RenameStream
 from headgate.engine.requests.ranges import OpenRanges, ReadOn, Span
-from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream
+from headgate.engine.requests.streams import (
+    CreateStream,
+    DeleteStream,
+    DescribeStream,
+    UpdateStream,
+)
 from headgate.engine.state.entries.node_limits import NodeLimits
 from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
@@ -555,3 +561,23 @@ async def test_what_a_request_needs_is_read_together(deed: str) -> None:
         began_s = asyncio.get_running_loop().time()
         await life.perform(request(life, ids, cursors))
         assert 1 <= asyncio.get_running_loop().time() - began_s < 4
+
+
+async def test_the_files_with_the_newest_entries_of_a_stream_are_those_it_keeps_local() -> None:
+    async with living(MemoryDisk()) as life:
+        await life.perform(ChangeDefaults(node_entries_max=CHUNK))
+        await life.perform(CreateStream(b"kept", StreamConfig(local_bytes=1)))
+        for first in (1, 1001):
+            for stream in (b"kept", b"s"):
+                drafts = [Draft(EntryId(first + at, 0), (b"n", b"1")) for at in range(1000)]
+                await life.perform(Add(stream, drafts))
+                await life.freeze()
+        files = [extents_name(number) for number in sorted(life.engine.memory.files)]
+        assert len(files) == 4
+
+        local_files = life.journal._rewrites.holder.local_files
+        assert await local_files() == {files[2]}
+        for local_bytes, expected in [(2**40, {files[0], files[2]}), (None, set())]:
+            change = Patch.of(StreamConfig, local_bytes=local_bytes)
+            await life.perform(UpdateStream(b"kept", change))
+            assert await local_files() == expected

@@ -36,6 +36,12 @@ def test_what_was_read_last_stays_longest(disk: TieredDisk, directory: MemoryDis
     assert disk.remote_bytes == 2000
 
 
+def test_what_streams_keep_goes_last(disk: TieredDisk, directory: MemoryDisk) -> None:
+    disk.read(NAMES[2], 0, 1)
+    assert disk.evict(1500, frozenset({NAMES[0]})) == NAMES[1:]
+    assert disk.evict(500, frozenset({NAMES[0]})) == NAMES[:1]
+
+
 def test_reads_show_no_difference(disk: TieredDisk) -> None:
     before = {name: disk.read(name, 10, 20) for name in NAMES}
     disk.evict(0)

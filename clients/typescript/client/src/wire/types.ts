@@ -386,6 +386,10 @@ export interface StreamConfig {
    * What its retention and trims remove stays readable over REST, as its archive.
    */
   archive?: boolean | null;
+  /**
+   * Of its newest entries, so many bytes stay on the disk when others leave it for the bucket, as far as there is room.
+   */
+  localBytes?: number | null;
 }
 /**
  * A stream, and with `full` what is in it.
