@@ -253,6 +253,12 @@ def open_embedded(
     return EmbeddedBackend(engine, options.durable)
 
 
+def _place_of(directory: Path) -> str:
+    """Return the place of a directory: a copy of it has another one."""
+    stat = directory.stat()
+    return f"{machine.boot_id()}:{stat.st_dev:x}:{stat.st_ino:x}"
+
+
 def _open_journal(
     options: EmbeddedOptions, data_dir: Path, progress: Progress
 ) -> tuple[Journal, Keyspace]:
@@ -274,7 +280,7 @@ def _open_journal(
             shipping = Replication(
                 *(bucket, directory, attached, clock, replication),
                 lease_bucket=open_bucket(options.bucket.url, limits_of_leases(replication)),
-                holder=f"{attached.marker.writer}@{machine.boot_id()}",
+                holder=f"{attached.marker.writer}@{_place_of(data_dir)}",
                 on_event=_log,
             )
         seconds = (clock.monotonic_ms() - began_ms) / 1000

@@ -98,22 +98,34 @@ def ignoring_what_is_gone() -> Iterator[None]:
 
 
 class LateReleases:
-    """The entries of connections that ended while nothing could be changed. It is a `Leases`."""
+    """The connections of this process, and what is to be released once that is possible.
+
+    It is a `Leases`, though no other gateway can release anything.
+    """
 
     def __init__(self, perform: Perform) -> None:
         """Begin with nothing to release."""
         self._perform = perform
         self._left: deque[tuple[Holding, Mapping[EntryId, int]]] = deque(maxlen=_LEFT_MAX)
+        self._temporary: set[tuple[bytes, bytes, bytes]] = set()
         self._wake = asyncio.Event()
 
     async def register(self, holding: Holding) -> None:
-        """Do nothing: no other gateway can release it."""
+        """Note that a connection reads as a consumer."""
+        if holding.is_temporary:
+            self._temporary.add((holding.stream, holding.group, holding.consumer))
 
     async def unregister(self, holding: Holding) -> None:
-        """Do nothing."""
+        """Note that a connection has ended."""
+        self._temporary.discard((holding.stream, holding.group, holding.consumer))
+
+    def is_held(self, stream: bytes, group: bytes, consumer: bytes) -> bool:
+        """Tell whether a connection reads as a consumer that was made for it."""
+        return (stream, group, consumer) in self._temporary
 
     def release_later(self, holding: Holding, counts: Mapping[EntryId, int]) -> None:
         """Release a connection's entries once changes are accepted again."""
+        self._temporary.discard((holding.stream, holding.group, holding.consumer))
         self._left.append((holding, counts))
         self._wake.set()
 
@@ -130,7 +142,7 @@ class LateReleases:
 
 
 async def remove_stranded(
-    backend: Backend, is_held: Callable[[bytes, bytes, bytes], bool] = lambda *_: False
+    backend: Backend, is_held: Callable[[bytes, bytes, bytes], bool] | None = None
 ) -> None:
     """Remove the consumers whose connections ended with an earlier life of the gateway.
 
@@ -142,29 +154,42 @@ async def remove_stranded(
 
     Args:
         backend: where to look.
-        is_held: tells whether a connection reads as a consumer (stream, group, consumer).
+        is_held: tells whether a connection reads as a consumer (stream, group, consumer); None: the
+            backend knows.
     """
     after: bytes | None = None
-    if not isinstance(backend.leases, LateReleases | None):
+    leases = backend.leases
+    if leases is not None and not isinstance(leases, LateReleases):
         return
+    if is_held is None:
+        is_held = _by_nobody if leases is None else leases.is_held
     while streams := await backend.perform(ListStreams(after=after, limit=_PAGE)):
         for stream in streams:
-            for group in (
-                await backend.perform(ListGroups(stream.name)) if stream.group_count else ()
-            ):
-                names = stream.name, group.name
-                names_found = [
-                    consumer.name for consumer in await backend.perform(ListConsumers(*names))
-                ]
-                gone = [
-                    consumer
-                    for consumer in names_found
-                    if _TEMPORARY.fullmatch(consumer) and not is_held(*names, consumer)
-                ]
-                await asyncio.gather(
-                    *(
-                        backend.perform(DeleteConsumer(*names, consumer, release=True))
-                        for consumer in gone
-                    )
-                )
+            if stream.group_count:
+                with ignoring_what_is_gone():  # clients act meanwhile
+                    await _remove_stranded_of(backend, stream.name, is_held)
         after = streams[-1].name
+
+
+def _by_nobody(*_: bytes) -> bool:
+    return False
+
+
+async def _remove_stranded_of(
+    backend: Backend, stream: bytes, is_held: Callable[[bytes, bytes, bytes], bool]
+) -> None:
+    for group in await backend.perform(ListGroups(stream)):
+        with ignoring_what_is_gone():
+            consumers = await backend.perform(ListConsumers(stream, group.name))
+            gone = [
+                consumer.name
+                for consumer in consumers
+                if _TEMPORARY.fullmatch(consumer.name)
+                and not is_held(stream, group.name, consumer.name)
+            ]
+            await asyncio.gather(
+                *(
+                    backend.perform(DeleteConsumer(stream, group.name, name, release=True))
+                    for name in gone
+                )
+            )

@@ -74,6 +74,7 @@ class SharedKeys:
         """Share a file, which need not exist."""
         self._bucket, self._path = bucket, path
         self._stamp: Stamp = None  # of the file as it was put
+        self._tried: bytes | None = None  # what was to be put last; its answer may be lost
         self._note = path.with_name(f"{path.stem}-in-bucket")
         self._number = self._noted()  # of the object that the file is, or has been made from
 
@@ -102,7 +103,12 @@ class SharedKeys:
         if stamp == self._stamp or stamp is None:
             return
         data, newest = self._content(), self._newest()
-        if newest and self._bucket.read(numbered(KEYS, newest)) == data:
+        there = self._bucket.read(numbered(KEYS, newest)) if newest else None
+        if newest > self._number and there not in (data, self._tried):  # somebody else has put it
+            self.fetch()
+            return
+        self._tried = data
+        if newest and there == data:
             self._set(newest, stamp)
         elif data is not None and self._bucket.put_new(numbered(KEYS, newest + 1), data):
             self._set(newest + 1, stamp)

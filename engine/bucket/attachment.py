@@ -16,7 +16,7 @@ from headgate.engine.bucket import manifest as manifests
 from headgate.engine.bucket import parts
 from headgate.engine.bucket.bucket import Bucket
 from headgate.engine.bucket.manifest import BucketFile, BucketManifest
-from headgate.engine.bucket.marker import Marker, read_marker, remove_marker, write_marker
+from headgate.engine.bucket.marker import Marker, read_marker, write_marker
 from headgate.engine.bucket.names import IDENTITY
 from headgate.engine.bucket.parts import Part
 from headgate.engine.bucket.restoring import Mark, emptied, restore
@@ -177,7 +177,8 @@ def _marks(directory: Disk, shipped: Mark, loaded: Loaded) -> list[Mark]:
         torn = loaded.torn
         is_torn = torn is not None and torn.name == name
         end = torn.offset if is_torn and torn is not None else directory.size_bytes(name)
-        if (name, end) > (shipped.segment, shipped.end) and end > HEADER_BYTES:
+        is_replaced = last <= shipped.position  # by a snapshot that the bucket has
+        if not is_replaced and (name, end) > (shipped.segment, shipped.end) and end > HEADER_BYTES:
             marks.append(Mark(name, end, last))
     return marks
 
@@ -189,11 +190,13 @@ def _anew(
     manifest = manifests.newest(bucket)
     kept = _kept(directory, marker, [] if manifest is None else manifest.extents)
     unshipped = _unshipped(directory, bucket, marker, manifest)
-    remove_marker(directory)
+    former = "" if marker is None or not marker.has_led else marker.former or marker.writer
+    marker = Marker(bucket.url, identity, secrets.token_hex(8), bool(former), former)
+    write_marker(directory, marker)  # a start that ends in the middle begins here again
     unshipped_files = emptied(directory, kept, unshipped)
     restored = restore(bucket, directory, progress=progress)
     files = {file.name: file for file in restored.files}
-    marker = Marker(bucket.url, identity, secrets.token_hex(8), files=list(files.values()))
+    marker = Marker(bucket.url, identity, marker.writer, files=list(files.values()))
     write_marker(directory, marker)
     disk = TieredDisk(directory, bucket, files)
     loaded = load_safely(disk)
@@ -209,9 +212,9 @@ def _anew(
 def _unshipped(
     directory: Disk, bucket: Bucket, marker: Marker | None, manifest: BucketManifest | None
 ) -> frozenset[str]:
-    """Return the segments of a directory with records that the bucket never got.
+    """Return the segments of a directory with records that the bucket never got, or may not have.
 
-    The first part of another leader behind those of this directory says how far they came.
+    The last part of this directory before one of another leader says how far they came.
 
     Raises:
         Unavailable: the directory belongs to no bucket, and has a journal.
@@ -221,15 +224,17 @@ def _unshipped(
         raise Unavailable("the directory has a journal of its own, and the bucket another one")
     if marker is None or not marker.has_led:
         return frozenset()
-    position, is_own = 0, False
+    shipped, writer = ("", HEADER_BYTES), marker.former or marker.writer
     for number in parts.numbers_from(bucket, 1 if manifest is None else manifest.first_part):
         part = parts.read(bucket, number)
-        if is_own and part.writer != marker.writer:
-            position = part.position
-        is_own = part.writer == marker.writer
-    lasts = [position_of(name) - 1 for name in segments[1:]]
-    ends = zip(segments, [*lasts, None], strict=False)
-    return frozenset(name for name, last in ends if last is None or last > position)
+        if part.writer == writer and part.segment:
+            shipped = part.segment, max(part.end, HEADER_BYTES)
+    ends = {name: directory.size_bytes(name) for name in segments}
+    return frozenset(
+        name
+        for name, end in ends.items()
+        if end > HEADER_BYTES and (name > shipped[0] or (name, end) > shipped)
+    )
 
 
 def _kept(directory: Disk, marker: Marker | None, wanted: Sequence[BucketFile]) -> frozenset[str]:

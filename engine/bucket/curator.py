@@ -7,10 +7,11 @@ that a start has few objects to read. What it names is put and compared before i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
-from typing import NamedTuple
+from sys import intern
+from typing import NamedTuple, Self
 
 import google_crc32c
 import msgspec
@@ -25,10 +26,11 @@ from headgate.engine.bucket.restoring import Mark
 from headgate.engine.bucket.shipper import Shipper
 from headgate.engine.bucket.tiers import TieredDisk
 from headgate.engine.clock import Clock
+from headgate.engine.errors import Corrupt
 from headgate.engine.journal import recovery
 from headgate.engine.journal.backup import summed
 from headgate.engine.journal.blocks import HEADER_BYTES
-from headgate.engine.journal.disk import Disk
+from headgate.engine.journal.disk import Disk, is_full
 from headgate.engine.journal.moment import pieces_of
 from headgate.engine.journal.names import (
     in_use,
@@ -60,6 +62,33 @@ class Retention(NamedTuple):
     grace_ms: int = GRACE_MS
 
 
+class _Kept(NamedTuple):
+    """What is known of a manifest that is kept: there may be thousands."""
+
+    at_ms: int
+    first_part: int
+    objects: tuple[str, ...]
+
+    @classmethod
+    def of(cls, manifest: BucketManifest) -> Self:
+        """Return what is known of a manifest."""
+        return cls(manifest.at_ms, manifest.first_part, tuple(map(intern, manifest.objects)))
+
+
+def _version_of(directory: Disk, name: str) -> object:
+    """Return what changes when a file is replaced by another one of its name."""
+    content = directory.content(name)
+    if isinstance(content, bytes):
+        return content
+    stat = content.stat()
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def _is_small(piece: Piece, end: int, begin: int) -> bool:
+    """Tell whether a piece is put again with the bytes behind it, so that there are few pieces."""
+    return piece.size_bytes <= 2 * (end - begin) and end - piece.offset <= _PIECE_BYTES
+
+
 class Curator:
     """Keeps the manifests, while this process is the leader."""
 
@@ -89,8 +118,10 @@ class Curator:
         self._clock, self._shipper, self._marker = clock, shipper, marker
         self._retention = retention
         self._holder: Holder = Nobody()
+        self._is_base_needed = False
+        self._is_put = False  # a manifest, of which the directory does not know yet
         self._snapshot: int | None = None  # the position of one that is not in a manifest yet
-        self._kept: dict[int, BucketManifest] = {}
+        self._kept: dict[int, _Kept] = {}
         self._replaced_ms: dict[int, int] = {}  # since when a manifest is not the newest, here
         self._wake = asyncio.Event()
 
@@ -105,14 +136,15 @@ class Curator:
             is_base_needed: the directory has a snapshot that no manifest names.
         """
         self.manifest, self._holder = manifest, holder
-        self._write_marker([])
+        self._is_base_needed = is_base_needed
+        self._write_marker()
         if is_base_needed:
             self.note_snapshot(position_of(in_use(self._disk.names()).snapshot or ""))
 
     @property
     def has_base(self) -> bool:
         """Tell whether parts have something to follow."""
-        return self.manifest is not None or self._snapshot is None
+        return self.manifest is not None or not self._is_base_needed
 
     def note_snapshot(self, position: int) -> None:
         """Note that there is a new snapshot."""
@@ -151,9 +183,23 @@ class Curator:
                 await self._put_snapshot(self._snapshot)
             elif self._are_many:
                 await self._join()
-        except OSError:
+            if self._is_put:
+                await self._clear_up()
+        except OSError as error:
+            if is_full(error):
+                await self._disk.in_thread(self._disk.give_up_reserve)
             self._wake.set()
             raise
+
+    async def _clear_up(self) -> None:
+        """Let the directory know what the bucket has, and remove what is of no use any more."""
+        await self._disk.in_thread(self._write_marker)
+        bytes_max = self._retention.local_bytes_max
+        if bytes_max is not None:
+            kept = await self._holder.local_files()
+            await self._disk.in_thread(lambda: self._disk.evict(bytes_max, kept))
+        await self._bucket.in_thread(self._remove_old)
+        self._is_put = False
 
     async def _put_snapshot(self, position: int) -> None:
         """Put a snapshot, its extent files, and a manifest that names them.
@@ -168,10 +214,6 @@ class Curator:
         await self._bucket.in_thread(lambda: self._put_files(position, first_part))
         if self._snapshot == position:  # or else there is a newer one by now
             self._snapshot = None
-        bytes_max = self._retention.local_bytes_max
-        if bytes_max is not None:
-            kept = await self._holder.local_files()
-            await self._disk.in_thread(lambda: self._disk.evict(bytes_max, kept))
 
     def _put_files(self, position: int, first_part: int) -> None:
         """Put files, unless a rewrite has replaced them meanwhile: then there are newer ones."""
@@ -184,16 +226,32 @@ class Curator:
             snapshot = self._put_file(names[0])
         except FileNotFoundError:
             return
-        self._put_manifest(self._blank(position, first_part), snapshot=snapshot, extents=extents)
+        blank, before, segment = (
+            self._blank(position, first_part),
+            self.manifest,
+            journal_name(position + 1),
+        )
+        pieces = [] if before is None else [p for p in before.pieces if p.segment >= segment]
+        if before is not None and pieces:  # records behind the snapshot were joined before it came
+            blank = msgspec.structs.replace(
+                blank, first_part=before.first_part, last_position=before.last_position
+            )
+        self._put_manifest(blank, pieces=pieces, snapshot=snapshot, extents=extents)
         self._disk.note_shipped({file.name: file for file in extents})
 
     def _put_file(self, name: str) -> BucketFile:
-        """Put a file that does not change any more, and compare the size of what is there."""
-        size_bytes = self._directory.size_bytes(name)
+        """Put a file, and compare the end of what is there.
+
+        A rewrite may make another snapshot of the same position, also at this moment.
+        """
+        before, size_bytes = _version_of(self._directory, name), self._directory.size_bytes(name)
         with self._directory.open(name) as file:
             crc32c = summed(name, pieces_of(file, name, size_bytes)).crc32c
-        target = file_object(name, self._marker.writer, self._shipper.term)
+        version = f"{name}-{size_bytes:x}-{crc32c:08x}"
+        target = file_object(version, self._marker.writer, self._shipper.term)
         self._bucket.put_new(target, self._directory.content(name))
+        if _version_of(self._directory, name) != before:
+            raise BucketError(f"{name} was replaced as it was put")
         end = self._bucket.read_range(target, max(size_bytes - _COMPARED_BYTES, 0), size_bytes)
         with self._directory.open(name) as file:
             file.seek(max(size_bytes - _COMPARED_BYTES, 0))
@@ -218,6 +276,8 @@ class Curator:
         for name in names:
             begin = offset if name == segment else 0
             end = through.end if name == through.segment else self._directory.size_bytes(name)
+            while pieces and pieces[-1].segment == name and _is_small(pieces[-1], end, begin):
+                begin = pieces.pop().offset
             pieces += self._put_piece(name, begin, end)
         changes = {"first_part": first_part, "last_position": through.position}
         self._put_manifest(before, pieces=pieces, **changes)
@@ -256,28 +316,30 @@ class Curator:
         )
         if not manifests.put(self._bucket, made):
             raise BucketError("another leader has put a manifest of that number")
-        self.manifest = made
-        self._write_marker(made.extents)
-        self._remove_old(there, made)
+        self.manifest, self._is_put = made, True
 
-    def _write_marker(self, put: Sequence[BucketFile]) -> None:
-        """Write which files the bucket has: also those of a snapshot before its manifest."""
-        files = {file.name: file for file in [*self._disk.shipped, *put]}
-        marker = msgspec.structs.replace(self._marker, has_led=True, files=[*files.values()])
-        write_marker(self._directory, marker)
+    def _write_marker(self, *, has_led: bool = True) -> None:
+        """Write which files the bucket has."""
+        files = self._disk.shipped
+        write_marker(
+            self._directory, msgspec.structs.replace(self._marker, has_led=has_led, files=files)
+        )
 
-    def _remove_old(self, numbers: Sequence[int], newest: BucketManifest) -> None:
+    def end(self) -> None:
+        """Note in the directory that the bucket has all that was written there."""
+        self._write_marker(has_led=False)
+
+    def _remove_old(self) -> None:
         """Remove manifests that are not kept any more, and what only they name.
 
         A manifest is kept for its time after the next one was made. Clocks may be set, and a leader
         may go on for a moment after it was replaced: so it is also kept for a time that this
         process has seen pass.
         """
-        for number in numbers:
+        for number in manifests.numbers(self._bucket):
             if number not in self._kept:
-                with suppress(FileNotFoundError):
-                    self._kept[number] = manifests.read(self._bucket, number)
-        self._kept[newest.number] = newest
+                with suppress(FileNotFoundError, Corrupt):
+                    self._kept[number] = _Kept.of(manifests.read(self._bucket, number))
         oldest_ms = self._clock.wall_ms() - self._retention.kept_ms
         now_ms, grace_ms = self._clock.monotonic_ms(), self._retention.grace_ms
         gone = [
@@ -288,11 +350,16 @@ class Curator:
         ]
         if not gone:
             return
-        dropped = [self._kept.pop(number) for number in gone]
-        named = {name for manifest in self._kept.values() for name in manifest.objects}
+        dropped = [self._kept[number] for number in gone]
+        kept = [self._kept[number] for number in self._kept.keys() - set(gone)]
+        named = {name for manifest in kept for name in manifest.objects}
         objects = {name for manifest in dropped for name in manifest.objects} - named
-        first = min(manifest.first_part for manifest in self._kept.values())
-        before = min(manifest.first_part for manifest in dropped)
-        self._bucket.remove(numbered(MANIFESTS, number) for number in gone)
+        first = min(manifest.first_part for manifest in kept)
+        before = 1 if 1 in gone else min(manifest.first_part for manifest in dropped)
+        # Manifests go last: as long as they are there, the next one finds what else has to go.
         self._bucket.remove(sorted(objects))
         self._bucket.remove(parts.part_name(number) for number in range(before, first))
+        self._bucket.remove(numbered(MANIFESTS, number) for number in gone)
+        for number in gone:
+            del self._kept[number]
+            self._replaced_ms.pop(number, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Coroutine, Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -71,13 +72,32 @@ class BucketFollower:
             OSError: the bucket or the disk fails.
         """
         while True:
-            asked_ms, number = self._clock.monotonic_ms(), self.next_part
-            try:
-                part = await self._bucket.in_thread(lambda: parts.read(self._bucket, number))  # noqa: B023
-            except FileNotFoundError:
+            asked_ms = self._clock.monotonic_ms()
+            part = await self._next()
+            if part is None and not self._is_fresh(asked_ms) and await self._is_passed():
+                part = await self._next()
+                if part is None:
+                    why = "it was removed before it was applied here; this gateway starts anew"
+                    raise Corrupt(parts.part_name(self.next_part), 0, why)
+            if part is None:
                 self._known_ms = asked_ms
                 return
             await _to_the_end(self.apply(part, records, holder))
+
+    async def _next(self) -> Part | None:
+        number = self.next_part
+        with suppress(FileNotFoundError):
+            return await self._bucket.in_thread(lambda: parts.read(self._bucket, number))
+        return None
+
+    def _is_fresh(self, now_ms: int) -> bool:
+        """Tell whether all was known a moment ago, so that no part has come and gone since."""
+        return self._known_ms is not None and now_ms - self._known_ms <= _MANIFEST_MS
+
+    async def _is_passed(self) -> bool:
+        """Tell whether a manifest begins behind the next part: then that is there, or was."""
+        manifest = await self.look_at_manifest()
+        return manifest is not None and manifest.first_part > self.next_part
 
     async def apply(self, part: Part, records: Records, holder: Holder) -> None:
         """Apply a part: to the files, and to the state.
@@ -87,7 +107,7 @@ class BucketFollower:
             OSError: the disk fails.
         """
         if part.segment:
-            if self.is_ahead:
+            if self.is_ahead or part.writer == self._marker.writer:  # of a copied directory, too
                 why = "another gateway has written to the bucket; this one starts anew"
                 raise Corrupt(parts.part_name(part.number), 0, why)
             await self._directory.in_thread(lambda: self._write(part))
@@ -108,7 +128,9 @@ class BucketFollower:
         size_bytes = disk.size_bytes(name) if name in disk.names() else 0
         if part.offset == 0 and size_bytes:
             disk.remove(name)
-        elif part.offset != size_bytes:
+        elif part.offset < size_bytes:  # a part of it was written before the disk failed
+            disk.truncate(name, part.offset)
+        elif part.offset > size_bytes:
             why = f"it begins at byte {part.offset} of {name}, which has {size_bytes}"
             raise Corrupt(parts.part_name(part.number), 0, why)
         disk.append(name, part.data)

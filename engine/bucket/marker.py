@@ -26,6 +26,8 @@ class Marker(msgspec.Struct, frozen=True):
     """The name of the directory in the parts that are put from it."""
     has_led: bool = False
     """Records were written here, so that some may be here alone."""
+    former: str = ""
+    """The writer before, while the directory is made anew."""
     files: list[BucketFile] = []
     """The extent files of the directory that the bucket has as well."""
 
@@ -59,10 +61,3 @@ def write_marker(disk: Disk, marker: Marker) -> None:
     disk.sync(unfinished)
     disk.rename(unfinished, MARKER)
     disk.sync_names()
-
-
-def remove_marker(disk: Disk) -> None:
-    """Remove the marker: what else is there is of no use from now on."""
-    if MARKER in disk.names():
-        disk.remove(MARKER)
-        disk.sync_names()

@@ -28,8 +28,8 @@ from headgate.engine.bucket.shipper import PAUSE_S_MAX, PAUSE_S_MIN, Shipper
 from headgate.engine.bucket.stores.request_limits import RequestLimits
 from headgate.engine.clock import Clock
 from headgate.engine.entry import MAX_ID, EntryId
-from headgate.engine.errors import LeaseLost, NotLeader, Unavailable
-from headgate.engine.journal.disk import Disk
+from headgate.engine.errors import Corrupt, LeaseLost, NotLeader, Unavailable
+from headgate.engine.journal.disk import Disk, is_full
 from headgate.engine.journal.faults import PATIENCE_S, Faults, OnEvent, words
 from headgate.engine.journal.records import Records
 from headgate.engine.journal.storage import GoBack, Holder
@@ -186,6 +186,8 @@ class Replication:
             Corrupt: what the bucket has makes no sense here.
         """
         self._records = records
+        if self._options.is_durable:  # what an earlier life has not shipped may still be lost
+            records.durable_position = self._answerable_at_first()
         records.gate = self._answerable
         faults.set_hold(self._not_leader())
         patience_ms = None if self._options.is_standby else 2 * self._options.lease_ms
@@ -200,8 +202,14 @@ class Replication:
             return False
         async with asyncio.TaskGroup() as tasks:
             keeping = tasks.create_task(self._keep_lease())
-            await self._lead(taking.result(), records, holder)
-            keeping.cancel()
+            leading = tasks.create_task(self._lead(taking.result(), records, holder))
+            closing = tasks.create_task(records.closing.wait())
+            await asyncio.wait({leading, closing}, return_when=asyncio.FIRST_COMPLETED)
+            has_begun = leading.done()
+            for task in (keeping, closing, leading):
+                task.cancel()
+        if not has_begun:
+            return False
         faults.set_hold(None)
         self._note_lost(holder)
         self.leads.set()  # whoever waits for it makes changes at once
@@ -236,7 +244,7 @@ class Replication:
                 if is_away:
                     self._on_event("bucket answers again", {})
                 is_away = False
-            except OSError as error:
+            except (OSError, Unavailable) as error:
                 if not is_away:
                     self._on_event("bucket does not answer", {"reason": words(error)})
                 is_away = True
@@ -246,7 +254,8 @@ class Replication:
 
     async def _lead(self, term: int, records: Records, holder: Holder) -> None:
         """Apply the rest, and put a part that ends what leaders before this one may write."""
-        follower, shipper, pause_s = self._follower, self._shipper, PAUSE_S_MIN
+        follower, shipper, disk = self._follower, self._shipper, self._attached.disk
+        pause_s = PAUSE_S_MIN
         shipper.term = term
         while True:
             try:
@@ -256,19 +265,26 @@ class Replication:
                 shipper.covered_ms = follower.covered_ms
                 shipper.shipped, shipper.begins = follower.shipped.to_go_on, follower.begins
                 if await shipper.fence(follower.next_part) is None:
-                    await follower.look_at_manifest()
+                    await self._begin_to_curate(holder)
                     break
             except OSError as error:
                 self._note_error(error)
+                if is_full(error):
+                    await disk.in_thread(disk.give_up_reserve)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_S_MAX)
         self._note_error(None)
-        base_needed = self._attached.is_base_needed
-        await self._attached.disk.in_thread(
-            lambda: self._curator.begin(follower.manifest, holder, is_base_needed=base_needed)
-        )
         facts = {"term": term, "position": records.position, "part": shipper.next_number - 1}
         self._on_event("leading", facts)
+
+    async def _begin_to_curate(self, holder: Holder) -> None:
+        manifest, base_needed = (
+            await self._follower.look_at_manifest(),
+            self._attached.is_base_needed,
+        )
+        await self._attached.disk.in_thread(
+            lambda: self._curator.begin(manifest, holder, is_base_needed=base_needed)
+        )
 
     async def run(self, faults: Faults, go_back: GoBack) -> None:
         """Ship, and keep the lease, until `end` or until this is cancelled.
@@ -293,6 +309,8 @@ class Replication:
     async def release(self) -> None:
         """Let others lead at once."""
         if self.leads.is_set() and self._shipper.is_idle:
+            with suppress(OSError):
+                await self._attached.disk.in_thread(self._curator.end)
             await self._keeper.release()
 
     async def _keep_lease(self) -> None:
@@ -307,7 +325,7 @@ class Replication:
                 await self._curator.do_next()
                 pause_s = PAUSE_S_MIN
                 self._release()
-            except OSError as error:
+            except (OSError, Corrupt) as error:
                 self._on_event("manifest not put for now", {"reason": words(error)})
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_S_MAX)
@@ -360,6 +378,9 @@ class Replication:
         if asyncio.get_running_loop().time() - since_s < PATIENCE_S:
             return None
         return Unavailable(f"the bucket does not take it for now: {self._error}")
+
+    def _answerable_at_first(self) -> int:
+        return 0 if self._attached.is_base_needed else self._attached.shipped.position
 
     def _answerable(self, written: int) -> int:
         """Return the position up to which it may be answered."""

@@ -28,6 +28,10 @@ _GETS = 16
 
 _PIECE_BYTES = 8 * 2**20
 
+_ASIDE = "aside-"
+_ASIDE_MAX = 16
+"""So many segments that were put aside stay, those of the last time at least."""
+
 
 class Mark(NamedTuple):
     """A place in a segment, and the last record before it."""
@@ -241,13 +245,16 @@ def emptied(disk: Disk, kept: Container[str], unshipped: Container[str]) -> list
         if name in kept:
             continue
         if name in unshipped:
-            new_name, number = f"aside-{name}-0", 1
+            new_name, number = f"{_ASIDE}{name}-0", 1
             while new_name in disk.names():
                 number += 1
-                new_name = f"aside-{name}-0-{number}"
+                new_name = f"{_ASIDE}{name}-0-{number}"
             disk.rename(name, new_name)
             segments.append(new_name)
         elif is_finished(name.removesuffix(UNFINISHED)):
             disk.remove(name)
+    older = [name for name in disk.names() if name.startswith(_ASIDE) and name not in segments]
+    for name in older[: max(len(older) + len(segments) - _ASIDE_MAX, 0)]:
+        disk.remove(name)
     disk.sync_names()
     return segments

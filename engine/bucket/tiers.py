@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import BinaryIO, TypeVar
 
 from headgate.engine.bucket.bucket import Bucket
@@ -35,19 +36,56 @@ class TieredDisk:
             files: by name, those that the bucket has; the directory may have them as well.
         """
         self._disk, self._bucket = disk, bucket
-        self._files = dict(files)
+        # Threads change these two, and others look at them: each change makes a new one.
+        self._files: Mapping[str, BucketFile] = dict(files)
+        self._local: AbstractSet[str] = frozenset(disk.names())
+        self._changing = Lock()
         self._reads: dict[str, int] = {}  # the number of the last read of a file, here
         self._numbers = count(1)
-        self._local = set(disk.names())
+        self.remote_bytes = self.remote_count = 0
+        """Of the files that are in the bucket alone."""
+        self._note()
+
+    def _note(
+        self,
+        *,
+        shipped: Mapping[str, BucketFile] | None = None,
+        local: AbstractSet[str] | None = None,
+        come: str | None = None,
+        gone: str | None = None,
+        is_forgotten: bool = False,
+    ) -> None:
+        """Note what has changed.
+
+        Args:
+            shipped: files that the bucket has now.
+            local: all files of the directory.
+            come: a file that the directory has now.
+            gone: one that it has no more.
+            is_forgotten: nor has the bucket.
+        """
+        with self._changing:
+            if shipped is not None or is_forgotten:
+                files = {**self._files, **(shipped or {})}
+                if is_forgotten and gone is not None:
+                    files.pop(gone, None)
+                self._files = files
+            there = self._local if local is None else local
+            there = there if come is None else there | {come}
+            self._local = there if gone is None else there - {gone}
+            remote = [file for name, file in self._files.items() if name not in self._local]
+            self.remote_bytes = sum(file.size_bytes for file in remote)
+            self.remote_count = len(remote)
 
     def note_shipped(self, files: Mapping[str, BucketFile]) -> None:
         """Note files that the bucket has now."""
-        self._files |= files
+        self._note(shipped=files)
 
     @property
     def shipped(self) -> list[BucketFile]:
         """Return the files that the bucket has."""
-        return [self._files[name] for name in sorted(self._files)]
+        files = self._files
+        return [files[name] for name in sorted(files)]
 
     def evict(self, bytes_max: int, kept: AbstractSet[str] = frozenset()) -> list[str]:
         """Remove extent files from the directory that the bucket has, while they take too much.
@@ -64,22 +102,27 @@ class TieredDisk:
         names = [name for name in self._disk.names() if is_extents(name)]
         sizes = {name: self._disk.size_bytes(name) for name in names}
         taken_bytes, evicted = sum(sizes.values()), list[str]()
-        for name in sorted(names, key=lambda name: (name in kept, self._reads.get(name, 0), name)):
-            if taken_bytes <= bytes_max:
-                break
-            file = self._files.get(name)
-            if file is not None and file.size_bytes == sizes[name]:
-                self._local.discard(name)
-                self._disk.remove(name)
-                taken_bytes -= sizes[name]
-                evicted.append(name)
+        try:
+            for name in sorted(
+                names, key=lambda name: (name in kept, self._reads.get(name, 0), name)
+            ):
+                if taken_bytes <= bytes_max:
+                    break
+                file = self._files.get(name)
+                if file is not None and file.size_bytes == sizes[name]:
+                    self._disk.remove(name)
+                    taken_bytes -= sizes[name]
+                    evicted.append(name)
+        finally:
+            self._note(local=self._local - frozenset(evicted))
         return evicted
 
     def names(self) -> list[str]:
         """Return the names of all files, wherever they are."""
-        local = self._disk.names()
-        self._local = set(local)
-        return sorted({*local, *self._files})
+        local = frozenset(self._disk.names())
+        if local != self._local:
+            self._note(local=local)
+        return sorted(local | self._files.keys())
 
     def size_bytes(self, name: str) -> int:
         """Return the length of a file."""
@@ -87,17 +130,6 @@ class TieredDisk:
             return self._disk.size_bytes(name)
         except FileNotFoundError:
             return self._remote(name).size_bytes
-
-    @property
-    def remote_bytes(self) -> int:
-        """Return the length of all files that are in the bucket alone."""
-        files, local = self._files, self._local
-        return sum(file.size_bytes for name, file in files.items() if name not in local)
-
-    @property
-    def remote_count(self) -> int:
-        """Return the number of the files that are in the bucket alone."""
-        return sum(1 for name in self._files if name not in self._local)
 
     def free_bytes(self) -> int:
         """Return the free bytes of the disk."""
@@ -151,12 +183,12 @@ class TieredDisk:
     def rename(self, name: str, to: str) -> None:
         """Rename a file of the directory."""
         self._disk.rename(name, to)
-        self._local.add(to)
+        self._note(come=to)
 
     def remove(self, name: str) -> None:
         """Remove a file from the directory, and forget that the bucket has it."""
-        is_remote = self._files.pop(name, None) is not None
-        self._local.discard(name)
+        is_remote = name in self._files
+        self._note(gone=name, is_forgotten=is_remote)
         try:
             self._disk.remove(name)
         except FileNotFoundError:
@@ -190,8 +222,12 @@ class TieredDisk:
         return file
 
 
-def tiered(disk: Disk) -> Disk:
+def tiered(disk: Disk, *, is_asked: bool = True) -> Disk:
     """Return a directory with what of it is in its bucket alone, if it has one.
+
+    Args:
+        disk: the directory.
+        is_asked: look whether the bucket answers. Without that, only what needs it fails.
 
     Raises:
         Corrupt: its marker makes no sense.
@@ -205,7 +241,8 @@ def tiered(disk: Disk) -> Disk:
         bucket = open_bucket(marker.url)
     except ValueError as error:
         raise Unavailable(f"the bucket {marker.url}: {error}") from None
-    bucket.read(IDENTITY)  # a bucket that does not answer is no damage
+    if is_asked:
+        bucket.read(IDENTITY)  # a bucket that does not answer is no damage
     return TieredDisk(disk, bucket, marker.by_name)
 
 

@@ -158,7 +158,7 @@ class Faults:
         written = self._records.written_position
         self.is_given_up = self._records.position > written
         if self.is_given_up:
-            await self._go_to(written, go_back)
+            await self._go_to(lambda: written, go_back)
             self.is_given_up = False
 
     async def hide(self, go_back: GoBack) -> None:
@@ -168,22 +168,23 @@ class Faults:
             self.is_given_up = True  # of what was appended in this turn, nobody waits yet
             self._drop(self.refusal or CLOSED)
             go_back(None)
-            await self._go_to(records.durable_position, go_back)
+            await self._go_to(lambda: records.durable_position, go_back)
             self.is_given_up, self._is_hidden = False, True
 
     async def show(self, go_back: GoBack) -> None:
         """Show all that is on disk again, once it may be answered."""
         if self._is_hidden:
-            await self._go_to(self._records.written_position, go_back)
+            await self._go_to(lambda: self._records.written_position, go_back)
             self._is_hidden = False
 
-    async def _go_to(self, position: int, go_back: GoBack) -> None:
-        """Let the engine go to the state after a record."""
+    async def _go_to(self, wanted: Callable[[], int], go_back: GoBack) -> None:
+        """Let the engine go to the state after a record; a snapshot may still be ahead of that."""
         records, is_reported = self._records, False
         while not records.closing.is_set():
+            position = wanted()
             try:
                 loaded = await self._disk.in_thread(
-                    lambda: recovery.load(self._disk, through=position)
+                    lambda: recovery.load(self._disk, through=position)  # noqa: B023
                 )
             except (OSError, Corrupt) as error:
                 if not is_reported:

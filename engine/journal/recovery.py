@@ -269,7 +269,7 @@ def clean(disk: Disk, held: Container[str] = ()) -> dict[str, int]:
         held: the names of files that are still read, whoever does.
 
     Returns:
-        The sizes in bytes of what was found and stays in use, by name.
+        The sizes in bytes of what was found and stays in use, by name; segments that are held, too.
     """
     names = disk.names()
     kept = named(disk, in_use(names), held)
@@ -278,7 +278,8 @@ def clean(disk: Disk, held: Container[str] = ()) -> dict[str, int]:
         if is_ours and name not in kept and name not in held:
             disk.remove(name)
     disk.sync_names()
-    return {name: disk.size_bytes(name) for name in kept.in_order}
+    waiting = [name for name in names if is_segment(name) and name in held]
+    return {name: disk.size_bytes(name) for name in {*kept.in_order, *waiting}}
 
 
 def _extents_of(disk: Disk, name: str) -> list[int] | None:

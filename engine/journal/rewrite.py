@@ -93,7 +93,7 @@ def main(directory: str, through: str, hot_bytes_max: str) -> None:
     gc.disable()  # nothing is garbage in here
     disk = SystemDisk(Path(directory), is_shared=True)
     try:
-        recovery.rewrite(tiered(disk), int(through), int(hot_bytes_max))
+        recovery.rewrite(tiered(disk, is_asked=False), int(through), int(hot_bytes_max))
     except (OSError, Corrupt) as error:
         sys.exit(str(error))
 

@@ -40,10 +40,15 @@ class Leading:
     """A gateway without a face. Without a bucket it is a plain one."""
 
     def __init__(
-        self, bucket: LocalBucket | None, disk: MemoryDisk, *, joined_parts: int = 256
+        self,
+        bucket: LocalBucket | None,
+        disk: MemoryDisk,
+        *,
+        joined_parts: int = 256,
+        is_durable: bool = False,
     ) -> None:
         self.disk = disk
-        self._bucket, self._joined_parts = bucket, joined_parts
+        self._bucket, self._joined_parts, self._is_durable = bucket, joined_parts, is_durable
         self._runner = asyncio.Runner(loop_factory=VirtualLoop)
         self._clock = VirtualClock(1_700_000_000_000)
         self._count = 0
@@ -100,6 +105,10 @@ class Leading:
     def position(self) -> int:
         return self._journal.position
 
+    def do(self, act: Callable[[Engine, Journal], Coroutine[Any, Any, T]]) -> T:
+        """Let something happen, and return its result."""
+        return self._do(lambda: act(self._engine, self._journal))
+
     def _do(self, act: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return self._runner.run(act())
 
@@ -112,7 +121,8 @@ class Leading:
             attached = attach(self.disk, self._bucket)
             disk, loaded = attached.disk, attached.loaded
             options = ReplicationOptions(
-                retention=Retention(86_400_000, joined_parts=self._joined_parts)
+                is_durable=self._is_durable,
+                retention=Retention(86_400_000, joined_parts=self._joined_parts),
             )
             shipping = Replication(
                 *(self._bucket, self.disk, attached, self._clock, options),

@@ -12,8 +12,10 @@ from headgate.engine.bucket.replication import Replication
 from headgate.engine.bucket.shipper import Shipper
 from headgate.engine.journal.records import Records
 from headgate.engine.journal.storage import Holder
-from tests.buckets.rounds import Round
+from tests.buckets.rounds import Round, killed_tasks_collected
 from tests.buckets.world import WorldBucket
+
+__all__ = ["killed_tasks_collected"]
 
 ROUNDS_MAX = 400
 

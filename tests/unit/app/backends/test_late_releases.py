@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
+
+from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
 from headgate.app.backends.port import Holding
-from headgate.app.backends.releasing import LateReleases
-from headgate.engine.entry import EntryId
+from headgate.app.backends.releasing import LateReleases, remove_stranded, temporary_name
+from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import GroupNotFound, Unavailable
 from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import GiveBack
-from headgate.engine.requests.groups import DeleteConsumer
+from headgate.engine.requests.groups import (
+    CreateConsumer,
+    CreateGroup,
+    DeleteConsumer,
+    DestroyGroup,
+    GroupStart,
+    ListConsumers,
+    ListGroups,
+)
+from headgate.engine.requests.streams import DeleteStream
 from tests.virtual_time import in_virtual_time
 
 
@@ -54,3 +67,52 @@ async def test_what_is_gone_holds_up_nothing() -> None:
     await asyncio.sleep(2)
     assert asked == [b"ana", b"ben"]
     running.cancel()
+
+
+@pytest.fixture
+async def backend() -> AsyncIterator[EmbeddedBackend]:
+    """Run an engine with streams, each with consumers of connections in a group."""
+    backend = open_embedded(EmbeddedOptions(None))
+    running = asyncio.create_task(backend.run())
+    for number in range(20):
+        stream = b"s%02d" % number
+        await backend.perform(CreateGroup(stream, b"g", GroupStart(MIN_ID, None), True))
+        for name in (temporary_name(1), temporary_name(2), b"ana"):
+            await backend.perform(CreateConsumer(stream, b"g", name))
+    yield backend
+    running.cancel()
+
+
+async def consumers_of(backend: EmbeddedBackend, stream: bytes) -> list[bytes]:
+    return [each.name for each in await backend.perform(ListConsumers(stream, b"g"))]
+
+
+async def test_consumers_of_an_earlier_life_go_and_those_of_connections_stay(
+    backend: EmbeddedBackend,
+) -> None:
+    assert backend.leases is not None
+    held = Holding(b"s03", b"g", temporary_name(2), is_temporary=True)
+    await backend.leases.register(held)
+    await remove_stranded(backend)
+    assert await consumers_of(backend, b"s02") == [b"ana"]
+    assert sorted(await consumers_of(backend, b"s03")) == [b"ana", temporary_name(2)]
+    await backend.leases.unregister(held)
+    await remove_stranded(backend)
+    assert await consumers_of(backend, b"s03") == [b"ana"]
+
+
+async def test_streams_may_go_while_consumers_are_removed(
+    backend: EmbeddedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    perform = backend.perform
+
+    async def delete_before(request: Request[Any]) -> Any:
+        if isinstance(request, ListGroups) and request.stream == b"s04":
+            await perform(DeleteStream(b"s04"))
+        if isinstance(request, ListConsumers) and request.stream == b"s05":
+            await perform(DestroyGroup(b"s05", b"g"))
+        return await perform(request)
+
+    monkeypatch.setattr(backend, "perform", delete_before)
+    await remove_stranded(backend)
+    assert await consumers_of(backend, b"s06") == [b"ana"]

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from headgate.app.gateway.shared_keys import SharedKeys
+from headgate.engine.bucket.bucket import BucketError
 from headgate.engine.bucket.names import KEYS
 from tests.buckets.directory import LocalBucket
 
@@ -75,3 +76,40 @@ def test_few_old_files_stay(tmp_path: Path, bucket: LocalBucket) -> None:
         path.write_text("x" * number)
         keys.put()
     assert len(bucket.objects(KEYS)) == 3
+
+
+def test_a_standby_that_leads_does_not_put_back_what_was_revoked(
+    tmp_path: Path, bucket: LocalBucket
+) -> None:
+    path, keys = keys_of(tmp_path, "a", bucket)
+    path.write_text("one and two")
+    keys.put()
+    there, others = keys_of(tmp_path, "b", bucket)
+    others.fetch()
+    path.write_text("one")
+    keys.put()
+    _, others = keys_of(tmp_path, "b", bucket)
+    others.put()  # it leads, and has not looked since
+    assert there.read_text() == "one"
+    _, third = keys_of(tmp_path, "c", bucket)
+    third.fetch()
+    assert (tmp_path / "c" / "keys.json").read_text() == "one"
+
+
+def test_a_change_whose_answer_got_lost_stays(tmp_path: Path, bucket: LocalBucket) -> None:
+    path, keys = keys_of(tmp_path, "a", bucket)
+    path.write_text("one")
+    put_new = bucket.put_new
+
+    def lose_answer(name: str, content: bytes | Path) -> bool:
+        put_new(name, content)
+        raise BucketError("no answer")
+
+    bucket.put_new = lose_answer  # type: ignore[method-assign]
+    with pytest.raises(BucketError):
+        keys.put()
+    bucket.put_new = put_new  # type: ignore[method-assign]
+    path.write_text("one and two")
+    keys.put()
+    assert path.read_text() == "one and two"
+    assert bucket.read([stored.name for stored in bucket.objects(KEYS)][-1]) == b"one and two"

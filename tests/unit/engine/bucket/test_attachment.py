@@ -9,8 +9,10 @@ from headgate.engine.bucket import manifest as manifests
 from headgate.engine.bucket import restoring, verification
 from headgate.engine.bucket.attachment import attach
 from headgate.engine.bucket.names import FILES, PARTS
+from headgate.engine.bucket.parts import numbers_from, part_name
 from headgate.engine.errors import Corrupt, Unavailable
 from headgate.engine.journal import recovery
+from headgate.engine.journal.names import is_segment
 from tests.buckets.directory import LocalBucket
 from tests.buckets.leading import Leading, values_of
 from tests.journals.memory_disk import MemoryDisk
@@ -51,6 +53,19 @@ def test_a_directory_goes_on_where_it_was(bucket: LocalBucket) -> None:
     attached = attach(disk, bucket)
     assert attached.shipped.position == attached.loaded.position
     assert {name: disk.files[name] for name in before} == before
+
+
+def test_a_segment_that_a_snapshot_replaces_is_not_shipped_again(bucket: LocalBucket) -> None:
+    with Leading(bucket, MemoryDisk()) as leading:
+        leading.append(20)
+        old = {name: data for name, data in leading.disk.files.items() if is_segment(name)}
+        leading.rewrite()
+        disk = leading.disk.copy()
+    disk.files |= old  # it was killed before it removed them
+    manifest = manifests.newest(bucket)
+    assert manifest is not None
+    bucket.remove(part_name(number) for number in numbers_from(bucket, manifest.first_part))
+    assert attach(disk, bucket).unshipped == []
 
 
 def test_a_directory_that_lost_its_tail_is_made_anew(bucket: LocalBucket) -> None:
@@ -94,6 +109,65 @@ def test_records_that_nobody_else_has_are_put_aside(bucket: LocalBucket) -> None
     assert values_of(attached.loaded.keyspace)[:5] == list(range(5))
     assert attached.unshipped_files
     assert all(name in behind.files for name in attached.unshipped_files)
+
+
+class Killed(BaseException):
+    """A process ends."""
+
+
+class DyingDisk(MemoryDisk):
+    """A directory of a process that is killed after so many changes."""
+
+    def __init__(self, files: dict[str, bytes], change_count: int) -> None:
+        super().__init__(files)
+        self._left_count = change_count
+
+    def _change(self) -> None:
+        if not self._left_count:
+            raise Killed
+        self._left_count -= 1
+
+    def append(self, name: str, data: bytes) -> None:
+        self._change()
+        super().append(name, data)
+
+    def rename(self, name: str, to: str) -> None:
+        self._change()
+        super().rename(name, to)
+
+    def remove(self, name: str) -> None:
+        self._change()
+        super().remove(name)
+
+
+@pytest.mark.parametrize("has_led", [False, True])
+def test_a_start_that_is_killed_begins_again(bucket: LocalBucket, has_led: bool) -> None:
+    with Leading(bucket, MemoryDisk()) as leading:
+        leading.append(20)
+        leading.rewrite()
+        leading.append(5)
+        files = {name: bytes(data) for name, data in leading.disk.files.items()} if has_led else {}
+    shipped(bucket, count=5)
+    for change_count in range(100):
+        disk = DyingDisk(files, change_count)
+        try:
+            attach(disk, bucket)
+            break
+        except Killed:
+            left = MemoryDisk({name: bytes(data) for name, data in disk.files.items()})
+        assert values_of(attach(left, bucket).loaded.keyspace) == list(range(30))
+    assert 5 < change_count < 99
+
+
+def test_what_was_shipped_is_not_put_aside(bucket: LocalBucket) -> None:
+    one, other = MemoryDisk(), MemoryDisk()
+    for _ in range(3):
+        for disk in (one, other):
+            with Leading(bucket, disk, joined_parts=4) as leading:
+                for _ in range(10):
+                    leading.append(1)
+                assert not [name for name in leading.disk.files if name.startswith("aside-")]
+            disk.files = leading.disk.files
 
 
 def away(act: Callable[[], object]) -> object:

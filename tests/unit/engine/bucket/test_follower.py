@@ -12,11 +12,13 @@ from typing import TypeVar
 import pytest
 
 from headgate.engine import commands as c
+from headgate.engine.bucket import manifest as manifests
 from headgate.engine.bucket import parts
-from headgate.engine.bucket.attachment import attach
+from headgate.engine.bucket.attachment import Attached, attach
 from headgate.engine.bucket.follower import BucketFollower
 from headgate.engine.bucket.parts import Part
 from headgate.engine.bucket.stores.directory import DirectoryBucket
+from headgate.engine.errors import Corrupt
 from headgate.engine.journal import blocks
 from headgate.engine.journal.names import in_use, journal_name
 from headgate.engine.journal.records import Records
@@ -68,6 +70,53 @@ async def test_a_part_is_applied_once_though_following_ends_in_the_middle(tmp_pa
     assert (follower.next_part, records.position) == (3, 1)
     assert disk.size_bytes(SEGMENT) == len(head) + len(block)
     bucket.close()
+
+
+def test_a_follower_that_lags_behind_what_was_removed_starts_anew(tmp_path: Path) -> None:
+    bucket, disk = LocalBucket(tmp_path), MemoryDisk()
+    with Leading(bucket, MemoryDisk()) as leading:
+        leading.append(3)
+        attached, clock = attach(disk, bucket), ManualClock()
+        follower = BucketFollower(bucket, attached, disk, clock)
+        following(follower, attached)
+        leading.append(3)
+        leading.rewrite()
+    manifest = manifests.newest(bucket)
+    assert manifest is not None
+    bucket.remove(parts.part_name(number) for number in range(1, manifest.first_part))
+    clock.now_ms += 60_000
+    with pytest.raises(Corrupt, match="was removed before it was applied"):
+        following(follower, attached)
+
+
+async def test_a_part_is_written_again_that_a_full_disk_has_cut(tmp_path: Path) -> None:
+    bucket, disk = LocalBucket(tmp_path), MemoryDisk()
+    head = blocks.pack_header(HEADER)
+    assert parts.put(bucket, Part(1, 1, "other", SEGMENT, 0, 0, 0, 0, head))
+    attached = attach(disk, bucket)
+    record = c.encode_parts(c.encode_each([c.ClockSet(5)]))
+    block = blocks.pack_block(HEADER, 1, 0, c.join([record]))
+    assert parts.put(bucket, Part(2, 1, "other", SEGMENT, len(head), 1, 0, 0, block))
+    disk.append(SEGMENT, block[:10])
+
+    records = Records(0)
+    await BucketFollower(bucket, attached, disk, ManualClock()).catch_up(records, Nobody())
+    assert (records.position, disk.content(SEGMENT)) == (1, head + block)
+
+
+async def test_a_copy_of_the_directory_of_the_leader_starts_anew(tmp_path: Path) -> None:
+    bucket, disk = LocalBucket(tmp_path), MemoryDisk()
+    attached = attach(disk, bucket)
+    follower = BucketFollower(bucket, attached, disk, ManualClock())
+    writer, head = attached.marker.writer, blocks.pack_header(HEADER)
+    assert parts.put(bucket, Part(1, 1, writer, SEGMENT, 0, 0, 0, 0, head))
+    with pytest.raises(Corrupt, match="this one starts anew"):
+        await follower.catch_up(Records(0), Nobody())
+
+
+def following(follower: BucketFollower, attached: Attached) -> None:
+    records = Records(attached.loaded.position)
+    asyncio.run(follower.catch_up(records, Nobody()))
 
 
 def test_a_snapshot_that_came_too_early_or_failed_is_taken_over_later(tmp_path: Path) -> None:
