@@ -335,6 +335,8 @@ class Journal:
 
     async def _look_for_room(self) -> None:
         await asyncio.sleep(LOOK_INTERVAL_S)
+        with suppress(OSError):  # the writer meets it as well
+            await self._writer.look_at_waiting()
         await self._faults.look_for_room()
         self._rewrite_if_worthwhile()
 

@@ -8,7 +8,7 @@ recovery does not guess (`damage/repair.py` does, when an operator says so).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from typing import BinaryIO, NamedTuple
@@ -269,7 +269,7 @@ def clean(disk: Disk, held: Container[str] = ()) -> dict[str, int]:
         held: the names of files that are still read, whoever does.
 
     Returns:
-        The sizes in bytes of what was found and stays in use, by name; segments that are held, too.
+        The sizes in bytes of what was found and stays in use, by name.
     """
     names = disk.names()
     kept = named(disk, in_use(names), held)
@@ -278,8 +278,15 @@ def clean(disk: Disk, held: Container[str] = ()) -> dict[str, int]:
         if is_ours and name not in kept and name not in held:
             disk.remove(name)
     disk.sync_names()
+    return {name: disk.size_bytes(name) for name in kept.in_order}
+
+
+def waiting_segments(disk: Disk, held: Container[str]) -> dict[str, int]:
+    """Return the sizes in bytes of segments that a snapshot has replaced, and that are held."""
+    names = disk.names()
+    in_use_now = in_use(names).in_order
     waiting = [name for name in names if is_segment(name) and name in held]
-    return {name: disk.size_bytes(name) for name in {*kept.in_order, *waiting}}
+    return {name: disk.size_bytes(name) for name in waiting if name not in in_use_now}
 
 
 def _extents_of(disk: Disk, name: str) -> list[int] | None:
@@ -295,6 +302,14 @@ def lose(keyspace: Keyspace, damaged: Damaged) -> None:
     """Let a state go on without what is damaged."""
     for chunk in damaged.lost:
         keyspace.apply(commands.EntriesLost(damaged.stream, chunk.first_id, chunk.last_id))
+
+
+def remove_each(disk: Disk, names: Iterable[str]) -> None:
+    """Remove files, unless somebody else has removed them meanwhile."""
+    for name in names:
+        with suppress(FileNotFoundError):
+            disk.remove(name)
+    disk.sync_names()
 
 
 def remove_unfinished(disk: Disk) -> None:

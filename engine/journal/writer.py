@@ -66,6 +66,7 @@ class Writer:
     ) -> None:
         """Begin without a segment. `Journal` describes the other arguments."""
         self.size_bytes = self.extents_bytes = 0  # of all files in use, and of extent files
+        self._waiting: Mapping[str, int] = {}  # segments that are replaced, and still to be shipped
         self.base_bytes = 0  # of the others, after the last rewrite
         self.synced_position = records.position  # nothing takes this away, whatever the policy
         self.syncs, self.commits = Buckets(SECONDS), Buckets(COUNTS)  # their times; their records
@@ -122,6 +123,22 @@ class Writer:
         if position > self._records.durable_position:
             await self._records.wait(position)
 
+    async def look_at_waiting(self) -> None:
+        """Remove segments that a snapshot has replaced, once the bucket has them; count the others.
+
+        Raises:
+            OSError: the disk fails.
+        """
+        shipping, disk = self.shipping, self._disk
+        if shipping is None:
+            return
+        held = shipping.held
+        gone = [name for name in self._waiting if name not in held]
+        if gone:
+            await disk.in_thread(lambda: recovery.remove_each(disk, gone))
+        if gone or held:
+            self._waiting = await disk.in_thread(lambda: recovery.waiting_segments(disk, held))
+
     def note_rewrite(self, sizes: Mapping[str, int], through: int) -> None:
         """Take the sizes of the files that a rewrite through a position has left, by name."""
         # Since it looked, segments may have grown, and others begun.
@@ -137,7 +154,7 @@ class Writer:
     @property
     def disk_bytes(self) -> int:
         """Return the room that the files take of this disk."""
-        return self.size_bytes - self._disk.remote_bytes
+        return self.size_bytes + sum(self._waiting.values()) - self._disk.remote_bytes
 
     @property
     def journal_bytes(self) -> int:

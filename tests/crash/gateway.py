@@ -21,7 +21,7 @@ from tests.crash.credentials import CREDENTIALS
 from tests.servers.chosen import servers_for
 
 ROOT = Path(__file__).parent.parent.parent
-START_S_MAX = 30.0
+START_S_MAX = 60.0
 END_S_MAX = 30.0
 
 WORKERS = int(os.environ.get("HEADGATE_TEST_WORKERS", "1"))
