@@ -63,7 +63,7 @@ class Retention(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """What is known of a manifest that is kept: there may be thousands."""
+    """The facts of a manifest that removing needs: thousands of them may be kept."""
 
     at_ms: int
     first_part: int
@@ -71,12 +71,12 @@ class _Kept(NamedTuple):
 
     @classmethod
     def of(cls, manifest: BucketManifest) -> Self:
-        """Return what is known of a manifest."""
+        """Return the facts of a manifest."""
         return cls(manifest.at_ms, manifest.first_part, tuple(map(intern, manifest.objects)))
 
 
 def _version_of(directory: Disk, name: str) -> object:
-    """Return what changes when a file is replaced by another one of its name."""
+    """Return the version of a file: another one of its name has another."""
     content = directory.content(name)
     if isinstance(content, bytes):
         return content
@@ -85,7 +85,7 @@ def _version_of(directory: Disk, name: str) -> object:
 
 
 def _is_small(piece: Piece, end: int, begin: int) -> bool:
-    """Tell whether a piece is put again with the bytes behind it, so that there are few pieces."""
+    """Tell whether a piece is put again with the bytes behind it: a start reads few pieces then."""
     return piece.size_bytes <= 2 * (end - begin) and end - piece.offset <= _PIECE_BYTES
 
 
@@ -192,7 +192,7 @@ class Curator:
             raise
 
     async def _clear_up(self) -> None:
-        """Let the directory know what the bucket has, and remove what is of no use any more."""
+        """Note in the directory what the bucket has, and remove files and objects of no use."""
         await self._disk.in_thread(self._write_marker)
         bytes_max = self._retention.local_bytes_max
         if bytes_max is not None:
@@ -226,17 +226,13 @@ class Curator:
             snapshot = self._put_file(names[0])
         except FileNotFoundError:
             return
-        blank, before, segment = (
-            self._blank(position, first_part),
-            self.manifest,
-            journal_name(position + 1),
-        )
-        pieces = [] if before is None else [p for p in before.pieces if p.segment >= segment]
+        made, before = self._blank(position, first_part), self.manifest
+        joined = [] if before is None else before.pieces
+        pieces = [piece for piece in joined if piece.segment >= journal_name(position + 1)]
         if before is not None and pieces:  # records behind the snapshot were joined before it came
-            blank = msgspec.structs.replace(
-                blank, first_part=before.first_part, last_position=before.last_position
-            )
-        self._put_manifest(blank, pieces=pieces, snapshot=snapshot, extents=extents)
+            facts = {"first_part": before.first_part, "last_position": before.last_position}
+            made = msgspec.structs.replace(made, pieces=pieces, **facts)
+        self._put_manifest(made, snapshot=snapshot, extents=extents)
         self._disk.note_shipped({file.name: file for file in extents})
 
     def _put_file(self, name: str) -> BucketFile:

@@ -30,7 +30,7 @@ from headgate.engine.journal.storage import Holder
 from headgate.engine.limits import TURN_MS_MAX
 
 _MANIFEST_MS = 10_000
-"""A follower looks so often whether there is a new snapshot."""
+"""A follower looks so often whether there is a new snapshot. Parts stay far longer than that."""
 
 
 class BucketFollower:
@@ -91,7 +91,7 @@ class BucketFollower:
         return None
 
     def _is_fresh(self, now_ms: int) -> bool:
-        """Tell whether all was known a moment ago, so that no part has come and gone since."""
+        """Tell whether all was known a moment ago: no part has come and gone since."""
         return self._known_ms is not None and now_ms - self._known_ms <= _MANIFEST_MS
 
     async def _is_passed(self) -> bool:

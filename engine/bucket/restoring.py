@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
@@ -28,8 +29,9 @@ _GETS = 16
 
 _PIECE_BYTES = 8 * 2**20
 
-_ASIDE = "aside-"
-_ASIDE_MAX = 16
+_LEFTOVER = "aside-"
+_is_leftover = re.compile(_LEFTOVER + r"journal-\d{20}-0(-\d+)?").fullmatch
+_LEFTOVERS_MAX = 16
 """So many segments that were put aside stay, those of the last time at least."""
 
 
@@ -245,16 +247,16 @@ def emptied(disk: Disk, kept: Container[str], unshipped: Container[str]) -> list
         if name in kept:
             continue
         if name in unshipped:
-            new_name, number = f"{_ASIDE}{name}-0", 1
+            new_name, number = f"{_LEFTOVER}{name}-0", 1
             while new_name in disk.names():
                 number += 1
-                new_name = f"{_ASIDE}{name}-0-{number}"
+                new_name = f"{_LEFTOVER}{name}-0-{number}"
             disk.rename(name, new_name)
             segments.append(new_name)
         elif is_finished(name.removesuffix(UNFINISHED)):
             disk.remove(name)
-    older = [name for name in disk.names() if name.startswith(_ASIDE) and name not in segments]
-    for name in older[: max(len(older) + len(segments) - _ASIDE_MAX, 0)]:
+    older = [name for name in disk.names() if _is_leftover(name) and name not in segments]
+    for name in older[: max(len(older) + len(segments) - _LEFTOVERS_MAX, 0)]:
         disk.remove(name)
     disk.sync_names()
     return segments

@@ -51,28 +51,25 @@ class TieredDisk:
         *,
         shipped: Mapping[str, BucketFile] | None = None,
         local: AbstractSet[str] | None = None,
-        come: str | None = None,
-        gone: str | None = None,
-        is_forgotten: bool = False,
+        come: AbstractSet[str] = frozenset(),
+        gone: AbstractSet[str] = frozenset(),
+        forgotten: AbstractSet[str] = frozenset(),
     ) -> None:
-        """Note what has changed.
+        """Note changes of the files.
 
         Args:
             shipped: files that the bucket has now.
             local: all files of the directory.
-            come: a file that the directory has now.
-            gone: one that it has no more.
-            is_forgotten: nor has the bucket.
+            come: those that the directory has now.
+            gone: those that it has no more.
+            forgotten: those that are of no use any more, wherever they are.
         """
         with self._changing:
-            if shipped is not None or is_forgotten:
+            if shipped or forgotten:
                 files = {**self._files, **(shipped or {})}
-                if is_forgotten and gone is not None:
-                    files.pop(gone, None)
-                self._files = files
+                self._files = {name: files[name] for name in files if name not in forgotten}
             there = self._local if local is None else local
-            there = there if come is None else there | {come}
-            self._local = there if gone is None else there - {gone}
+            self._local = (there | come) - gone - forgotten
             remote = [file for name, file in self._files.items() if name not in self._local]
             self.remote_bytes = sum(file.size_bytes for file in remote)
             self.remote_count = len(remote)
@@ -114,7 +111,7 @@ class TieredDisk:
                     taken_bytes -= sizes[name]
                     evicted.append(name)
         finally:
-            self._note(local=self._local - frozenset(evicted))
+            self._note(gone=frozenset(evicted))
         return evicted
 
     def names(self) -> list[str]:
@@ -183,12 +180,12 @@ class TieredDisk:
     def rename(self, name: str, to: str) -> None:
         """Rename a file of the directory."""
         self._disk.rename(name, to)
-        self._note(come=to)
+        self._note(come={to}, gone={name})
 
     def remove(self, name: str) -> None:
         """Remove a file from the directory, and forget that the bucket has it."""
         is_remote = name in self._files
-        self._note(gone=name, is_forgotten=is_remote)
+        self._note(forgotten={name})
         try:
             self._disk.remove(name)
         except FileNotFoundError:

@@ -36,9 +36,9 @@ STREAM, GROUP = b"orders", b"billing"
 
 @pytest.fixture(autouse=True)
 def killed_tasks_collected() -> Iterator[None]:
-    """Let what killed tasks complain of be known to their own test, and to no later one.
+    """Collect the killed tasks of a test before its end: it ignores their complaints, others do not.
 
-    Who imports it has it around each test, which ignores that.
+    Who imports it has it around each test.
     """
     yield
     gc.collect()

@@ -160,9 +160,9 @@ def test_a_start_that_is_killed_begins_again(bucket: LocalBucket, has_led: bool)
 
 
 def test_what_was_shipped_is_not_put_aside(bucket: LocalBucket) -> None:
-    one, other = MemoryDisk(), MemoryDisk()
+    directories = [MemoryDisk(), MemoryDisk()]
     for _ in range(3):
-        for disk in (one, other):
+        for disk in directories:
             with Leading(bucket, disk, joined_parts=4) as leading:
                 for _ in range(10):
                     leading.append(1)
