@@ -36,7 +36,7 @@ STREAM, GROUP = b"orders", b"billing"
 
 @pytest.fixture(autouse=True)
 def killed_tasks_collected() -> Iterator[None]:
-    """Collect the killed tasks of a test before its end: it ignores their complaints, others do not.
+    """Collect the killed tasks of a test before its end: it ignores what they complain of.
 
     Who imports it has it around each test.
     """
