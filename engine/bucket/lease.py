@@ -43,6 +43,9 @@ _MARGIN = 20
 
 _KEPT_COUNT = 20
 
+_AWAY_MS = 30_000
+"""A start waits so long, at least, for a bucket that does not answer."""
+
 T = TypeVar("T")
 
 
@@ -127,12 +130,14 @@ class LeaseKeeper:
         """Return the term once the lease is taken, after waiting for the one who has it.
 
         Args:
-            patience_ms: how long to wait at most; None: for ever.
+            patience_ms: how long to wait at most, but longer for a bucket that does not answer;
+                None: for ever.
 
         Raises:
             Unavailable: somebody has it, or the bucket does not answer, until the end of that time.
         """
-        over_ms = None if patience_ms is None else self._clock.monotonic_ms() + patience_ms
+        began_ms = self._clock.monotonic_ms()
+        over_ms = None if patience_ms is None else began_ms + patience_ms
         seen_ms: int | None = None  # since when the newest has been seen, without an interruption
         looked_ms = 0  # the last time
         while True:
@@ -153,7 +158,8 @@ class LeaseKeeper:
             except OSError as error:
                 why, pause_ms = f"the bucket does not answer: {words(error)}", self._lease_ms // 10
                 self._note_error(error)
-            if over_ms is not None and self._clock.monotonic_ms() >= over_ms:
+            least_ms = began_ms + _AWAY_MS if self._is_away else 0  # a busy store is not gone
+            if over_ms is not None and self._clock.monotonic_ms() >= max(over_ms, least_ms):
                 raise Unavailable(why)
             await asyncio.sleep(pause_ms / 1000)
 

@@ -135,6 +135,26 @@ def test_a_holder_goes_on_after_a_time_without_the_store(bucket: LocalBucket) ->
     run()
 
 
+@pytest.mark.parametrize(("away_s", "is_taken"), [(20, True), (60, False)])
+def test_a_start_waits_for_a_store_that_does_not_answer(
+    bucket: LocalBucket, away_s: float, is_taken: bool
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        bucket.fault = refused
+        taking = asyncio.create_task(keeper(bucket, "a").take(patience_ms=2000))
+        await asyncio.sleep(away_s)
+        bucket.fault = None
+        await asyncio.wait([taking], timeout=LEASE_MS / 1000)
+        if is_taken:
+            assert taking.result() == 1
+        else:
+            assert isinstance(taking.exception(), Unavailable)
+            assert "does not answer" in str(taking.exception())
+
+    run()
+
+
 def refused(act: Callable[[], Any]) -> Any:
     raise BucketError("no connection")
 
