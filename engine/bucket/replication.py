@@ -35,6 +35,9 @@ from headgate.engine.journal.records import Records
 from headgate.engine.journal.storage import GoBack, Holder
 from headgate.engine.replies import BucketStatus, LeaderRole
 
+_PATIENCE_MS = 10_000
+"""A start waits so long besides the time for which a lease must stand: stores may be slow."""
+
 
 class ReplicationOptions(NamedTuple):
     """The options of a gateway with a bucket."""
@@ -190,7 +193,8 @@ class Replication:
             records.durable_position = self._answerable_at_first()
         records.gate = self._answerable
         faults.set_hold(self._not_leader())
-        patience_ms = None if self._options.is_standby else 2 * self._options.lease_ms
+        lease_ms = self._options.lease_ms
+        patience_ms = None if self._options.is_standby else lease_ms + max(lease_ms, _PATIENCE_MS)
         async with asyncio.TaskGroup() as tasks:
             taking = tasks.create_task(self._keeper.take(patience_ms))
             following = tasks.create_task(self._follow(records, faults, holder))

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,6 +67,6 @@ async def run(*command: str, shell: dict[str, str], place: Path, is_endless: boo
             assert b'"code":' not in output, output
             return output.decode()
     finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)  # and a gateway it started
-            await process.communicate()
+        with suppress(ProcessLookupError):  # it has left nothing in the background
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.communicate()
