@@ -48,6 +48,7 @@ class Attached:
     is_base_needed: bool = False  # the directory has a snapshot that no manifest names
     covered_ms: int = 0  # what was written before this moment is in the bucket
     unshipped_files: Sequence[str] = ()  # segments with records that the bucket never got
+    last_writer: str = ""  # of the last part with bytes, or of the manifest
 
 
 def attach(directory: Disk, bucket: Bucket, progress: Progress = no_progress) -> Attached:
@@ -66,15 +67,18 @@ def attach(directory: Disk, bucket: Bucket, progress: Progress = no_progress) ->
     if manifest is None and not numbers:
         return _first(directory, bucket, identity, progress)
     last = parts.read(bucket, numbers[-1]) if numbers else None
+    shipped, last_writer = _shipped(bucket, manifest, numbers)
     writer = last.writer if last is not None else manifest and manifest.writer
     if marker is not None and writer == marker.writer:
-        shipped = _shipped(bucket, manifest, numbers)
         next_part = numbers[-1] + 1 if numbers else manifest.first_part if manifest else 1
         attached = _gone_on(directory, bucket, marker, manifest, next_part, shipped, progress)
         if attached is not None:
             attached.covered_ms = _covered_ms(manifest, last)
+            attached.last_writer = last_writer
             return attached
-    return _anew(directory, bucket, marker, identity, progress)
+    attached = _anew(directory, bucket, marker, identity, progress)
+    attached.last_writer = last_writer
+    return attached
 
 
 def _identity(bucket: Bucket) -> str:
@@ -153,18 +157,22 @@ def _has(directory: Disk, shipped: Mark) -> bool:
         return False
 
 
-def _shipped(bucket: Bucket, manifest: BucketManifest | None, numbers: Sequence[int]) -> Mark:
-    """Return the place up to which a bucket has everything."""
+def _shipped(
+    bucket: Bucket, manifest: BucketManifest | None, numbers: Sequence[int]
+) -> tuple[Mark, str]:
+    """Return the place up to which a bucket has everything, and who has written that."""
     for number in reversed(numbers):
         part = parts.read(bucket, number)
         if part.segment:
-            return Mark(part.segment, part.end, part.position)
+            return Mark(part.segment, part.end, part.position), part.writer
     if manifest is None:
-        return Mark("", 0, 0)
+        return Mark("", 0, 0), ""
+    mark = Mark("", 0, manifest.position)
     if manifest.pieces:
         piece = manifest.pieces[-1]
-        return Mark(piece.segment, piece.offset + piece.size_bytes, manifest.last_position)
-    return Mark("", 0, manifest.position)
+        end = piece.offset + piece.size_bytes
+        mark = Mark(piece.segment, end, manifest.last_position)
+    return mark, manifest.writer
 
 
 def _marks(directory: Disk, shipped: Mark, loaded: Loaded) -> list[Mark]:

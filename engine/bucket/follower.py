@@ -51,6 +51,8 @@ class BucketFollower:
         self.manifest: BucketManifest | None = attached.manifest
         self.covered_ms = attached.covered_ms
         self.last_term = 0
+        self.last_writer = attached.last_writer
+        """The writer of the last part with bytes: its directory has what it has not shipped."""
         self.is_ahead = bool(attached.unshipped)
         """The directory has records that the bucket does not have: nobody else may write more."""
         self._bucket, self._directory, self._clock = bucket, directory, clock
@@ -112,7 +114,10 @@ class BucketFollower:
                 raise Corrupt(parts.part_name(part.number), 0, why)
             await self._directory.in_thread(lambda: self._write(part))
             await self._replay(part, records, holder)
-            self.shipped = Mark(part.segment, part.end, part.position)
+            self.shipped, self.last_writer = (
+                Mark(part.segment, part.end, part.position),
+                part.writer,
+            )
             if part.offset == 0:
                 self.begins[part.segment] = part.number
             if records.position != part.position:

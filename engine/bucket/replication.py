@@ -227,7 +227,7 @@ class Replication:
         before, covered_ms = self._keeper.replaced, self._follower.covered_ms
         if before is None or before.is_released or before.is_durable or not covered_ms:
             return
-        if before.holder.partition("@")[0] == self._attached.marker.writer:
+        if self._follower.last_writer == self._attached.marker.writer:
             return
         last_ms = self._clock.wall_ms() - 1
         if last_ms < covered_ms:  # this clock is behind that one
