@@ -160,7 +160,7 @@ def _has(directory: Disk, shipped: Mark) -> bool:
 def _shipped(
     bucket: Bucket, manifest: BucketManifest | None, numbers: Sequence[int]
 ) -> tuple[Mark, str]:
-    """Return the place up to which a bucket has everything, and who has written that."""
+    """Return the place up to which a bucket has everything, and the writer of that."""
     for number in reversed(numbers):
         part = parts.read(bucket, number)
         if part.segment:
