@@ -11,11 +11,10 @@ import asyncio
 import random
 import socket
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from enum import StrEnum
 from threading import Thread
-from typing import NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from deploy.local_cluster.server import free_ports
@@ -158,9 +157,9 @@ class FaultyWay:
         if self._server is None:
             return
         self._server.close()
-        for task in self._open:
-            task.cancel()
-        if self._open:
+        while self._open:  # some may come while others end
+            for task in self._open:
+                task.cancel()
             await asyncio.wait(self._open)
         await self._server.wait_closed()
         self._server = None
@@ -170,24 +169,25 @@ class FaultyWay:
         self._absent.bind(("127.0.0.1", self._port))
 
     def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._begin(self._serve(reader, writer))
+        serving = self._begin(self._serve(reader, writer))
+        serving.add_done_callback(lambda _: writer.close())  # it may end before it has begun
 
-    def _begin(self, work: Awaitable[None]) -> None:
-        async def done() -> None:
-            with suppress(OSError, EOFError):
-                await work
-
-        task = self._loop.create_task(done())
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
         self._open.add(task)
-        task.add_done_callback(self._open.discard)
+        task.add_done_callback(self._note_end)
+        return task
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        self._open.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, OSError | EOFError):
+            raise error
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry out the one request of a connection."""
-        try:
-            request = await self._request(reader)
-            await self._answer(request, self._fault_of(request), writer)
-        finally:
-            writer.close()
+        request = await self._request(reader)
+        await self._answer(request, self._fault_of(request), writer)
 
     async def _request(self, reader: asyncio.StreamReader) -> _Request:
         head = await reader.readuntil(b"\r\n\r\n")
