@@ -48,7 +48,7 @@ class Attached:
     is_base_needed: bool = False  # the directory has a snapshot that no manifest names
     covered_ms: int = 0  # what was written before this moment is in the bucket
     unshipped_files: Sequence[str] = ()  # segments with records that the bucket never got
-    last_writer: str = ""  # of the last part with bytes, or of the manifest
+    last_writer: str = ""  # see `BucketFollower`; empty: of no directory that there is
 
 
 def attach(directory: Disk, bucket: Bucket, progress: Progress = no_progress) -> Attached:
@@ -67,18 +67,16 @@ def attach(directory: Disk, bucket: Bucket, progress: Progress = no_progress) ->
     if manifest is None and not numbers:
         return _first(directory, bucket, identity, progress)
     last = parts.read(bucket, numbers[-1]) if numbers else None
-    shipped, last_writer = _shipped(bucket, manifest, numbers)
     writer = last.writer if last is not None else manifest and manifest.writer
     if marker is not None and writer == marker.writer:
+        shipped = _shipped(bucket, manifest, numbers)
         next_part = numbers[-1] + 1 if numbers else manifest.first_part if manifest else 1
         attached = _gone_on(directory, bucket, marker, manifest, next_part, shipped, progress)
         if attached is not None:
             attached.covered_ms = _covered_ms(manifest, last)
-            attached.last_writer = last_writer
+            attached.last_writer = _last_writer(bucket, manifest, numbers, marker.writer)
             return attached
-    attached = _anew(directory, bucket, marker, identity, progress)
-    attached.last_writer = last_writer
-    return attached
+    return _anew(directory, bucket, marker, identity, progress)
 
 
 def _identity(bucket: Bucket) -> str:
@@ -157,22 +155,29 @@ def _has(directory: Disk, shipped: Mark) -> bool:
         return False
 
 
-def _shipped(
-    bucket: Bucket, manifest: BucketManifest | None, numbers: Sequence[int]
-) -> tuple[Mark, str]:
-    """Return the place up to which a bucket has everything, and the writer of that."""
+def _shipped(bucket: Bucket, manifest: BucketManifest | None, numbers: Sequence[int]) -> Mark:
+    """Return the place up to which a bucket has everything."""
     for number in reversed(numbers):
         part = parts.read(bucket, number)
         if part.segment:
-            return Mark(part.segment, part.end, part.position), part.writer
+            return Mark(part.segment, part.end, part.position)
     if manifest is None:
-        return Mark("", 0, 0), ""
-    mark = Mark("", 0, manifest.position)
+        return Mark("", 0, 0)
     if manifest.pieces:
         piece = manifest.pieces[-1]
-        end = piece.offset + piece.size_bytes
-        mark = Mark(piece.segment, end, manifest.last_position)
-    return mark, manifest.writer
+        return Mark(piece.segment, piece.offset + piece.size_bytes, manifest.last_position)
+    return Mark("", 0, manifest.position)
+
+
+def _last_writer(
+    bucket: Bucket, manifest: BucketManifest | None, numbers: Sequence[int], own: str
+) -> str:
+    """Return the writer of the last part, but for own ones without bytes."""
+    for number in reversed(numbers):
+        part = parts.read(bucket, number)
+        if part.segment or part.writer != own:
+            return part.writer
+    return "" if manifest is None else manifest.writer
 
 
 def _marks(directory: Disk, shipped: Mark, loaded: Loaded) -> list[Mark]:
@@ -222,7 +227,7 @@ def _unshipped(
 ) -> frozenset[str]:
     """Return the segments of a directory with records that the bucket never got, or may not have.
 
-    The last part of this directory before one of another leader says how far they came.
+    The last part from this directory says how far they came.
 
     Raises:
         Unavailable: the directory belongs to no bucket, and has a journal.

@@ -52,7 +52,8 @@ class BucketFollower:
         self.covered_ms = attached.covered_ms
         self.last_term = 0
         self.last_writer = attached.last_writer
-        """The writer of the last part with bytes: its directory has what it has not shipped."""
+        """The writer of the last part, but for own ones without bytes, as a start may lead nothing.
+        Its directory has what it has not shipped."""
         self.is_ahead = bool(attached.unshipped)
         """The directory has records that the bucket does not have: nobody else may write more."""
         self._bucket, self._directory, self._clock = bucket, directory, clock
@@ -114,10 +115,7 @@ class BucketFollower:
                 raise Corrupt(parts.part_name(part.number), 0, why)
             await self._directory.in_thread(lambda: self._write(part))
             await self._replay(part, records, holder)
-            self.shipped, self.last_writer = (
-                Mark(part.segment, part.end, part.position),
-                part.writer,
-            )
+            self.shipped = Mark(part.segment, part.end, part.position)
             if part.offset == 0:
                 self.begins[part.segment] = part.number
             if records.position != part.position:
@@ -125,7 +123,7 @@ class BucketFollower:
                 raise Corrupt(parts.part_name(part.number), 0, why)
         self.next_part, self.last_term = part.number + 1, part.term
         if part.writer != self._marker.writer:  # or else it is one that a lost answer was about
-            self.covered_ms = part.covered_ms
+            self.covered_ms, self.last_writer = part.covered_ms, part.writer
 
     def _write(self, part: Part) -> None:
         """Append a part to its segment, and sync that."""

@@ -282,10 +282,8 @@ class Replication:
         self._on_event("leading", facts)
 
     async def _begin_to_curate(self, holder: Holder) -> None:
-        manifest, base_needed = (
-            await self._follower.look_at_manifest(),
-            self._attached.is_base_needed,
-        )
+        manifest = await self._follower.look_at_manifest()
+        base_needed = self._attached.is_base_needed
         await self._attached.disk.in_thread(
             lambda: self._curator.begin(manifest, holder, is_base_needed=base_needed)
         )

@@ -67,6 +67,7 @@ class Writer:
         """Begin without a segment. `Journal` describes the other arguments."""
         self.size_bytes = self.extents_bytes = 0  # of all files in use, and of extent files
         self._waiting: Mapping[str, int] = {}  # segments that are replaced, and still to be shipped
+        self._may_wait = False  # there may be others since a rewrite, or a start
         self.base_bytes = 0  # of the others, after the last rewrite
         self.synced_position = records.position  # nothing takes this away, whatever the policy
         self.syncs, self.commits = Buckets(SECONDS), Buckets(COUNTS)  # their times; their records
@@ -136,7 +137,8 @@ class Writer:
         gone = [name for name in self._waiting if name not in held]
         if gone:
             await disk.in_thread(lambda: recovery.remove_each(disk, gone))
-        if gone or held:
+        if gone or self._may_wait:
+            self._may_wait = False
             self._waiting = await disk.in_thread(lambda: recovery.waiting_segments(disk, held))
 
     def note_rewrite(self, sizes: Mapping[str, int], through: int) -> None:
@@ -147,6 +149,7 @@ class Writer:
         self._note_sizes({**sizes, **self._own_bytes})
 
     def _note_sizes(self, sizes: Mapping[str, int]) -> None:
+        self._may_wait = self.shipping is not None
         self.size_bytes = sum(sizes.values())
         self.extents_bytes = sum(size for name, size in sizes.items() if is_extents(name))
         self.base_bytes = self.journal_bytes

@@ -114,6 +114,26 @@ async def test_a_copy_of_the_directory_of_the_leader_starts_anew(tmp_path: Path)
         await follower.catch_up(Records(0), Nobody())
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_leader_that_shipped_nothing_is_known_to_have_led(
+    tmp_path: Path, is_restarted: bool
+) -> None:
+    """It may have answered what is lost: own parts without bytes do not hide it."""
+    bucket, disk = LocalBucket(tmp_path), MemoryDisk()
+    writer, head = attach(disk, bucket).marker.writer, blocks.pack_header(HEADER)
+    disk.append(SEGMENT, head)
+    assert parts.put(bucket, Part(1, 1, writer, SEGMENT, 0, 0, 5, 5, head))
+    attached = attach(disk, bucket)
+    assert attached.last_writer == writer
+    assert parts.put(bucket, Part(2, 2, "other", "", 0, 0, 6, 6, b""))
+    if is_restarted:
+        assert parts.put(bucket, Part(3, 3, writer, "", 0, 0, 7, 6, b""))
+        attached = attach(disk, bucket)
+    follower = BucketFollower(bucket, attached, disk, ManualClock())
+    await follower.catch_up(Records(0), Nobody())
+    assert (attached.marker.writer, follower.last_writer) == (writer, "other")
+
+
 def following(follower: BucketFollower, attached: Attached) -> None:
     records = Records(attached.loaded.position)
     asyncio.run(follower.catch_up(records, Nobody()))
