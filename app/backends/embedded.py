@@ -112,7 +112,7 @@ class EmbeddedBackend:
         self.perform_in_order = engine.perform_in_order
         self.claim_feed: ClaimFeed | None = engine
         self._late = LateReleases(engine.perform)
-        self.leases: Leases | None = self._late
+        self.leases: Leases = self._late
         self.servers: StreamServers | None = None
         storage = engine.storage
         self.journal = EmbeddedJournal(storage) if isinstance(storage, Journal) else None

@@ -148,8 +148,8 @@ class Backend(Protocol):
         ...
 
     @property
-    def leases(self) -> Leases | None:
-        """Return the leases of gateways, or None if no other gateway can use the streams."""
+    def leases(self) -> Leases:
+        """Return the leases of connections."""
         ...
 
     @property
@@ -250,7 +250,7 @@ class Holding(NamedTuple):
 
 
 class Leases(Protocol):
-    """An ability: if this gateway dies, another one releases what its connections hold."""
+    """The holdings of connections: if this gateway dies, others release them, if there are any."""
 
     async def register(self, holding: Holding) -> None:
         """Note that a connection reads as a consumer."""

@@ -159,20 +159,15 @@ async def remove_stranded(
     """
     after: bytes | None = None
     leases = backend.leases
-    if leases is not None and not isinstance(leases, LateReleases):
+    if not isinstance(leases, LateReleases):
         return
-    if is_held is None:
-        is_held = _by_nobody if leases is None else leases.is_held
+    is_held = is_held or leases.is_held
     while streams := await backend.perform(ListStreams(after=after, limit=_PAGE)):
         for stream in streams:
             if stream.group_count:
                 with ignoring_what_is_gone():  # clients act meanwhile
                     await _remove_stranded_of(backend, stream.name, is_held)
         after = streams[-1].name
-
-
-def _by_nobody(*_: bytes) -> bool:
-    return False
 
 
 async def _remove_stranded_of(

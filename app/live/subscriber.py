@@ -55,7 +55,7 @@ class Subscriber:
         Raises:
             Unavailable: they cannot know it now.
         """
-        if backend.leases is not None and self.releases:
+        if self.releases:
             await backend.leases.register(self._holding)
 
     async def leave(self, backend: Backend, held: Mapping[EntryId, int]) -> None:
@@ -77,8 +77,8 @@ class Subscriber:
                     await backend.perform(
                         DeleteConsumer(self.stream, self.group, self.consumer, release=True)
                     )
-            if leases is not None and self.releases:
+            if self.releases:
                 await leases.unregister(self._holding)
         except Unavailable:
-            if leases is not None and self.releases:
+            if self.releases:
                 leases.release_later(self._holding, held)

@@ -110,7 +110,7 @@ class RedisBackend:
         self.abilities = _ABILITIES
         self.durable = _DURABLE[options.durability]
         self.claim_feed: ClaimFeed | None = self._claims
-        self.leases: Leases | None = self._leases
+        self.leases: Leases = self._leases
         self.journal: Journaled | None = None
         self.servers: StreamServers | None = Primaries(client)
         # Requests that may wait: what they do at once is in the table.

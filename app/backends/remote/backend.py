@@ -107,7 +107,7 @@ class RemoteBackend:
         )
         self.durable = options.durable
         self.claim_feed: ClaimFeed | None = self._claims
-        self.leases: Leases | None = self._leases
+        self.leases: Leases = self._leases
         self.journal: Journaled | None = RemoteJournal(link) if options.has_journal else None
         self.servers: StreamServers | None = None
         # Requests that may wait.
