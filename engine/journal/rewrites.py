@@ -231,6 +231,7 @@ class Rewrites:
         self._hot_bytes = self.holder.memory.entries_bytes - max(new_bytes, 0)
         sizes = await self._disk.in_thread(lambda: recovery.clean(self._disk, held))
         self._writer.note_rewrite(sizes, closed.position)
+        await self._writer.look_at_waiting()
         if shipping is not None:
             shipping.note_snapshot(closed.position)
         has_cleaned = dead_bytes - self._dead_bytes > 0

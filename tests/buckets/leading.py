@@ -17,6 +17,7 @@ from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.recovery import Loaded
 from headgate.engine.journal.rewrites import Growth
+from headgate.engine.journal.room import DiskBounds
 from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.requests.entries import Add
 from headgate.engine.state.keyspace import Keyspace
@@ -46,8 +47,9 @@ class Leading:
         *,
         joined_parts: int = 256,
         is_durable: bool = False,
+        bounds: DiskBounds = DiskBounds(),  # noqa: B008  a value
     ) -> None:
-        self.disk = disk
+        self.disk, self._bounds = disk, bounds
         self._bucket, self._joined_parts, self._is_durable = bucket, joined_parts, is_durable
         self._runner = asyncio.Runner(loop_factory=VirtualLoop)
         self._clock = VirtualClock(1_700_000_000_000)
@@ -140,6 +142,7 @@ class Leading:
             position=loaded.position,
             torn=loaded.torn,
             growth=Growth(0),
+            bounds=self._bounds,
             shipping=shipping,
         )
         self._count = len(values_of(loaded.keyspace))

@@ -40,7 +40,7 @@ def settings_of(disk_bytes: int) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("shared_bucket", "disk_bytes", "data_bytes"),
     [
-        ("directory", 20 * 10**6, 40 * 10**6),
+        ("directory", 40 * 10**6, 80 * 10**6),
         pytest.param("directory", 10**9, 10 * 10**9, marks=LONG),
     ],
     indirect=["shared_bucket"],

@@ -21,6 +21,7 @@ from headgate.engine.entry import MAX_ID, MIN_ID, Draft
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal.extents import freezing
 from headgate.engine.journal.journal import Journal
+from headgate.engine.journal.room import DiskBounds
 from headgate.engine.journal.storage import StreamIndex
 from headgate.engine.requests.entries import Add, Range, Trim, TrimTo
 from tests.buckets.directory import LocalBucket
@@ -115,6 +116,32 @@ def test_nothing_is_answered_before_the_bucket_has_what_comes_first(
     with Leading(bucket, disk, is_durable=True) as leading:
         leading.do(replace_while_it_is_put)
         assert values_of(attach(MemoryDisk(), bucket).loaded.keyspace) == list(range(26))
+
+
+def test_segments_that_wait_for_the_bucket_take_room_as_soon_as_they_are_replaced(
+    bucket: SlowBucket,
+) -> None:
+    chance = random.Random(1)
+
+    async def fill_and_rewrite(engine: Engine, journal: Journal) -> None:
+        for _ in range(30):
+            await engine.perform(Add(STREAM, [draft(chance.randbytes(10_000))]))
+        bucket.refused = ("parts/",)
+        await engine.perform(Add(STREAM, [draft(b"30" * 200)]))
+        journal.start_rewrite()
+        while journal.status.is_rewriting:
+            await asyncio.sleep(0.01)
+        try:
+            with pytest.raises(Unavailable, match="the journal is full"):
+                for text in (b"31", b"32"):  # it is looked at when something is written
+                    await engine.perform(Add(STREAM, [draft(text)]))
+        finally:
+            bucket.refused = ()
+
+    with Leading(bucket, MemoryDisk(), bounds=DiskBounds(500_000)) as leading:
+        leading.do(fill_and_rewrite)
+        leading.wait(5)
+        leading.append(1)
 
 
 def test_what_is_joined_stays_in_few_pieces(bucket: SlowBucket) -> None:
