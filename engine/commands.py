@@ -390,6 +390,13 @@ class TailLost(msgspec.Struct, frozen=True, array_like=True, tag=44):
     epoch: int
 
 
+class AttributesChanged(msgspec.Struct, frozen=True, array_like=True, tag=45):
+    """Attributes of a stream have other values, or are gone (None)."""
+
+    stream: bytes
+    values: dict[bytes, bytes | None]
+
+
 class ClockSet(msgspec.Struct, frozen=True, array_like=True, tag=31):
     """The wall clock was set, by so much; what waits goes on waiting as if it had not been."""
 
@@ -441,6 +448,7 @@ Command = (
     | EntriesExpired
     | ArchiveTrimmed
     | TailLost
+    | AttributesChanged
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -82,6 +82,12 @@ STREAMS_MAX = 10_000_000
 reached."""
 
 SCHEDULES_MAX = 10_000
+
+ATTRIBUTES_MAX = 10_000
+"""Attributes of a stream."""
+
+ATTRIBUTES_BYTES_MAX = 2**20
+"""Names and values of the attributes of a stream together: a snapshot has them in one item."""
 """Schedules. Each one takes about 2 kB besides its fields; if all are due at one moment, the last
 one runs some seconds later."""
 

@@ -6,7 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from headgate.engine.decisions.groups import consumer_info, group_info
-from headgate.engine.decisions.name_ranges import NameRange, beginning_with, following, shown_by
+from headgate.engine.decisions.names.name_ranges import (
+    NameRange,
+    beginning_with,
+    following,
+    shown_by,
+)
 from headgate.engine.decisions.pending import pending_item
 from headgate.engine.limits import OBSERVED_AT_ONCE_MAX
 from headgate.engine.replies import GroupDetail, Observation, ObservedGroup, ObservedStream

@@ -21,6 +21,7 @@ from headgate.engine.commands import (
 )
 from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Decisions, in_parts
+from headgate.engine.decisions.attributes import attributes_changed, check_attributes
 from headgate.engine.decisions.keys import keys_max, made_before
 from headgate.engine.decisions.matching import matching_page
 from headgate.engine.decisions.trims import purge, trims_after
@@ -47,6 +48,7 @@ from headgate.engine.errors import (
     Invalid,
     LastIdMismatch,
     ReplyTooLarge,
+    StreamExists,
     StreamNotFound,
 )
 from headgate.engine.filters.matching import matcher_of
@@ -107,9 +109,12 @@ def add(keyspace: Keyspace, request: Add, now_ms: int) -> Decision[Added]:
     made = made_before(keyspace, stream, idempotent, now_ms)
     if made is not None:
         return Decision(Added(made.ids(), is_repeat=True), [DuplicateCounted(name)])
+    if stream is not None and request.is_new:
+        raise StreamExists(name)
     if stream is not None and stream.closed_at_ms is not None:
         raise ClosedToAppends(name)
     check_last_id(stream, request.expected_last_id)
+    check_attributes(stream, request.attributes)
     created = None
     if stream is None:
         keyspace.bounds.check_another_stream(len(keyspace.streams))
@@ -117,6 +122,7 @@ def add(keyspace: Keyspace, request: Add, now_ms: int) -> Decision[Added]:
         stream = Stream(name, created.epoch, created.config)
     appending = _appending(stream, drafts, now_ms)
     commands: list[Command] = [] if created is None else [created]
+    commands += attributes_changed(keyspace, stream, request.attributes)
     if appending is None:
         return Decision(Added([], is_repeat=False), commands)
     commands.append(appending)

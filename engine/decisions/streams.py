@@ -17,9 +17,10 @@ from headgate.engine.commands import (
 )
 from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Decisions
+from headgate.engine.decisions.attributes import attributes_changed, check_attributes
 from headgate.engine.decisions.entries import add, check_last_id
 from headgate.engine.decisions.keys import key_limits, key_window_ms
-from headgate.engine.decisions.name_ranges import (
+from headgate.engine.decisions.names.name_ranges import (
     NameRange,
     beginning_with,
     following,
@@ -39,6 +40,7 @@ from headgate.engine.requests.streams import (
     UpdateStream,
 )
 from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.state.stream import Stream
 
 
 def list_streams(
@@ -113,6 +115,9 @@ def create_stream(
         keyspace.bounds.check_another_stream(len(keyspace.streams))
         epoch = keyspace.next_epoch(now_ms) if request.epoch is None else request.epoch
         commands = [StreamCreated(name, epoch, config)]
+        stream = Stream(name, epoch, config)
+        check_attributes(None, request.attributes)
+        commands += attributes_changed(keyspace, stream, request.attributes)
     return Decision.then(
         commands, lambda keyspace, _: Created(bool(commands), stream_info(keyspace, name))
     )
@@ -149,14 +154,18 @@ def close_stream(keyspace: Keyspace, request: CloseStream, now_ms: int) -> Decis
     """Decide to append the last entries, if any, and to close the stream."""
     name, expected = request.stream, request.expected_last_id
     added, commands = Added([], is_repeat=False), list[Command]()
-    if request.drafts:
+    if request.drafts or request.is_new:
         wanted = name, request.drafts, request.idempotent, request.create_stream, expected
-        added, commands, *_ = add(keyspace, Add(*wanted), now_ms)
+        added, commands, *_ = add(
+            keyspace, Add(*wanted, None, request.attributes, request.is_new), now_ms
+        )
         stream = keyspace.find(name)
     else:
         stream = keyspace.stream(name)
         if stream.closed_at_ms is None:
             check_last_id(stream, expected)
+        check_attributes(stream, request.attributes)
+        commands += attributes_changed(keyspace, stream, request.attributes)
     if stream is None or stream.closed_at_ms is None:
         at_ms = now_ms if request.closed_at_ms is None else request.closed_at_ms
         commands.append(StreamClosed(name, at_ms))

@@ -7,13 +7,13 @@ from typing import TypeVar
 from headgate.engine.decisions import (
     Decision,
     Decisions,
+    attributes,
     bulk,
     deliveries,
     dumps,
     entries,
     groups,
     keys,
-    keyspace,
     pending,
     policies,
     streams,
@@ -21,6 +21,7 @@ from headgate.engine.decisions import (
     writes,
 )
 from headgate.engine.decisions.group_reads import reads as group_reads
+from headgate.engine.decisions.names import keyspace
 from headgate.engine.decisions.schedules import definitions, runs
 from headgate.engine.errors import Invalid
 from headgate.engine.requests import Request
@@ -31,6 +32,7 @@ T = TypeVar("T")
 DECISIONS: Decisions = {
     request: decide_about
     for module in (
+        attributes,
         bulk,
         deliveries,
         dumps,

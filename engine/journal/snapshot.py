@@ -125,6 +125,12 @@ class TimesPage(msgspec.Struct, frozen=True, array_like=True, tag=12):
     times: list[tuple[EntryId, int | None, int | None]]
 
 
+class AttributesItem(msgspec.Struct, frozen=True, array_like=True, tag=38):
+    """The attributes of the stream before it."""
+
+    values: dict[bytes, bytes]
+
+
 class EndItem(msgspec.Struct, frozen=True, array_like=True, tag=7):
     """The end, with the number of items before it."""
 
@@ -167,6 +173,7 @@ Item = (
     | TurnsPage
     | TimesPage
     | SchedulesItem
+    | AttributesItem
 )
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -212,6 +219,8 @@ def _size_bytes(item: Item) -> int:
             return sum(map(len, chain((key for _, key in keys), (key for _, key, _ in later))))
         case KeysItem(producer, used):
             return len(producer) + sum(len(key) for key, _ in used)
+        case AttributesItem(values):
+            return sum(len(name) + len(value) for name, value in values.items())
         case SchedulesItem(schedules):
             return sum(size_of(info.definition.fields) for info in schedules)
     return 0
@@ -338,6 +347,7 @@ class Loading:
     def _add_to_stream(
         self,
         item: StreamItem
+        | AttributesItem
         | ChunkItem
         | TimesPage
         | KeysItem
@@ -352,6 +362,8 @@ class Loading:
                 self.keyspace.adopt(self._stream)
                 for lines in self._extents.pop(item.name, ()):
                     self._stream.load_extents(lines.columns, lines.dead, lines.is_archived)
+            case AttributesItem(values):
+                self._stream.set_attributes(values)
             case ChunkItem(chunk):
                 _check_chunk(chunk)
                 self._stream.load(chunk, is_archived=item.is_archived)
@@ -421,6 +433,8 @@ def _items(keyspace: Keyspace) -> Iterator[Item]:
             stream.closed_at_ms,
             stream.gone_through,
         )
+        if stream.attributes:
+            yield AttributesItem(stream.attributes)
         for log in stream.logs:
             is_archived = log is stream.archive
             yield from (ChunkItem(state, is_archived) for state in log.dump())

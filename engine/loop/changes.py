@@ -90,5 +90,6 @@ _COUNTS: dict[type, Callable[[Keyspace, Any], int]] = {
     c.DuplicateCounted: _once,
     c.CountersSet: _once,
     c.ExpirySet: _once,
+    c.AttributesChanged: _once,
     c.AllDeleted: lambda keyspace, _: len(keyspace.streams),
 }

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from headgate.engine import commands as c
 from headgate.engine.clock import Clock, StepWatch
 from headgate.engine.decisions import Decision, Step, trims
-from headgate.engine.decisions import keyspace as keyspace_decisions
 from headgate.engine.decisions.group_reads.claims import allowed_at, claimable_at
+from headgate.engine.decisions.names import keyspace as keyspace_decisions
 from headgate.engine.eager import own_task
 from headgate.engine.errors import Invalid, MemoryFull, StreamError, StreamsChanged, Unavailable
 from headgate.engine.journal.room import holds_more, takes_room

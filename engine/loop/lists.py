@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from headgate.engine.decisions import Decision, entries, streams
 from headgate.engine.decisions.details import group_details, observed
-from headgate.engine.decisions.name_ranges import parts_of
+from headgate.engine.decisions.names.name_ranges import parts_of
 from headgate.engine.decisions.schedules import definitions, runs
 from headgate.engine.decisions.table import decide
 from headgate.engine.eager import own_task

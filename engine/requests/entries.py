@@ -10,6 +10,7 @@ from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, EntryTi
 from headgate.engine.errors import Invalid, Location
 from headgate.engine.replies import Added, Deletion, MatchingPage, PackedPage, StreamRead
 from headgate.engine.requests import Request
+from headgate.engine.requests.attributes import AttributeChange
 from headgate.engine.requests.idempotency import Idempotent
 
 
@@ -69,6 +70,8 @@ class Add(Request[Added], frozen=True):
         StreamNotFound: the stream does not exist and `create_stream` is false.
         ClosedToAppends: the stream is closed, and this is no repeat.
         LastIdMismatch: the last id is not `expected_last_id`.
+        StreamExists: the stream exists, and is to be new.
+        StreamsChanged: an attribute is not as expected.
         IdNotGreater: an explicit id is not greater than the id before it.
         IdsExhausted: the stream has no greater id left.
         IdempotencyMismatch: the key was used for another request.
@@ -83,11 +86,19 @@ class Add(Request[Added], frozen=True):
     create_stream: bool = True
     expected_last_id: EntryId | None = None
     trim: TrimTo | None = None
+    attributes: AttributeChange | None = None
+    is_new: bool = False  # the stream must not exist
 
     @property
     def is_plain(self) -> bool:
         """Tell whether it asks for nothing but an append. Nearly all do, and are done quickly."""
-        return self.idempotent is None and self.expected_last_id is None and self.trim is None
+        return (
+            self.idempotent is None
+            and self.expected_last_id is None
+            and self.trim is None
+            and self.attributes is None
+            and not self.is_new
+        )
 
 
 class Range(Request[list[Entry]], frozen=True):

@@ -8,6 +8,7 @@ from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.replies import ClosedStream, Created, Observation, StreamDetail, StreamInfo
 from headgate.engine.requests import Request
+from headgate.engine.requests.attributes import AttributeChange
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.names import NameFilter
 
@@ -68,6 +69,7 @@ class DetailStream(Request[StreamDetail], frozen=True):
 class CreateStream(Request[Created[StreamInfo]], frozen=True):
     """Create an empty stream, unless it exists with the same configuration.
 
+    A stream that exists keeps its attributes.
     `epoch` is given for the copy of a stream of another backend, so that readers can go on with it.
 
     Raises:
@@ -78,6 +80,7 @@ class CreateStream(Request[Created[StreamInfo]], frozen=True):
     stream: bytes
     config: StreamConfig = StreamConfig()
     epoch: int | None = None  # None: a new one
+    attributes: AttributeChange | None = None
 
 
 class UpdateStream(Request[StreamInfo], frozen=True):
@@ -101,8 +104,8 @@ class CloseStream(Request[ClosedStream], frozen=True):
         StreamNotFound: the stream does not exist, and there are no entries or `create_stream` is
             false.
         ClosedToAppends: the stream is closed, and there are entries.
-        LastIdMismatch, IdNotGreater, IdsExhausted, IdempotencyMismatch, Invalid, LimitReached: as
-            for `Add`.
+        LastIdMismatch, StreamExists, StreamsChanged, IdNotGreater, IdsExhausted,
+            IdempotencyMismatch, Invalid, LimitReached: as for `Add`.
     """
 
     stream: bytes
@@ -111,6 +114,8 @@ class CloseStream(Request[ClosedStream], frozen=True):
     create_stream: bool = True
     expected_last_id: EntryId | None = None
     closed_at_ms: int | None = None  # given for the copy of a stream of another backend
+    attributes: AttributeChange | None = None
+    is_new: bool = False  # the stream must not exist: it is made even without entries
 
 
 class DeleteStream(Request[bool], frozen=True):

@@ -7,10 +7,13 @@ refused.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from headgate.engine.errors import LimitReached
 from headgate.engine.limits import (
+    ATTRIBUTES_BYTES_MAX,
+    ATTRIBUTES_MAX,
     CONSUMERS_MAX,
     GROUPS_MAX,
     PRODUCERS_MAX,
@@ -19,7 +22,7 @@ from headgate.engine.limits import (
     TIMED_MAX,
 )
 from headgate.engine.state.group import Group
-from headgate.engine.state.stream import Stream
+from headgate.engine.state.stream import Stream, attribute_bytes
 
 
 class KeyspaceBounds(NamedTuple):
@@ -57,6 +60,18 @@ class KeyspaceBounds(NamedTuple):
         count = 0 if stream.deadlines is None else len(stream.deadlines)
         if count + more > self.timed_max:
             raise LimitReached("entries with times in this stream", self.timed_max)
+
+    def check_attributes(self, stream: Stream, values: Mapping[bytes, bytes | None]) -> None:
+        """Check that a stream may have these attributes besides its others."""
+        count, size_bytes = len(stream.attributes), stream.attributes_bytes
+        for name, value in values.items():
+            before = stream.attributes.get(name)
+            count += (value is not None) - (before is not None)
+            size_bytes += attribute_bytes(name, value) - attribute_bytes(name, before)
+        if count > len(stream.attributes) and count > ATTRIBUTES_MAX:
+            raise LimitReached("attributes of this stream", ATTRIBUTES_MAX)
+        if size_bytes > max(stream.attributes_bytes, ATTRIBUTES_BYTES_MAX):
+            raise LimitReached("bytes of attributes of this stream", ATTRIBUTES_BYTES_MAX)
 
     def check_producer(self, stream: Stream, name: bytes) -> None:
         """Check that a stream remembers keys of a producer, or may do so for another."""

@@ -121,6 +121,7 @@ class Keyspace:
             c.ErrorNoted: self._note_error,
             c.EntriesLost: self._lose,
             c.TailLost: self._lose_tail,
+            c.AttributesChanged: self._set_attributes,
             c.EntriesHeld: self._hold,
             c.EntriesTimed: self._set_times,
             c.EntriesExpired: self._expire,
@@ -287,6 +288,9 @@ class Keyspace:
     def _close_stream(self, command: c.StreamClosed) -> None:
         self.streams[command.stream].closed_at_ms = command.at_ms
         self._note_change(command.stream)
+
+    def _set_attributes(self, command: c.AttributesChanged) -> None:
+        self.streams[command.stream].set_attributes(command.values)
 
     def _delete_stream(self, command: c.StreamDeleted) -> None:
         stream = self.streams.pop(command.stream)

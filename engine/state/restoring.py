@@ -93,6 +93,7 @@ def copied(source: Stream, name: bytes, epoch: int, memory: Memory) -> Stream:
     for producer, keys in source.keys.by_producer.items():
         stream.keys.load(producer, list(keys.items()))
     stream.keys.added, stream.keys.duplicates = source.keys.added, source.keys.duplicates
+    stream.set_attributes(source.attributes)
     if source.deadlines is not None:
         stream.set_times(source.deadlines.items())
     for each in source.groups.values():

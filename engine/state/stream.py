@@ -6,7 +6,7 @@ moves with deletes and never with trims; a stream may be empty and still exist.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from sortedcontainers import SortedDict
@@ -26,10 +26,18 @@ from headgate.engine.state.entries.shared_chunk import SharedChunk, shared_chunk
 from headgate.engine.state.extents.missing import require_each
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Keys
-from headgate.engine.state.memory import STREAM_BYTES, Memory
+from headgate.engine.state.memory import ATTRIBUTE_BYTES, STREAM_BYTES, Memory
+
+_NO_ATTRIBUTES: dict[bytes, bytes] = {}
+"""Of every stream that has none."""
 
 _NO_GROUPS: SortedDict[bytes, Group] = SortedDict()
 """Of every stream that has none: an empty one takes more than the rest of the stream."""
+
+
+def attribute_bytes(name: bytes, value: bytes | None) -> int:
+    """Return the memory of an attribute, about; a value of None: there is none."""
+    return 0 if value is None else ATTRIBUTE_BYTES + len(name) + len(value)
 
 
 class Stream:
@@ -38,6 +46,8 @@ class Stream:
     __slots__ = (
         "_memory",
         "archive",
+        "attributes",
+        "attributes_bytes",
         "closed_at_ms",
         "config",
         "deadlines",
@@ -83,6 +93,8 @@ class Stream:
         self.deadlines: Deadlines | None = None  # of entries that have times
         self.expires_at_ms: int | None = None  # unix time at which the stream goes; None: never
         self.closed_at_ms: int | None = None  # unix time since which it takes no entries
+        self.attributes = _NO_ATTRIBUTES  # of what is layered over it
+        self.attributes_bytes = 0  # what they take
 
     def add_group(self, name: bytes, last_id: EntryId, entries_read: int | None) -> Group:
         """Make a group at a position."""
@@ -90,6 +102,18 @@ class Stream:
             self.groups = SortedDict()
         group = self.groups[name] = Group(name, last_id, entries_read, self._memory)
         return group
+
+    def set_attributes(self, values: Mapping[bytes, bytes | None]) -> None:
+        """Give attributes other values; None: they go."""
+        before_bytes = self.attributes_bytes
+        if not self.attributes:
+            self.attributes = {}
+        for name, value in values.items():
+            self.attributes_bytes -= attribute_bytes(name, self.attributes.pop(name, None))
+            self.attributes_bytes += attribute_bytes(name, value)
+            if value is not None:
+                self.attributes[name] = value
+        self._memory.streams_bytes += self.attributes_bytes - before_bytes
 
     def set_policy(self, group: Group, policy: GroupPolicy) -> None:
         """Let a group go by another policy."""
@@ -120,7 +144,7 @@ class Stream:
     def leave(self) -> None:
         """Take account of all of it going."""
         memory = self._memory
-        memory.streams_bytes -= STREAM_BYTES + len(self.name)
+        memory.streams_bytes -= STREAM_BYTES + len(self.name) + self.attributes_bytes
         if self.deadlines is not None:
             memory.streams_bytes -= self.deadlines.memory_bytes
         self.log.leave()
@@ -137,6 +161,7 @@ class Stream:
         return (
             STREAM_BYTES
             + len(self.name)
+            + self.attributes_bytes
             + self.log.memory_bytes
             + (0 if self.archive is None else self.archive.memory_bytes)
             + self.keys.memory_bytes

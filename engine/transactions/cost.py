@@ -39,6 +39,7 @@ from headgate.engine.requests import groups as g
 from headgate.engine.requests import keyspace as k
 from headgate.engine.requests import schedules as h
 from headgate.engine.requests import streams as s
+from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
 from headgate.engine.requests.names import NameFilter
 from headgate.engine.state.entries.log import Log
 from headgate.engine.state.keyspace import Keyspace
@@ -96,6 +97,11 @@ class _Size:
         """Return the archive of the stream as it is now."""
         archive = None if self._stream is None else self._stream.archive
         return _NO_LOG if archive is None else archive
+
+    @property
+    def attributes(self) -> int:
+        """Return how many attributes the stream has now."""
+        return 0 if self._stream is None else len(self._stream.attributes)
 
     @property
     def things(self) -> int:
@@ -174,7 +180,12 @@ def _add(cost: Cost, request: e.Add) -> int:
         taken += _REQUEST + (len(producer) + len(key)) // _BYTES
     if request.trim is not None:
         taken += _trimmed(size, request.trim)
-    return taken
+    return taken + _changed(request.attributes)
+
+
+def _changed(change: AttributeChange | None) -> int:
+    """Return the cost of a change of attributes: each is looked up, and written."""
+    return 0 if change is None else len(change.values) + len(change.expected)
 
 
 def _trim(cost: Cost, request: e.Trim) -> int:
@@ -395,7 +406,23 @@ def _delete_stream(cost: Cost, request: s.DeleteStream) -> int:
 
 def _close_stream(cost: Cost, request: s.CloseStream) -> int:
     added = e.Add(request.stream, request.drafts, request.idempotent)
-    return _REQUEST + (_add(cost, added) if request.drafts else 0)
+    changed = _changed(request.attributes)
+    return _REQUEST + changed + (_add(cost, added) if request.drafts else 0)
+
+
+def _create_stream(cost: Cost, request: s.CreateStream) -> int:
+    del cost
+    return _REQUEST + _changed(request.attributes)
+
+
+def _get_attributes(cost: Cost, request: GetAttributes) -> int:
+    names = request.names
+    return _REQUEST + (cost.size(request.stream).attributes if names is None else len(names))
+
+
+def _change_attributes(cost: Cost, request: ChangeAttributes) -> int:
+    del cost
+    return _REQUEST + _changed(request.change)
 
 
 def _rename(cost: Cost, request: k.RenameStream) -> int:
@@ -551,7 +578,9 @@ COSTS: Mapping[type[Request[Any]], Callable[[Cost, Any], int]] = {
     k.SetCounters: _with_groups,
     k.TellTime: _once,
     k.TimeToLive: _once,
-    s.CreateStream: _once,
+    ChangeAttributes: _change_attributes,
+    GetAttributes: _get_attributes,
+    s.CreateStream: _create_stream,
     s.CloseStream: _close_stream,
     s.DeleteStream: _delete_stream,
     s.DescribeStream: _once,

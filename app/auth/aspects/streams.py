@@ -12,7 +12,7 @@ from headgate.app.auth.aspects.aspects import (
 )
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
-from headgate.engine.requests import dumps, streams
+from headgate.engine.requests import attributes, dumps, streams
 
 
 def _close(request: streams.CloseStream) -> Collection[Need]:
@@ -33,6 +33,8 @@ ASPECTS: Table = {
         needs=_close, is_act=True, appended=lambda close: len(close.drafts)
     ),
     streams.DeleteStream: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
+    attributes.GetAttributes: Aspects(needs=on_stream(Verb.READ, Verb.APPEND, Verb.MANAGE)),
+    attributes.ChangeAttributes: Aspects(needs=on_stream(Verb.MANAGE)),
     dumps.DumpStream: Aspects(needs=on_stream(Verb.READ), delivered=lambda image: image.length),
     dumps.RestoreStream: Aspects(
         needs=on_stream(Verb.MANAGE),

@@ -11,6 +11,8 @@ from msgspec.structs import asdict
 from headgate.app.backends.redis.settings import setting_texts
 from headgate.engine.config import GroupPolicy, Patch, StreamConfig
 from headgate.engine.entry import EntryId
+from headgate.engine.limits import ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX
+from headgate.engine.requests.attributes import AttributeChange
 from headgate.engine.requests.names import NameFilter
 
 _TEXTS = {
@@ -52,6 +54,21 @@ def _plain(value: Any) -> Any:
     if form is not None:
         return form(value)
     return _named(value._asdict()) if hasattr(value, "_asdict") else value
+
+
+def change_argument(change: AttributeChange | None) -> dict[str, object] | None:
+    """Return a change of attributes as our functions take it: names and values in turn."""
+    if change is None:
+        return None
+    values, expected = change
+    return {
+        "values": [part for pair in values.items() if pair[1] is not None for part in pair],
+        "gone": [name for name, value in values.items() if value is None],
+        "expected": [part for pair in expected.items() if pair[1] is not None for part in pair],
+        "absent": [name for name, value in expected.items() if value is None],
+        "count_max": ATTRIBUTES_MAX,
+        "bytes_max": ATTRIBUTES_BYTES_MAX,
+    }
 
 
 def _raw(data: bytes) -> msgspec.Raw:

@@ -147,6 +147,7 @@ _COUNTERS = {
 
 _MADE: dict[str, Callable[..., StreamError]] = {
     "OutOfReach": errors.OutOfReach,
+    "StreamsChanged": errors.StreamsChanged,
     "IdsExhausted": errors.IdsExhausted,
     "IdempotencyMismatch": errors.IdempotencyMismatch,
     "CounterTooLow": lambda field, than: errors.CounterTooLow(

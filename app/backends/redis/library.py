@@ -15,7 +15,18 @@ from typing import NamedTuple
 from headgate.app.backends.redis.settings import lua_tables
 
 _PARTS = (
-    *("prelude", "settings", "filters", "keys", "streams", "timing", "turns", "keyspace", "ranges"),
+    *(
+        "prelude",
+        "settings",
+        "filters",
+        "keys",
+        "streams",
+        "attributes",
+        "timing",
+        "turns",
+        "keyspace",
+        "ranges",
+    ),
     *("trims", "entries", "writes", "bulk", "claims", "pending", "groups", "policies"),
     *("deliveries", "group_reads", "dumps", "schedules"),
 )

@@ -17,6 +17,7 @@ from headgate.app.backends.remote.messages import (
 from headgate.app.backends.remote.portions import in_portions
 from headgate.engine.errors import AnswerLost, StreamError
 from headgate.engine.requests import Request
+from headgate.engine.requests.attributes import GetAttributes
 from headgate.engine.requests.bulk import LastCommit, PlanRead, SplitRange
 from headgate.engine.requests.deliveries import GiveBack, ListPending, SumPending
 from headgate.engine.requests.dumps import DumpStream, MeasureStream
@@ -59,6 +60,7 @@ _REPEATABLE: frozenset[type[Request[Any]]] = frozenset(
         DescribeStream,
         DetailStream,
         DumpStream,
+        GetAttributes,
         GetDefaults,
         GetExpiry,
         PickName,

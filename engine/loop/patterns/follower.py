@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
-from headgate.engine.decisions.name_ranges import NameRange
+from headgate.engine.decisions.names.name_ranges import NameRange
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.limits import AHEAD_STREAMS_MAX, PATTERN_NOTES_MAX
 from headgate.engine.loop.patterns.moments import Moments

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from headgate.engine.decisions.name_ranges import NameRange, beginning_with, shown_by
+from headgate.engine.decisions.names.name_ranges import NameRange, beginning_with, shown_by
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
 from headgate.engine.limits import NOTES_MAX, PATTERN_NOTES_MAX
 from headgate.engine.loop.wait_queue import QueueKey

@@ -143,7 +143,8 @@ do
     local may_create, expected, to = asked.create_stream, asked.expected_last_id, asked.trim
     local drafts = appends.read_drafts(call.words, call.first_word)
     -- Of a single entry whose id the server gives, nothing has to be known before.
-    local is_single = #drafts == 1 and drafts.ids == '*' and not expected
+    local change = asked.attributes
+    local is_single = #drafts == 1 and drafts.ids == '*' and not expected and not change
     local info = not is_single and stream_info(call) or nil
     local exists = info or is_single and redis.call('EXISTS', call.key) == 1
     if not exists and not may_create then
@@ -164,6 +165,9 @@ do
       idempotency.count_repeat(call)
       return { 1, made.first_id, tonumber(made.count) }
     end
+    if exists and asked.is_new then
+      return fault('StreamExists')
+    end
     if closed_at_ms then
       return fault('ClosedToAppends')
     end
@@ -171,7 +175,8 @@ do
     if expected and expected ~= last_id then
       return fault('LastIdMismatch', expected, last_id)
     end
-    local refusal = not is_single and appends.settle_ids(drafts, last_id)
+    local refusal = attributes.refusal(call, change, info)
+    refusal = refusal or not is_single and appends.settle_ids(drafts, last_id)
     if not refusal and exists and #asked.timings > 0 then
       refusal = timing.refusal(call, #asked.timings, asked.timed_max)
     end
@@ -187,6 +192,7 @@ do
       return fault('LimitReached', 'producers in this stream', asked.producers_max)
     end
     if #drafts == 0 then
+      attributes.change(call, change)
       return { 0, '', 0 }
     end
     if exists and to and to.references == 'delete' then
@@ -197,6 +203,7 @@ do
       return refusal_of(call, may_create, '*') or ids
     end
     timing.put(call, drafts, ids, asked.timings)
+    attributes.change(call, change)
     if key then
       idempotency.remember(call, key, ids[1], #ids, given.digest)
     end
@@ -214,7 +221,7 @@ do
   -- Reply: what `Add` replies, the epoch, and when the stream was closed.
   operations.CloseStream = function(call)
     local added, expected = { 0, '', 0 }, call.args.expected_last_id
-    if call.words[call.first_word + 1] ~= '0' then
+    if call.args.is_new or call.words[call.first_word + 1] ~= '0' then
       added = operations.Add(call)
       if added.err then
         return added
@@ -225,6 +232,11 @@ do
       if expected and not closed_at_ms and expected ~= info['last-generated-id'] then
         return fault('LastIdMismatch', expected, info['last-generated-id'])
       end
+      local refusal = attributes.refusal(call, call.args.attributes, info)
+      if refusal then
+        return refusal
+      end
+      attributes.change(call, call.args.attributes)
     end
     return { added, streams.close(call, call.args.closed_at_ms) }
   end

@@ -31,7 +31,7 @@ local TYPES = {
   oldest = 'string', walk = 'hash', scheduled = 'hash', schedule_names = 'zset',
   schedule_wakes = 'zset', schedule_runner = 'string', rate = 'string', keyed = 'zset',
   taken = 'zset', held = 'zset', ready = 'zset', turn_walk = 'string', turning = 'set', later = 'zset',
-  due = 'zset', deadlines = 'zset', expiring = 'zset',
+  due = 'zset', deadlines = 'zset', expiring = 'zset', attributes = 'hash',
 }
 
 -- The side keys that this call has named, and the types that they should have.
@@ -207,7 +207,7 @@ end
 -- What the text of a field of a hash has to satisfy, if it is not that of a setting.
 local CHECKS = {
   epoch = is_number, trimmed = is_id, keys_added = is_number, keys_repeated = is_number,
-  closed_at_ms = is_number, next = is_id, oldest_ms = is_number, not_before_ms = is_number,
+  closed_at_ms = is_number, attributes_bytes = is_number, next = is_id, oldest_ms = is_number, not_before_ms = is_number,
 }
 
 -- What the text of a setting has to satisfy, by its form: FORMS in settings.lua.

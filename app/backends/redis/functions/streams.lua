@@ -2,14 +2,14 @@
 
 local streams = {}
 
--- This is described in timing.lua, and used here.
-local timing = {}
+-- These are described in timing.lua and attributes.lua, and used here.
+local timing, attributes = {}, {}
 
 -- The kinds of side keys of a stream and of a group. `outbox` is missing: what is in it has left
 -- the stream, and is still to be relayed.
 local KINDS = {
   'meta', 'writers', 'writer_times', 'producers', 'claims', 'relayed', 'scheduled', 'turning',
-  'due', 'deadlines', 'expiring',
+  'due', 'deadlines', 'expiring', 'attributes',
 }
 local GROUP_KINDS = {
   'group', 'released', 'errors', 'oldest', 'rate', 'keyed', 'taken', 'held', 'ready', 'turn_walk',
@@ -145,8 +145,13 @@ do
       end
       return { 0, present }
     end
+    local refusal = attributes.refusal(call, asked.attributes)
+    if refusal then
+      return refusal
+    end
     streams.begin(call, asked.epoch)
     streams.create_empty(call)
+    attributes.change(call, asked.attributes)
     local _, changed = settings.patched(CONFIG, {}, asked.config)
     settings.keep(call.side('meta'), changed)
     return { 1, (described(call, true)) }

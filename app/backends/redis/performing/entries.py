@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from headgate.app.backends.redis.arguments import change_argument
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.library import Effect
@@ -89,6 +90,7 @@ async def add(client: Client, request: Add) -> Added:
     more = {
         "producers_max": client.options.keyspace.producers_max,
         "trim": None if request.trim is None else bounded(request.trim),
+        "attributes": change_argument(request.attributes),
         **timed(client, timings),
     }
     async with govern(client, stream, is_needed=bool(timings)):
@@ -114,10 +116,11 @@ async def close_stream(client: Client, request: CloseStream) -> ClosedStream:
     timings = timings_of(request.drafts)
     async with govern(client, request.stream, is_needed=bool(timings)):
         added, epoch, closed_at_ms = await client.perform(
-            *(Effect.WRITE if request.drafts else Effect.FREE, request),
+            *(Effect.WRITE if request.drafts or request.is_new else Effect.FREE, request),
             *drafts_words(request.drafts),
             drafts=None,
             producers_max=client.options.keyspace.producers_max,
+            attributes=change_argument(request.attributes),
             **timed(client, timings),
         )
     return ClosedStream(*_added(*added), int(epoch), int(closed_at_ms))

@@ -13,6 +13,7 @@ from typing import Any
 
 from redis.crc import key_slot
 
+from headgate.app.backends.redis.arguments import change_argument
 from headgate.app.backends.redis.client import Client
 from headgate.app.backends.redis.faults import Fault, read_id
 from headgate.app.backends.redis.library import Effect
@@ -23,6 +24,7 @@ from headgate.app.backends.redis.settings import read_settings
 from headgate.engine.config import StreamConfig
 from headgate.engine.errors import NoArchive, StreamsChanged, WrongType
 from headgate.engine.replies import Created, StreamInfo
+from headgate.engine.requests.attributes import ChangeAttributes, GetAttributes
 from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
 from headgate.engine.requests.streams import (
     CreateStream,
@@ -106,7 +108,9 @@ async def create_stream(client: Client, request: CreateStream) -> Created[Stream
     if request.config.archive:
         raise NoArchive
     async with govern(client, stream, is_needed=request.config.max_age_ms is not None):
-        is_new, row = await client.perform(Effect.WRITE, request)
+        is_new, row = await client.perform(
+            Effect.WRITE, request, attributes=change_argument(request.attributes)
+        )
     return Created(bool(is_new), _info(stream, row))
 
 
@@ -149,6 +153,17 @@ async def govern(client: Client, stream: bytes, *, is_needed: bool) -> AsyncIter
         await execute_at_index(client, b"SADD", stream)
 
 
+async def get_attributes(client: Client, request: GetAttributes) -> dict[bytes, bytes]:
+    """Return those of the attributes that the stream has."""
+    reply = await client.perform(Effect.READ, request)
+    return dict(zip(reply[::2], reply[1::2], strict=True))
+
+
+async def change_attributes(client: Client, request: ChangeAttributes) -> None:
+    """Change attributes of a stream, if others are as expected."""
+    await client.perform(Effect.WRITE, request, change=change_argument(request.change))
+
+
 async def execute_at_index(client: Client, command: bytes, *words: bytes | int) -> Any:
     """Run a command on the index, and return its reply."""
     key = client.names.side_index(b"governed")
@@ -166,4 +181,6 @@ PERFORMERS: Performers = {
     DeleteStream: by_operation(Effect.FREE, bool),
     GetRevisions: by_function(get_revisions),
     IfUnchanged: by_function(if_unchanged),
+    GetAttributes: by_function(get_attributes),
+    ChangeAttributes: by_function(change_attributes),
 }

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headgate.engine.commands import StreamCreated, StreamDeleted
 from headgate.engine.config import StreamConfig
-from headgate.engine.decisions.name_ranges import parts_of, shown_by, shows
+from headgate.engine.decisions.names.name_ranges import parts_of, shown_by, shows
 from headgate.engine.decisions.table import decide
 from headgate.engine.errors import Invalid
 from headgate.engine.limits import NAME_RANGES_AT_ONCE_MAX

@@ -20,7 +20,7 @@ from headgate.engine.commands import (
 from headgate.engine.decisions import Decision, Decisions, in_parts
 from headgate.engine.decisions.groups import group_info
 from headgate.engine.decisions.keys import key_limits
-from headgate.engine.decisions.name_ranges import NameRange, shown_by
+from headgate.engine.decisions.names.name_ranges import NameRange, shown_by
 from headgate.engine.decisions.policies import check_reach
 from headgate.engine.decisions.streams import stream_info
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry

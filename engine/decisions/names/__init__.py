@@ -1,0 +1,1 @@
+"""Names: decisions about many streams, chosen by their names."""
