@@ -19,6 +19,7 @@ from headgate.app.backends.leading import bucket_of, remove_stranded_then, until
 from headgate.app.backends.port import Backend
 from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.bulk.staging import Staging
+from headgate.app.durable_streams import routes as durable_streams
 from headgate.app.gateway.assembly import assemble
 from headgate.app.gateway.backends import open_backend
 from headgate.app.gateway.behind import Behind
@@ -109,6 +110,7 @@ _ROUTERS = (
     schedules.patches,
     events.router,
     pattern_events.router,
+    durable_streams.router,
     operations.router,
     tickets.router,
     principal.router,
@@ -126,6 +128,7 @@ _ROUTERS = (
 )
 
 _READ_BY_PAGES = [
+    *durable_streams.READ_BY_PAGES,
     "ETag",
     "Headgate-Behind-Ms",
     "Headgate-Epoch",

@@ -60,6 +60,12 @@ EXPLANATIONS: dict[Code, Explanation] = {
         ("Its grants name another stream, or another verb: read, append, consume, manage.",),
         "Ask the operator for a grant. `headgate keys list` shows what each key may do.",
     ),
+    "producer_fenced": Explanation(
+        "Another producer of this name has begun a later epoch.",
+        ("The program was started again, and its earlier self still writes.",),
+        "Stop writing. If this is the one that should go on, begin an epoch above "
+        "`Producer-Epoch` of the answer, with `Producer-Seq` 0.",
+    ),
     "origin_refused": Explanation(
         "A page of this origin, or a request for this host name, is not served.",
         (
@@ -120,6 +126,28 @@ EXPLANATIONS: dict[Code, Explanation] = {
         "The stream is closed: it takes no entries any more.",
         ("Somebody has closed it, and this writer has not been told.",),
         "Append to another stream. A stream is never opened again: delete it, or copy it (COPY).",
+    ),
+    "content_type_mismatch": Explanation(
+        "A durable stream has one content type for its whole life, and this is another.",
+        ("A library says a type by itself, such as `text/plain` for a text.",),
+        "Send the `Content-Type` that `HEAD` of the stream tells.",
+    ),
+    "out_of_sequence": Explanation(
+        "An append to a durable stream is not the next one of its writer.",
+        (
+            "An append before it has not arrived, or has not been sent.",
+            "Another writer has used a greater `Stream-Seq`.",
+        ),
+        "Send what is missing first: `Producer-Expected-Seq` tells where. "
+        "A `Stream-Seq` is above the last one, compared as text.",
+    ),
+    "gone": Explanation(
+        "What was there is gone: the place in the stream, or a stream that forks refer to.",
+        (
+            "Trimming has removed the entries behind the offset.",
+            "The stream was deleted, and forks of it are still there.",
+        ),
+        "Read from the beginning (`offset=-1`), or take another path.",
     ),
     "wrong_type": Explanation(
         "The Redis server has something under a key that the gateway has not put there.",

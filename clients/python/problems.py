@@ -160,6 +160,30 @@ class StreamClosed(Problem):
     code = "stream_closed"
 
 
+class ContentTypeMismatch(Problem):
+    """The durable stream has another content type."""
+
+    code = "content_type_mismatch"
+
+
+class OutOfSequence(Problem):
+    """The append to the durable stream is not the next one of its writer."""
+
+    code = "out_of_sequence"
+
+
+class ProducerFenced(Problem):
+    """Another producer of this name has begun a later epoch."""
+
+    code = "producer_fenced"
+
+
+class Gone(Problem):
+    """The place in the stream, or a stream that forks refer to, is gone."""
+
+    code = "gone"
+
+
 class WrongType(Problem):
     """The Redis server has something under a key that the gateway has not put there."""
 

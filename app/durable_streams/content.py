@@ -1,0 +1,137 @@
+"""Content: what a stream has by its content type, as entries and as the body of an answer.
+
+A message of a JSON stream is an entry: an object whose values are all texts gives its fields, and
+anything else stands in the one field `json` as it was sent. A body of any other stream is an entry
+with the one field `data`. Entries that others append have a form here, too: their fields as an
+object, and between bytes as a line of JSON.
+"""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from headgate.app.runtime.turns import Turn
+from headgate.app.wire.fields import wire_fields
+from headgate.app.wire.problems import GatewayError
+from headgate.app.wire.structure import check_dense
+from headgate.engine.entry import Draft, Entry, Fields
+
+JSON = "application/json"
+BYTES = "application/octet-stream"
+
+JSON_FIELD = b"json"
+DATA_FIELD = b"data"
+
+_FIELDS_MAX = 1_000
+"""An object with more members is kept as it was sent."""
+
+_TYPE = re.compile(r"[\w!#$&^.+-]{1,127}/[\w!#$&^.+-]{1,127}[ \t]*(;[\x20-\x7e]{0,200})?", re.ASCII)
+
+_messages: msgspec.json.Decoder[list[msgspec.Raw]] = msgspec.json.Decoder(list[msgspec.Raw])
+_message: msgspec.json.Decoder[msgspec.Raw] = msgspec.json.Decoder(msgspec.Raw)
+_texts: msgspec.json.Decoder[dict[str, str]] = msgspec.json.Decoder(dict[str, str])
+_encode = msgspec.json.Encoder().encode
+
+_FAULTS = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+
+
+def parse_type(text: str) -> str:
+    """Check the content type of a request, and return it.
+
+    Raises:
+        GatewayError: it is none.
+    """
+    text = text.strip()
+    if _TYPE.fullmatch(text) is None:
+        fault = "this is no media type, such as application/json"
+        raise GatewayError("malformed", fault, pointer="/header/Content-Type")
+    return text
+
+
+def media_type(content_type: str) -> str:
+    """Return a content type without its parameters, in small letters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def is_json(content_type: str) -> bool:
+    """Tell whether a stream of this type consists of messages."""
+    return media_type(content_type) == JSON
+
+
+def is_text(content_type: str) -> bool:
+    """Tell whether events carry what the stream has as it is. Other bytes are sent as base64."""
+    return is_json(content_type) or media_type(content_type).startswith("text/")
+
+
+async def drafts_of(
+    body: bytes, content_type: str, *, messages_max: int, is_new: bool = False
+) -> list[Draft]:
+    """Return the entries of a body.
+
+    Args:
+        body: is not empty, unless the stream is made by it.
+        content_type: of the stream.
+        messages_max: it may have so many.
+        is_new: the stream is made by it, and may have nothing yet.
+
+    Raises:
+        GatewayError: it should be JSON and is not, or has no message, or too many.
+    """
+    if not body:
+        return []
+    if not is_json(content_type):
+        return [Draft(None, (DATA_FIELD, body))]
+    check_dense(body)
+    try:
+        body.decode()
+        is_array = body.lstrip(b" \t\r\n").startswith(b"[")
+        messages = _messages.decode(body) if is_array else [_message.decode(body)]
+    except _FAULTS as error:
+        raise GatewayError("malformed", f"this is no JSON: {error}", pointer="/body") from None
+    if not messages and not is_new:
+        raise GatewayError("malformed", "an empty array appends nothing", pointer="/body")
+    if len(messages) > messages_max:
+        text = f"at most {messages_max} messages, not {len(messages)}"
+        raise GatewayError("too_large", text, pointer="/body")
+    turn, drafts = Turn(), list[Draft]()
+    for message in messages:
+        drafts.append(Draft(None, _fields_of(bytes(message))))
+        await turn.pause()
+    return drafts
+
+
+def _fields_of(message: bytes) -> Fields:
+    if message.lstrip(b" \t\r\n").startswith(b"{"):
+        try:
+            texts = _texts.decode(message)
+        except _FAULTS:  # another value is in it
+            texts = {}
+        if 0 < len(texts) <= _FIELDS_MAX and texts.keys() != {"json"}:
+            return tuple(part.encode() for pair in texts.items() for part in pair)
+    return (JSON_FIELD, message.strip(b" \t\r\n"))
+
+
+def message_of(flat: Fields) -> bytes:
+    """Return an entry as a message of JSON."""
+    if len(flat) == 2 and flat[0] == JSON_FIELD:
+        try:
+            flat[1].decode()
+            return bytes(_message.decode(flat[1]))
+        except _FAULTS:  # somebody else has appended it
+            pass
+    return _encode(wire_fields(flat)["fields"])
+
+
+def bytes_of(flat: Fields) -> bytes:
+    """Return an entry as bytes."""
+    if len(flat) == 2 and flat[0] == DATA_FIELD:
+        return flat[1]
+    return _encode(wire_fields(flat)["fields"]) + b"\n"
+
+
+def body_of(entries: Sequence[Entry], content_type: str) -> bytes:
+    """Return the body of an answer that has these entries."""
+    if is_json(content_type):
+        return b"[%b]" % b",".join([message_of(entry.fields) for entry in entries])
+    return b"".join([bytes_of(entry.fields) for entry in entries])

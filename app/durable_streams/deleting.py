@@ -1,0 +1,90 @@
+"""Deleting: a stream goes, or stays as a place that is taken while forks refer to it (4.2, 5.4)."""
+
+from contextlib import suppress
+
+from headgate.app.auth.access import Access
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.principal import Need
+from headgate.app.durable_streams.configuration import (
+    CONFIGURATION,
+    DurableStream,
+    Known,
+    Stage,
+    attributes_of,
+    gone,
+)
+from headgate.app.durable_streams.forking import FORK
+from headgate.engine.errors import StreamNotFound, StreamsChanged, Unavailable
+from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes
+from headgate.engine.requests.entries import Trim, TrimTo
+from headgate.engine.requests.keyspace import PersistStream
+from headgate.engine.requests.streams import DeleteStream
+
+_ATTEMPTS_MAX = 50
+
+
+async def delete(access: Access, stream: bytes) -> None:
+    """Delete a stream; with forks, as far as they let it go.
+
+    Raises:
+        StreamNotFound: there is none.
+        GatewayError: it is deleted, and forks refer to it.
+    """
+    access.require([Need((Verb.MANAGE,), stream)])
+    for _ in range(_ATTEMPTS_MAX):
+        there = await attributes_of(access, stream, has_all=True)
+        forks = await _forks(access, stream, there)
+        if there.configuration.state is Stage.DELETED and forks:
+            raise gone()
+        if not forks:
+            await access.perform(DeleteStream(stream))
+            await _release(access, stream, there.configuration)
+            return
+        deleted = _deleted(there.configuration)
+        try:
+            change = there.changed({CONFIGURATION: deleted.encoded()})
+            await access.perform(ChangeAttributes(stream, change))
+        except StreamsChanged:
+            continue
+        with suppress(StreamNotFound):
+            await access.backend.perform(PersistStream(stream))
+            if not any(fork.state is Stage.FORKING for fork in forks.values()):
+                await access.backend.perform(Trim(stream, TrimTo(max_length=0)))
+        return
+    raise Unavailable("the stream is changed all the time")
+
+
+def _deleted(configuration: DurableStream) -> DurableStream:
+    made = configuration
+    return DurableStream(made.content_type, None, None, made.origin, Stage.DELETED)
+
+
+async def _forks(access: Access, stream: bytes, there: Known) -> dict[bytes, DurableStream]:
+    """Return the forks of a stream that are there; others that it knew may have expired."""
+    forks = dict[bytes, DurableStream]()
+    for attribute in there.attributes:
+        if attribute.startswith(FORK):
+            name = attribute.removeprefix(FORK)
+            with suppress(StreamNotFound):
+                configuration = (await attributes_of(access, name)).configuration
+                origin = configuration.origin
+                if origin is not None and origin.stream.encode() == stream:
+                    forks[name] = configuration
+    return forks
+
+
+async def _release(access: Access, fork: bytes, configuration: DurableStream) -> None:
+    """Let the source of a fork that has gone forget it; it goes as well if it waited for that."""
+    while configuration.origin is not None:
+        source = configuration.origin.stream.encode()
+        forgotten = AttributeChange({FORK + fork: None})
+        try:
+            await access.backend.perform(ChangeAttributes(source, forgotten))
+            there = await attributes_of(access, source, has_all=True)
+        except StreamNotFound:
+            return
+        is_waiting = there.configuration.state is Stage.DELETED
+        if not is_waiting or await _forks(access, source, there):
+            return
+        await access.backend.perform(DeleteStream(source))
+        fork, configuration = source, there.configuration

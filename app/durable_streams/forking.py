@@ -1,0 +1,210 @@
+"""Forking: a stream that begins with what another has up to an offset (4.2).
+
+1. The source notes the fork (an attribute with its name), so it knows that it is referred to.
+2. The fork is made, as `forking`: to everybody else it is not there.
+3. It gets the entries of the source up to the offset, with their ids: offsets are the same in both.
+4. With the rest, and the first body, it becomes `made`.
+
+Whoever asks again goes on where an earlier request has ended. So it works over all backends, also
+where two streams are at different servers.
+"""
+
+from headgate.app.auth.access import Access
+from headgate.app.auth.grants import Verb
+from headgate.app.auth.principal import Need
+from headgate.app.durable_streams.configuration import (
+    CONFIGURATION,
+    DurableStream,
+    ForkOrigin,
+    Known,
+    Stage,
+    attributes_of,
+)
+from headgate.app.durable_streams.content import (
+    DATA_FIELD,
+    bytes_of,
+    drafts_of,
+    is_json,
+    media_type,
+)
+from headgate.app.durable_streams.creating import Creation, MadeStream, existing
+from headgate.app.durable_streams.lifetime import begin_life
+from headgate.app.durable_streams.offsets import parse_offset
+from headgate.app.wire.problems import GatewayError
+from headgate.engine.entry import Draft, Entry, EntryId
+from headgate.engine.errors import (
+    LastIdMismatch,
+    StreamExists,
+    StreamNotFound,
+    StreamsChanged,
+    Unavailable,
+)
+from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes
+from headgate.engine.requests.entries import Add, Read, StreamCursor
+from headgate.engine.requests.streams import CloseStream, DescribeStream
+
+FORK = b"durable-stream:fork:"
+"""Attributes of a source that begin so name the streams that were forked from it."""
+
+_PAGE_ENTRIES = 1_000
+_PAGE_BYTES = 2**20
+_ATTEMPTS_MAX = 50
+
+
+class Point:
+    """The place at which a fork leaves its source: behind an entry, and a part of the next one."""
+
+    def __init__(self, through: EntryId, part: bytes = b"") -> None:
+        """Keep both."""
+        self.through = through
+        self.part = part
+
+
+async def fork(access: Access, stream: bytes, wanted: Creation, *, messages_max: int) -> MadeStream:
+    """Make a fork, unless it is there as it is wanted. The content type may be left out (empty).
+
+    Raises:
+        StreamNotFound: there is no such source.
+        GatewayError: it cannot be made.
+    """
+    origin = wanted.configuration.origin
+    assert origin is not None
+    source = origin.stream.encode()
+    access.require([Need((Verb.READ,), source)])
+    inherited = await _source(access, source)
+    configuration = _inheriting(wanted.configuration, inherited.configuration)
+    point = await _point(access, source, origin, configuration.content_type, messages_max)
+    drafts = await drafts_of(
+        wanted.body, configuration.content_type, messages_max=messages_max, is_new=True
+    )
+    last = [Draft(None, (DATA_FIELD, point.part))] if point.part else []
+    wanted = wanted._replace(configuration=configuration)
+    begun = _forking(configuration)
+    await _refer(access, source, stream)
+    try:
+        await access.perform(
+            Add(stream, [], attributes=AttributeChange({CONFIGURATION: begun}), is_new=True)
+        )
+    except StreamExists:
+        there = (await attributes_of(access, stream)).configuration
+        if there.state is not Stage.FORKING or not there.is_like(configuration):
+            return await existing(access, stream, wanted)
+    await _copy(access, source, stream, point.through)
+    change = AttributeChange({CONFIGURATION: configuration.encoded()}, {CONFIGURATION: begun})
+    try:
+        if wanted.is_closed:
+            closing = CloseStream(stream, [*last, *drafts], create_stream=False, attributes=change)
+            await access.perform(closing)
+        else:
+            adding = Add(stream, [*last, *drafts], create_stream=False, attributes=change)
+            await access.perform(adding)
+    except StreamsChanged:  # another request has made it meanwhile
+        return await existing(access, stream, wanted)
+    await begin_life(access, stream, configuration)
+    end = (await access.backend.perform(DescribeStream(stream))).last_id
+    return MadeStream(configuration, end, wanted.is_closed, is_new=True)
+
+
+async def _source(access: Access, source: bytes) -> Known:
+    there = await attributes_of(access, source)
+    if there.configuration.state is Stage.DELETED:
+        text = "the stream is deleted; forks of it are still there"
+        raise GatewayError("stream_exists", text, pointer="/header/Stream-Forked-From")
+    if there.configuration.state is Stage.FORKING:
+        raise StreamNotFound(source)
+    return there
+
+
+def _inheriting(wanted: DurableStream, source: DurableStream) -> DurableStream:
+    content_type = wanted.content_type or source.content_type
+    if media_type(content_type) != media_type(source.content_type):
+        text = f"The source has {source.content_type}, and a fork has what its source has."
+        raise GatewayError("content_type_mismatch", text, pointer="/header/Content-Type")
+    ttl_s, expires_at = wanted.ttl_s, wanted.expires_at
+    if ttl_s is None and expires_at is None:
+        ttl_s, expires_at = source.ttl_s, source.expires_at
+    return DurableStream(content_type, ttl_s, expires_at, wanted.origin)
+
+
+def _forking(configuration: DurableStream) -> bytes:
+    made = configuration
+    return DurableStream(
+        made.content_type, made.ttl_s, made.expires_at, made.origin, Stage.FORKING
+    ).encoded()
+
+
+async def _point(
+    access: Access, source: bytes, origin: ForkOrigin, content_type: str, messages_max: int
+) -> Point:
+    """Return the place at which a fork leaves its source.
+
+    Raises:
+        GatewayError: it is behind the end of the source.
+    """
+    end = (await access.backend.perform(DescribeStream(source))).last_id
+    through = end
+    if origin.offset is not None:
+        through = parse_offset(origin.offset, pointer="/header/Stream-Fork-Offset")
+        if through > end:
+            text = "it is behind the end of the source"
+            raise GatewayError("malformed", text, pointer="/header/Stream-Fork-Offset")
+    count = origin.sub_offset
+    if not count:
+        return Point(through)
+    if not is_json(content_type):
+        entries = await _entries(access, source, through, 1)
+        content = bytes_of(entries[0].fields) if entries else b""
+        if count > len(content):
+            raise _overshoots()
+        return Point(entries[0].id) if count == len(content) else Point(through, content[:count])
+    if count > messages_max:
+        raise _overshoots()
+    while count:
+        entries = await _entries(access, source, through, min(count, _PAGE_ENTRIES))
+        if not entries:
+            raise _overshoots()
+        through = entries[-1].id
+        count -= len(entries)
+    return Point(through)
+
+
+def _overshoots() -> GatewayError:
+    text = "it is behind what was appended there"
+    return GatewayError("malformed", text, pointer="/header/Stream-Fork-Sub-Offset")
+
+
+async def _entries(access: Access, stream: bytes, after: EntryId, limit: int) -> list[Entry]:
+    cursor = StreamCursor(stream, after)
+    [read] = await access.perform(Read([cursor], limit=limit, size_bytes_max=_PAGE_BYTES))
+    return read.entries
+
+
+async def _copy(access: Access, source: bytes, stream: bytes, through: EntryId) -> None:
+    """Append to a fork what it lacks of its source."""
+    while True:
+        after = (await access.backend.perform(DescribeStream(stream))).last_id
+        entries = await _entries(access, source, after, _PAGE_ENTRIES)
+        drafts = [Draft(entry.id, entry.fields) for entry in entries if entry.id <= through]
+        if not drafts:
+            return
+        try:
+            await access.perform(Add(stream, drafts, create_stream=False, expected_last_id=after))
+        except LastIdMismatch:  # another request makes the same fork
+            continue
+
+
+async def _refer(access: Access, source: bytes, stream: bytes) -> None:
+    """Let a source know of a fork.
+
+    Raises:
+        GatewayError: it is deleted meanwhile.
+    """
+    for _ in range(_ATTEMPTS_MAX):
+        there = await _source(access, source)
+        change = there.changed({FORK + stream: b""})
+        try:
+            await access.backend.perform(ChangeAttributes(source, change))
+        except StreamsChanged:
+            continue
+        return
+    raise Unavailable("the source is changed all the time")

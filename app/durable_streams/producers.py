@@ -1,0 +1,144 @@
+"""Producers: writers whose appends count once, however often they are sent (5.2.1).
+
+A producer's epoch and number are an attribute of the stream, which changes with the append.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from headgate.app.wire.problems import GatewayError
+
+PRODUCER = b"durable-stream:producer:"
+"""Attributes that begin so belong to the producer whose id follows."""
+
+CLOSED_BY = b"durable-stream:closed-by"
+"""Attribute: the append of a producer that has closed the stream."""
+
+ID = "Producer-Id"
+EPOCH = "Producer-Epoch"
+SEQ = "Producer-Seq"
+EXPECTED_SEQ = "Producer-Expected-Seq"
+RECEIVED_SEQ = "Producer-Received-Seq"
+
+_ID_BYTES_MAX = 256
+_NUMBER = re.compile(r"[0-9]{1,16}")
+_NUMBER_MAX = 2**53 - 1
+_IDLE_MS = 86_400_000
+"""Producers that have written nothing for so long are forgotten when there are too many."""
+
+
+class ProducerState(NamedTuple):
+    """The last append of a producer."""
+
+    epoch: int
+    seq: int
+    at_ms: int = 0  # when it last wrote
+
+    @classmethod
+    def decode(cls, text: bytes | None) -> "ProducerState | None":
+        """Read the value of an attribute; None: there is none."""
+        return None if text is None else cls(*map(int, text.split()))
+
+    def encoded(self) -> bytes:
+        """Return the value of the attribute."""
+        return b"%d %d %d" % self
+
+
+class Append(NamedTuple):
+    """An append of a producer."""
+
+    producer: bytes
+    epoch: int
+    seq: int
+
+    @property
+    def attribute(self) -> bytes:
+        """Return the name of the attribute of its producer."""
+        return PRODUCER + self.producer
+
+    @property
+    def mark(self) -> bytes:
+        """Return the value of `CLOSED_BY` for this append."""
+        return b"%d %d %b" % (self.epoch, self.seq, self.producer)
+
+
+def parse_producer(headers: Mapping[str, str]) -> Append | None:
+    """Read the producer of a request; None if it names none.
+
+    Raises:
+        GatewayError: a header is missing or makes no sense.
+    """
+    texts = [headers.get(name) for name in (ID, EPOCH, SEQ)]
+    producer, epoch, seq = texts
+    if producer is None and epoch is None and seq is None:
+        return None
+    if producer is None or epoch is None or seq is None:
+        missing = next(name for name, text in zip((ID, EPOCH, SEQ), texts, strict=True) if not text)
+        text = "the three headers of a producer come together"
+        raise GatewayError("malformed", text, pointer=f"/header/{missing}")
+    if not 0 < len(producer.encode()) <= _ID_BYTES_MAX:
+        text = f"should have 1 to {_ID_BYTES_MAX} bytes"
+        raise GatewayError("malformed", text, pointer=f"/header/{ID}")
+    return Append(producer.encode(), _number(epoch, EPOCH), _number(seq, SEQ))
+
+
+def _number(text: str, name: str) -> int:
+    if _NUMBER.fullmatch(text) is None or int(text) > _NUMBER_MAX:
+        fault = f"should be a whole number up to {_NUMBER_MAX}, in plain decimal"
+        raise GatewayError("malformed", fault, pointer=f"/header/{name}")
+    return int(text)
+
+
+class ProducerRefusal(GatewayError):
+    """A producer's append is refused, and headers tell it why."""
+
+    def __init__(self, error: GatewayError, headers: dict[str, str]) -> None:
+        """Keep the headers beside what is told to people."""
+        super().__init__(error.code, str(error), pointer=error.pointer)
+        self.headers = headers
+
+
+def check_epoch(append: Append, place: ProducerState | None) -> None:
+    """Refuse a producer that another one of its name has replaced.
+
+    Raises:
+        ProducerRefusal: it has.
+    """
+    if place is not None and append.epoch < place.epoch:
+        text = f"The producer has begun epoch {place.epoch}, and {append.epoch} is over."
+        headers = {EPOCH: str(place.epoch)}
+        raise ProducerRefusal(GatewayError("producer_fenced", text), headers)
+
+
+def check_order(append: Append, place: ProducerState | None) -> bool:
+    """Check that an append is the next of its producer; true: it was made before.
+
+    Raises:
+        ProducerRefusal: others are to come before it.
+        GatewayError: a new epoch begins with another number than 0.
+    """
+    if place is None or append.epoch > place.epoch:
+        expected = 0
+        if place is not None and append.seq:
+            text = "a new epoch begins with 0"
+            raise GatewayError("malformed", text, pointer=f"/header/{SEQ}")
+    else:
+        expected = place.seq + 1
+    if append.seq < expected:
+        return True
+    if append.seq > expected:
+        text = f"The next append of the producer is {expected}, not {append.seq}."
+        headers = {EXPECTED_SEQ: str(expected), RECEIVED_SEQ: str(append.seq)}
+        raise ProducerRefusal(GatewayError("out_of_sequence", text), headers)
+    return False
+
+
+def idle_among(attributes: Mapping[bytes, bytes], now_ms: int) -> list[bytes]:
+    """Return the attributes of producers that can be forgotten."""
+    places = (
+        (name, ProducerState.decode(text))
+        for name, text in attributes.items()
+        if name.startswith(PRODUCER)
+    )
+    return [name for name, place in places if place is not None and place.at_ms < now_ms - _IDLE_MS]

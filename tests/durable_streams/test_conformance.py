@@ -1,0 +1,42 @@
+"""The suite of the protocol's authors passes as a whole, whatever keeps the streams."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.clients.gateway import RedisGateway
+from tests.sdk.workshop import node_modules, output_of
+
+NPM = Path(__file__).parent / "npm"
+
+SETTINGS: dict[str, object] = {
+    "allowed_origins": "https://example.com",  # it asks as a page of there
+    "wait_ms_max": 1000,  # two of its tests wait for the end of a long poll, and for 5 s at most
+}
+
+
+@pytest.mark.parametrize(
+    "place", ["embedded", "workers", pytest.param("valkey_9", marks=pytest.mark.away)]
+)
+async def test_the_suite_passes(place: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    settings = SETTINGS
+    if place == "workers":
+        settings = {**SETTINGS, "workers": 2}
+    elif place != "embedded":
+        settings = {**SETTINGS, "backend": request.getfixturevalue(place).url}
+    report = tmp_path / "report.json"
+    modules = node_modules(NPM)
+    gateway = RedisGateway(settings)
+    try:
+        await output_of(
+            modules / ".bin" / "vitest",
+            *("run", "--reporter=dot", "--reporter=json", f"--outputFile={report}"),
+            folder=NPM,
+            variables={"GATEWAY_URL": gateway.http_url},
+        )
+    finally:
+        gateway.stop()
+    assert json.loads(report.read_text())["numPassedTests"] == 332
