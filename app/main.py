@@ -20,6 +20,8 @@ from headgate.app.backends.port import Backend
 from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.bulk.staging import Staging
 from headgate.app.durable_streams import routes as durable_streams
+from headgate.app.durable_streams.subscriptions import routes as subscriptions
+from headgate.app.durable_streams.subscriptions.runner import SubscriptionRunner
 from headgate.app.gateway.assembly import assemble
 from headgate.app.gateway.backends import open_backend
 from headgate.app.gateway.behind import Behind
@@ -69,6 +71,7 @@ from headgate.app.scheduling.runner import ScheduleRunner
 from headgate.app.settings import MEMORY, Settings
 from headgate.app.transport.proxies import Proxies
 from headgate.app.transport.request_ids import HEADER
+from headgate.app.webhooks.sending import Sender
 from headgate.engine.clock import SystemClock
 
 log = logging.getLogger("headgate")
@@ -110,6 +113,7 @@ _ROUTERS = (
     schedules.patches,
     events.router,
     pattern_events.router,
+    subscriptions.router,
     durable_streams.router,
     operations.router,
     tickets.router,
@@ -198,11 +202,13 @@ def create_app(
     app.state.proxies = Proxies(settings.trusted_proxies)
     app.state.loop_delay = loop_delay
     app.state.measuring = measuring
-    app.state.schedules = None
+    app.state.schedules = app.state.subscriptions = None
     app.state.settings = settings
     if has_streams:
         app.state.schedules = ScheduleRunner(backend.perform)
         metrics.registry.register(Collected(app.state.schedules.families))
+        sender = Sender(gateway.targets)
+        app.state.subscriptions = SubscriptionRunner(backend.perform, sender, SystemClock())
     _check_declared()
     for router in _ROUTERS:
         app.router.routes.extend(router.routes)  # not nested: each would be looked for twice
@@ -293,7 +299,7 @@ async def _share_keys(settings: Settings, gateway: Gateway) -> None:
         await share_keys(settings, gateway.backend)
 
 
-async def _run_schedules(runner: ScheduleRunner | None, backend: Backend) -> None:
+async def _run_then(runner: ScheduleRunner | SubscriptionRunner | None, backend: Backend) -> None:
     if runner is not None:  # or the process with the engine does
         await until_leading(backend)
         await runner.run()
@@ -314,7 +320,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
         keeping = tasks.create_task(_watched(collector.keep_low(gateway.streams_bytes), gateway))
         sharing = tasks.create_task(_watched(gateway.share(), gateway))
         counting = tasks.create_task(_watched(collector.keep_few_new(), gateway))
-        scheduling = tasks.create_task(_run_schedules(app.state.schedules, backend))
+        scheduling = tasks.create_task(_run_then(app.state.schedules, backend))
+        waking = tasks.create_task(_run_then(app.state.subscriptions, backend))
         recording = tasks.create_task(_watched(measured.run(), gateway))
         removing = tasks.create_task(remove_stranded_then(backend))
         keys = tasks.create_task(_share_keys(app.state.settings, gateway))
@@ -327,6 +334,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
             keys.cancel()
             removing.cancel()
             scheduling.cancel()
+            waking.cancel()
             recording.cancel()
             sharing.cancel()
             sweeping.cancel()

@@ -359,6 +359,11 @@ class NetworkChoices(BaseModel):
         description="Addresses or networks of proxies that may say where a request comes from, "
         "such as `10.0.0.0/8`.",
     )
+    push_allow: Networks = Field(
+        [],
+        description="Networks that are not public to which webhooks may be sent, such as "
+        "`10.1.0.0/16`; also by plain HTTP.",
+    )
 
 
 class RedisChoices(BaseModel):

@@ -19,9 +19,9 @@ TTL = "Stream-TTL"
 EXPIRES_AT = "Stream-Expires-At"
 ENCODING = "Stream-SSE-Data-Encoding"
 
-_SAFE = {
+SAFE = {
     "X-Content-Type-Options": "nosniff",
-    "Cross-ForkOrigin-Resource-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
     # Streams have any content type. None of them may be a page that acts as this gateway.
     "Content-Security-Policy": "default-src 'none'; sandbox",
 }
@@ -48,7 +48,7 @@ def answers(operation: F) -> F:
             response = await operation(request, *args, **names)
         except (StreamError, GatewayError) as error:
             response = await _problem(request, error)
-        response.headers.update(_SAFE)
+        response.headers.update(SAFE)
         return response
 
     return answering  # type: ignore[return-value]

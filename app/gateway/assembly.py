@@ -1,6 +1,7 @@
 """Assembly: the gateway of one process, of its settings, its backend and its credentials."""
 
 import random
+from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
 from headgate.app.auth.credentials import Credentials
@@ -21,6 +22,7 @@ from headgate.app.transport.sockets import (
     Sockets,
     sockets_max_of,
 )
+from headgate.app.webhooks.targets import Targets
 from headgate.app.wire.schemas.limits import ChosenLimits, Limits
 from headgate.engine.state.memory import WhenFull
 
@@ -82,7 +84,13 @@ def assemble(
         random.Random(),
         siblings,
         _tracing(settings),
+        targets=targets_of(settings),
     )
+
+
+def targets_of(settings: Settings) -> Targets:
+    """Return the URLs to which webhooks may be sent."""
+    return Targets([ip_network(text) for text in settings.push_allow])
 
 
 def _tracing(settings: Settings) -> "Tracing | None":

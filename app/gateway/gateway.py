@@ -22,6 +22,7 @@ from headgate.app.runtime.siblings import SharedCounts, Siblings
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.runtime.threads import METRICS
 from headgate.app.transport.sockets import Sockets
+from headgate.app.webhooks.targets import Targets
 from headgate.app.wire.problems import GatewayError, cut_off
 from headgate.app.wire.schemas.limits import Limits
 from headgate.engine.errors import NotSupported, Unavailable
@@ -72,6 +73,7 @@ class Gateway:
     tracing: "Tracing | None" = None  # if somebody collects traces
     draining: DrainSignal = field(default_factory=DrainSignal)  # it is about to stop
     died: asyncio.Event = field(default_factory=asyncio.Event)  # a task that the gateway needs has
+    targets: Targets = field(default_factory=Targets)  # of webhooks
     shared_counts: SharedCounts | None = field(default=None, init=False)
     connections: Connections = field(init=False)  # that stay open
 

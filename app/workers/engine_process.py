@@ -7,6 +7,7 @@ import gc
 import logging
 import signal
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 
 import uvloop
@@ -14,6 +15,8 @@ import uvloop
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.leading import remove_stranded_then
 from headgate.app.backends.remote.server import EngineServer
+from headgate.app.durable_streams.subscriptions.runner import SubscriptionRunner
+from headgate.app.gateway.assembly import targets_of
 from headgate.app.gateway.backends import open_engine
 from headgate.app.gateway.measuring import observer_of, watch_loop, watch_streams
 from headgate.app.gateway.shared_keys import share_keys
@@ -27,8 +30,10 @@ from headgate.app.runtime.telemetry import Metrics
 from headgate.app.scheduling.runner import ScheduleRunner
 from headgate.app.server import GRACE_S
 from headgate.app.settings import Settings
+from headgate.app.webhooks.sending import Sender
 from headgate.app.workers.frames import Orders
 from headgate.app.workers.member import Member
+from headgate.engine.clock import SystemClock
 
 log = logging.getLogger("headgate")
 
@@ -63,11 +68,13 @@ def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
     )
     sampler.answer_siblings(member)
     schedules = ScheduleRunner(backend.perform)
+    sender = Sender(targets_of(settings))
+    subscriptions = SubscriptionRunner(backend.perform, sender, SystemClock())
     metrics.registry.register(Collected(schedules.families))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(
             _serve(
-                *(backend, listening, member, loop_delay, sampler, schedules),
+                *(backend, listening, member, loop_delay, sampler, (schedules, subscriptions)),
                 is_first=orders.is_first,
                 settings=settings,
             )
@@ -80,7 +87,7 @@ async def _serve(
     member: Member,
     loop_delay: LoopDelay,
     sampler: Sampler,
-    schedules: ScheduleRunner,
+    runners: Sequence[ScheduleRunner | SubscriptionRunner],
     *,
     is_first: bool,
     settings: Settings,
@@ -93,7 +100,7 @@ async def _serve(
         member: this process.
         loop_delay: measures the event loop.
         sampler: measures this process and its streams.
-        schedules: runs what is due.
+        runners: do what no request asks for at the time.
         is_first: no worker can hold anything, so all temporary consumers are of an earlier life.
         settings: what the operator chose.
 
@@ -112,7 +119,7 @@ async def _serve(
         )
         counting = tasks.create_task(collector.keep_few_new())
         sampling = tasks.create_task(sampler.run())
-        scheduling = tasks.create_task(_run_schedules(schedules, backend))
+        running = [tasks.create_task(_run_then(runner, backend)) for runner in runners]
         tasks.create_task(backend.run())
         keys = tasks.create_task(share_keys(settings, backend))
         removing = tasks.create_task(remove_stranded_then(backend)) if is_first else None
@@ -125,7 +132,8 @@ async def _serve(
         await _until_left(server)
         backend.drain()
         sampling.cancel()
-        scheduling.cancel()
+        for task in running:
+            task.cancel()
         keys.cancel()
         if removing is not None:
             removing.cancel()
@@ -138,9 +146,9 @@ async def _serve(
         measuring.cancel()
 
 
-async def _run_schedules(schedules: ScheduleRunner, backend: EmbeddedBackend) -> None:
+async def _run_then(runner: ScheduleRunner | SubscriptionRunner, backend: EmbeddedBackend) -> None:
     await backend.until_leading()
-    await schedules.run()
+    await runner.run()
 
 
 async def _until_left(server: EngineServer) -> None:

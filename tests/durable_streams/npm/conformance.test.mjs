@@ -2,4 +2,4 @@
 
 import { runConformanceTests } from "@durable-streams/server-conformance-tests";
 
-runConformanceTests({ baseUrl: process.env.GATEWAY_URL, subscriptions: false });
+runConformanceTests({ baseUrl: process.env.GATEWAY_URL, subscriptions: true });

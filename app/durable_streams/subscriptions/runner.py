@@ -1,0 +1,317 @@
+"""Runner: wakes workers when the streams of a subscription have something new (7).
+
+It keeps nothing: a subscription says itself whether somebody works on it, and since when. So the
+runners of several gateways over the same servers get on: the first that changes its state wakes.
+
+For each subscription, again and again:
+
+1. Load it, and look where its streams end.
+2. If a lease is over, it is idle again.
+3. If it is idle and something is pending, begin a generation, and send the webhook, or append to
+   the stream of wakes. What has failed is tried again later.
+4. Wait for an entry in one of its streams, for a change of it, or for the end of a lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from headgate.app.durable_streams.content import JSON_FIELD
+from headgate.app.durable_streams.offsets import offset_of
+from headgate.app.durable_streams.paths import CONTROL, path_of
+from headgate.app.durable_streams.subscriptions.definition import SubscriptionFault
+from headgate.app.durable_streams.subscriptions.leases import moved_links, new_wake_id
+from headgate.app.durable_streams.subscriptions.signing import SigningKey, TokenClaim, signing_key
+from headgate.app.durable_streams.subscriptions.store import (
+    PREFIX,
+    Stored,
+    StreamTails,
+    SubscriptionState,
+    WakePhase,
+    change,
+    glob_prefix,
+    is_pull,
+    load,
+    status_of,
+)
+from headgate.app.runtime import periodic
+from headgate.app.scheduling.runner import Perform
+from headgate.app.webhooks.sending import Sender
+from headgate.app.webhooks.targets import TargetRefused
+from headgate.engine.clock import Clock
+from headgate.engine.entry import Draft
+from headgate.engine.errors import StreamError, StreamNotFound, StreamsChanged, Unavailable
+from headgate.engine.requests.entries import Add, Read, StreamCursor
+from headgate.engine.requests.patterns import ReadPattern
+from headgate.engine.requests.streams import DescribeStream, ListStreams
+
+WAIT_MS = 30_000
+"""Longest wait for news. Then a subscription is looked at all the same."""
+
+SEND_S_MAX = 30.0
+_PAUSE_S = 1.0
+_BACKOFF_MS, _BACKOFF_MS_MAX, _JITTER_PERCENTAGE = 1_000, 60_000, 20
+_SUBSCRIPTIONS_MAX = 1_000
+"""Subscriptions that are followed. Those behind them, by name, are not."""
+
+
+class SubscriptionRunner:
+    """Follows all subscriptions of a backend."""
+
+    def __init__(self, perform: Perform, sender: Sender, clock: Clock) -> None:
+        """Get ready to run.
+
+        Args:
+            perform: carries out requests.
+            sender: sends webhooks.
+            clock: tells the time.
+        """
+        self._perform, self._sender, self._clock = perform, sender, clock
+        self._following: dict[bytes, asyncio.Task[None]] = {}
+        self._key: SigningKey | None = None
+
+    async def run(self) -> None:
+        """Wake workers, until cancelled."""
+        try:
+            await periodic.repeat("subscriptions", self._round)
+        finally:
+            for task in self._following.values():
+                task.cancel()
+            await self._sender.close()
+
+    async def _round(self) -> None:
+        try:
+            await self._follow_all()
+        except Unavailable:  # nothing can be read now
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _follow_all(self) -> None:
+        """Follow the subscriptions that there are, until there is another one."""
+        asked = ListStreams(PREFIX, limit=_SUBSCRIPTIONS_MAX)
+        names = [info.name for info in await self._perform(asked)]
+        for name in names:
+            task = self._following.get(name)
+            if task is None or task.done():
+                following = periodic.complete("subscription", partial(self._follow, name))
+                self._following[name] = asyncio.create_task(following)
+        for name in self._following.keys() - set(names):
+            self._following.pop(name).cancel()
+        await self._perform(ReadPattern(PREFIX + b"*", limit=1, wait_ms=WAIT_MS))
+
+    async def _follow(self, name: bytes) -> None:
+        """Wake the workers of a subscription until it is gone."""
+        with suppress(StreamNotFound):
+            while True:
+                with suppress(StreamsChanged):  # another gateway, or a worker, was quicker
+                    await self._look(name)
+
+    async def _look(self, name: bytes) -> None:
+        """Look at a subscription once, act, and wait for news of it."""
+        end = (await self._perform(DescribeStream(name))).last_id
+        cursor = None
+        stored = await self._load(name)
+        pattern = stored.state.definition.pattern
+        if pattern is not None:
+            cursor = (await self._perform(ReadPattern(_names_of(pattern)))).next_after
+        status = await status_of(self._perform, stored)
+        now_ms = self._clock.wall_ms()
+        state = stored.state
+        wake = [StreamCursor(name, end)]
+        if state.phase is not WakePhase.IDLE:
+            if state.lease_until_ms is None:  # a wake that nobody has claimed yet
+                await self._until(wake, None, WAIT_MS)
+            elif state.has_lease(now_ms):
+                await self._until(wake, None, state.lease_until_ms - now_ms)
+            else:
+                await change(self._perform, stored, state.idle(), "expired")
+        elif state.next_attempt_ms is not None and state.next_attempt_ms > now_ms:
+            await self._until(wake, None, state.next_attempt_ms - now_ms)
+        elif status.pending:
+            await self._wake(stored, status)
+        else:
+            wake += [
+                StreamCursor(each, status.tails[each])
+                for each, link in status.links.items()
+                if link.is_explicit
+            ]
+            news = None if pattern is None else ReadPattern(_names_of(pattern), cursor, limit=1)
+            await self._until(wake, news, WAIT_MS)
+
+    async def _load(self, name: bytes) -> Stored:
+        try:
+            return await load(self._perform, name.removeprefix(PREFIX).decode())
+        except SubscriptionFault:
+            raise StreamNotFound(name) from None
+
+    async def _until(
+        self, cursors: list[StreamCursor], news: ReadPattern | None, wait_ms: int
+    ) -> None:
+        """Wait until one of these has an entry, or for so long."""
+        wait_ms = max(min(wait_ms, WAIT_MS), 1)
+        reading = Read(cursors, limit=1, wait_ms=wait_ms, missing_ok=True)
+        waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self._perform(reading))]
+        if news is not None:
+            coming = self._perform(replace(news, wait_ms=wait_ms))
+            waits.append(asyncio.ensure_future(coming))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            outcomes = await asyncio.gather(*waits, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, StreamError):
+                raise outcome
+
+    async def _wake(self, stored: Stored, status: StreamTails) -> None:
+        """Begin a generation, and tell a worker."""
+        state, now_ms = stored.state, self._clock.wall_ms()
+        waking = replace(
+            state,
+            phase=WakePhase.WAKING,
+            generation=state.generation + 1,
+            wake_id=new_wake_id(),
+            next_attempt_ms=None,
+        )
+        links = {name: link for name, link in status.links.items() if name not in stored.links}
+        if is_pull(state):
+            try:
+                await self._perform(_wake_entry(stored.id, waking, status, now_ms))
+            except StreamError as error:
+                await change(self._perform, stored, self._failed(state), _failure(error))
+                return
+            await change(self._perform, stored, waking, "woken", links)
+            return
+        waking = replace(waking, lease_until_ms=now_ms + state.definition.lease_ms)
+        await change(self._perform, stored, waking, "woken", links)
+        outcome = await self._deliver(stored.id, waking, status, now_ms)
+        await self._settle(stored.name, waking, status, outcome)
+
+    async def _deliver(
+        self, subscription: str, state: SubscriptionState, status: StreamTails, now_ms: int
+    ) -> _Outcome:
+        """Send the webhook of a wake."""
+        key = await self._signing_key()
+        at_s, root = now_ms // 1000, state.root
+        body = msgspec.json.encode(
+            {
+                "subscription_id": subscription,
+                "wake_id": state.wake_id,
+                "generation": state.generation,
+                "streams": streams_wire(status),
+                "callback_url": f"{root}{CONTROL}/subscriptions/{subscription}/callback",
+                "callback_token": key.token(TokenClaim(subscription, state.generation), at_s),
+            }
+        )
+        headers = {
+            "Content-Type": "application/json",
+            "Webhook-Signature": key.signature(body, at_s),
+        }
+        within_s = min(SEND_S_MAX, state.definition.lease_ms / 1000)
+        try:
+            url = state.definition.webhook_url or ""
+            answer = await self._sender.post(url, body, headers, within_s=within_s)
+        except TargetRefused as error:
+            return _Outcome(f"refused: {error}")
+        except (OSError, TimeoutError) as error:
+            return _Outcome(f"not delivered: {error}")
+        if not 200 <= answer.status < 300:
+            return _Outcome(f"answered {answer.status}")
+        return _Outcome(None, is_done=_is_done(answer.body))
+
+    async def _settle(
+        self, name: bytes, waking: SubscriptionState, status: StreamTails, outcome: _Outcome
+    ) -> None:
+        """Note the outcome of a webhook, if its wake is still the current one."""
+        while True:
+            stored = await self._load(name)
+            if stored.state.wake_id != waking.wake_id:
+                return
+            with suppress(StreamsChanged):
+                if outcome.failure is not None:
+                    failed = self._failed(stored.state)
+                    await change(self._perform, stored, failed, outcome.failure)
+                elif outcome.is_done:
+                    tails = {each: status.tails[each] for each in status.links}
+                    state = stored.state.idle(failures=0)
+                    await change(self._perform, stored, state, "done", moved_links(status, tails))
+                elif stored.state.failures:
+                    state = replace(stored.state, failures=0)
+                    await change(self._perform, stored, state, "delivered")
+                return
+
+    def _failed(self, state: SubscriptionState) -> SubscriptionState:
+        """Return the state behind a delivery that has failed: it is tried again later."""
+        pause_ms = min(_BACKOFF_MS * 2 ** min(state.failures, 10), _BACKOFF_MS_MAX)
+        jitter_ms = pause_ms * _JITTER_PERCENTAGE // 100
+        pause_ms += secrets.randbelow(2 * jitter_ms + 1) - jitter_ms
+        return state.idle(
+            failures=state.failures + 1, next_attempt_ms=self._clock.wall_ms() + pause_ms
+        )
+
+    async def _signing_key(self) -> SigningKey:
+        if self._key is None:
+            self._key = await signing_key(self._perform)
+        return self._key
+
+
+class _Outcome(NamedTuple):
+    """The outcome of a webhook."""
+
+    failure: str | None
+    is_done: bool = False
+
+
+def _is_done(body: bytes) -> bool:
+    try:
+        answer = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return False
+    return isinstance(answer, dict) and answer.get("done") is True
+
+
+def _names_of(pattern: str) -> bytes:
+    """Return a glob of Redis for the names of the streams of a pattern, and of some others."""
+    special = re.sub(rb"([\\*?\[\]])", rb"\\\1", glob_prefix(pattern))
+    return special + b"*"
+
+
+def _failure(error: StreamError) -> str:
+    return f"no wake: {error}"
+
+
+def _wake_entry(
+    subscription: str, state: SubscriptionState, status: StreamTails, now_ms: int
+) -> Add:
+    name = (state.definition.wake_stream or "").encode()
+    message = {
+        "type": "wake",
+        "subscription_id": subscription,
+        "stream": path_of(status.pending[0]),
+        "generation": state.generation,
+        "ts": now_ms,
+    }
+    return Add(name, [Draft(None, (JSON_FIELD, msgspec.json.encode(message)))], create_stream=False)
+
+
+def streams_wire(status: StreamTails) -> list[dict[str, object]]:
+    """Return the streams of a wake as the protocol has them."""
+    pending = set(status.pending)
+    return [
+        {
+            "path": path_of(name),
+            "link_type": "explicit" if link.is_explicit else "glob",
+            "acked_offset": offset_of(link.acked),
+            "tail_offset": offset_of(status.tails[name]),
+            "has_pending": name in pending,
+        }
+        for name, link in sorted(status.links.items())
+    ]

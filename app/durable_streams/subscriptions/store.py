@@ -1,0 +1,254 @@
+"""Store: subscriptions as they are kept, and their changes, one after the other."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from headgate.app.durable_streams.paths import CONTROL, path_of
+from headgate.app.durable_streams.subscriptions.definition import (
+    SubscriptionDefinition,
+    SubscriptionFault,
+    WakeKind,
+    literal_prefix,
+    matches,
+    names_of,
+)
+from headgate.app.scheduling.runner import Perform
+from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.engine.errors import StreamNotFound
+from headgate.engine.requests.attributes import AttributeChange, GetAttributes
+from headgate.engine.requests.entries import Add, TrimTo
+from headgate.engine.requests.names import NameFilter, is_shown
+from headgate.engine.requests.streams import DescribeStream, ListStreams
+
+PREFIX = f"{CONTROL}:".encode()
+
+_STATE = b"state"
+_LINK = b"link:"
+_EVENTS_KEPT = 1_000
+_PAGE = 1_000
+
+
+class WakePhase(StrEnum):
+    """The phases of a subscription."""
+
+    IDLE = "idle"
+    WAKING = "waking"  # a worker was told
+    HELD = "held"  # a worker has claimed it
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """The streams that its creator may read: no others are linked by the pattern."""
+
+    names: list[bytes]
+    prefixes: list[bytes]
+
+
+class SubscriptionState(msgspec.Struct, frozen=True):
+    """The state of a subscription."""
+
+    definition: SubscriptionDefinition
+    root: str  # URL below which its streams are
+    created_at_ms: int
+    reach: Reach | None = None  # None: all streams
+    generation: int = 0
+    phase: WakePhase = WakePhase.IDLE
+    wake_id: str | None = None
+    holder: str | None = None
+    lease_until_ms: int | None = None
+    failures: int = 0  # of deliveries, one after the other
+    next_attempt_ms: int | None = None
+
+    @property
+    def only(self) -> NameFilter | None:
+        """Return the names that may be linked."""
+        reach = self.reach
+        return None if reach is None else NameFilter(frozenset(reach.names), tuple(reach.prefixes))
+
+    def has_lease(self, now_ms: int) -> bool:
+        """Tell whether somebody works on it."""
+        return self.lease_until_ms is not None and self.lease_until_ms > now_ms
+
+    def idle(self, **changes: object) -> "SubscriptionState":
+        """Return the state without a wake."""
+        freed = {"phase": WakePhase.IDLE, "wake_id": None, "holder": None, "lease_until_ms": None}
+        return msgspec.structs.replace(self, **(freed | changes))
+
+
+class StreamLink(NamedTuple):
+    """A stream of a subscription."""
+
+    acked: EntryId  # the last entry that was processed
+    is_explicit: bool
+
+    def encoded(self) -> bytes:
+        """Return the value of its attribute."""
+        return b"%b %s" % (b"e" if self.is_explicit else b"g", str(self.acked).encode())
+
+    @classmethod
+    def decode(cls, value: bytes) -> "StreamLink":
+        """Read the value of an attribute."""
+        kind, _, text = value.partition(b" ")
+        return cls(EntryId.parse(text.decode()), kind == b"e")
+
+
+class Stored(NamedTuple):
+    """A subscription as it was read."""
+
+    id: str
+    raw: bytes
+    state: SubscriptionState
+    links: Mapping[bytes, StreamLink]
+
+    @property
+    def name(self) -> bytes:
+        """Return the name of its stream."""
+        return PREFIX + self.id.encode()
+
+
+class StreamTails(NamedTuple):
+    """The streams of a subscription now."""
+
+    links: dict[bytes, StreamLink]  # with those that are new
+    tails: dict[bytes, EntryId]  # ids of their last entries
+
+    @property
+    def pending(self) -> list[bytes]:
+        """Return the streams that have something behind the cursor."""
+        return [name for name, link in self.links.items() if self.tails[name] > link.acked]
+
+
+async def load(perform: Perform, subscription: str) -> Stored:
+    """Return a subscription.
+
+    Raises:
+        SubscriptionFault: there is none.
+    """
+    try:
+        attributes = await perform(GetAttributes(PREFIX + subscription.encode()))
+    except StreamNotFound:
+        attributes = {}
+    raw = attributes.get(_STATE)
+    if raw is None:
+        raise SubscriptionFault(404, "SUBSCRIPTION_NOT_FOUND", "there is no such subscription")
+    links = {
+        name.removeprefix(_LINK): StreamLink.decode(value)
+        for name, value in attributes.items()
+        if name.startswith(_LINK)
+    }
+    return Stored(subscription, raw, msgspec.json.decode(raw, type=SubscriptionState), links)
+
+
+async def make(perform: Perform, subscription: str, state: SubscriptionState) -> None:
+    """Keep a new subscription; its streams are linked at their ends.
+
+    Raises:
+        StreamExists: there is one.
+    """
+    made = Stored(subscription, b"", state, {})
+    status = await status_of(perform, made)
+    links = {name: link._replace(acked=status.tails[name]) for name, link in status.links.items()}
+    values = {_STATE: msgspec.json.encode(state), **_encoded(links)}
+    draft = _event("created", state)
+    await perform(Add(made.name, [draft], attributes=AttributeChange(values), is_new=True))
+
+
+async def change(
+    perform: Perform,
+    stored: Stored,
+    state: SubscriptionState,
+    event: str,
+    links: Mapping[bytes, StreamLink | None] | None = None,
+) -> None:
+    """Give a subscription another state and other links, unless it has changed since.
+
+    Raises:
+        StreamsChanged: it has.
+        StreamNotFound: it is gone.
+    """
+    values: dict[bytes, bytes | None] = {_STATE: msgspec.json.encode(state)}
+    values.update(_encoded(links or {}))
+    await perform(
+        Add(
+            stored.name,
+            [_event(event, state)],
+            create_stream=False,
+            trim=TrimTo(max_length=_EVENTS_KEPT),
+            attributes=AttributeChange(values, {_STATE: stored.raw}),
+        )
+    )
+
+
+def _encoded(links: Mapping[bytes, StreamLink | None]) -> dict[bytes, bytes | None]:
+    return {_LINK + name: None if link is None else link.encoded() for name, link in links.items()}
+
+
+def _event(event: str, state: SubscriptionState) -> Draft:
+    facts = {"event": event, "generation": str(state.generation)}
+    if state.holder is not None:
+        facts["holder"] = state.holder
+    return Draft(None, tuple(part.encode() for pair in facts.items() for part in pair))
+
+
+async def status_of(perform: Perform, stored: Stored) -> StreamTails:
+    """Return the streams of a subscription, with those that match its pattern by now."""
+    definition = stored.state.definition
+    tails = await _matching(perform, stored.state)
+    links = {name: link for name, link in stored.links.items() if link.is_explicit}
+    for text in definition.streams if not stored.raw else ():
+        links[text.encode()] = StreamLink(MIN_ID, is_explicit=True)
+    for name in tails:
+        links.setdefault(name, stored.links.get(name, StreamLink(MIN_ID, is_explicit=False)))
+    for name in links:
+        if name not in tails:
+            tails[name] = await _tail(perform, name)
+    return StreamTails(links, tails)
+
+
+async def _tail(perform: Perform, name: bytes) -> EntryId:
+    try:
+        return (await perform(DescribeStream(name))).last_id
+    except StreamNotFound:
+        return MIN_ID
+
+
+async def _matching(perform: Perform, state: SubscriptionState) -> dict[bytes, EntryId]:
+    """Return the last ids of the streams that match the pattern and may be linked."""
+    pattern, tails = state.definition.pattern, dict[bytes, EntryId]()
+    if pattern is None:
+        return tails
+    prefix, after = glob_prefix(pattern), None
+    while True:
+        page = await perform(ListStreams(prefix, after, _PAGE, state.only))
+        for info in page:
+            if is_linked_by_pattern(state, info.name):
+                tails[info.name] = info.last_id
+        if len(page) < _PAGE:
+            return tails
+        after = page[-1].name
+
+
+def glob_prefix(pattern: str) -> bytes:
+    """Return the beginning that the names of all streams of a pattern have."""
+    beginning = literal_prefix(pattern)
+    return names_of([beginning])[0].encode() if beginning else b""
+
+
+def is_linked_by_pattern(state: SubscriptionState, name: bytes) -> bool:
+    """Tell whether a stream belongs to a subscription by its pattern."""
+    definition = state.definition
+    path = path_of(name)
+    return (
+        definition.pattern is not None
+        and path is not None
+        and name != (definition.wake_stream or "").encode()
+        and matches(definition.pattern, path)
+        and is_shown(name, state.only)
+    )
+
+
+def is_pull(state: SubscriptionState) -> bool:
+    """Tell whether workers claim it."""
+    return state.definition.kind is WakeKind.PULL_WAKE

@@ -1,0 +1,1 @@
+"""Webhooks: requests to URLs that users give, which must reach nothing that users may not."""

@@ -1,0 +1,101 @@
+"""Targets: which URLs may be asked, and the addresses behind their names.
+
+An address of this machine, of a private network or of a link is refused, unless the operator allows
+its network: a user must not reach through the gateway what stands behind it. A name is looked up
+for each request, and the request goes to the address that was judged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Sequence
+from urllib.parse import SplitResult, urlsplit
+
+_URL_MAX = 2048
+_LOOK_UP_S_MAX = 5.0
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class TargetRefused(Exception):
+    """The gateway does not send a request there."""
+
+
+class Targets:
+    """The URLs that may be asked."""
+
+    def __init__(self, allowed: Sequence[Network] = ()) -> None:
+        """Allow public addresses, and those of some networks, also by plain HTTP.
+
+        Args:
+            allowed: the networks.
+        """
+        self._allowed = allowed
+
+    def check(self, url: str) -> SplitResult:
+        """Check a URL as far as it goes without looking up its name, and return its parts.
+
+        Raises:
+            TargetRefused: it is none, or it is not allowed.
+        """
+        if len(url) > _URL_MAX or not url.isascii() or not url.isprintable():
+            raise TargetRefused(f"a URL has at most {_URL_MAX} characters of ASCII")
+        try:
+            parts = urlsplit(url)
+            host, _ = parts.hostname, parts.port
+        except ValueError:
+            raise TargetRefused("this is no URL") from None
+        if parts.scheme not in ("https", "http") or not host or parts.username is not None:
+            raise TargetRefused("a URL is https://host/path, without a user")
+        literal = _address_of(host)
+        if literal is not None:
+            self._check_address(literal, parts)
+        elif parts.scheme == "http" and not self._allowed:
+            raise TargetRefused("only https is allowed")
+        return parts
+
+    async def resolve(self, url: str) -> tuple[SplitResult, str]:
+        """Return the parts of a URL, and the address that the request is to go to.
+
+        Raises:
+            TargetRefused: it is not allowed.
+            OSError: the name is not known.
+        """
+        parts = self.check(url)
+        assert parts.hostname is not None
+        literal = _address_of(parts.hostname)
+        if literal is not None:
+            return parts, str(literal)
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(_LOOK_UP_S_MAX):
+            answers = await loop.getaddrinfo(parts.hostname, None, type=socket.SOCK_STREAM)
+        addresses = [ipaddress.ip_address(str(answer[4][0])) for answer in answers]
+        for address in addresses:
+            self._check_address(address, parts)
+        if not addresses:
+            raise OSError(f"{parts.hostname} has no address")
+        return parts, str(addresses[0])
+
+    def _check_address(self, address: Address, parts: SplitResult) -> None:
+        mapped = getattr(address, "ipv4_mapped", None)
+        address = mapped or address
+        if any(address in network for network in self._allowed):
+            return
+        if not address.is_global or address.is_multicast:
+            raise TargetRefused(f"{parts.hostname} is in a network that is not allowed")
+        if parts.scheme != "https":
+            raise TargetRefused("only https is allowed")
+
+
+def _address_of(host: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        pass
+    try:  # 127.1 and 0x7f000001 are addresses to the system
+        return ipaddress.ip_address(socket.inet_aton(host))
+    except OSError:
+        return None
