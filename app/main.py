@@ -16,7 +16,7 @@ from starlette.middleware import Middleware
 from headgate.app.auth.aspects.table import undecided
 from headgate.app.auth.credentials import Credentials
 from headgate.app.backends.leading import bucket_of, remove_stranded_then, until_leading
-from headgate.app.backends.port import Backend
+from headgate.app.backends.port import Ability, Backend
 from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.bulk.staging import Staging
 from headgate.app.durable_streams import routes as durable_streams
@@ -208,7 +208,12 @@ def create_app(
         app.state.schedules = ScheduleRunner(backend.perform)
         metrics.registry.register(Collected(app.state.schedules.families))
         sender = Sender(gateway.targets)
-        app.state.subscriptions = SubscriptionRunner(backend.perform, sender, SystemClock())
+        app.state.subscriptions = SubscriptionRunner(
+            backend.perform,
+            sender,
+            SystemClock(),
+            has_patterns=Ability.PATTERNS in backend.abilities,
+        )
     _check_declared()
     for router in _ROUTERS:
         app.router.routes.extend(router.routes)  # not nested: each would be looked for twice

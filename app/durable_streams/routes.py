@@ -41,7 +41,7 @@ from headgate.app.http.presence import while_present
 from headgate.app.http.streaming import EventStream
 from headgate.app.live.subscription import StreamSubscription
 from headgate.app.transport.proxies import base_url
-from headgate.app.wire.problems import GatewayError
+from headgate.app.wire.problems import GatewayError, responses
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamNotFound
 from headgate.engine.replies import StreamRead
@@ -72,7 +72,11 @@ _WAIT_MS = 20_000
 _SUB_OFFSET_DIGITS_MAX = 15
 
 
-@router.put(_PATH, operation_id="putDurableStream")
+@router.put(
+    _PATH,
+    operation_id="putDurableStream",
+    responses=responses("malformed", "stream_not_found", "stream_exists", "content_type_mismatch"),
+)
 @needs(Verb.APPEND, Verb.MANAGE)
 @answers.answers
 async def put_stream(
@@ -131,7 +135,21 @@ def _origin(request: Request) -> ForkOrigin | None:
     return ForkOrigin(name.decode(), offset, int(sub or 0))
 
 
-@router.post(_PATH, operation_id="postDurableStream", status_code=204)
+@router.post(
+    _PATH,
+    operation_id="postDurableStream",
+    status_code=204,
+    responses=responses(
+        "malformed",
+        "producer_fenced",
+        "stream_not_found",
+        "stream_closed",
+        "content_type_mismatch",
+        "out_of_sequence",
+        "gone",
+        "too_large",
+    ),
+)
 @needs(Verb.APPEND, Verb.MANAGE)
 @answers.answers
 async def post_stream(
@@ -158,7 +176,12 @@ async def post_stream(
     return answer(200 if is_news else 204, sent)
 
 
-@router.delete(_PATH, operation_id="deleteDurableStream", status_code=204)
+@router.delete(
+    _PATH,
+    operation_id="deleteDurableStream",
+    status_code=204,
+    responses=responses("stream_not_found", "gone"),
+)
 @needs(Verb.MANAGE)
 @answers.answers
 async def delete_stream(request: WholeRequest, access: AccessDep, path: str) -> Response:
@@ -168,7 +191,9 @@ async def delete_stream(request: WholeRequest, access: AccessDep, path: str) -> 
     return answer(204, {})
 
 
-@router.head(_PATH, operation_id="headDurableStream")
+@router.head(
+    _PATH, operation_id="headDurableStream", responses=responses("stream_not_found", "gone")
+)
 @needs(Verb.READ, by_url=True)
 @answers.answers
 async def head_stream(request: WholeRequest, access: AccessDep, path: str) -> Response:
@@ -190,7 +215,11 @@ async def head_stream(request: WholeRequest, access: AccessDep, path: str) -> Re
     return answer(200, sent)
 
 
-@router.get(_PATH, operation_id="getDurableStream")
+@router.get(
+    _PATH,
+    operation_id="getDurableStream",
+    responses=responses("malformed", "stream_not_found", "gone", "too_many_connections"),
+)
 @needs(Verb.READ, by_url=True)
 @answers.answers
 async def get_stream(request: WholeRequest, access: AccessDep, path: str) -> Response:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from typing import NamedTuple
-
-import httpx
+from typing import TYPE_CHECKING, NamedTuple
 
 from headgate.app.webhooks.targets import TargetRefused, Targets
+
+if TYPE_CHECKING:
+    import httpx
 
 ANSWER_BYTES_MAX = 65_536
 """More of an answer is not read."""
@@ -44,6 +45,8 @@ class Sender:
             TargetRefused: the target is not allowed.
             OSError: nobody answers there.
         """
+        import httpx  # noqa: PLC0415 - most gateways send nothing
+
         parts, address = await self._targets.resolve(url)
         host = f"[{address}]" if ":" in address else address
         place = httpx.URL(url).copy_with(host=host)

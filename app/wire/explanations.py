@@ -60,12 +60,6 @@ EXPLANATIONS: dict[Code, Explanation] = {
         ("Its grants name another stream, or another verb: read, append, consume, manage.",),
         "Ask the operator for a grant. `headgate keys list` shows what each key may do.",
     ),
-    "producer_fenced": Explanation(
-        "Another producer of this name has begun a later epoch.",
-        ("The program was started again, and its earlier self still writes.",),
-        "Stop writing. If this is the one that should go on, begin an epoch above "
-        "`Producer-Epoch` of the answer, with `Producer-Seq` 0.",
-    ),
     "origin_refused": Explanation(
         "A page of this origin, or a request for this host name, is not served.",
         (
@@ -140,6 +134,12 @@ EXPLANATIONS: dict[Code, Explanation] = {
         ),
         "Send what is missing first: `Producer-Expected-Seq` tells where. "
         "A `Stream-Seq` is above the last one, compared as text.",
+    ),
+    "producer_fenced": Explanation(
+        "Another producer of this name has begun a later epoch.",
+        ("The program was started again, and its earlier self still writes.",),
+        "Stop writing. If this is the one that should go on, begin an epoch above "
+        "`Producer-Epoch` of the answer, with `Producer-Seq` 0.",
     ),
     "gone": Explanation(
         "What was there is gone: the place in the stream, or a stream that forks refer to.",

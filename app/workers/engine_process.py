@@ -69,7 +69,8 @@ def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
     sampler.answer_siblings(member)
     schedules = ScheduleRunner(backend.perform)
     sender = Sender(targets_of(settings))
-    subscriptions = SubscriptionRunner(backend.perform, sender, SystemClock())
+    clock = SystemClock()
+    subscriptions = SubscriptionRunner(backend.perform, sender, clock, has_patterns=True)
     metrics.registry.register(Collected(schedules.families))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(

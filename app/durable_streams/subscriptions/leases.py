@@ -141,7 +141,7 @@ class WakeLeases:
         await self._decide(subscription, act)
 
     async def link(self, subscription: str, paths: list[str]) -> None:
-        """StreamLink streams where they end now."""
+        """Link streams where they end now."""
         names = [name.encode() for name in names_of(paths)]
 
         async def act(stored: Stored) -> None:

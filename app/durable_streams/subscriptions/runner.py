@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -56,6 +57,12 @@ from headgate.engine.requests.streams import DescribeStream, ListStreams
 WAIT_MS = 30_000
 """Longest wait for news. Then a subscription is looked at all the same."""
 
+POLL_MS = 1_000
+"""So often it looks for new subscriptions, and for new streams where no pattern can be followed."""
+
+_CURSORS_MAX = 250
+"""Streams that are waited for one by one."""
+
 SEND_S_MAX = 30.0
 _PAUSE_S = 1.0
 _BACKOFF_MS, _BACKOFF_MS_MAX, _JITTER_PERCENTAGE = 1_000, 60_000, 20
@@ -66,35 +73,40 @@ _SUBSCRIPTIONS_MAX = 1_000
 class SubscriptionRunner:
     """Follows all subscriptions of a backend."""
 
-    def __init__(self, perform: Perform, sender: Sender, clock: Clock) -> None:
+    def __init__(
+        self, perform: Perform, sender: Sender, clock: Clock, *, has_patterns: bool
+    ) -> None:
         """Get ready to run.
 
         Args:
             perform: carries out requests.
             sender: sends webhooks.
             clock: tells the time.
+            has_patterns: streams can be followed by a pattern; or else they are looked for.
         """
         self._perform, self._sender, self._clock = perform, sender, clock
+        self._has_patterns = has_patterns
         self._following: dict[bytes, asyncio.Task[None]] = {}
         self._key: SigningKey | None = None
 
     async def run(self) -> None:
         """Wake workers, until cancelled."""
         try:
-            await periodic.repeat("subscriptions", self._round)
+            await periodic.repeat("subscriptions", partial(self._in_time, self._follow_all))
         finally:
             for task in self._following.values():
                 task.cancel()
             await self._sender.close()
 
-    async def _round(self) -> None:
+    async def _in_time(self, act: Callable[[], Awaitable[None]]) -> None:
+        """Do one round, or rest while nothing can be read or changed."""
         try:
-            await self._follow_all()
-        except Unavailable:  # nothing can be read now
+            await act()
+        except Unavailable:
             await asyncio.sleep(_PAUSE_S)
 
     async def _follow_all(self) -> None:
-        """Follow the subscriptions that there are, until there is another one."""
+        """Follow the subscriptions that there are, and rest."""
         asked = ListStreams(PREFIX, limit=_SUBSCRIPTIONS_MAX)
         names = [info.name for info in await self._perform(asked)]
         for name in names:
@@ -104,46 +116,51 @@ class SubscriptionRunner:
                 self._following[name] = asyncio.create_task(following)
         for name in self._following.keys() - set(names):
             self._following.pop(name).cancel()
-        await self._perform(ReadPattern(PREFIX + b"*", limit=1, wait_ms=WAIT_MS))
+        await asyncio.sleep(POLL_MS / 1000)
 
     async def _follow(self, name: bytes) -> None:
         """Wake the workers of a subscription until it is gone."""
         with suppress(StreamNotFound):
             while True:
                 with suppress(StreamsChanged):  # another gateway, or a worker, was quicker
-                    await self._look(name)
+                    await self._in_time(partial(self._look, name))
 
     async def _look(self, name: bytes) -> None:
         """Look at a subscription once, act, and wait for news of it."""
-        end = (await self._perform(DescribeStream(name))).last_id
-        cursor = None
+        own = StreamCursor(name, (await self._perform(DescribeStream(name))).last_id)
         stored = await self._load(name)
-        pattern = stored.state.definition.pattern
-        if pattern is not None:
-            cursor = (await self._perform(ReadPattern(_names_of(pattern)))).next_after
+        state, now_ms = stored.state, self._clock.wall_ms()
+        if state.has_lease(now_ms):
+            await self._until([own], None, (state.lease_until_ms or 0) - now_ms)
+            return
+        if state.lease_until_ms is not None:
+            await change(self._perform, stored, state.idle(), "expired")
+            return
+        if state.next_attempt_ms is not None and state.next_attempt_ms > now_ms:
+            await self._until([own], None, state.next_attempt_ms - now_ms)
+            return
+        if state.phase is not WakePhase.IDLE:  # a wake that nobody has claimed yet
+            await self._until([own], None, WAIT_MS)
+            return
+        pattern = state.definition.pattern
+        mark = None if pattern is None else await self._mark(_names_of(pattern))
         status = await status_of(self._perform, stored)
-        now_ms = self._clock.wall_ms()
-        state = stored.state
-        wake = [StreamCursor(name, end)]
-        if state.phase is not WakePhase.IDLE:
-            if state.lease_until_ms is None:  # a wake that nobody has claimed yet
-                await self._until(wake, None, WAIT_MS)
-            elif state.has_lease(now_ms):
-                await self._until(wake, None, state.lease_until_ms - now_ms)
-            else:
-                await change(self._perform, stored, state.idle(), "expired")
-        elif state.next_attempt_ms is not None and state.next_attempt_ms > now_ms:
-            await self._until(wake, None, state.next_attempt_ms - now_ms)
-        elif status.pending:
+        if status.pending:
             await self._wake(stored, status)
-        else:
-            wake += [
-                StreamCursor(each, status.tails[each])
-                for each, link in status.links.items()
-                if link.is_explicit
-            ]
-            news = None if pattern is None else ReadPattern(_names_of(pattern), cursor, limit=1)
-            await self._until(wake, news, WAIT_MS)
+            return
+        cursors = [
+            StreamCursor(each, status.tails[each])
+            for each, link in status.links.items()
+            if link.is_explicit or not self._has_patterns
+        ]
+        await self._until([own, *cursors[:_CURSORS_MAX]], mark, WAIT_MS)
+
+    async def _mark(self, pattern: bytes) -> ReadPattern:
+        """Return a request for what comes from now on in the streams of a pattern."""
+        asked = ReadPattern(pattern, limit=1)
+        if self._has_patterns:
+            asked = replace(asked, after=(await self._perform(asked)).next_after)
+        return asked
 
     async def _load(self, name: bytes) -> Stored:
         try:
@@ -152,14 +169,16 @@ class SubscriptionRunner:
             raise StreamNotFound(name) from None
 
     async def _until(
-        self, cursors: list[StreamCursor], news: ReadPattern | None, wait_ms: int
+        self, cursors: list[StreamCursor], mark: ReadPattern | None, wait_ms: int
     ) -> None:
         """Wait until one of these has an entry, or for so long."""
+        if mark is not None and not self._has_patterns:
+            mark, wait_ms = None, min(wait_ms, POLL_MS)  # there may be a stream that is new
         wait_ms = max(min(wait_ms, WAIT_MS), 1)
         reading = Read(cursors, limit=1, wait_ms=wait_ms, missing_ok=True)
         waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self._perform(reading))]
-        if news is not None:
-            coming = self._perform(replace(news, wait_ms=wait_ms))
+        if mark is not None:
+            coming = self._perform(replace(mark, wait_ms=wait_ms))
             waits.append(asyncio.ensure_future(coming))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

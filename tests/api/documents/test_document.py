@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from fastapi.routing import APIRoute
 
+from headgate.app.durable_streams import routes as durable_streams
 from tests.api.conftest import Live
 
 COMMITTED = Path(__file__).parents[3] / "openapi"
@@ -58,11 +60,16 @@ async def test_every_operation_has_a_name_a_description_and_only_problems_as_err
 async def test_every_code_of_a_problem_stands_where_it_can_occur(live: Live) -> None:
     document = (await live.http.get("/openapi.json")).json()
     codes = document["components"]["schemas"]["Problem"]["properties"]["code"]["enum"]
+    operations = [
+        operation["responses"] for path in document["paths"].values() for operation in path.values()
+    ]
+    # Another protocol, with a document of its own.
+    hidden = durable_streams.router.routes
+    operations += [route.responses for route in hidden if isinstance(route, APIRoute)]
     described = {
         code
-        for path in document["paths"].values()
-        for operation in path.values()
-        for response in operation["responses"].values()
+        for operation in operations
+        for response in operation.values()
         for code in re.findall(r"`(\w+)`", response["description"])
     }
 
