@@ -6,6 +6,7 @@ with the one field `data`. Entries that others append have a form here, too: the
 object, and between bytes as a line of JSON.
 """
 
+import asyncio
 import re
 from collections.abc import Sequence
 
@@ -23,8 +24,12 @@ BYTES = "application/octet-stream"
 JSON_FIELD = b"json"
 DATA_FIELD = b"data"
 
+JSON_BYTES_MAX = 4 * 2**20
+"""Longest body of messages: reading more at once would take 20 ms."""
+
 _FIELDS_MAX = 1_000
-"""An object with more members is kept as it was sent."""
+_FIELDS_BYTES_MAX = 2**18
+"""An object with more members, or a longer one, is kept as it was sent."""
 
 _TYPE = re.compile(r"[\w!#$&^.+-]{1,127}/[\w!#$&^.+-]{1,127}[ \t]*(;[\x20-\x7e]{0,200})?", re.ASCII)
 
@@ -82,9 +87,12 @@ async def drafts_of(
         return []
     if not is_json(content_type):
         return [Draft(None, (DATA_FIELD, body))]
+    if len(body) > JSON_BYTES_MAX:
+        raise GatewayError("too_large", f"at most {JSON_BYTES_MAX} bytes of JSON", pointer="/body")
     check_dense(body)
     try:
         body.decode()
+        await asyncio.sleep(0)
         is_array = body.lstrip(b" \t\r\n").startswith(b"[")
         messages = _messages.decode(body) if is_array else [_message.decode(body)]
     except _FAULTS as error:
@@ -94,6 +102,7 @@ async def drafts_of(
     if len(messages) > messages_max:
         text = f"at most {messages_max} messages, not {len(messages)}"
         raise GatewayError("too_large", text, pointer="/body")
+    await asyncio.sleep(0)
     turn, drafts = Turn(), list[Draft]()
     for message in messages:
         drafts.append(Draft(None, _fields_of(bytes(message))))
@@ -102,7 +111,7 @@ async def drafts_of(
 
 
 def _fields_of(message: bytes) -> Fields:
-    if message.lstrip(b" \t\r\n").startswith(b"{"):
+    if len(message) <= _FIELDS_BYTES_MAX and message.lstrip(b" \t\r\n").startswith(b"{"):
         try:
             texts = _texts.decode(message)
         except _FAULTS:  # another value is in it

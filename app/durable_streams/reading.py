@@ -9,6 +9,7 @@ from headgate.app.durable_streams.configuration import DurableStream, known
 from headgate.app.durable_streams.lifetime import prolong_life
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.errors import InvalidId
 from headgate.engine.replies import Gap, StreamInfo, StreamRead
 from headgate.engine.requests.entries import From, Read, StreamCursor
 from headgate.engine.requests.streams import DescribeStream
@@ -122,7 +123,7 @@ def is_unchanged(if_none_match: str, info: StreamInfo, after: EntryId) -> str | 
         is_whole = "m" not in parts[_PARTS_MIN:]
         try:
             through = info.last_id if is_whole else EntryId.parse(parts[2])
-        except ValueError:
+        except InvalidId:
             continue
         made = Tag.of(info, after, through)._replace(is_whole=is_whole)
         if str(made) == tag:

@@ -17,7 +17,16 @@ from typing import NamedTuple
 
 from tests.crash.gateway import ROOT, Gateway
 from tests.model.wire.servers import free_port
-from tests.stalls import commands, crowds, frames, keys, routes, schedules, transactions
+from tests.stalls import (
+    commands,
+    crowds,
+    durable_streams,
+    frames,
+    keys,
+    routes,
+    schedules,
+    transactions,
+)
 from tests.stalls.case import Case, Target
 from tests.stalls.client import Answer, Client
 from tests.stalls.keyspace import Size
@@ -26,6 +35,7 @@ from tests.stalls.prober import Prober
 CASES: Sequence[Case] = [
     *commands.READING,
     *routes.READING,
+    *durable_streams.READING,
     *crowds.HARMLESS,
     *transactions.HARMLESS,
     *keys.HARMLESS,
@@ -33,6 +43,7 @@ CASES: Sequence[Case] = [
     *commands.CHANGING,
     *routes.CHANGING,
     *schedules.CHANGING,
+    *durable_streams.CHANGING,
     *commands.DESTRUCTIVE,
     *routes.DESTRUCTIVE,
     *keys.DESTRUCTIVE,

@@ -110,9 +110,10 @@ class WakeLeases:
         Raises:
             SubscriptionFault: the wake is over, or an offset makes no sense.
         """
+        self._check_token(subscription, token, report.wake)
 
         async def act(stored: Stored) -> bool:
-            self._check(stored, token, report.wake)
+            _check_current(stored, report.wake)
             status = await status_of(self._perform, stored)
             moved = moved_links(status, _acks_of(report.acks))
             links = {**status.links, **moved}
@@ -133,9 +134,10 @@ class WakeLeases:
         Raises:
             SubscriptionFault: the wake is over.
         """
+        self._check_token(subscription, token, wake)
 
         async def act(stored: Stored) -> None:
-            self._check(stored, token, wake)
+            _check_current(stored, wake)
             await change(self._perform, stored, stored.state.idle(), "released")
 
         await self._decide(subscription, act)
@@ -188,12 +190,16 @@ class WakeLeases:
                 continue
         raise SubscriptionFault(409, "FENCED", "the subscription is changed all the time")
 
-    def _check(self, stored: Stored, token: str | None, wake: Wake) -> None:
-        state = stored.state
-        self._key.check(token, TokenClaim(stored.id, wake.generation), self._now_ms // 1000)
-        is_current = (state.generation, state.wake_id) == (wake.generation, wake.wake_id)
-        if state.phase is WakePhase.IDLE or not is_current:
-            raise SubscriptionFault(409, "FENCED", "the wake is over")
+    def _check_token(self, subscription: str, token: str | None, wake: Wake) -> None:
+        """Check a token, before anything is looked up: it comes from anybody."""
+        self._key.check(token, TokenClaim(subscription, wake.generation), self._now_ms // 1000)
+
+
+def _check_current(stored: Stored, wake: Wake) -> None:
+    state = stored.state
+    is_current = (state.generation, state.wake_id) == (wake.generation, wake.wake_id)
+    if state.phase is WakePhase.IDLE or not is_current:
+        raise SubscriptionFault(409, "FENCED", "the wake is over")
 
 
 def new_wake_id() -> str:

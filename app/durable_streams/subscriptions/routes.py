@@ -27,12 +27,19 @@ from headgate.app.durable_streams.subscriptions.definition import (
 )
 from headgate.app.durable_streams.subscriptions.leases import Acknowledgement, Wake, WakeLeases
 from headgate.app.durable_streams.subscriptions.runner import streams_wire
-from headgate.app.durable_streams.subscriptions.signing import SigningKey, TokenClaim, signing_key
+from headgate.app.durable_streams.subscriptions.signing import (
+    NO_KEYS,
+    SigningKey,
+    TokenClaim,
+    known_key,
+    signing_key,
+)
 from headgate.app.durable_streams.subscriptions.store import (
     PREFIX,
     Reach,
     Stored,
     SubscriptionState,
+    unknown,
 )
 from headgate.app.http.dependencies import AccessDep, gateway_of
 from headgate.app.http.operation import UncheckedOperation, WholeRequest
@@ -95,9 +102,14 @@ async def _key(request: Request) -> SigningKey:
     return await signing_key(gateway_of(request).backend.perform)
 
 
-async def _leases(request: Request) -> WakeLeases:
+async def _leases(request: Request, *, is_for_all: bool = False) -> WakeLeases:
+    """Return the leases; where everybody may ask, nothing is made for them."""
     gateway = gateway_of(request)
-    return WakeLeases(gateway.backend.perform, await _key(request), gateway.auth.now_ms())
+    perform = gateway.backend.perform
+    key = await (known_key if is_for_all else signing_key)(perform)
+    if key is None:
+        raise unknown()
+    return WakeLeases(perform, key, gateway.auth.now_ms())
 
 
 @router.get("/jwks.json", operation_id="getDurableStreamKeys")
@@ -109,7 +121,8 @@ async def get_keys(request: WholeRequest) -> Response:
         "Cache-Control": "public, max-age=300",
         **SAFE,
     }
-    return Response((await _key(request)).jwks(), 200, headers)
+    key = await known_key(gateway_of(request).backend.perform)
+    return Response(NO_KEYS if key is None else key.jwks(), 200, headers)
 
 
 @router.put(_PLACE, operation_id="putDurableSubscription")
@@ -262,7 +275,7 @@ async def _acknowledge(request: WholeRequest, subscription: str) -> Response:
     subscription_id(subscription)
     report = decoded(request.content, _Report)
     acks = [(each.stream, each.offset) for each in report.acks]
-    has_more = await (await _leases(request)).acknowledge(
+    has_more = await (await _leases(request, is_for_all=True)).acknowledge(
         subscription,
         _token(request),
         Acknowledgement(Wake(report.wake_id, report.generation), acks, report.done),
@@ -283,7 +296,7 @@ async def release(request: WholeRequest, subscription: str) -> Response:
     subscription_id(subscription)
     body = decoded(request.content, _WakeBody)
     wake = Wake(body.wake_id, body.generation)
-    await (await _leases(request)).release(subscription, _token(request), wake)
+    await (await _leases(request, is_for_all=True)).release(subscription, _token(request), wake)
     return Response(status_code=204)
 
 

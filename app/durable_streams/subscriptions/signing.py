@@ -32,6 +32,9 @@ _ALGORITHM = "HS256"
 _OPTIONS: Options = {"verify_exp": False, "require": ["exp", "sub", "gen"]}
 
 
+NO_KEYS = b'{"keys":[]}'
+
+
 class TokenClaim(NamedTuple):
     """The wake to which a token belongs."""
 
@@ -89,19 +92,31 @@ class SigningKey:
             return None
 
 
-async def signing_key(perform: Perform) -> SigningKey:
-    """Return the key of all gateways over these streams; it is made if there is none yet."""
+async def known_key(perform: Perform) -> SigningKey | None:
+    """Return the key of all gateways over these streams, if there is one."""
     try:
         there = await perform(GetAttributes(KEYS, [_ATTRIBUTE]))
     except StreamNotFound:
+        return None
+    seed = there.get(_ATTRIBUTE)
+    return None if seed is None else SigningKey(seed)
+
+
+async def signing_key(perform: Perform) -> SigningKey:
+    """Return the key of all gateways over these streams; it is made if there is none yet.
+
+    Raises:
+        SubscriptionFault: somebody has made the stream where it belongs.
+    """
+    key = await known_key(perform)
+    if key is None:
         change = AttributeChange({_ATTRIBUTE: secrets.token_bytes(_SEED_BYTES)})
         with suppress(StreamExists):  # with other settings than new streams have
             await perform(CreateStream(KEYS, attributes=change))
-        there = await perform(GetAttributes(KEYS, [_ATTRIBUTE]))
-    known = there.get(_ATTRIBUTE)
-    if known is None:
+        key = await known_key(perform)
+    if key is None:
         raise SubscriptionFault(409, "INVALID_REQUEST", "the stream `__ds` belongs to others")
-    return SigningKey(known)
+    return key
 
 
 def _text(value: bytes) -> str:

@@ -17,7 +17,7 @@ from headgate.app.durable_streams.subscriptions.definition import (
 )
 from headgate.app.scheduling.runner import Perform
 from headgate.engine.entry import MIN_ID, Draft, EntryId
-from headgate.engine.errors import StreamNotFound
+from headgate.engine.errors import LimitReached, StreamNotFound
 from headgate.engine.requests.attributes import AttributeChange, GetAttributes
 from headgate.engine.requests.entries import Add, TrimTo
 from headgate.engine.requests.names import NameFilter, is_shown
@@ -29,6 +29,9 @@ _STATE = b"state"
 _LINK = b"link:"
 _EVENTS_KEPT = 1_000
 _PAGE = 1_000
+
+LINKS_MAX = 2_000
+"""Streams of one subscription: their cursors are attributes of a stream."""
 
 
 class WakePhase(StrEnum):
@@ -132,13 +135,18 @@ async def load(perform: Perform, subscription: str) -> Stored:
         attributes = {}
     raw = attributes.get(_STATE)
     if raw is None:
-        raise SubscriptionFault(404, "SUBSCRIPTION_NOT_FOUND", "there is no such subscription")
+        raise unknown()
     links = {
         name.removeprefix(_LINK): StreamLink.decode(value)
         for name, value in attributes.items()
         if name.startswith(_LINK)
     }
     return Stored(subscription, raw, msgspec.json.decode(raw, type=SubscriptionState), links)
+
+
+def unknown() -> SubscriptionFault:
+    """Return the fault of a request about a subscription that is not there."""
+    return SubscriptionFault(404, "SUBSCRIPTION_NOT_FOUND", "there is no such subscription")
 
 
 async def make(perform: Perform, subscription: str, state: SubscriptionState) -> None:
@@ -225,6 +233,8 @@ async def _matching(perform: Perform, state: SubscriptionState) -> dict[bytes, E
         for info in page:
             if is_linked_by_pattern(state, info.name):
                 tails[info.name] = info.last_id
+        if len(tails) > LINKS_MAX:
+            raise LimitReached("streams of this subscription", LINKS_MAX)
         if len(page) < _PAGE:
             return tails
         after = page[-1].name

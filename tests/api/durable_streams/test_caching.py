@@ -1,0 +1,96 @@
+"""Who may keep an answer, and when it is still the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headgate.app.auth.grants import Grant, Verb
+from tests.api.auth.secured import secured
+from tests.api.conftest import Live
+
+PLACE = "/v1/stream/pages"
+TEXT = {"Content-Type": "text/plain"}
+LARGE = b"x" * 700_000
+
+
+async def test_a_tag_is_of_what_was_sent(live: Live) -> None:
+    await live.http.put(PLACE, headers=TEXT, content=LARGE)
+    await live.http.post(PLACE, headers=TEXT, content=LARGE)
+    first = await live.http.get(PLACE)
+    assert "stream-up-to-date" not in first.headers
+    tag = {"If-None-Match": first.headers["etag"]}
+    assert (await live.http.get(PLACE, headers=tag)).status_code == 304
+    offset = first.headers["stream-next-offset"]
+    last = await live.http.get(PLACE, params={"offset": offset})
+    last_tag = {"If-None-Match": f'W/"other", {last.headers["etag"]}'}
+    params = {"offset": offset}
+    same = await live.http.get(PLACE, params=params, headers=last_tag)
+    assert (same.status_code, same.content) == (304, b"")
+    assert (await live.http.get(PLACE, headers=last_tag)).status_code == 200
+
+    await live.http.post(PLACE, headers=TEXT, content=b"more")
+    assert (await live.http.get(PLACE, headers=tag)).status_code == 304  # nothing comes between
+    longer = await live.http.get(PLACE, params=params, headers=last_tag)
+    assert longer.status_code == 200
+    now = {"If-None-Match": longer.headers["etag"]}
+    assert (await live.http.get(PLACE, params=params, headers=now)).status_code == 304
+    await live.http.post(PLACE, headers={"Stream-Closed": "true"})
+    closed = await live.http.get(PLACE, params=params, headers=now)
+    assert (closed.status_code, closed.headers["stream-closed"]) == (200, "true")
+
+
+async def test_a_tag_ends_with_what_is_removed(live: Live) -> None:
+    await live.http.put(PLACE, headers=TEXT, content=b"a")
+    answer = await live.http.get(PLACE)
+    tag = {"If-None-Match": answer.headers["etag"]}
+    [entry] = (await live.http.get("/v1/streams/pages/entries")).json()["entries"]
+    await live.http.delete(f"/v1/streams/pages/entries/{entry['id']}")
+    assert (await live.http.get(PLACE, headers=tag)).content == b""
+    await live.http.delete(PLACE)
+    await live.http.put(PLACE, headers=TEXT)
+    assert (await live.http.get(PLACE, headers=tag)).status_code == 200
+
+
+@pytest.mark.parametrize("tag", ['"', "*", '"1:2"', '"1.2:0-0:x:m"', '"' + ":" * 500 + '"'])
+async def test_a_tag_that_makes_no_sense_is_of_nothing(live: Live, tag: str) -> None:
+    await live.http.put(PLACE, headers=TEXT, content=b"a")
+    answer = await live.http.get(PLACE, headers={"If-None-Match": tag})
+    assert (answer.status_code, answer.content) == (200, b"a")
+
+
+async def test_what_is_not_kept_any_more_is_gone(live: Live) -> None:
+    await live.http.put(PLACE, headers=TEXT, content=b"a")
+    first = (await live.http.get(PLACE)).headers["stream-next-offset"]
+    for text in (b"b", b"c"):
+        await live.http.post(PLACE, headers=TEXT, content=text)
+    await live.http.post("/v1/streams/pages/trim", json={"max_length": 1})
+    answer = await live.http.get(PLACE, params={"offset": first})
+    assert (answer.status_code, answer.json()["code"]) == (410, "gone")
+    live_answer = await live.http.get(PLACE, params={"offset": first, "live": "sse"})
+    assert live_answer.status_code == 410
+    assert (await live.http.get(PLACE)).content == b"c"
+
+
+async def test_only_without_keys_an_answer_is_for_all(live: Live, tmp_path: Path) -> None:
+    await live.http.put(PLACE, headers=TEXT, content=b"a")
+    open_answer = await live.http.get(PLACE)
+    assert open_answer.headers["cache-control"].startswith("public, ")
+    async with secured(tmp_path, allow_anonymous=True) as gateway:
+        everybody = Grant(streams=["*"], do=[Verb.APPEND, Verb.READ], create=True)
+        async with gateway.client(await gateway.key(everybody)) as http:
+            await http.put(PLACE, headers=TEXT, content=b"a")
+            answer = await http.get(PLACE)
+        async with gateway.client(None) as http:
+            anonymous = await http.get(PLACE)
+    for each in (answer, anonymous):
+        assert each.headers["cache-control"].startswith("private, ")
+        assert each.headers["vary"] == "Authorization, Cookie"
+
+
+async def test_an_answer_without_content_is_asked_for_again(live: Live) -> None:
+    await live.http.put(PLACE, headers=TEXT)
+    assert (await live.http.get(PLACE)).headers["cache-control"] == "no-cache"
+    now = await live.http.get(PLACE, params={"offset": "now"})
+    assert now.headers["cache-control"] == "no-store"

@@ -1,0 +1,133 @@
+"""Forks: made once, whoever asks and whatever ends half-way; and what deleting leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import count
+
+import pytest
+
+from headgate.app.auth.access import Access
+from headgate.app.durable_streams import forking
+from headgate.engine.entry import Entry
+from headgate.engine.requests.attributes import GetAttributes
+from tests.api.conftest import Live
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SOURCE, FORK = "/v1/stream/source", "/v1/stream/fork"
+JSON = {"Content-Type": "application/json"}
+FROM = {"Stream-Forked-From": SOURCE}
+COUNT = 2_500  # of messages: some pages
+
+
+async def make_source(live: Live) -> None:
+    await live.http.put(SOURCE, headers=JSON)
+    answer = await live.http.post(SOURCE, json=[*range(COUNT)])
+    assert answer.status_code == 204
+
+
+async def numbers(live: Live, place: str = FORK) -> list[int]:
+    offset, read = "-1", list[int]()
+    while True:
+        answer = await live.http.get(place, params={"offset": offset})
+        assert answer.status_code == 200, answer.text
+        read += answer.json()
+        if "stream-up-to-date" in answer.headers:
+            return read
+        offset = answer.headers["stream-next-offset"]
+
+
+async def test_many_who_ask_at_once_get_one_fork(shared: Live) -> None:
+    await make_source(shared)
+    answers = await asyncio.gather(*(shared.http.put(FORK, headers=FROM) for _ in range(5)))
+    assert {answer.status_code for answer in answers} <= {200, 201}
+    assert 201 in {answer.status_code for answer in answers}
+    assert await numbers(shared) == [*range(COUNT)]
+    again = await shared.http.put(FORK, headers=FROM)
+    assert again.status_code == 200
+    assert len({answer.headers["stream-next-offset"] for answer in (*answers, again)}) == 1
+
+
+async def test_a_fork_that_ended_half_way_is_not_there_and_is_made_by_the_next(
+    shared: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_source(shared)
+    copy = forking._copy
+
+    async def copy_some(access: Access, source: bytes, stream: bytes, through: object) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(forking, "_entries", _first_page(forking._entries))
+            await copy(access, source, stream, through)  # type: ignore[arg-type]
+        raise ConnectionAbortedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forking, "_copy", copy_some)
+        assert (await shared.http.put(FORK, headers=FROM)).status_code == 500
+    described = (await shared.http.get("/v1/streams/fork")).json()
+    assert 0 < described["length"] < COUNT
+    assert (await shared.http.get(FORK)).status_code == 404
+    assert (await shared.http.head(FORK)).status_code == 404
+    assert (await shared.http.post(FORK, json=[1])).status_code == 404
+    assert (await shared.http.put(FORK, headers=JSON)).status_code == 409
+    assert (await shared.http.put(FORK, headers=FROM)).status_code == 201
+    assert await numbers(shared) == [*range(COUNT)]
+
+
+def _first_page(
+    entries: Callable[..., Awaitable[list[Entry]]],
+) -> Callable[..., Awaitable[list[Entry]]]:
+    calls = count()
+
+    async def first(*given: object) -> list[Entry]:
+        return [] if next(calls) else await entries(*given)
+
+    return first
+
+
+async def test_a_source_goes_with_its_last_fork_and_keeps_no_entry_meanwhile(shared: Live) -> None:
+    await make_source(shared)
+    await shared.http.put(FORK, headers=FROM)
+    assert (await shared.http.delete(SOURCE)).status_code == 204
+    for answer in (await shared.http.get(SOURCE), await shared.http.delete(SOURCE)):
+        assert (answer.status_code, answer.json()["code"]) == (410, "gone")
+    assert (await shared.http.get("/v1/streams/source")).json()["length"] == 0
+    assert await numbers(shared) == [*range(COUNT)]
+    assert (await shared.http.delete(FORK)).status_code == 204
+    assert (await shared.http.get(SOURCE)).status_code == 404
+
+
+async def test_a_fork_that_went_by_itself_is_no_reason_to_stay(shared: Live) -> None:
+    await make_source(shared)
+    await shared.http.put(FORK, headers=FROM)
+    await shared.http.delete("/v1/streams/fork")  # not by the protocol
+    assert (await shared.http.delete(SOURCE)).status_code == 204
+    assert (await shared.http.get(SOURCE)).status_code == 404
+
+
+async def test_a_refused_fork_leaves_nothing(shared: Live) -> None:
+    await make_source(shared)
+    refused = [
+        ({**FROM, "Content-Type": "text/plain"}, 409),
+        ({**FROM, "Stream-Fork-Offset": "x"}, 400),
+        ({**FROM, "Stream-Fork-Offset": f"{10**19}_0"}, 400),
+        ({**FROM, "Stream-Fork-Offset": "-1", "Stream-Fork-Sub-Offset": str(COUNT + 1)}, 400),
+        ({**FROM, "Stream-Fork-Offset": "-1", "Stream-Fork-Sub-Offset": str(10**14)}, 400),
+        ({"Stream-Forked-From": "/v1/stream/none"}, 404),
+        ({"Stream-Forked-From": "source"}, 404),
+        ({"Stream-Forked-From": "/v1/stream/__ds"}, 404),
+    ]
+    for headers, status in refused:
+        answer = await shared.http.put(FORK, headers=headers)
+        assert answer.status_code == status, (headers, answer.text)
+    assert (await shared.http.get(FORK)).status_code == 404
+    attributes = await shared.gateway.backend.perform(GetAttributes(b"source"))
+    assert len(attributes) == 1
+
+
+async def test_a_sub_offset_may_be_some_pages(shared: Live) -> None:
+    await make_source(shared)
+    headers = {**FROM, "Stream-Fork-Offset": "-1", "Stream-Fork-Sub-Offset": "2100"}
+    assert (await shared.http.put(FORK, headers=headers)).status_code == 201
+    assert await numbers(shared) == [*range(2100)]

@@ -1,0 +1,131 @@
+"""The same grants say who may do what with a stream and with a subscription."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from headgate.app.auth.grants import Grant, Verb
+from tests.api.auth.secured import Secured, secured
+
+TEXT = {"Content-Type": "text/plain"}
+THERE = "/v1/stream/there"
+NEW = "/v1/stream/new"
+SUBSCRIPTION = "/v1/stream/__ds/subscriptions/s"
+PULL = {"type": "pull-wake", "pattern": "**", "wake_stream": "wakes"}
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[Secured]:
+    async with secured(tmp_path) as gateway:
+        answer = await gateway.admin.put(THERE, headers=TEXT, content=b"a")
+        assert answer.status_code == 201
+        yield gateway
+
+
+async def statuses(gateway: Secured, *grants: Grant) -> dict[str, int]:
+    async with gateway.client(await gateway.key(*grants)) as http:
+        made = await http.put(NEW, headers=TEXT)
+        answers = {
+            "create": made,
+            "again": await http.put(THERE, headers=TEXT),
+            "append": await http.post(THERE, headers=TEXT, content=b"b"),
+            "read": await http.get(THERE),
+            "head": await http.head(THERE),
+            "fork": await http.put("/v1/stream/f", headers={"Stream-Forked-From": THERE}),
+            "close": await http.post(THERE, headers={"Stream-Closed": "true"}),
+            "delete": await http.delete(THERE),
+        }
+    return {name: answer.status_code for name, answer in answers.items()}
+
+
+READS = {"read": 200, "head": 200}
+NOTHING = dict.fromkeys(
+    ("create", "again", "append", "read", "head", "fork", "close", "delete"), 403
+)
+
+
+@pytest.mark.parametrize(
+    ("do", "create", "allowed"),
+    [
+        ([Verb.READ], False, READS),
+        ([Verb.CONSUME], False, {}),
+        ([Verb.APPEND], False, {"again": 200, "append": 204}),
+        ([Verb.APPEND], True, {"create": 201, "again": 200, "append": 204}),
+        (
+            [Verb.APPEND, Verb.READ],
+            True,
+            {"create": 201, "again": 200, "append": 204, **READS, "fork": 201},
+        ),
+        ([Verb.MANAGE], False, {"close": 204, "delete": 204}),
+    ],
+)
+async def test_each_verb_allows_what_it_says(
+    gateway: Secured, do: list[Verb], create: bool, allowed: dict[str, int]
+) -> None:
+    seen = await statuses(gateway, Grant(streams=["*"], do=do, create=create))
+    assert seen == {**NOTHING, **allowed}
+
+
+async def test_other_streams_are_out_of_reach(gateway: Secured) -> None:
+    seen = await statuses(gateway, Grant(streams=["mine*"], do=[*Verb][:4], create=True))
+    assert seen == NOTHING
+
+
+async def test_a_ticket_reads_in_a_browser(gateway: Secured) -> None:
+    wanted = {"stream": "there", "do": ["read"]}
+    ticket = (await gateway.admin.post("/v1/tickets", json=wanted)).json()["ticket"]
+    async with gateway.client(None) as http:
+        assert (await http.get(THERE)).status_code == 401
+        assert (await http.get(THERE, params={"ticket": ticket})).text == "a"
+
+
+async def test_a_subscription_tells_only_what_its_maker_may_read(gateway: Secured) -> None:
+    await gateway.admin.put("/v1/stream/secret", headers=TEXT, content=b"a")
+    grants = [
+        Grant(streams=["__ds:s"], do=[Verb.MANAGE, Verb.READ, Verb.CONSUME]),
+        Grant(streams=["there"], do=[Verb.READ]),
+        Grant(streams=["wakes"], do=[Verb.APPEND]),
+    ]
+    async with gateway.client(await gateway.key(*grants)) as http:
+        explicit = await http.put(SUBSCRIPTION, json={**PULL, "streams": ["secret"]})
+        assert explicit.status_code == 403
+        other = await http.put(SUBSCRIPTION, json={**PULL, "wake_stream": "elsewhere"})
+        assert other.status_code == 403
+        made = await http.put(SUBSCRIPTION, json=PULL)
+        assert made.status_code == 201
+        assert [each["path"] for each in made.json()["streams"]] == ["there"]
+        assert (await http.put(f"{SUBSCRIPTION}2", json=PULL)).status_code == 403
+    only_reads = Grant(streams=["there"], do=[Verb.READ, Verb.CONSUME, Verb.MANAGE])
+    async with gateway.client(await gateway.key(only_reads)) as http:
+        assert await _subscription_statuses(http) == [403] * 4
+
+
+async def _subscription_statuses(http: httpx.AsyncClient) -> list[int]:
+    answers = [
+        await http.get(SUBSCRIPTION),
+        await http.post(f"{SUBSCRIPTION}/claim", json={"worker": "w"}),
+        await http.post(f"{SUBSCRIPTION}/streams", json={"streams": ["there"]}),
+        await http.delete(SUBSCRIPTION),
+    ]
+    return [answer.status_code for answer in answers]
+
+
+async def test_a_worker_answers_by_its_token_alone(gateway: Secured) -> None:
+    await gateway.admin.put("/v1/stream/wakes", json=[])
+    await gateway.admin.put(SUBSCRIPTION, json=PULL)
+    await gateway.admin.post(THERE, headers=TEXT, content=b"b")
+    answer = await gateway.admin.post(f"{SUBSCRIPTION}/claim", json={"worker": "w"})
+    claimed = answer.json()
+    wake = {"wake_id": claimed["wake_id"], "generation": claimed["generation"]}
+    async with gateway.client(claimed["token"]) as http:
+        assert (await http.post(f"{SUBSCRIPTION}/ack", json=wake)).json()["ok"] is True
+        assert (await http.get(THERE)).status_code == 401  # it is no key
+    async with gateway.client(None) as http:
+        refused = await http.post(f"{SUBSCRIPTION}/release", json=wake)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (401, "TOKEN_INVALID")
+    async with gateway.client(claimed["token"]) as http:
+        assert (await http.post(f"{SUBSCRIPTION}/release", json=wake)).status_code == 204

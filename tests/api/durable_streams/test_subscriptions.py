@@ -1,0 +1,292 @@
+"""Workers are woken: by webhooks that are signed and tried again, or by a stream of wakes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from headgate.app.settings import Settings
+from tests.api.conftest import Live
+
+ROOT = "/v1/stream"
+SUBSCRIPTION = f"{ROOT}/__ds/subscriptions/s"
+JSON = {"Content-Type": "application/json"}
+PULL = {"type": "pull-wake", "pattern": "events/*", "wake_stream": "wakes", "lease_ttl_ms": 1000}
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(heartbeat_ms=200, push_allow=["127.0.0.0/8"])
+
+
+class Notice(NamedTuple):
+    """A webhook that has come."""
+
+    head: str
+    body: bytes
+
+    @property
+    def told(self) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self.body)
+        return told
+
+    def header(self, name: str) -> str:
+        lines = (line.partition(":") for line in self.head.split("\r\n"))
+        return next(value.strip() for key, _, value in lines if key.lower() == name)
+
+
+class Receiver:
+    """Receives webhooks, and answers what a test wants."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.notices: asyncio.Queue[Notice] = asyncio.Queue()
+        self.answers: list[tuple[str, bytes]] = []  # the last one again and again
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}/hook"
+
+    async def close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        notice = Notice(head, b"")
+        body = await reader.readexactly(int(notice.header("content-length")))
+        self.notices.put_nowait(Notice(head, body))
+        status, content = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        length = f"Content-Length: {len(content)}\r\nConnection: close\r\n\r\n"
+        writer.write(f"HTTP/1.1 {status}\r\n{length}".encode() + content)
+        await writer.drain()
+        writer.close()
+
+    async def next(self) -> Notice:
+        async with asyncio.timeout(20):
+            return await self.notices.get()
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    receiver = Receiver()
+    receiver.answers = [("200 OK", b'{"done": true}')]
+    await receiver.open()
+    yield receiver
+    await receiver.close()
+
+
+async def subscribe(live: Live, receiver: Receiver, **more: Any) -> dict[str, Any]:
+    wanted = {"type": "webhook", "pattern": "events/*", "webhook": {"url": receiver.url}, **more}
+    answer = await live.http.put(SUBSCRIPTION, json=wanted)
+    assert answer.status_code == 201, answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+async def append(live: Live, path: str) -> str:
+    place = f"{ROOT}/{path}"
+    await live.http.put(place, headers=JSON)
+    answer = await live.http.post(place, json={"n": "1"})
+    offset: str = answer.headers["stream-next-offset"]
+    return offset
+
+
+async def state(live: Live) -> dict[str, Any]:
+    described: dict[str, Any] = (await live.http.get(SUBSCRIPTION)).json()
+    return described
+
+
+async def until_acked(live: Live, path: str, offset: str) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            acked = {each["path"]: each["acked_offset"] for each in (await state(live))["streams"]}
+            if acked.get(path) == offset:
+                return
+            await asyncio.sleep(0.02)
+
+
+async def test_a_webhook_is_signed_and_what_was_there_before_is_not_told(
+    live: Live, receiver: Receiver
+) -> None:
+    before = await append(live, "events/old")
+    made = await subscribe(live, receiver)
+    assert made["streams"] == [{"path": "events/old", "link_type": "glob", "acked_offset": before}]
+    offset = await append(live, "events/new")
+    await append(live, "other/new")
+    notice = await receiver.next()
+    assert [
+        (each["path"], each["has_pending"], each["tail_offset"]) for each in notice.told["streams"]
+    ] == [("events/new", True, offset), ("events/old", False, before)]
+    parts = dict(each.split("=", 1) for each in notice.header("webhook-signature").split(","))
+    jwks = (await live.http.get(made["webhook"]["signing"]["jwks_url"])).json()
+    [key] = [key for key in jwks["keys"] if key["kid"] == parts["kid"]]
+    public = Ed25519PublicKey.from_public_bytes(unpadded(key["x"]))
+    public.verify(unpadded(parts["ed25519"]), f"{parts['t']}.".encode() + notice.body)
+    assert abs(int(parts["t"]) - live.gateway.auth.now_ms() / 1000) < 60
+    await until_acked(live, "events/new", offset)
+
+
+def unpadded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+async def test_whoever_appends_a_worker_is_woken(live: Live, receiver: Receiver) -> None:
+    await subscribe(live, receiver, pattern="events/**")
+    await live.append("events:by:rest", "1")
+    assert [each["path"] for each in (await receiver.next()).told["streams"]] == ["events/by/rest"]
+
+
+async def test_what_fails_is_tried_again_with_a_generation_of_its_own(
+    live: Live, receiver: Receiver
+) -> None:
+    receiver.answers = [("500 No", b""), ("200 OK", b'{"done": true}')]
+    await subscribe(live, receiver)
+    offset = await append(live, "events/a")
+    first = await receiver.next()
+    async with asyncio.timeout(20):
+        while (await state(live))["status"] != "failed":
+            await asyncio.sleep(0.02)
+    second = await receiver.next()
+    assert first.told["generation"] < second.told["generation"]
+    assert first.told["wake_id"] != second.told["wake_id"]
+    await until_acked(live, "events/a", offset)
+    assert (await state(live))["status"] == "active"
+
+
+async def test_a_worker_that_dies_is_followed_by_another_wake_which_fences_it(
+    live: Live, receiver: Receiver
+) -> None:
+    receiver.answers = [("202 Later", b"")]
+    await subscribe(live, receiver, lease_ttl_ms=1000)
+    offset = await append(live, "events/a")
+    first, second = await receiver.next(), await receiver.next()
+    assert second.told["generation"] == first.told["generation"] + 1
+    late = await call_back(live, first, offset)
+    assert (late.status_code, late.json()["error"]["code"]) == (409, "FENCED")
+    done = await call_back(live, second, offset)
+    assert done.json() == {"ok": True, "next_wake": False}
+
+
+async def call_back(live: Live, notice: Notice, offset: str, **more: Any) -> Any:
+    told = notice.told
+    report = {
+        "wake_id": told["wake_id"],
+        "generation": told["generation"],
+        "acks": [{"stream": "events/a", "offset": offset}],
+        "done": True,
+        **more,
+    }
+    headers = {"Authorization": f"Bearer {told['callback_token']}"}
+    return await live.http.post(told["callback_url"], json=report, headers=headers)
+
+
+async def test_a_heartbeat_keeps_the_lease_and_moves_the_cursor(
+    live: Live, receiver: Receiver
+) -> None:
+    receiver.answers = [("202 Later", b"")]
+    await subscribe(live, receiver, lease_ttl_ms=1000)
+    offset = await append(live, "events/a")
+    notice = await receiver.next()
+    for _ in range(4):
+        await asyncio.sleep(0.5)  # half of the lease
+        assert (await call_back(live, notice, offset, done=False)).json()["ok"] is True
+    assert receiver.notices.empty()
+    assert (await state(live))["streams"][0]["acked_offset"] == offset
+    beyond = await call_back(live, notice, f"{10**19}_0")
+    assert (beyond.status_code, beyond.json()["error"]["code"]) == (409, "INVALID_OFFSET")
+    assert (await call_back(live, notice, offset)).json() == {"ok": True, "next_wake": False}
+
+
+async def test_nothing_of_a_deleted_subscription_goes_on(live: Live, receiver: Receiver) -> None:
+    receiver.answers = [("202 Later", b"")]
+    await subscribe(live, receiver)
+    offset = await append(live, "events/a")
+    notice = await receiver.next()
+    assert (await live.http.delete(SUBSCRIPTION)).status_code == 204
+    answer = await call_back(live, notice, offset)
+    assert answer.status_code == 404
+    assert (await live.http.get(SUBSCRIPTION)).status_code == 404
+
+
+async def test_a_target_that_may_not_be_asked_is_refused_and_never_asked(live: Live) -> None:
+    for url in ("http://10.0.0.1/", "https://169.254.169.254/", "ftp://x/", "http://[::1]/"):
+        wanted = {"type": "webhook", "pattern": "**", "webhook": {"url": url}}
+        answer = await live.http.put(SUBSCRIPTION, json=wanted)
+        assert answer.status_code == 400
+        assert answer.json()["error"]["code"] == "WEBHOOK_URL_REJECTED"
+    named = {"type": "webhook", "pattern": "**", "webhook": {"url": "https://localhost:1/"}}
+    assert (await live.http.put(SUBSCRIPTION, json=named)).status_code == 201
+
+
+async def test_a_claim_is_of_one_worker_at_a_time(live: Live) -> None:
+    await live.http.put(f"{ROOT}/wakes", headers=JSON)
+    await live.http.put(SUBSCRIPTION, json=PULL)
+    nothing = await live.http.post(f"{SUBSCRIPTION}/claim", json={"worker": "w"})
+    assert nothing.json()["error"]["code"] == "NO_PENDING_WORK"
+    await append(live, "events/a")
+    answers = await asyncio.gather(
+        *(live.http.post(f"{SUBSCRIPTION}/claim", json={"worker": f"w{n}"}) for n in range(8))
+    )
+    assert sorted(answer.status_code for answer in answers) == [200] + [409] * 7
+    [claimed] = [answer.json() for answer in answers if answer.status_code == 200]
+    busy = next(answer for answer in answers if answer.status_code == 409).json()["error"]
+    assert (busy["code"], busy["generation"]) == ("ALREADY_CLAIMED", claimed["generation"])
+
+
+async def test_each_wake_is_told_in_the_stream_of_wakes(live: Live) -> None:
+    await live.http.put(f"{ROOT}/wakes", headers=JSON)
+    await live.http.put(SUBSCRIPTION, json={**PULL, "pattern": "**"})
+    await append(live, "events/a")
+    answer = await live.http.get(f"{ROOT}/wakes", params={"offset": "-1", "live": "long-poll"})
+    [wake] = answer.json()
+    assert (wake["type"], wake["subscription_id"], wake["stream"]) == ("wake", "s", "events/a")
+    assert (await state(live))["wake_stream"] == "wakes"
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {},
+        {"type": "webhook"},
+        {"type": "other", "pattern": "*"},
+        {"type": "webhook", "pattern": "*"},
+        {**PULL, "webhook": {"url": "https://x.example/"}},
+        {**PULL, "pattern": "ev*/a"},
+        {**PULL, "pattern": ""},
+        {**PULL, "pattern": "x" * 300},
+        {**PULL, "pattern": "__ds/*"},
+        {**PULL, "streams": ["__ds/x"]},
+        {**PULL, "streams": [""]},
+        {**PULL, "streams": [f"s{n}" for n in range(1001)]},
+        {**PULL, "lease_ttl_ms": 10},
+        {**PULL, "lease_ttl_ms": "1000"},
+        {**PULL, "description": "x" * 1001},
+    ],
+)
+async def test_what_makes_no_sense_is_refused(live: Live, wanted: dict[str, Any]) -> None:
+    answer = await live.http.put(SUBSCRIPTION, json=wanted)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["code"] == "INVALID_REQUEST"
+    assert (await live.http.get(SUBSCRIPTION)).status_code == 404
+
+
+async def test_an_id_and_a_body_are_bounded(live: Live) -> None:
+    for name in ("a b", "x" * 200, ".", "é"):
+        answer = await live.http.put(f"{ROOT}/__ds/subscriptions/{name}", json=PULL)
+        assert answer.status_code in (400, 404), name
+    for body in (b"[" * 2**20, b"{" + b",".join(b'"a":1' for _ in range(6000)) + b"}", b"nope"):
+        answer = await live.http.post(f"{SUBSCRIPTION}/ack", content=body)
+        assert answer.status_code in (400, 413)
+    other = {**PULL, "description": "other"}
+    assert (await live.http.put(SUBSCRIPTION, json=PULL)).status_code == 201
+    assert (await live.http.put(SUBSCRIPTION, json=other)).status_code == 409
