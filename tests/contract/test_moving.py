@@ -19,6 +19,11 @@ from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Timing
 from headgate.engine.errors import Unavailable
 from headgate.engine.replies import PendingItem
 from headgate.engine.requests import Request
+from headgate.engine.requests.attributes import (
+    AttributeChange,
+    ChangeAttributes,
+    GetAttributes,
+)
 from headgate.engine.requests.bulk import BulkCursor, PlanRead
 from headgate.engine.requests.deliveries import Ack, Autoclaim, Claim, ListPending, Nack, NackMode
 from headgate.engine.requests.entries import Add, Delete, FindTimes, Range, Trim, TrimTo
@@ -141,6 +146,8 @@ async def used(backend: Backend) -> None:
     await backend.perform(Delete(DEAD, ids(1, 2)))
     await backend.perform(CreateStream(b"expiring"))
     await backend.perform(ExpireStream(b"expiring", HOUR_MS))
+    attributes = AttributeChange({b"kind": b"\x00\xff", b"empty": b""})
+    await backend.perform(ChangeAttributes(b"expiring", attributes))
     await backend.perform(CloseStream(b"expiring"))
 
 
@@ -175,6 +182,8 @@ async def test_a_stream_is_moved_with_all_that_it_is_made_of(ends: list[Backend]
     chunks, hot, cold = before.chunk_count, before.hot_bytes, before.cold_bytes
     assert after._replace(chunk_count=chunks, hot_bytes=hot, cold_bytes=cold) == before
     assert await target.perform(ListGroups(S)) == await source.perform(ListGroups(S))
+    attributes = await target.perform(GetAttributes(b"expiring"))
+    assert attributes == {b"kind": b"\x00\xff", b"empty": b""}
     ttl_ms = await target.perform(TimeToLive(b"expiring"))
     assert ttl_ms is not None
     assert 0 < ttl_ms <= HOUR_MS

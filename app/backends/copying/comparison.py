@@ -20,6 +20,7 @@ from headgate.app.backends.copying.contents import (
     trimmed_id,
 )
 from headgate.engine.entry import MIN_ID, Entry, EntryId
+from headgate.engine.requests.attributes import GetAttributes
 from headgate.engine.requests.streams import DescribeStream
 
 _DIGEST_BYTES = 16
@@ -103,7 +104,7 @@ async def differences(source: StreamStore, target: StreamStore, stream: bytes) -
 
 
 async def settings_of(store: StreamStore, stream: bytes) -> str:
-    """Return a digest of a stream's configuration, its close, and the policies of its groups.
+    """Return a digest of a stream's configuration, close and attributes, and of its policies.
 
     Raises:
         StreamNotFound: the stream does not exist.
@@ -111,6 +112,8 @@ async def settings_of(store: StreamStore, stream: bytes) -> str:
     info = await store.perform(DescribeStream(stream))
     settings = _Digest()
     settings.add([msgspec.json.encode((info.config, info.closed_at_ms))])
+    attributes = await store.perform(GetAttributes(stream))
+    settings.add([part for name in sorted(attributes) for part in (name, attributes[name])])
     async for group in groups_of(store, stream):
         settings.add([group.name, msgspec.json.encode(group.policy)])
     return settings.value()

@@ -34,6 +34,7 @@ from headgate.app.backends.copying.groups import govern_groups
 from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.errors import GroupNotFound, StreamError, StreamNotFound, Unavailable
 from headgate.engine.replies import StreamInfo
+from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.groups import DescribeGroup
 from headgate.engine.requests.streams import (
@@ -279,6 +280,8 @@ class Move:
             await target.perform(UpdateStream(stream, settings))
         if not self._is_plain:
             await govern_groups(self._source, target, stream)
+            attributes = await self._source.perform(GetAttributes(stream))
+            await target.perform(ChangeAttributes(stream, AttributeChange({**attributes})))
             if info.closed_at_ms is not None:
                 await target.perform(CloseStream(stream, closed_at_ms=info.closed_at_ms))
         await unmark(self._source, target, stream)
