@@ -52,6 +52,9 @@ STORAGE = "storage"
 BUCKET = "bucket"
 """Measured only when asked for: it takes a minute and a half."""
 
+DURABLE_STREAMS = "durable_streams"
+"""Measured only when asked for: it takes a minute and a half."""
+
 REMADE = "remade"
 """Measured only when asked for: what is re-made of FastAPI and uvicorn, part by part."""
 
@@ -68,6 +71,7 @@ def main() -> None:
         CONNECTOR,
         STORAGE,
         BUCKET,
+        DURABLE_STREAMS,
         REMADE,
         STALLS,
         *([] if flames.PROFILER is None else [PICTURES]),
