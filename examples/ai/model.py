@@ -12,6 +12,7 @@ append to `chat:*`, create, manage and read; the page gets tickets. It needs fas
 import argparse
 import asyncio
 import os
+import socket
 import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -106,7 +107,7 @@ class Model:
         closed.raise_for_status()
 
     async def url_for_a_page(self, answer: str) -> str:
-        """Return where a page reads an answer; with a ticket if the gateway asks who reads."""
+        """Return the URL of an answer for a page, with a ticket if the gateway asks for keys."""
         made = await self.gateway.head(path_of(answer))
         made.raise_for_status()
         url = f"{self.gateway.base_url.join(path_of(answer))}?live=sse"
@@ -189,8 +190,9 @@ def main() -> None:
         sys.exit(f"Error: no gateway at {url}: {error}. Start one with `headgate serve`.")
     gateway = httpx.AsyncClient(base_url=url, headers=headers)
     app = program(gateway, words.words_per_second)
-    print(f"Open http://localhost:{words.port}", flush=True)
-    uvicorn.run(app, host="127.0.0.1", port=words.port, log_level="warning")
+    with socket.create_server(("127.0.0.1", words.port)) as listening:
+        print(f"Open http://localhost:{words.port}", flush=True)
+        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listening])
 
 
 if __name__ == "__main__":
