@@ -70,7 +70,7 @@ class _Tab(NamedTuple):
 def _page(root_path: str, task: str) -> str:
     introduction, *parts = source(task).split("\n## ")
     tabs = [_Tab(*part.split("\n", 1)) for part in parts]
-    markdown = MarkdownIt()
+    markdown = MarkdownIt().enable("table")
     shown: dict[str, Any] = {
         "root": root_path,
         "title": html.escape(TASKS[task]),
