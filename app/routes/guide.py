@@ -27,6 +27,7 @@ TASKS = {
     "pause": "Pause a group, or bound its rate",
     "schedules": "Append on a schedule",
     "browser": "Use it in a browser",
+    "durable": "Resume a stream of tokens",
     "backfill": "Backfill history",
     "tables": "Read into pandas",
     "survive": "Survive the machine",
