@@ -27,6 +27,7 @@ TASKS = {
     "pause": "Pause a group, or bound its rate",
     "schedules": "Append on a schedule",
     "browser": "Use it in a browser",
+    "durable": "Resume a stream of tokens",
     "backfill": "Backfill history",
     "tables": "Read into pandas",
     "survive": "Survive the machine",
@@ -70,7 +71,7 @@ class _Tab(NamedTuple):
 def _page(root_path: str, task: str) -> str:
     introduction, *parts = source(task).split("\n## ")
     tabs = [_Tab(*part.split("\n", 1)) for part in parts]
-    markdown = MarkdownIt()
+    markdown = MarkdownIt().enable("table")
     shown: dict[str, Any] = {
         "root": root_path,
         "title": html.escape(TASKS[task]),

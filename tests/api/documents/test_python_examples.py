@@ -24,7 +24,13 @@ async def example(name: str, *words: str, url: str) -> Ended:
 
 
 @pytest.mark.parametrize(
-    "words", [["follow.py", "orders"], ["follow.py", "orders", "--socket"], ["temperatures.py"]]
+    "words",
+    [
+        ["follow.py", "orders"],
+        ["follow.py", "orders", "--socket"],
+        ["temperatures.py"],
+        ["ai/model.py"],
+    ],
 )
 @pytest.mark.parametrize("is_flag", [False, True])
 async def test_without_a_gateway_an_example_says_so_in_one_line(

@@ -42,6 +42,7 @@ NOT_RUN = {
     "redis-cli XADD orders '*' sku 42": "tests/clients does",
     "redis-cli XREADGROUP GROUP billing me BLOCK 5000 STREAMS orders '>'": "tests/clients does",
     "python3 -m http.server 8001 --directory examples": "test_live_page.py does",
+    "python examples/ai/model.py": "test_ai_page.py does",
     "pip install '.[spark]'": "the environment of the tests has it",
     "headgate-pipeline archive --streams orders --lake lake": "tests/pipeline does",
     "headgate-pipeline plot --streams orders": "tests/pipeline does",

@@ -1,0 +1,146 @@
+"""The page of an answer in a real browser: it survives reloads, and a button ends the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from examples.ai.model import words_of
+from tests.crash.gateway import ROOT, Gateway, no_gateway_left
+from tests.e2e.test_live_page import free_port, new_key
+
+__all__ = ["no_gateway_left"]
+
+EXAMPLE = ROOT / "examples" / "ai"
+QUESTION = "Is it there?"
+ANSWER = " ".join(words_of(QUESTION))
+GRANT = {"streams": ["chat:*"], "do": ["read", "append", "manage"], "create": True}
+
+SLOW, QUICK = 5.0, 50.0
+"""Words a second: an answer lasts half a minute, or a few seconds."""
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@asynccontextmanager
+async def model(url: str, port: int, words_per_s: float, **variables: str) -> AsyncIterator[str]:
+    """Run the model beside a gateway; yields where its page is."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, EXAMPLE / "model.py", "--url", url, "--port", str(port)),
+        *("--words-per-second", str(words_per_s)),
+        env={**os.environ, **variables},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(30):
+            line = await process.stdout.readline()
+        yield line.decode().split()[-1]
+    finally:
+        process.terminate()
+        await process.communicate()
+
+
+async def ask(page: Page, url: str) -> str:
+    """Ask the model in a page; returns the id of the answer."""
+    await page.goto(url)
+    await page.fill("#text", QUESTION)
+    await page.press("#text", "Enter")
+    await page.wait_for_function("location.hash")
+    return page.url.split("#")[1]
+
+
+async def shown(page: Page, *, words_min: int) -> str:
+    """Return the answer that a page shows, once it has so many words."""
+    script = "(count) => document.querySelector('#answer').textContent.split(' ').length > count"
+    await page.wait_for_function(script, arg=words_min)
+    return await page.locator("#answer").text_content() or ""
+
+
+async def test_a_reload_and_a_second_tab_show_the_answer_and_a_button_ends_it(
+    browser: Browser, tmp_path: Path
+) -> None:
+    port = free_port()
+    gateway = await Gateway.start(tmp_path, {"allowed_origins": f"http://localhost:{port}"})
+    async with model(gateway.url, port, SLOW) as url:
+        first = await browser.new_page()
+        answer = await ask(first, url)
+        before = await shown(first, words_min=10)
+        await first.reload()
+        after = await shown(first, words_min=1)
+        await expect(first.locator("#question")).to_have_text(QUESTION)
+        await shown(first, words_min=len(after.split()) + 3)  # it goes on
+        async with first.expect_popup() as opening:
+            await first.click("#again")
+        second = await opening.value
+        await shown(second, words_min=len(after.split()) + 3)
+        await second.click("#stop")
+        for page in (first, second):
+            await expect(page.locator("#state")).to_have_text("Stopped.")
+            await expect(page.locator("#stop")).to_be_hidden()
+        texts = [await shown(page, words_min=1) for page in (first, second)]
+
+        async with httpx.AsyncClient(base_url=gateway.url) as client:
+            stream = await client.get(f"/v1/streams/chat:{answer}")
+            read = await client.get(f"/v1/streams/chat:{answer}/entries", params={"start": "-"})
+        fields = [entry["fields"] for entry in read.json()["entries"]]
+        assert after.startswith(before), "what came before the reload was there at once"
+        assert texts[0] == texts[1] == "".join(each.get("text", "") for each in fields)
+        assert ANSWER.startswith(texts[0].strip()), "no word is missing, or comes twice"
+        assert len(texts[0]) < len(ANSWER), "it was stopped in the middle"
+        assert (fields[0], fields[-1]) == ({"question": QUESTION}, {"end": "stopped"})
+        assert stream.json()["closed_at_ms"] is not None
+    await gateway.stop()
+
+
+async def test_an_answer_goes_on_through_a_restart_of_the_gateway(
+    browser: Browser, tmp_path: Path
+) -> None:
+    port = free_port()
+    settings = {"port": free_port(), "allowed_origins": f"http://localhost:{port}"}
+    gateway = await Gateway.start(tmp_path, settings)
+    async with model(gateway.url, port, QUICK) as url:
+        page = await browser.new_page()
+        await ask(page, url)
+        await shown(page, words_min=20)
+        await gateway.kill()
+        gateway = await Gateway.start(tmp_path, settings)
+        await expect(page.locator("#state")).to_have_text("Done.", timeout=30_000)
+        assert (await shown(page, words_min=1)).strip() == ANSWER
+    await gateway.stop()
+
+
+async def test_with_a_key_the_page_has_a_ticket_and_our_client_reads_the_same(
+    browser: Browser, tmp_path: Path
+) -> None:
+    key, port = new_key(tmp_path, GRANT), free_port()
+    gateway = await Gateway.start(tmp_path, {"allowed_origins": f"http://localhost:{port}"})
+    async with model(gateway.url, port, QUICK, HEADGATE_TOKEN=key) as url:
+        page = await browser.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        answer = await ask(page, url)
+        following = await asyncio.create_subprocess_exec(
+            *(sys.executable, EXAMPLE / "follow.py", answer),
+            env={**os.environ, "HEADGATE_URL": gateway.url, "HEADGATE_TOKEN": key},
+            stdout=asyncio.subprocess.PIPE,
+        )
+        async with asyncio.timeout(30):
+            output, _ = await following.communicate()
+        await expect(page.locator("#state")).to_have_text("Done.")
+
+        assert (await shown(page, words_min=1)).strip() == ANSWER
+        assert output.decode() == f"> {QUESTION}\n\n{ANSWER} \n\n(done)\n"
+        assert any("&ticket=" in each for each in asked)
+        assert not any(key in each for each in asked)
+        await page.goto(f"{url}/#{'0' * 32}")
+        await expect(page.locator("#state")).to_have_text("There is no such answer.")
+    await gateway.stop()
