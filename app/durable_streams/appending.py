@@ -10,6 +10,7 @@ from headgate.app.auth.principal import Need
 from headgate.app.durable_streams.answers import CLOSED, NEXT_OFFSET
 from headgate.app.durable_streams.configuration import Known, attributes_of, known
 from headgate.app.durable_streams.content import drafts_of, media_type
+from headgate.app.durable_streams.forking import forget_gone_forks
 from headgate.app.durable_streams.lifetime import prolong_life
 from headgate.app.durable_streams.offsets import offset_of
 from headgate.app.durable_streams.producers import (
@@ -77,7 +78,8 @@ async def write(access: Access, stream: bytes, writing: Writing, *, messages_max
         except ClosedToAppends:
             return await _end(access, stream, writing, await _known(access, stream, writing))
         except LimitReached:
-            if writing.producer is None or not await _forget_idle(access, stream, writing.at_ms):
+            is_less = await _forget_idle(access, stream, writing.at_ms)
+            if not await forget_gone_forks(access, stream) and not is_less:
                 raise
         else:
             return written

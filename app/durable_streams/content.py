@@ -139,6 +139,28 @@ def bytes_of(flat: Fields) -> bytes:
     return _encode(wire_fields(flat)["fields"]) + b"\n"
 
 
+def whole_count(entries: Sequence[Entry], content_type: str) -> int:
+    """Return the number of entries, from the first on, with whole characters.
+
+    Writers of tokens split characters. In what is no text each byte is a character, and a message
+    of JSON is whole.
+    """
+    if is_json(content_type) or not is_text(content_type):
+        return len(entries)
+    for whole in range(len(entries), max(len(entries) - _CONTINUED_MAX, 0) - 1, -1):
+        end = b"".join([bytes_of(each.fields) for each in entries[:whole][-_CONTINUED_MAX:]])
+        if not _SPLIT.search(end[-_CONTINUED_MAX:]):
+            return whole
+    return len(entries)
+
+
+_CONTINUED_MAX = 3
+"""A character of UTF-8 lacks so many bytes at most."""
+
+_SPLIT = re.compile(rb"(?:[\xc2-\xf4]|[\xe0-\xef][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{1,2})\Z")
+"""Finds the beginning of a character that has no end."""
+
+
 def body_of(entries: Sequence[Entry], content_type: str) -> bytes:
     """Return the body of an answer that has these entries."""
     if is_json(content_type):

@@ -8,12 +8,11 @@ from headgate.app.auth.principal import Need
 from headgate.app.durable_streams.configuration import (
     CONFIGURATION,
     DurableStream,
-    Known,
     Stage,
     attributes_of,
     gone,
 )
-from headgate.app.durable_streams.forking import FORK
+from headgate.app.durable_streams.forking import FORK, living_forks
 from headgate.engine.errors import StreamNotFound, StreamsChanged, Unavailable
 from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes
 from headgate.engine.requests.entries import Trim, TrimTo
@@ -33,7 +32,7 @@ async def delete(access: Access, stream: bytes) -> None:
     access.require([Need((Verb.MANAGE,), stream)])
     for _ in range(_ATTEMPTS_MAX):
         there = await attributes_of(access, stream, has_all=True)
-        forks = await _forks(access, stream, there)
+        forks = await living_forks(access, stream, there)
         if there.configuration.state is Stage.DELETED and forks:
             raise gone()
         if not forks:
@@ -59,20 +58,6 @@ def _deleted(configuration: DurableStream) -> DurableStream:
     return DurableStream(made.content_type, None, None, made.origin, Stage.DELETED)
 
 
-async def _forks(access: Access, stream: bytes, there: Known) -> dict[bytes, DurableStream]:
-    """Return the forks of a stream that are there; others that it knew may have expired."""
-    forks = dict[bytes, DurableStream]()
-    for attribute in there.attributes:
-        if attribute.startswith(FORK):
-            name = attribute.removeprefix(FORK)
-            with suppress(StreamNotFound):
-                configuration = (await attributes_of(access, name)).configuration
-                origin = configuration.origin
-                if origin is not None and origin.stream.encode() == stream:
-                    forks[name] = configuration
-    return forks
-
-
 async def _release(access: Access, fork: bytes, configuration: DurableStream) -> None:
     """Let the source of a fork that has gone forget it; it goes as well if it waited for that."""
     while configuration.origin is not None:
@@ -84,7 +69,7 @@ async def _release(access: Access, fork: bytes, configuration: DurableStream) ->
         except StreamNotFound:
             return
         is_waiting = there.configuration.state is Stage.DELETED
-        if not is_waiting or await _forks(access, source, there):
+        if not is_waiting or await living_forks(access, source, there):
             return
         await access.backend.perform(DeleteStream(source))
         fork, configuration = source, there.configuration

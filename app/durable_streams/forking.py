@@ -1,13 +1,15 @@
 """Forking: a stream that begins with what another has up to an offset (4.2).
 
-1. The source notes the fork (an attribute with its name), so it knows that it is referred to.
-2. The fork is made, as `forking`: to everybody else it is not there.
+1. The fork is made, as `forking`: to everybody else it is not there.
+2. The source notes the fork (an attribute with its name), so it knows that it is referred to.
 3. It gets the entries of the source up to the offset, with their ids: offsets are the same in both.
 4. With the rest, and the first body, it becomes `made`.
 
 Whoever asks again goes on where an earlier request has ended. So it works over all backends, also
 where two streams are at different servers.
 """
+
+from contextlib import suppress
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
@@ -34,6 +36,7 @@ from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Draft, Entry, EntryId
 from headgate.engine.errors import (
     LastIdMismatch,
+    LimitReached,
     StreamExists,
     StreamNotFound,
     StreamsChanged,
@@ -41,7 +44,7 @@ from headgate.engine.errors import (
 )
 from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes
 from headgate.engine.requests.entries import Add, Read, StreamCursor
-from headgate.engine.requests.streams import CloseStream, DescribeStream
+from headgate.engine.requests.streams import CloseStream, DeleteStream, DescribeStream
 
 FORK = b"durable-stream:fork:"
 """Attributes of a source that begin so name the streams that were forked from it."""
@@ -71,6 +74,8 @@ async def fork(access: Access, stream: bytes, wanted: Creation, *, messages_max:
     assert origin is not None
     source = origin.stream.encode()
     access.require([Need((Verb.READ,), source)])
+    if wanted.is_closed:
+        access.require([Need((Verb.MANAGE,), stream)])
     inherited = await _source(access, source)
     configuration = _inheriting(wanted.configuration, inherited.configuration)
     point = await _point(access, source, origin, configuration.content_type, messages_max)
@@ -80,7 +85,6 @@ async def fork(access: Access, stream: bytes, wanted: Creation, *, messages_max:
     last = [Draft(None, (DATA_FIELD, point.part))] if point.part else []
     wanted = wanted._replace(configuration=configuration)
     begun = _forking(configuration)
-    await _refer(access, source, stream)
     try:
         await access.perform(
             Add(stream, [], attributes=AttributeChange({CONFIGURATION: begun}), is_new=True)
@@ -89,6 +93,11 @@ async def fork(access: Access, stream: bytes, wanted: Creation, *, messages_max:
         there = (await attributes_of(access, stream)).configuration
         if there.state is not Stage.FORKING or not there.is_like(configuration):
             return await existing(access, stream, wanted)
+    try:
+        await _refer(access, source, stream)
+    except (StreamNotFound, GatewayError, LimitReached):
+        await access.backend.perform(DeleteStream(stream))
+        raise
     await _copy(access, source, stream, point.through)
     change = AttributeChange({CONFIGURATION: configuration.encoded()}, {CONFIGURATION: begun})
     try:
@@ -206,5 +215,35 @@ async def _refer(access: Access, source: bytes, stream: bytes) -> None:
             await access.backend.perform(ChangeAttributes(source, change))
         except StreamsChanged:
             continue
+        except LimitReached:
+            if not await forget_gone_forks(access, source):
+                raise
+            continue
         return
     raise Unavailable("the source is changed all the time")
+
+
+async def forget_gone_forks(access: Access, stream: bytes) -> bool:
+    """Forget forks that have gone without the protocol; tells whether there were any."""
+    there = await attributes_of(access, stream, has_all=True)
+    living = await living_forks(access, stream, there)
+    names = (name for name in there.attributes if name.startswith(FORK))
+    gone = [name for name in names if name.removeprefix(FORK) not in living]
+    if gone:
+        values: dict[bytes, bytes | None] = dict.fromkeys(gone)
+        await access.backend.perform(ChangeAttributes(stream, AttributeChange(values)))
+    return bool(gone)
+
+
+async def living_forks(access: Access, stream: bytes, there: Known) -> dict[bytes, DurableStream]:
+    """Return the forks of a stream that are there; others that it knows may have expired."""
+    forks = dict[bytes, DurableStream]()
+    for attribute in there.attributes:
+        if attribute.startswith(FORK):
+            name = attribute.removeprefix(FORK)
+            with suppress(StreamNotFound):
+                configuration = (await attributes_of(access, name)).configuration
+                origin = configuration.origin
+                if origin is not None and origin.stream.encode() == stream:
+                    forks[name] = configuration
+    return forks

@@ -77,7 +77,7 @@ _SUB_OFFSET_DIGITS_MAX = 15
     operation_id="putDurableStream",
     responses=responses("malformed", "stream_not_found", "stream_exists", "content_type_mismatch"),
 )
-@needs(Verb.APPEND, Verb.MANAGE)
+@needs(Verb.APPEND)
 @answers.answers
 async def put_stream(
     request: WholeRequest, access: AccessDep, limits: LimitsDep, path: str

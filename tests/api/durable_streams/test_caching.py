@@ -1,4 +1,4 @@
-"""Who may keep an answer, and when it is still the same."""
+"""Answers say for whom they may be kept, and are known again by their tags."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What is sent is what comes back, and what everybody else sees of it."""
+"""Messages and bytes come back as they were, and are entries to everybody else."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import httpx
@@ -118,6 +119,26 @@ async def test_a_line_of_an_event_keeps_its_space(shared: Live) -> None:
     lines = answer.text.partition("\n\n")[0].split("\n")[1:]
     values = [line.removeprefix("data:").removeprefix(" ") for line in lines]
     assert values == [" a", "  b", "", "c"]
+
+
+async def test_a_character_of_two_appends_comes_whole(shared: Live) -> None:
+    await make(shared, TEXT, b"a\xe2")
+    query = {"offset": "-1", "live": "sse"}
+    async with shared.http.stream("GET", PLACE, params=query) as events:
+        parts = events.aiter_text()
+        text = await anext(parts)
+        await shared.http.post(PLACE, headers=TEXT, content=b"\x82")
+        for last in (b"\xac b", b" \xe2\x82"):
+            await shared.http.post(PLACE, headers=TEXT, content=last)
+        await shared.http.post(PLACE, headers={"Stream-Closed": "true"})
+        text += "".join([part async for part in parts])
+    controls = [json.loads(each) for each in re.findall(r"event: control\ndata:(.*)\n", text)]
+    data = re.findall(r"event: data\ndata:(.*)\n", text)
+    assert "".join(value.removeprefix(" ") for value in data) == "a€ b \ufffd"
+    assert controls[-1]["streamClosed"] is True
+    for control in controls[:-1]:  # whoever comes back there loses nothing
+        later = await shared.http.get(PLACE, params={"offset": control["streamNextOffset"]})
+        assert later.content.startswith(b"\x82") is False
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,10 @@ import pytest
 
 from headgate.app.auth.access import Access
 from headgate.app.durable_streams import forking
+from headgate.app.durable_streams.forking import FORK as FORK_ATTRIBUTE
 from headgate.engine.entry import Entry
-from headgate.engine.requests.attributes import GetAttributes
+from headgate.engine.errors import StreamNotFound
+from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
 from tests.api.conftest import Live
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -131,3 +133,37 @@ async def test_a_sub_offset_may_be_some_pages(shared: Live) -> None:
     headers = {**FROM, "Stream-Fork-Offset": "-1", "Stream-Fork-Sub-Offset": "2100"}
     assert (await shared.http.put(FORK, headers=headers)).status_code == 201
     assert await numbers(shared) == [*range(2100)]
+
+
+async def test_a_source_forgets_forks_that_went_by_themselves_when_there_is_no_room(
+    shared: Live,
+) -> None:
+    await shared.http.put(SOURCE, headers=JSON)
+    perform = shared.gateway.backend.perform
+    gone = [FORK_ATTRIBUTE + f"{number:04}".encode() + b"x" * 200_000 for number in range(5)]
+    await perform(ChangeAttributes(b"source", AttributeChange(dict.fromkeys(gone, b""))))
+    for number in range(300):
+        headers = {**JSON, "Producer-Id": f"{number}" * 60, "Producer-Epoch": "0"}
+        headers["Producer-Seq"] = "0"
+        answer = await shared.http.post(SOURCE, headers=headers, json=number)
+        assert answer.status_code == 200, answer.text
+    assert (await shared.http.put(FORK, headers=FROM)).status_code == 201
+    await perform(ChangeAttributes(b"source", AttributeChange(dict.fromkeys(gone[1:], b""))))
+    for number in range(300):
+        answer = await shared.http.put(f"{FORK}-{number}-{'f' * 200}", headers=FROM)
+        assert answer.status_code == 201, answer.text
+
+
+async def test_a_source_that_goes_while_it_is_forked_leaves_no_fork(
+    shared: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_source(shared)
+
+    async def gone(*_: object) -> None:
+        await shared.http.delete(SOURCE)
+        raise StreamNotFound(b"source")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forking, "_refer", gone)
+        assert (await shared.http.put(FORK, headers=FROM)).status_code == 404
+    assert (await shared.http.get("/v1/streams/fork")).status_code == 404

@@ -1,4 +1,4 @@
-"""The same grants say who may do what with a stream and with a subscription."""
+"""Grants hold for durable streams and their subscriptions as for everything else."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from headgate.app.auth.grants import Grant, Verb
+from headgate.engine.requests.attributes import GetAttributes
 from tests.api.auth.secured import Secured, secured
 
 TEXT = {"Content-Type": "text/plain"}
@@ -68,6 +69,21 @@ async def test_each_verb_allows_what_it_says(
 ) -> None:
     seen = await statuses(gateway, Grant(streams=["*"], do=do, create=create))
     assert seen == {**NOTHING, **allowed}
+
+
+async def test_a_fork_that_is_refused_changes_nothing(gateway: Secured) -> None:
+    perform = gateway.live.gateway.backend.perform
+    before = await perform(GetAttributes(b"there"))
+    fork = {"Stream-Forked-From": THERE}
+    no_create = Grant(streams=["*"], do=[Verb.READ, Verb.APPEND])
+    no_manage = Grant(streams=["*"], do=[Verb.READ, Verb.APPEND], create=True)
+    async with gateway.client(await gateway.key(no_create)) as http:
+        assert (await http.put("/v1/stream/f", headers=fork)).status_code == 403
+    async with gateway.client(await gateway.key(no_manage)) as http:
+        closed = {**fork, "Stream-Closed": "true"}
+        assert (await http.put("/v1/stream/f", headers=closed)).status_code == 403
+    assert await perform(GetAttributes(b"there")) == before
+    assert (await gateway.admin.get("/v1/streams/f")).status_code == 404
 
 
 async def test_other_streams_are_out_of_reach(gateway: Secured) -> None:

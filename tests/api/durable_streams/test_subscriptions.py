@@ -32,9 +32,9 @@ class Notice(NamedTuple):
     body: bytes
 
     @property
-    def told(self) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(self.body)
-        return told
+    def wake(self) -> dict[str, Any]:
+        wake: dict[str, Any] = json.loads(self.body)
+        return wake
 
     def header(self, name: str) -> str:
         lines = (line.partition(":") for line in self.head.split("\r\n"))
@@ -125,7 +125,7 @@ async def test_a_webhook_is_signed_and_what_was_there_before_is_not_told(
     await append(live, "other/new")
     notice = await receiver.next()
     assert [
-        (each["path"], each["has_pending"], each["tail_offset"]) for each in notice.told["streams"]
+        (each["path"], each["has_pending"], each["tail_offset"]) for each in notice.wake["streams"]
     ] == [("events/new", True, offset), ("events/old", False, before)]
     parts = dict(each.split("=", 1) for each in notice.header("webhook-signature").split(","))
     jwks = (await live.http.get(made["webhook"]["signing"]["jwks_url"])).json()
@@ -143,7 +143,7 @@ def unpadded(text: str) -> bytes:
 async def test_whoever_appends_a_worker_is_woken(live: Live, receiver: Receiver) -> None:
     await subscribe(live, receiver, pattern="events/**")
     await live.append("events:by:rest", "1")
-    assert [each["path"] for each in (await receiver.next()).told["streams"]] == ["events/by/rest"]
+    assert [each["path"] for each in (await receiver.next()).wake["streams"]] == ["events/by/rest"]
 
 
 async def test_what_fails_is_tried_again_with_a_generation_of_its_own(
@@ -157,8 +157,8 @@ async def test_what_fails_is_tried_again_with_a_generation_of_its_own(
         while (await state(live))["status"] != "failed":
             await asyncio.sleep(0.02)
     second = await receiver.next()
-    assert first.told["generation"] < second.told["generation"]
-    assert first.told["wake_id"] != second.told["wake_id"]
+    assert first.wake["generation"] < second.wake["generation"]
+    assert first.wake["wake_id"] != second.wake["wake_id"]
     await until_acked(live, "events/a", offset)
     assert (await state(live))["status"] == "active"
 
@@ -170,7 +170,7 @@ async def test_a_worker_that_dies_is_followed_by_another_wake_which_fences_it(
     await subscribe(live, receiver, lease_ttl_ms=1000)
     offset = await append(live, "events/a")
     first, second = await receiver.next(), await receiver.next()
-    assert second.told["generation"] == first.told["generation"] + 1
+    assert second.wake["generation"] == first.wake["generation"] + 1
     late = await call_back(live, first, offset)
     assert (late.status_code, late.json()["error"]["code"]) == (409, "FENCED")
     done = await call_back(live, second, offset)
@@ -178,16 +178,16 @@ async def test_a_worker_that_dies_is_followed_by_another_wake_which_fences_it(
 
 
 async def call_back(live: Live, notice: Notice, offset: str, **more: Any) -> Any:
-    told = notice.told
+    wake = notice.wake
     report = {
-        "wake_id": told["wake_id"],
-        "generation": told["generation"],
+        "wake_id": wake["wake_id"],
+        "generation": wake["generation"],
         "acks": [{"stream": "events/a", "offset": offset}],
         "done": True,
         **more,
     }
     headers = {"Authorization": f"Bearer {told['callback_token']}"}
-    return await live.http.post(told["callback_url"], json=report, headers=headers)
+    return await live.http.post(wake["callback_url"], json=report, headers=headers)
 
 
 async def test_a_heartbeat_keeps_the_lease_and_moves_the_cursor(

@@ -53,6 +53,6 @@ numbers = st.integers(0, U64_MAX)
 
 
 @given(st.builds(EntryId, numbers, numbers), st.builds(EntryId, numbers, numbers))
-def test_offsets_sort_as_the_places_do_and_come_back(one: EntryId, other: EntryId) -> None:
-    assert (offset_of(one) < offset_of(other)) == (one < other)
-    assert parse_offset(offset_of(one), pointer="") == one
+def test_offsets_sort_as_the_places_do_and_come_back(place: EntryId, other: EntryId) -> None:
+    assert (offset_of(place) < offset_of(other)) == (place < other)
+    assert parse_offset(offset_of(place), pointer="") == place
