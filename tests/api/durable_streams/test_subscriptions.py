@@ -186,7 +186,7 @@ async def call_back(live: Live, notice: Notice, offset: str, **more: Any) -> Any
         "done": True,
         **more,
     }
-    headers = {"Authorization": f"Bearer {told['callback_token']}"}
+    headers = {"Authorization": f"Bearer {wake['callback_token']}"}
     return await live.http.post(wake["callback_url"], json=report, headers=headers)
 
 
