@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from headgate.app.auth.access import Access
@@ -11,6 +12,7 @@ from headgate.app.durable_streams.answers import CLOSED, NEXT_OFFSET
 from headgate.app.durable_streams.configuration import Known, attributes_of, known
 from headgate.app.durable_streams.content import drafts_of, media_type
 from headgate.app.durable_streams.forking import forget_gone_forks
+from headgate.app.durable_streams.full_attributes import make_room
 from headgate.app.durable_streams.lifetime import prolong_life
 from headgate.app.durable_streams.offsets import offset_of
 from headgate.app.durable_streams.producers import (
@@ -78,8 +80,8 @@ async def write(access: Access, stream: bytes, writing: Writing, *, messages_max
         except ClosedToAppends:
             return await _end(access, stream, writing, await _known(access, stream, writing))
         except LimitReached:
-            is_less = await _forget_idle(access, stream, writing.at_ms)
-            if not await forget_gone_forks(access, stream) and not is_less:
+            forget_idle = partial(_forget_idle, now_ms=writing.at_ms)
+            if not await make_room(access, stream, forget_idle, forget_gone_forks):
                 raise
         else:
             return written

@@ -2,6 +2,8 @@
 
 from contextlib import suppress
 
+import msgspec
+
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
@@ -39,7 +41,9 @@ async def delete(access: Access, stream: bytes) -> None:
             await access.perform(DeleteStream(stream))
             await _release(access, stream, there.configuration)
             return
-        deleted = _deleted(there.configuration)
+        deleted = msgspec.structs.replace(
+            there.configuration, ttl_s=None, expires_at=None, state=Stage.DELETED
+        )
         try:
             change = there.changed({CONFIGURATION: deleted.encoded()})
             await access.perform(ChangeAttributes(stream, change))
@@ -51,11 +55,6 @@ async def delete(access: Access, stream: bytes) -> None:
                 await access.backend.perform(Trim(stream, TrimTo(max_length=0)))
         return
     raise Unavailable("the stream is changed all the time")
-
-
-def _deleted(configuration: DurableStream) -> DurableStream:
-    made = configuration
-    return DurableStream(made.content_type, None, None, made.origin, Stage.DELETED)
 
 
 async def _release(access: Access, fork: bytes, configuration: DurableStream) -> None:

@@ -11,6 +11,8 @@ where two streams are at different servers.
 
 from contextlib import suppress
 
+import msgspec
+
 from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
@@ -30,6 +32,7 @@ from headgate.app.durable_streams.content import (
     media_type,
 )
 from headgate.app.durable_streams.creating import Creation, MadeStream, existing
+from headgate.app.durable_streams.full_attributes import make_room
 from headgate.app.durable_streams.lifetime import begin_life
 from headgate.app.durable_streams.offsets import parse_offset
 from headgate.app.wire.problems import GatewayError
@@ -44,6 +47,7 @@ from headgate.engine.errors import (
 )
 from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes
 from headgate.engine.requests.entries import Add, Read, StreamCursor
+from headgate.engine.requests.keyspace import ExpireStream, PersistStream
 from headgate.engine.requests.streams import CloseStream, DeleteStream, DescribeStream
 
 FORK = b"durable-stream:fork:"
@@ -52,6 +56,9 @@ FORK = b"durable-stream:fork:"
 _PAGE_ENTRIES = 1_000
 _PAGE_BYTES = 2**20
 _ATTEMPTS_MAX = 50
+
+_ABANDONED_MS = 3_600_000
+"""A fork that nobody goes on making is gone after so long."""
 
 
 class Point:
@@ -93,12 +100,14 @@ async def fork(access: Access, stream: bytes, wanted: Creation, *, messages_max:
         there = (await attributes_of(access, stream)).configuration
         if there.state is not Stage.FORKING or not there.is_like(configuration):
             return await existing(access, stream, wanted)
+    await access.backend.perform(ExpireStream(stream, _ABANDONED_MS))
     try:
         await _refer(access, source, stream)
     except (StreamNotFound, GatewayError, LimitReached):
-        await access.backend.perform(DeleteStream(stream))
+        await _give_up(access, stream, configuration, begun)
         raise
     await _copy(access, source, stream, point.through)
+    await access.backend.perform(PersistStream(stream))
     change = AttributeChange({CONFIGURATION: configuration.encoded()}, {CONFIGURATION: begun})
     try:
         if wanted.is_closed:
@@ -112,6 +121,17 @@ async def fork(access: Access, stream: bytes, wanted: Creation, *, messages_max:
     await begin_life(access, stream, configuration)
     end = (await access.backend.perform(DescribeStream(stream))).last_id
     return MadeStream(configuration, end, wanted.is_closed, is_new=True)
+
+
+async def _give_up(
+    access: Access, stream: bytes, configuration: DurableStream, begun: bytes
+) -> None:
+    """Delete a fork that cannot be made, unless another request has made it."""
+    deleted = msgspec.structs.replace(configuration, state=Stage.DELETED)
+    change = AttributeChange({CONFIGURATION: deleted.encoded()}, {CONFIGURATION: begun})
+    with suppress(StreamNotFound, StreamsChanged):
+        await access.backend.perform(ChangeAttributes(stream, change))
+        await access.backend.perform(DeleteStream(stream))
 
 
 async def _source(access: Access, source: bytes) -> Known:
@@ -136,10 +156,7 @@ def _inheriting(wanted: DurableStream, source: DurableStream) -> DurableStream:
 
 
 def _forking(configuration: DurableStream) -> bytes:
-    made = configuration
-    return DurableStream(
-        made.content_type, made.ttl_s, made.expires_at, made.origin, Stage.FORKING
-    ).encoded()
+    return msgspec.structs.replace(configuration, state=Stage.FORKING).encoded()
 
 
 async def _point(
@@ -216,23 +233,11 @@ async def _refer(access: Access, source: bytes, stream: bytes) -> None:
         except StreamsChanged:
             continue
         except LimitReached:
-            if not await forget_gone_forks(access, source):
+            if not await make_room(access, source, forget_gone_forks):
                 raise
             continue
         return
     raise Unavailable("the source is changed all the time")
-
-
-async def forget_gone_forks(access: Access, stream: bytes) -> bool:
-    """Forget forks that have gone without the protocol; tells whether there were any."""
-    there = await attributes_of(access, stream, has_all=True)
-    living = await living_forks(access, stream, there)
-    names = (name for name in there.attributes if name.startswith(FORK))
-    gone = [name for name in names if name.removeprefix(FORK) not in living]
-    if gone:
-        values: dict[bytes, bytes | None] = dict.fromkeys(gone)
-        await access.backend.perform(ChangeAttributes(stream, AttributeChange(values)))
-    return bool(gone)
 
 
 async def living_forks(access: Access, stream: bytes, there: Known) -> dict[bytes, DurableStream]:
@@ -247,3 +252,15 @@ async def living_forks(access: Access, stream: bytes, there: Known) -> dict[byte
                 if origin is not None and origin.stream.encode() == stream:
                     forks[name] = configuration
     return forks
+
+
+async def forget_gone_forks(access: Access, stream: bytes) -> bool:
+    """Forget forks that have gone without the protocol; tells whether there were any."""
+    there = await attributes_of(access, stream, has_all=True)
+    living = await living_forks(access, stream, there)
+    names = (name for name in there.attributes if name.startswith(FORK))
+    gone = [name for name in names if name.removeprefix(FORK) not in living]
+    if gone:
+        values: dict[bytes, bytes | None] = dict.fromkeys(gone)
+        await access.backend.perform(ChangeAttributes(stream, AttributeChange(values)))
+    return bool(gone)

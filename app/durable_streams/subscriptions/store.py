@@ -29,6 +29,7 @@ _STATE = b"state"
 _LINK = b"link:"
 _EVENTS_KEPT = 1_000
 _PAGE = 1_000
+_EVENT_MAX = 300
 
 LINKS_MAX = 2_000
 """Streams of one subscription: their cursors are attributes of a stream."""
@@ -194,7 +195,7 @@ def _encoded(links: Mapping[bytes, StreamLink | None]) -> dict[bytes, bytes | No
 
 
 def _event(event: str, state: SubscriptionState) -> Draft:
-    facts = {"event": event, "generation": str(state.generation)}
+    facts = {"event": event[:_EVENT_MAX], "generation": str(state.generation)}
     if state.holder is not None:
         facts["holder"] = state.holder
     return Draft(None, tuple(part.encode() for pair in facts.items() for part in pair))
