@@ -17,7 +17,7 @@ _looked_through: WeakKeyDictionary[Backend, Recent[bytes, float]] = WeakKeyDicti
 async def make_room(
     access: Access, stream: bytes, *forget: Callable[[Access, bytes], Awaitable[bool]]
 ) -> bool:
-    """Forget what a stream with full attributes does not need any more.
+    """Forget useless attributes of a stream that has no room for others.
 
     That takes long, so a stream is looked through once in a while, however often it is full.
 

@@ -5,6 +5,7 @@
 | `GUARDS` | files of credentials and certificates: a key that is revoked ends within its time |
 | `METRICS` | the text of `/metrics` |
 | `SCHEDULES` | the due times of schedules that are run |
+| `WEBHOOKS` | what a client of webhooks has to read before its first request |
 | `PAGES` | pages and documents, which clients ask for |
 | of payloads (`backends/payloads.py`), Arrow, staging, the journal | what their names say |
 | the event loop's own (`asyncio.to_thread`) | what the process does by itself: memory, rewrites, names of hosts, ends |
@@ -20,3 +21,4 @@ GUARDS = Threads(1, "guards")
 METRICS = Threads(1, "metrics")
 PAGES = Threads(1, "pages")
 SCHEDULES = Threads(1, "schedules")
+WEBHOOKS = Threads(1, "webhooks")

@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from headgate.app.runtime.threads import WEBHOOKS
 from headgate.app.webhooks.targets import TargetRefused, Targets
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Sender:
         """Send to these targets."""
         self._targets = targets
         self._http: httpx.AsyncClient | None = None
+        self._opening = asyncio.Lock()
 
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, within_s: float
@@ -46,13 +48,14 @@ class Sender:
             TargetRefused: the target is not allowed.
             OSError: nobody answers there (a `TimeoutError`: in time).
         """
-        import httpx  # noqa: PLC0415 - most gateways send nothing
-
         parts, address = await self._targets.resolve(url)
+        async with self._opening:
+            if self._http is None:
+                self._http = await WEBHOOKS.call_if_awaited(_client)
+        import httpx  # noqa: PLC0415 - it is there by now
+
         host = f"[{address}]" if ":" in address else address
         place = httpx.URL(url).copy_with(host=host)
-        if self._http is None:
-            self._http = httpx.AsyncClient(trust_env=False, verify=ssl.create_default_context())
         request = self._http.build_request(
             "POST",
             place,
@@ -75,6 +78,13 @@ class Sender:
         """Close the connections."""
         if self._http is not None:
             await self._http.aclose()
+
+
+def _client() -> httpx.AsyncClient:
+    """Return a client. Most gateways send nothing, and need neither it nor the certificates."""
+    import httpx  # noqa: PLC0415
+
+    return httpx.AsyncClient(trust_env=False, verify=ssl.create_default_context())
 
 
 async def _start_of(response: httpx.Response) -> bytes:

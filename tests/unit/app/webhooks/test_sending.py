@@ -1,0 +1,112 @@
+"""A target is asked once, at the address that was judged, and takes no more than its share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from ipaddress import ip_network
+
+import pytest
+
+from headgate.app.webhooks.sending import ANSWER_BYTES_MAX, Sender
+from headgate.app.webhooks.targets import TargetRefused, Targets
+
+Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
+LOCAL = Targets([ip_network("127.0.0.0/8"), ip_network("::1/128")])
+
+
+@asynccontextmanager
+async def target(*answers: Answer) -> AsyncIterator[tuple[str, list[bytes]]]:
+    """Run a target with an answer for each request; yields its URL, and what it has received."""
+    left, received = list(answers), list[bytes]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await reader.readuntil(b"\r\n\r\n"))
+        try:
+            await left.pop(0)(writer)
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook?a=1", received
+
+
+def saying(head: str, body: bytes = b"") -> Answer:
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(f"HTTP/1.1 {head}\r\nConnection: close\r\n\r\n".encode() + body)
+        await writer.drain()
+
+    return answer
+
+
+async def test_a_request_is_sent_with_its_headers_and_its_host() -> None:
+    sender = Sender(LOCAL)
+    async with target(saying("202 Later\r\nContent-Length: 2", b"ok")) as (url, received):
+        named = url.replace("127.0.0.1", "localhost")
+        answer = await sender.post(named, b"{}", {"X-Own": "1"}, within_s=5)
+    await sender.close()
+    assert answer == (202, b"ok")
+    head = received[0].decode()
+    assert head.startswith("POST /hook?a=1 HTTP/1.1\r\n")
+    port = url.partition("127.0.0.1:")[2].partition("/")[0]
+    assert f"host: localhost:{port}\r\n" in head.lower()
+    assert "x-own: 1" in head.lower()
+
+
+async def test_a_redirect_is_an_answer_and_is_not_followed() -> None:
+    sender = Sender(LOCAL)
+    async with target(saying("302 Found\r\nLocation: http://169.254.169.254/")) as (url, received):
+        answer = await sender.post(url, b"", {}, within_s=5)
+    await sender.close()
+    assert (answer.status, len(received)) == (302, 1)
+
+
+async def test_of_a_long_answer_only_the_beginning_is_read() -> None:
+    async def endless(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            writer.write(b"x" * 65_536)
+            await writer.drain()
+
+    sender = Sender(LOCAL)
+    async with target(endless) as (url, _):
+        answer = await sender.post(url, b"", {}, within_s=10)
+    await sender.close()
+    assert answer.body == b"x" * ANSWER_BYTES_MAX
+
+
+async def test_an_answer_that_comes_byte_by_byte_is_given_up() -> None:
+    async def slow(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            writer.write(b"x")
+            await writer.drain()
+            await asyncio.sleep(0.05)
+
+    sender = Sender(LOCAL)
+    async with target(slow) as (url, _):
+        with pytest.raises(TimeoutError):
+            await sender.post(url, b"", {}, within_s=0.5)
+    await sender.close()
+
+
+async def test_nobody_there_is_an_error_of_the_network() -> None:
+    sender = Sender(LOCAL)
+    async with target() as (url, _):
+        pass
+    with pytest.raises(OSError, match="Connect"):
+        await sender.post(url, b"", {}, within_s=5)
+    await sender.close()
+
+
+async def test_what_is_not_allowed_is_never_connected_to() -> None:
+    sender = Sender(Targets())
+    async with target() as (url, received):
+        with pytest.raises(TargetRefused):
+            await sender.post(url, b"", {}, within_s=5)
+    await sender.close()
+    assert received == []
