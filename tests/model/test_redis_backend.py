@@ -45,6 +45,11 @@ from headgate.engine.replies import (
     StreamInfo,
 )
 from headgate.engine.requests import Request
+from headgate.engine.requests.attributes import (
+    AttributeChange,
+    ChangeAttributes,
+    GetAttributes,
+)
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, LastCommit, PlanRead, SplitRange
 from headgate.engine.requests.deliveries import Ack, GroupCursor, ReadGroup
 from headgate.engine.requests.entries import (
@@ -122,7 +127,7 @@ class History:
             *[self._add] * 12,
             *[self._range, self._read, self._trim, self._delete] * 3,
             *[self._stream] * 3,
-            *[self._list] * 2,
+            *[self._list, self._attributes] * 2,
             *[self._group] * 5,
             *[self._keys, self._bulk, self._counters, self._expiry] * 2,
         ]
@@ -188,6 +193,25 @@ class History:
             create_stream=self._flag(90),
             expected_last_id=self._id() if self._flag(5) else None,
             trim=self._to() if self._flag(15) else None,
+            attributes=self._change() if self._flag(15) else None,
+            is_new=self._flag(5),
+        )
+
+    def _change(self) -> AttributeChange:
+        pick, names = self._random, [b"a", b"b", b"\xff\x00"]
+        values = [None, b"", b"1", b"2" * 9]
+
+        def some(count_max: int) -> dict[bytes, bytes | None]:
+            chosen = pick.sample(names, pick.randint(0, count_max))
+            return {name: pick.choice(values) for name in chosen}
+
+        return AttributeChange(some(3), some(1))
+
+    def _attributes(self) -> Request[Any]:
+        name = self._name()
+        wanted = self._random.choice([None, [b"a", b"none"]])
+        return self._random.choice(
+            [GetAttributes(name, wanted), ChangeAttributes(name, self._change())]
         )
 
     def _range(self) -> Range:
@@ -239,7 +263,7 @@ class History:
         return pick.choice(
             [
                 CreateStream(name, config),
-                CreateStream(name),
+                CreateStream(name, attributes=self._change() if self._flag(50) else None),
                 UpdateStream(name, patch),
                 UpdateStream(name, patch),
                 DescribeStream(name),
@@ -256,7 +280,14 @@ class History:
             return CloseStream(name, [Draft(None, self._fields())], self._idempotent())
         drafts = self._drafts() if self._flag(50) else []
         expected = self._id() if self._flag(10) else None
-        return CloseStream(name, drafts, create_stream=self._flag(70), expected_last_id=expected)
+        return CloseStream(
+            name,
+            drafts,
+            create_stream=self._flag(70),
+            expected_last_id=expected,
+            attributes=self._change() if self._flag(20) else None,
+            is_new=self._flag(10),
+        )
 
     def _group(self) -> Request[Any]:
         pick, name = self._random, self._name()
