@@ -14,6 +14,7 @@ from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
 from headgate.engine.errors import StreamError
+from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import (
     Ack,
@@ -77,6 +78,7 @@ class Workload:
             self._set_schedule: 2,
             self._run_schedule: 4,
             self._delete_schedule: 1,
+            self._change_attributes: 3,
         }
 
     async def begin(self) -> None:
@@ -243,6 +245,14 @@ class Workload:
     async def _close_stream(self) -> Any:
         last = [Draft(None, (b"n", b"last"))] * self._random.randint(0, 1)
         return await self._engine.perform(CloseStream(b"c", last))
+
+    async def _change_attributes(self) -> Any:
+        value = self._random.choice([None, b"", b"1", b"\xff" * 20])
+        change = AttributeChange({self._random.choice([b"a", b"b", b"c"]): value})
+        stream, kind = self._stream(), self._random.randrange(3)
+        if kind == 0:
+            return await self._engine.perform(Add(stream, self._drafts(), attributes=change))
+        return await self._engine.perform(ChangeAttributes(stream, change))
 
     async def _delete_stream(self) -> Any:
         return await self._engine.perform(DeleteStream(b"c"))

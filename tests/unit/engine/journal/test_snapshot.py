@@ -70,6 +70,7 @@ def hidden_state(keyspace: Keyspace) -> list[Any]:
                     for producer, keys in stream.keys.by_producer.items()
                 },
                 (stream.keys.added, stream.keys.duplicates),
+                (stream.attributes, stream.attributes_bytes),
                 [hidden_in(group) for group in stream.groups.values()],
             )
             for stream in keyspace.streams.values()
@@ -121,6 +122,7 @@ async def test_the_workload_leaves_every_kind_of_trace() -> None:
                 "a policy": any(group.policy != NO_POLICY for group in groups),
                 "governed": stream.name in engine.keyspace.governed,
                 "keys": len(stream.keys) > 0,
+                "attributes": len(stream.attributes) > 1,
                 "expiry": stream.expires_at_ms is not None,
                 "aging": stream.config.max_age_ms is not None,
                 "groups": len(groups) > 1,
