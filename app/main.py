@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import mimetypes
-from collections.abc import AsyncIterator, Awaitable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -16,12 +16,11 @@ from starlette.middleware import Middleware
 from headgate.app.auth.aspects.table import undecided
 from headgate.app.auth.credentials import Credentials
 from headgate.app.backends.leading import bucket_of, remove_stranded_then, until_leading
-from headgate.app.backends.port import Ability, Backend
+from headgate.app.backends.port import Backend
 from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.bulk.staging import Staging
 from headgate.app.durable_streams import routes as durable_streams
 from headgate.app.durable_streams.subscriptions import routes as subscriptions
-from headgate.app.durable_streams.subscriptions.runner import SubscriptionRunner
 from headgate.app.gateway.assembly import assemble
 from headgate.app.gateway.backends import open_backend
 from headgate.app.gateway.behind import Behind
@@ -62,16 +61,14 @@ from headgate.app.routes import (
     tickets,
     welcome,
 )
+from headgate.app.runners import Runner, runners_of
 from headgate.app.runtime import collector
-from headgate.app.runtime.families import Collected
 from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.siblings import Siblings
 from headgate.app.runtime.telemetry import Metrics, RequestMetrics
-from headgate.app.scheduling.runner import ScheduleRunner
 from headgate.app.settings import MEMORY, Settings
 from headgate.app.transport.proxies import Proxies
 from headgate.app.transport.request_ids import HEADER
-from headgate.app.webhooks.sending import Sender
 from headgate.engine.clock import SystemClock
 
 log = logging.getLogger("headgate")
@@ -202,18 +199,9 @@ def create_app(
     app.state.proxies = Proxies(settings.trusted_proxies)
     app.state.loop_delay = loop_delay
     app.state.measuring = measuring
-    app.state.schedules = app.state.subscriptions = None
     app.state.settings = settings
-    if has_streams:
-        app.state.schedules = ScheduleRunner(backend.perform)
-        metrics.registry.register(Collected(app.state.schedules.families))
-        sender = Sender(gateway.targets)
-        app.state.subscriptions = SubscriptionRunner(
-            backend.perform,
-            sender,
-            SystemClock(),
-            has_patterns=Ability.PATTERNS in backend.abilities,
-        )
+    registry = metrics.registry
+    app.state.runners = runners_of(backend, gateway.targets, registry) if has_streams else ()
     _check_declared()
     for router in _ROUTERS:
         app.router.routes.extend(router.routes)  # not nested: each would be looked for twice
@@ -304,10 +292,9 @@ async def _share_keys(settings: Settings, gateway: Gateway) -> None:
         await share_keys(settings, gateway.backend)
 
 
-async def _run_then(runner: ScheduleRunner | SubscriptionRunner | None, backend: Backend) -> None:
-    if runner is not None:  # or the process with the engine does
-        await until_leading(backend)
-        await runner.run()
+async def _run_then(runner: Runner, backend: Backend) -> None:
+    await until_leading(backend)
+    await runner.run()
 
 
 @asynccontextmanager
@@ -325,8 +312,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
         keeping = tasks.create_task(_watched(collector.keep_low(gateway.streams_bytes), gateway))
         sharing = tasks.create_task(_watched(gateway.share(), gateway))
         counting = tasks.create_task(_watched(collector.keep_few_new(), gateway))
-        scheduling = tasks.create_task(_run_then(app.state.schedules, backend))
-        waking = tasks.create_task(_run_then(app.state.subscriptions, backend))
+        runners: Sequence[Runner] = app.state.runners
+        running = [tasks.create_task(_run_then(runner, backend)) for runner in runners]
         recording = tasks.create_task(_watched(measured.run(), gateway))
         removing = tasks.create_task(remove_stranded_then(backend))
         keys = tasks.create_task(_share_keys(app.state.settings, gateway))
@@ -338,8 +325,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, object]]:
         finally:
             keys.cancel()
             removing.cancel()
-            scheduling.cancel()
-            waking.cancel()
+            for task in running:
+                task.cancel()
             recording.cancel()
             sharing.cancel()
             sweeping.cancel()

@@ -15,25 +15,21 @@ import uvloop
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.leading import remove_stranded_then
 from headgate.app.backends.remote.server import EngineServer
-from headgate.app.durable_streams.subscriptions.runner import SubscriptionRunner
 from headgate.app.gateway.assembly import targets_of
 from headgate.app.gateway.backends import open_engine
 from headgate.app.gateway.measuring import observer_of, watch_loop, watch_streams
 from headgate.app.gateway.shared_keys import share_keys
 from headgate.app.measuring.sampler import Sampler
+from headgate.app.runners import Runner, runners_of
 from headgate.app.runtime import collector
-from headgate.app.runtime.families import Collected
 from headgate.app.runtime.logs.loading import progress_of_gateway
 from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.metric_sums import METRICS, encode, families_of
 from headgate.app.runtime.telemetry import Metrics
-from headgate.app.scheduling.runner import ScheduleRunner
 from headgate.app.server import GRACE_S
 from headgate.app.settings import Settings
-from headgate.app.webhooks.sending import Sender
 from headgate.app.workers.frames import Orders
 from headgate.app.workers.member import Member
-from headgate.engine.clock import SystemClock
 
 log = logging.getLogger("headgate")
 
@@ -67,15 +63,11 @@ def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
         observer=observer_of(backend, settings),
     )
     sampler.answer_siblings(member)
-    schedules = ScheduleRunner(backend.perform)
-    sender = Sender(targets_of(settings))
-    clock = SystemClock()
-    subscriptions = SubscriptionRunner(backend.perform, sender, clock, has_patterns=True)
-    metrics.registry.register(Collected(schedules.families))
+    runners = runners_of(backend, targets_of(settings), metrics.registry)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(
             _serve(
-                *(backend, listening, member, loop_delay, sampler, (schedules, subscriptions)),
+                *(backend, listening, member, loop_delay, sampler, runners),
                 is_first=orders.is_first,
                 settings=settings,
             )
@@ -88,7 +80,7 @@ async def _serve(
     member: Member,
     loop_delay: LoopDelay,
     sampler: Sampler,
-    runners: Sequence[ScheduleRunner | SubscriptionRunner],
+    runners: Sequence[Runner],
     *,
     is_first: bool,
     settings: Settings,
@@ -101,7 +93,7 @@ async def _serve(
         member: this process.
         loop_delay: measures the event loop.
         sampler: measures this process and its streams.
-        runners: do what no request asks for at the time.
+        runners: do what nobody asks for at the time.
         is_first: no worker can hold anything, so all temporary consumers are of an earlier life.
         settings: what the operator chose.
 
@@ -147,7 +139,7 @@ async def _serve(
         measuring.cancel()
 
 
-async def _run_then(runner: ScheduleRunner | SubscriptionRunner, backend: EmbeddedBackend) -> None:
+async def _run_then(runner: Runner, backend: EmbeddedBackend) -> None:
     await backend.until_leading()
     await runner.run()
 

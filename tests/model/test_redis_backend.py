@@ -201,11 +201,11 @@ class History:
         pick, names = self._random, [b"a", b"b", b"\xff\x00"]
         values = [None, b"", b"1", b"2" * 9]
 
-        def some(count_max: int) -> dict[bytes, bytes | None]:
+        def portion(count_max: int) -> dict[bytes, bytes | None]:
             chosen = pick.sample(names, pick.randint(0, count_max))
             return {name: pick.choice(values) for name in chosen}
 
-        return AttributeChange(some(3), some(1))
+        return AttributeChange(portion(3), portion(1))
 
     def _attributes(self) -> Request[Any]:
         name = self._name()

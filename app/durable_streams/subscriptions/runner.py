@@ -17,13 +17,15 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from headgate.app.durable_streams.content import JSON_FIELD
 from headgate.app.durable_streams.offsets import offset_of
@@ -87,6 +89,7 @@ class SubscriptionRunner:
         self._perform, self._sender, self._clock = perform, sender, clock
         self._has_patterns = has_patterns
         self._following: dict[bytes, asyncio.Task[None]] = {}
+        self._wakes: Counter[str] = Counter()  # by outcome
         self._key: SigningKey | None = None
 
     async def run(self) -> None:
@@ -97,6 +100,16 @@ class SubscriptionRunner:
             for task in self._following.values():
                 task.cancel()
             await self._sender.close()
+
+    def families(self) -> Iterator[Metric]:
+        """Yield the metrics of subscriptions."""
+        text = "Subscriptions of Durable Streams."
+        yield GaugeMetricFamily("headgate_subscriptions", text, len(self._following))
+        text = "Wakes of workers: `delivered`, or `failed`, and then tried again."
+        wakes = CounterMetricFamily("headgate_subscription_wakes", text, labels=["outcome"])
+        for outcome in _OUTCOMES:
+            wakes.add_metric([outcome], self._wakes[outcome])
+        yield wakes
 
     async def _in_time(self, act: Callable[[], Awaitable[None]]) -> None:
         """Do one round, or rest while nothing can be read or changed."""
@@ -205,13 +218,16 @@ class SubscriptionRunner:
             try:
                 await self._perform(_wake_entry(stored.id, waking, status, now_ms))
             except StreamError as error:
+                self._wakes["failed"] += 1
                 await change(self._perform, stored, self._failed(state), _failure(error))
                 return
+            self._wakes["delivered"] += 1
             await change(self._perform, stored, waking, "woken", links)
             return
         waking = replace(waking, lease_until_ms=now_ms + state.definition.lease_ms)
         await change(self._perform, stored, waking, "woken", links)
         outcome = await self._deliver(stored.id, waking, status, now_ms)
+        self._wakes["delivered" if outcome.failure is None else "failed"] += 1
         await self._settle(stored.name, waking, status, outcome)
 
     async def _deliver(
@@ -280,6 +296,9 @@ class SubscriptionRunner:
         if self._key is None:
             self._key = await signing_key(self._perform)
         return self._key
+
+
+_OUTCOMES = "delivered", "failed"
 
 
 class _Outcome(NamedTuple):

@@ -161,6 +161,10 @@ async def test_what_fails_is_tried_again_with_a_generation_of_its_own(
     assert first.wake["wake_id"] != second.wake["wake_id"]
     await until_acked(live, "events/a", offset)
     assert (await state(live))["status"] == "active"
+    metrics = (await live.http.get("/metrics")).text
+    assert "headgate_subscriptions 1.0\n" in metrics
+    for outcome in ("delivered", "failed"):
+        assert f'headgate_subscription_wakes_total{{outcome="{outcome}"}} 1.0\n' in metrics
 
 
 async def test_a_worker_that_dies_is_followed_by_another_wake_which_fences_it(
