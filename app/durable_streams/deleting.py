@@ -52,7 +52,7 @@ async def delete(access: Access, stream: bytes) -> None:
         with suppress(StreamNotFound):
             await access.backend.perform(PersistStream(stream))
             if not any(fork.state is Stage.FORKING for fork in forks.values()):
-                await access.backend.perform(Trim(stream, TrimTo(max_length=0)))
+                await access.perform(Trim(stream, TrimTo(max_length=0)))
         return
     raise Unavailable("the stream is changed all the time")
 

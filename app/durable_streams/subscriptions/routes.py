@@ -151,7 +151,7 @@ async def put_subscription(request: WholeRequest, access: AccessDep, subscriptio
     perform = gateway.backend.perform
     status = 201
     try:
-        await store.make(perform, subscription, state)
+        await store.make(access, subscription, state)
     except StreamExists:
         status = 200
     stored = await store.load(perform, subscription)
@@ -179,9 +179,8 @@ async def delete_subscription(
 ) -> Response:
     """Delete a subscription; wakes that are on their way are void (6.3)."""
     _require(access, subscription, Verb.MANAGE)
-    perform = gateway_of(request).backend.perform
-    stored = await store.load(perform, subscription)
-    await perform(DeleteStream(stored.name))
+    stored = await store.load(gateway_of(request).backend.perform, subscription)
+    await access.perform(DeleteStream(stored.name))
     return Response(status_code=204)
 
 

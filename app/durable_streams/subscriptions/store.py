@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from headgate.app.auth.access import Access
 from headgate.app.durable_streams.paths import CONTROL, path_of
 from headgate.app.durable_streams.subscriptions.definition import (
     SubscriptionDefinition,
@@ -17,11 +18,11 @@ from headgate.app.durable_streams.subscriptions.definition import (
 )
 from headgate.app.scheduling.runner import Perform
 from headgate.engine.entry import MIN_ID, Draft, EntryId
-from headgate.engine.errors import LimitReached, StreamNotFound
+from headgate.engine.errors import LimitReached, StreamExists, StreamNotFound
 from headgate.engine.requests.attributes import AttributeChange, GetAttributes
 from headgate.engine.requests.entries import Add, TrimTo
 from headgate.engine.requests.names import NameFilter, is_shown
-from headgate.engine.requests.streams import DescribeStream, ListStreams
+from headgate.engine.requests.streams import CreateStream, DescribeStream, ListStreams
 
 PREFIX = f"{CONTROL}:".encode()
 
@@ -150,18 +151,20 @@ def unknown() -> SubscriptionFault:
     return SubscriptionFault(404, "SUBSCRIPTION_NOT_FOUND", "there is no such subscription")
 
 
-async def make(perform: Perform, subscription: str, state: SubscriptionState) -> None:
+async def make(access: Access, subscription: str, state: SubscriptionState) -> None:
     """Keep a new subscription; its streams are linked at their ends.
 
     Raises:
         StreamExists: there is one.
+        LimitReached: it would have too many streams.
     """
     made = Stored(subscription, b"", state, {})
-    status = await status_of(perform, made)
+    status = await status_of(access.backend.perform, made)
     links = {name: link._replace(acked=status.tails[name]) for name, link in status.links.items()}
     values = {_STATE: msgspec.json.encode(state), **_encoded(links)}
-    draft = _event("created", state)
-    await perform(Add(made.name, [draft], attributes=AttributeChange(values), is_new=True))
+    created = await access.perform(CreateStream(made.name, attributes=AttributeChange(values)))
+    if not created.is_new:
+        raise StreamExists(made.name)
 
 
 async def change(

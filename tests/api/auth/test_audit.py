@@ -65,6 +65,25 @@ async def test_each_act_leaves_a_line_and_work_leaves_none(
     assert {key for (key,) in lines(caplog, "key")} == {key_id}
 
 
+async def test_acts_of_durable_streams_leave_lines(
+    gateway: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    http, place = gateway.admin, "/v1/stream/run"
+    wanted = {"type": "pull-wake", "pattern": "*", "wake_stream": "w"}
+    await http.put(place, headers={"Content-Type": "text/plain"}, content=b"a")
+    await http.put("/v1/stream/fork", headers={"Stream-Forked-From": place})
+    await http.post(place, headers={"Stream-Closed": "true"})
+    await http.delete(place)
+    for method in ("PUT", "DELETE"):
+        await http.request(method, "/v1/stream/__ds/subscriptions/s", json=wanted)
+    assert lines(caplog, "what", "stream", "operation", "outcome") == [
+        ("CloseStream", "run", "postDurableStream", "ok"),
+        ("Trim", "run", "deleteDurableStream", "ok"),
+        ("CreateStream", "__ds:s", "putDurableSubscription", "ok"),
+        ("DeleteStream", "__ds:s", "deleteDurableSubscription", "ok"),
+    ]
+
+
 async def test_the_commands_of_a_transaction_leave_lines_each(
     gateway: Secured, caplog: pytest.LogCaptureFixture
 ) -> None:
