@@ -33,6 +33,7 @@ from headgate.engine.errors import (
     StreamError,
     StreamExists,
     StreamNotFound,
+    StreamsChanged,
 )
 from headgate.engine.replies import (
     Added,
@@ -47,6 +48,7 @@ from headgate.engine.replies import (
     StreamRead,
     Written,
 )
+from headgate.engine.requests.attributes import AttributeChange
 from headgate.engine.requests.bulk import BulkCursor
 from headgate.engine.requests.entries import From, References, StreamCursor, TrimTo
 from headgate.engine.requests.histogram import CountByTime
@@ -215,6 +217,8 @@ class RefKeyspace:
         expected_last_id: EntryId | None,
         trim: TrimTo | None,
         now_ms: int,
+        attributes: AttributeChange = AttributeChange({}),  # noqa: B008
+        is_new: bool = False,
     ) -> Added:
         if trim is not None:
             check_trim(trim, "trim")
@@ -224,13 +228,17 @@ class RefKeyspace:
             made = self._made_before(self.streams[name], idempotent, now_ms)
             if made is not None:
                 return Added(made.ids, is_repeat=True)
+        if name in self.streams and is_new:
+            raise StreamExists(name)
         last_id = self._last_id_before(name, expected_last_id)
+        self._check_attributes(name, attributes)
         entries: list[Entry] = []
         for index, draft in enumerate(drafts):
             check_fields(draft.fields, index)
             last_id = generate_id(draft.id, last_id, index, now_ms)
             entries.append(Entry(last_id, draft.fields))
         stream = self.streams.get(name) or self._make(name, StreamConfig(), now_ms)
+        self._set_attributes(stream, attributes)
         for entry in entries:
             stream.append(entry, self.node_max)
         ids = [entry.id for entry in entries]
@@ -244,6 +252,25 @@ class RefKeyspace:
         if ids:
             self._trim_after(stream, trim, now_ms)
         return Added(ids, is_repeat=False)
+
+    def change_attributes(self, name: bytes, change: AttributeChange) -> None:
+        """Ours: give attributes other values, if others are as expected."""
+        stream = self._stream(name)
+        self._check_attributes(name, change)
+        self._set_attributes(stream, change)
+
+    def get_attributes(self, name: bytes, names: Sequence[bytes] | None) -> dict[bytes, bytes]:
+        there = self._stream(name).attributes
+        return {each: there[each] for each in there if names is None or each in names}
+
+    def _check_attributes(self, name: bytes, change: AttributeChange) -> None:
+        there = self.streams[name].attributes if name in self.streams else {}
+        if any(there.get(each) != value for each, value in change.expected.items()):
+            raise StreamsChanged
+
+    def _set_attributes(self, stream: RefStream, change: AttributeChange) -> None:
+        both = stream.attributes | dict(change.values)
+        stream.attributes = {name: value for name, value in both.items() if value is not None}
 
     def _last_id_before(self, name: bytes, expected: EntryId | None) -> EntryId:
         if name in self.streams and self.streams[name].closed_at_ms is not None:

@@ -212,6 +212,7 @@ class RefStream:
     keys_repeated: int = 0
     expires_at_ms: int | None = None
     closed_at_ms: int | None = None  # Ours: since then nothing is appended
+    attributes: dict[bytes, bytes] = field(default_factory=dict)  # Ours
     times: dict[EntryId, EntryTimes] = field(default_factory=dict)  # Ours: of entries with times
     looked: set[EntryId] = field(default_factory=set)  # whose deadline was over in a round
 

@@ -56,6 +56,7 @@ def _memory(memory: Memory) -> tuple[int, ...]:
 def _stream(keyspace: Keyspace, stream: Stream) -> dict[str, Any]:
     return {
         "info": unsized(stream_info(keyspace, stream.name)),
+        "attributes": stream.attributes,
         "entries": stream.log.range(MIN_ID, MAX_ID),
         "everything": stream.everything.range(MIN_ID, MAX_ID),
         "details": group_details(keyspace, DetailStream(stream.name, count=None), _NOW_MS),

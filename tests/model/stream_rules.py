@@ -12,6 +12,11 @@ from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, PartialId, Timing
 from headgate.engine.limits import U64_MAX
 from headgate.engine.replies import StreamInfo
+from headgate.engine.requests.attributes import (
+    AttributeChange,
+    ChangeAttributes,
+    GetAttributes,
+)
 from headgate.engine.requests.bulk import BulkCursor, CommitBatch, PlanRead, SplitRange
 from headgate.engine.requests.entries import (
     Add,
@@ -96,6 +101,13 @@ idempotents = st.builds(
     producer=st.sampled_from([b"p", b"p", b"q"]),
     key=st.sampled_from([b"1", b"2", b"3"]),
     digest=st.sampled_from([b"", b"", b"", b"x", b"y"]),
+)
+
+attributes = st.sampled_from([b"a", b"b", b"\xff"])
+changes = st.builds(
+    AttributeChange,
+    st.dictionaries(attributes, st.sampled_from([None, b"", b"1", b"2"]), max_size=3),
+    st.dictionaries(attributes, st.sampled_from([None, b"1"]), max_size=1),
 )
 
 
@@ -474,6 +486,45 @@ class StreamRules(Machine):
             return (await self.engine.perform(UpdateStream(stream, patch))).config
 
         self.both(update(), lambda: self.reference.update_stream(stream, patch, self.clock.now_ms))
+
+    @rule(
+        stream=streams,
+        batch=st.lists(drafts, max_size=2),
+        change=changes,
+        is_new=st.sampled_from([False, False, True]),
+    )
+    def add_with_attributes(
+        self, stream: bytes, batch: list[Draft], change: AttributeChange, is_new: bool
+    ) -> None:
+        kind, added = self.both(
+            self.engine.perform(Add(stream, batch, attributes=change, is_new=is_new)),
+            lambda: self.reference.add_once(
+                stream,
+                batch,
+                None,
+                create_stream=True,
+                expected_last_id=None,
+                trim=None,
+                now_ms=self.clock.now_ms,
+                attributes=change,
+                is_new=is_new,
+            ),
+        )
+        if kind == "reply":
+            self.given_out.setdefault(stream, []).extend(added.ids)
+
+    @rule(stream=streams, change=changes, names=st.none() | st.lists(attributes, max_size=2))
+    def change_attributes(
+        self, stream: bytes, change: AttributeChange, names: list[bytes] | None
+    ) -> None:
+        self.both(
+            self.engine.perform(ChangeAttributes(stream, change)),
+            lambda: self.reference.change_attributes(stream, change),
+        )
+        self.both(
+            self.engine.perform(GetAttributes(stream, names)),
+            lambda: self.reference.get_attributes(stream, names),
+        )
 
     @rule(stream=streams, really=st.integers(0, 9))
     def delete_stream(self, stream: bytes, really: int) -> None:
