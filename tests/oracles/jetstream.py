@@ -69,6 +69,7 @@ class JetStreamConsumer:
         self._pending_max = pending_max
         self._held: dict[str, Msg] = {}
         self._given_back: set[str] = set()  # to come again at once
+        self._is_paused = False
 
     async def create(self) -> None:
         """Create the stream and the consumer."""
@@ -90,6 +91,7 @@ class JetStreamConsumer:
 
     async def pause(self, until_ms: int | None) -> None:
         """Pause the consumer, or let it go on."""
+        self._is_paused = until_ms is not None
         until = time_text(until_ms or 0)
         await self._api.pause_consumer(self._name, "billing", until)
 
@@ -101,11 +103,23 @@ class JetStreamConsumer:
         await self._api.publish(f"{self._name}.{subject}", payload.encode(), headers={**headers})
 
     async def receive(self) -> Received | None:
-        if self._pending_max is not None and not self._given_back:
-            info = await self._api.consumer_info(self._name, "billing")
-            if info.num_ack_pending == self._pending_max:
-                return None  # a request would wait, in spite of `no_wait`
-        return await self._next({"no_wait": True})
+        async with asyncio.timeout(ANSWER_S_MAX):
+            while True:
+                if self._pending_max is not None and not self._given_back:
+                    info = await self._api.consumer_info(self._name, "billing")
+                    if info.num_ack_pending == self._pending_max:
+                        return None  # a request would wait, in spite of `no_wait`
+                received = await self._next({"no_wait": True})
+                if received is not None or not await self._has_more():
+                    return received
+
+    async def _has_more(self) -> bool:
+        """Tell whether a message comes in a moment: the server tells the consumer by and by."""
+        if self._is_paused:
+            return False
+        info = await self._api.consumer_info(self._name, "billing")
+        is_full = self._pending_max is not None and info.num_ack_pending == self._pending_max
+        return bool(self._given_back) or (info.num_pending > 0 and not is_full)
 
     async def wait(self) -> Received:
         """Return the next message, once there is one."""
