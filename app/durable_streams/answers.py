@@ -6,8 +6,10 @@ from typing import Any, TypeVar
 
 from fastapi import Request, Response
 
+from headgate.app.durable_streams.paths import ROOT
 from headgate.app.durable_streams.producers import ProducerRefusal
 from headgate.app.http.handlers import answer_to
+from headgate.app.transport.proxies import base_url
 from headgate.app.wire.problems import GatewayError, code_of, status_of
 from headgate.engine.errors import StreamError
 
@@ -27,6 +29,18 @@ SAFE = {
 }
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Response]])
+
+
+def root_path(request: Request) -> str:
+    """Return the path under which a proxy serves the gateway."""
+    path: str = request.app.state.settings.root_path
+    return path
+
+
+def root_url(request: Request) -> str:
+    """Return the URL below which streams are, as the client sees it."""
+    is_there = bool(request.scope.get("root_path"))
+    return f"{base_url(request.scope)}{'' if is_there else root_path(request)}{ROOT}"
 
 
 def is_true(text: str | None) -> bool:

@@ -78,7 +78,7 @@ async def write(access: Access, stream: bytes, writing: Writing, *, messages_max
         except StreamsChanged:
             continue  # what it relies on: it is decided anew
         except ClosedToAppends:
-            return await _end(access, stream, writing, await _known(access, stream, writing))
+            return await _end(access, stream, writing)
         except LimitReached:
             forget_idle = partial(_forget_idle, now_ms=writing.at_ms)
             if not await make_room(access, stream, forget_idle, forget_gone_forks):
@@ -93,12 +93,12 @@ async def _try(access: Access, stream: bytes, writing: Writing, messages_max: in
     if append is not None:
         place = ProducerState.decode(there.attributes.get(append.attribute))
         check_epoch(append, place)
-        end = await _end(access, stream, writing, there)
+        end = await _end(access, stream, writing)
         if end.is_closed or check_order(append, place):
             return end._replace(is_repeat=True, place=place)
     fault = _fault(writing, there)
     if fault is not None:
-        await _end(access, stream, writing, there)  # that it is closed matters more
+        await _end(access, stream, writing)  # that it is closed matters more
         raise fault
     drafts = await drafts_of(
         writing.body, there.configuration.content_type, messages_max=messages_max
@@ -115,7 +115,7 @@ async def _known(access: Access, stream: bytes, writing: Writing) -> Known:
     return await known(access, stream, SEQ, *names)
 
 
-async def _end(access: Access, stream: bytes, writing: Writing, there: Known) -> Ending:
+async def _end(access: Access, stream: bytes, writing: Writing) -> Ending:
     """Return the end of a stream; it may be closed by the same request.
 
     Raises:
@@ -125,6 +125,7 @@ async def _end(access: Access, stream: bytes, writing: Writing, there: Known) ->
     is_closed = info.closed_at_ms is not None
     if is_closed:
         append = writing.producer
+        there = await _known(access, stream, writing)  # it may have been closed since
         is_same = append is not None and there.attributes.get(CLOSED_BY) == append.mark
         if not is_same and (writing.body or append is not None):
             headers = {CLOSED: "true", NEXT_OFFSET: offset_of(info.last_id)}

@@ -39,6 +39,9 @@ class DurableStream(msgspec.Struct, frozen=True, omit_defaults=True):
     expires_at: str | None = None  # it goes then (RFC 3339)
     origin: ForkOrigin | None = None
     state: Stage = Stage.MADE
+    # Of a fork that is being made: the life of its source, and the last id that it takes of it.
+    source_epoch: int = 0
+    through: str = "0-0"
 
     def encoded(self) -> bytes:
         """Return the value of the attribute."""

@@ -51,6 +51,9 @@ async def delete(access: Access, stream: bytes) -> None:
             continue
         with suppress(StreamNotFound):
             await access.backend.perform(PersistStream(stream))
+            # From now on there is no new one; another may have come before.
+            there = await attributes_of(access, stream, has_all=True)
+            forks = await living_forks(access, stream, there)
             if not any(fork.state is Stage.FORKING for fork in forks.values()):
                 await access.perform(Trim(stream, TrimTo(max_length=0)))
         return

@@ -2,9 +2,10 @@
 
 import asyncio
 import base64
-import re
-from collections.abc import AsyncGenerator, Sequence
+import codecs
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
+from itertools import chain
 
 import msgspec
 from fastapi import Request
@@ -18,6 +19,7 @@ from headgate.app.http.streaming import HEARTBEAT
 from headgate.app.live import followed
 from headgate.app.live.event_connection import EventConnection
 from headgate.app.live.subscription import StreamSubscription
+from headgate.app.runtime.turns import Turn
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.errors import Draining
 from headgate.engine.replies import StreamRead
@@ -25,7 +27,8 @@ from headgate.engine.replies import StreamRead
 CONNECTION_S_MAX = 60.0
 """After so long a connection ends, so that new readers can share one of a cache."""
 
-_LINE_END = re.compile(rb"\r\n|\r|\n")
+_PIECE_BYTES = 49_152
+"""Of a body, in one piece of an event; three bytes of it become four of base64."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -57,20 +60,23 @@ class Events:
         self._least_cursor: str | None = None
         self._stream = seen.info.name
         self._sent_through: EntryId | None = None  # up to where everything has come
+        self._is_up_to_date = False  # the last control has said so
         self._held: list[Entry] = []  # the last of them ends within a character
 
     async def parts(self) -> AsyncGenerator[bytes, None]:
-        """Yield events until the stream, the client or the time ends."""
+        """Yield events, in pieces, until the stream, the client or the time ends."""
         usage, connection = self._access.usage, self._connection
         with connection.listed(), usage.connections.held(), usage.subscriptions.held():
             async with aclosing(self._subscription.follow(until=self._until)) as coming:
                 async for item in coming:
-                    part = await self._part(item)
-                    if part is None:
+                    pieces = await self._pieces(item)
+                    if pieces is None:
                         return
                     await use(self._access, self._stream, self._seen)
-                    if part:
-                        yield part
+                    turn = Turn()
+                    for piece in pieces:
+                        yield piece
+                        await turn.pause()
 
     async def _until(self) -> None:
         try:
@@ -79,7 +85,7 @@ class Events:
         except TimeoutError:
             raise Draining from None
 
-    async def _part(self, item: followed.Followed) -> bytes | None:
+    async def _pieces(self, item: followed.Followed) -> Iterable[bytes] | None:
         """Return the events of an item; None: the connection ends without them."""
         match item:
             case followed.StreamBatch(read) if (
@@ -89,46 +95,39 @@ class Events:
             case followed.StreamBatch(read) if read.entries:
                 return self._entries(read)
             case followed.StreamBatch():
-                return HEARTBEAT
+                return (HEARTBEAT,)
             case followed.State("caught_up"):
                 at = await self._subscription.position()
-                is_known = bool(self._held) or self._sent_through == at
-                return b"" if is_known else self._control(at, at_end=True)
+                is_known = bool(self._held) or self._is_up_to_date
+                return () if is_known else (self._control(at, at_end=True),)
             case followed.AtEnd(at):
-                last = self._data(self._held) if self._held else b""
-                return last + self._control(at, at_end=True, is_closed=True)
+                last = self._data(self._held) if self._held else ()
+                return chain(last, (self._control(at, at_end=True, is_closed=True),))
             case followed.Ended():
                 return None
-        return b""
+        return ()
 
-    def _entries(self, read: StreamRead) -> bytes:
+    def _entries(self, read: StreamRead) -> Iterable[bytes]:
         """Return the events of entries; those within a character wait for the rest of it."""
         entries = self._held + read.entries
         whole = whole_count(entries, self._seen.configuration.content_type)
         self._held = entries[whole:]
         if not whole:
-            return HEARTBEAT
+            return (HEARTBEAT,)
+        data = self._data(entries[:whole])
         if self._held:
-            return self._data(entries[:whole]) + self._control(entries[whole - 1].id, at_end=False)
+            return chain(data, (self._control(entries[whole - 1].id, at_end=False),))
         if read.closed_at_ms is not None:
-            return self._data(entries)  # the end says where it is
+            return data  # the end says where it is
         at_end = read.next_after >= read.last_id
-        return self._data(entries) + self._control(read.next_after, at_end=at_end)
+        return chain(data, (self._control(read.next_after, at_end=at_end),))
 
-    def _data(self, entries: Sequence[Entry]) -> bytes:
+    def _data(self, entries: Sequence[Entry]) -> Iterator[bytes]:
         self._connection.sent_entries += len(entries)
         self._gateway.metrics.delivered_counts["sse"] += len(entries)
         content_type = self._seen.configuration.content_type
         body = body_of(entries, content_type)
-        if is_text(content_type):
-            text = body.decode(errors="replace").encode()  # an event is UTF-8
-            lines = _LINE_END.split(text)
-        else:
-            lines = [base64.b64encode(body)]
-        # The space behind the colon is no part of the value: one is added where the value has one.
-        return b"event: data\n%b\n" % b"".join(
-            b"data:%b%b\n" % (b" " if line.startswith(b" ") else b"", line) for line in lines
-        )
+        return text_event(body) if is_text(content_type) else base64_event(body)
 
     def _control(self, at: EntryId, *, at_end: bool, is_closed: bool = False) -> bytes:
         control: dict[str, object] = {"streamNextOffset": offset_of(at)}
@@ -138,7 +137,7 @@ class Events:
             control["streamCursor"] = self._next_cursor()
         if at_end:
             control["upToDate"] = True
-        self._sent_through = at
+        self._sent_through, self._is_up_to_date = at, at_end
         return b"event: control\ndata:%b\n\n" % _encode(control)
 
     def _next_cursor(self) -> str:
@@ -147,3 +146,32 @@ class Events:
         if self._least_cursor is None:
             self._least_cursor = cursor_after(self._asked_cursor, now_ms, chance)
         return max(self._least_cursor, cursor_after(None, now_ms, chance), key=int)
+
+
+def text_event(body: bytes) -> Iterator[bytes]:
+    """Yield a `data` event with a text, in pieces: a body may consist of line ends alone.
+
+    What is no UTF-8 is replaced. A space behind the colon is no part of the value, so there is one
+    more where a line begins with one.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    yield b"event: data\ndata:"
+    begin, is_line_begin = 0, True
+    while begin < len(body):
+        end = begin + _PIECE_BYTES
+        end += body[end - 1 : end + 1] == b"\r\n"
+        text = decoder.decode(body[begin:end], final=end >= len(body)).encode()
+        lines = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        piece = lines.replace(b"\n", b"\ndata:").replace(b"\ndata: ", b"\ndata:  ")
+        yield b" " + piece if is_line_begin and lines.startswith(b" ") else piece
+        is_line_begin = lines.endswith(b"\n") if lines else is_line_begin
+        begin = end
+    yield b"\n\n"
+
+
+def base64_event(body: bytes) -> Iterator[bytes]:
+    """Yield a `data` event with bytes as base64, in pieces."""
+    yield b"event: data\ndata:"
+    for begin in range(0, len(body), _PIECE_BYTES):
+        yield base64.b64encode(body[begin : begin + _PIECE_BYTES])
+    yield b"\n\n"

@@ -9,7 +9,9 @@ Whoever asks again goes on where an earlier request has ended. So it works over 
 where two streams are at different servers.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import msgspec
 
@@ -35,6 +37,7 @@ from headgate.app.durable_streams.creating import Creation, MadeStream, existing
 from headgate.app.durable_streams.full_attributes import make_room
 from headgate.app.durable_streams.lifetime import begin_life
 from headgate.app.durable_streams.offsets import parse_offset
+from headgate.app.durable_streams.reading import check_no_gap
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Draft, Entry, EntryId
 from headgate.engine.errors import (
@@ -47,27 +50,25 @@ from headgate.engine.errors import (
 )
 from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes
 from headgate.engine.requests.entries import Add, Read, StreamCursor
-from headgate.engine.requests.keyspace import ExpireStream, PersistStream
 from headgate.engine.requests.streams import CloseStream, DeleteStream, DescribeStream
 
 FORK = b"durable-stream:fork:"
 """Attributes of a source that begin so name the streams that were forked from it."""
 
+FORKS_MAX = 1_000
+"""Forks of one stream: their names are attributes of it, where its producers need room as well."""
+
 _PAGE_ENTRIES = 1_000
 _PAGE_BYTES = 2**20
 _ATTEMPTS_MAX = 50
 
-_ABANDONED_MS = 3_600_000
-"""A fork that nobody goes on making is gone after so long."""
 
-
-class Point:
+class Point(NamedTuple):
     """The place at which a fork leaves its source: behind an entry, and a part of the next one."""
 
-    def __init__(self, through: EntryId, part: bytes = b"") -> None:
-        """Keep both."""
-        self.through = through
-        self.part = part
+    epoch: int  # of the source
+    through: EntryId
+    part: bytes = b""
 
 
 async def fork(access: Access, stream: bytes, wanted: Creation, *, messages_max: int) -> MadeStream:
@@ -91,7 +92,7 @@ async def fork(access: Access, stream: bytes, wanted: Creation, *, messages_max:
     )
     last = [Draft(None, (DATA_FIELD, point.part))] if point.part else []
     wanted = wanted._replace(configuration=configuration)
-    begun = _forking(configuration)
+    begun = _forking(configuration, point)
     try:
         await access.perform(
             Add(stream, [], attributes=AttributeChange({CONFIGURATION: begun}), is_new=True)
@@ -100,42 +101,66 @@ async def fork(access: Access, stream: bytes, wanted: Creation, *, messages_max:
         there = (await attributes_of(access, stream)).configuration
         if there.state is not Stage.FORKING or not there.is_like(configuration):
             return await existing(access, stream, wanted)
-    await access.backend.perform(ExpireStream(stream, _ABANDONED_MS))
+        begun = there.encoded()
+        point = Point(there.source_epoch, EntryId.parse(there.through), point.part)
     try:
         await _refer(access, source, stream)
-    except (StreamNotFound, GatewayError, LimitReached):
-        await _give_up(access, stream, configuration, begun)
+        end = await _copy(access, source, stream, point)
+        await _finish(access, stream, wanted, [*last, *drafts], begun, end)
+    except (StreamNotFound, GatewayError, LimitReached, LastIdMismatch, StreamsChanged) as error:
+        if not await _give_up(access, stream, configuration, begun):  # another request has made it
+            return await existing(access, stream, wanted)
+        if isinstance(error, LastIdMismatch | StreamsChanged):
+            raise _spoiled("somebody else has changed what is at this path") from None
         raise
-    await _copy(access, source, stream, point.through)
-    await access.backend.perform(PersistStream(stream))
-    change = AttributeChange({CONFIGURATION: configuration.encoded()}, {CONFIGURATION: begun})
-    try:
-        if wanted.is_closed:
-            closing = CloseStream(stream, [*last, *drafts], create_stream=False, attributes=change)
-            await access.perform(closing)
-        else:
-            adding = Add(stream, [*last, *drafts], create_stream=False, attributes=change)
-            await access.perform(adding)
-    except StreamsChanged:  # another request has made it meanwhile
-        return await existing(access, stream, wanted)
     await begin_life(access, stream, configuration)
-    end = (await access.backend.perform(DescribeStream(stream))).last_id
-    return MadeStream(configuration, end, wanted.is_closed, is_new=True)
+    through = (await access.backend.perform(DescribeStream(stream))).last_id
+    return MadeStream(configuration, through, wanted.is_closed, is_new=True)
+
+
+async def _finish(
+    access: Access,
+    stream: bytes,
+    wanted: Creation,
+    drafts: Sequence[Draft],
+    begun: bytes,
+    end: EntryId,
+) -> None:
+    """Let a fork that has all of its source be there for everybody.
+
+    Raises:
+        LastIdMismatch, StreamsChanged: it is not as it was.
+    """
+    made = wanted.configuration.encoded()
+    change = AttributeChange({CONFIGURATION: made}, {CONFIGURATION: begun})
+    if wanted.is_closed:
+        await access.perform(CloseStream(stream, drafts, None, False, end, attributes=change))
+    else:
+        await access.perform(Add(stream, drafts, None, False, end, attributes=change))
+
+
+def _spoiled(text: str) -> GatewayError:
+    return GatewayError("stream_exists", text, pointer="/path/path")
 
 
 async def _give_up(
     access: Access, stream: bytes, configuration: DurableStream, begun: bytes
-) -> None:
-    """Delete a fork that cannot be made, unless another request has made it."""
+) -> bool:
+    """Delete a fork that cannot be made; false if another request has made it."""
     deleted = msgspec.structs.replace(configuration, state=Stage.DELETED)
     change = AttributeChange({CONFIGURATION: deleted.encoded()}, {CONFIGURATION: begun})
-    with suppress(StreamNotFound, StreamsChanged):
+    try:
         await access.backend.perform(ChangeAttributes(stream, change))
         await access.backend.perform(DeleteStream(stream))
+    except StreamNotFound:
+        return True
+    except StreamsChanged:
+        return False
+    return True
 
 
-async def _source(access: Access, source: bytes) -> Known:
-    there = await attributes_of(access, source)
+async def _source(access: Access, source: bytes, *, has_all: bool = False) -> Known:
+    there = await attributes_of(access, source, has_all=has_all)
     if there.configuration.state is Stage.DELETED:
         text = "the stream is deleted; forks of it are still there"
         raise GatewayError("stream_exists", text, pointer="/header/Stream-Forked-From")
@@ -155,8 +180,14 @@ def _inheriting(wanted: DurableStream, source: DurableStream) -> DurableStream:
     return DurableStream(content_type, ttl_s, expires_at, wanted.origin)
 
 
-def _forking(configuration: DurableStream) -> bytes:
-    return msgspec.structs.replace(configuration, state=Stage.FORKING).encoded()
+def _forking(configuration: DurableStream, point: Point) -> bytes:
+    begun = msgspec.structs.replace(
+        configuration,
+        state=Stage.FORKING,
+        source_epoch=point.epoch,
+        through=str(point.through),
+    )
+    return begun.encoded()
 
 
 async def _point(
@@ -167,7 +198,8 @@ async def _point(
     Raises:
         GatewayError: it is behind the end of the source.
     """
-    end = (await access.backend.perform(DescribeStream(source))).last_id
+    info = await access.backend.perform(DescribeStream(source))
+    epoch, end = info.epoch, info.last_id
     through = end
     if origin.offset is not None:
         through = parse_offset(origin.offset, pointer="/header/Stream-Fork-Offset")
@@ -176,13 +208,15 @@ async def _point(
             raise GatewayError("malformed", text, pointer="/header/Stream-Fork-Offset")
     count = origin.sub_offset
     if not count:
-        return Point(through)
+        return Point(epoch, through)
     if not is_json(content_type):
         entries = await _entries(access, source, through, 1)
         content = bytes_of(entries[0].fields) if entries else b""
         if count > len(content):
             raise _overshoots()
-        return Point(entries[0].id) if count == len(content) else Point(through, content[:count])
+        if count == len(content):
+            return Point(epoch, entries[0].id)
+        return Point(epoch, through, content[:count])
     if count > messages_max:
         raise _overshoots()
     while count:
@@ -191,7 +225,7 @@ async def _point(
             raise _overshoots()
         through = entries[-1].id
         count -= len(entries)
-    return Point(through)
+    return Point(epoch, through)
 
 
 def _overshoots() -> GatewayError:
@@ -202,21 +236,30 @@ def _overshoots() -> GatewayError:
 async def _entries(access: Access, stream: bytes, after: EntryId, limit: int) -> list[Entry]:
     cursor = StreamCursor(stream, after)
     [read] = await access.perform(Read([cursor], limit=limit, size_bytes_max=_PAGE_BYTES))
+    check_no_gap(read.gap, after)
     return read.entries
 
 
-async def _copy(access: Access, source: bytes, stream: bytes, through: EntryId) -> None:
-    """Append to a fork what it lacks of its source."""
+async def _copy(access: Access, source: bytes, stream: bytes, point: Point) -> EntryId:
+    """Append to a fork what it lacks of its source; returns the last id that it has then.
+
+    Raises:
+        GatewayError: the fork or its source is not what it was.
+    """
     while True:
         after = (await access.backend.perform(DescribeStream(stream))).last_id
+        if after > point.through:
+            raise _spoiled("somebody else has appended to this path")
         entries = await _entries(access, source, after, _PAGE_ENTRIES)
-        drafts = [Draft(entry.id, entry.fields) for entry in entries if entry.id <= through]
-        if not drafts:
-            return
-        try:
-            await access.perform(Add(stream, drafts, create_stream=False, expected_last_id=after))
-        except LastIdMismatch:  # another request makes the same fork
+        drafts = [Draft(entry.id, entry.fields) for entry in entries if entry.id <= point.through]
+        if drafts:
+            adding = Add(stream, drafts, create_stream=False, expected_last_id=after)
+            with suppress(LastIdMismatch):  # another request makes the same fork
+                await access.perform(adding)
             continue
+        if (await access.backend.perform(DescribeStream(source))).epoch != point.epoch:
+            raise _spoiled("the source was made anew meanwhile")
+        return after
 
 
 async def _refer(access: Access, source: bytes, stream: bytes) -> None:
@@ -226,7 +269,12 @@ async def _refer(access: Access, source: bytes, stream: bytes) -> None:
         GatewayError: it is deleted meanwhile.
     """
     for _ in range(_ATTEMPTS_MAX):
-        there = await _source(access, source)
+        there = await _source(access, source, has_all=True)
+        forks = {name for name in there.attributes if name.startswith(FORK)}
+        if len(forks | {FORK + stream}) > FORKS_MAX and not await make_room(
+            access, source, forget_gone_forks
+        ):
+            raise LimitReached("forks of this stream", FORKS_MAX)
         change = there.changed({FORK + stream: b""})
         try:
             await access.backend.perform(ChangeAttributes(source, change))

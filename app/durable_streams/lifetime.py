@@ -4,9 +4,14 @@ import re
 from contextlib import suppress
 
 from headgate.app.auth.access import Access
-from headgate.app.durable_streams.configuration import DurableStream, instant_ms
+from headgate.app.durable_streams.configuration import (
+    CONFIGURATION,
+    DurableStream,
+    instant_ms,
+)
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import StreamNotFound
+from headgate.engine.requests.attributes import GetAttributes
 from headgate.engine.requests.keyspace import ExpireStream, TimeToLive
 
 _TTL = re.compile(r"0|[1-9][0-9]{0,9}")
@@ -49,5 +54,7 @@ async def prolong_life(access: Access, stream: bytes, configuration: DurableStre
     ttl_ms, perform = configuration.ttl_s * 1000, access.backend.perform
     with suppress(StreamNotFound):
         left_ms = await perform(TimeToLive(stream))
-        if left_ms is None or left_ms < ttl_ms:
+        known = await perform(GetAttributes(stream, [CONFIGURATION]))
+        is_same = known.get(CONFIGURATION) == configuration.encoded()  # or it is made anew, or gone
+        if is_same and (left_ms is None or left_ms < ttl_ms):
             await perform(ExpireStream(stream, ttl_ms + ttl_ms // _LATE_SHARE))

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.durable_streams import answers, offsets
-from headgate.app.durable_streams.answers import answer, is_true
+from headgate.app.durable_streams.answers import answer, is_true, root_path, root_url
 from headgate.app.durable_streams.appending import Writing, write
 from headgate.app.durable_streams.configuration import DurableStream, ForkOrigin
 from headgate.app.durable_streams.content import BYTES, body_of, is_text, parse_type
@@ -40,7 +40,6 @@ from headgate.app.http.operation import UncheckedOperation, WholeRequest
 from headgate.app.http.presence import while_present
 from headgate.app.http.streaming import EventStream
 from headgate.app.live.subscription import StreamSubscription
-from headgate.app.transport.proxies import base_url
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamNotFound
@@ -103,7 +102,7 @@ async def put_stream(
     if made.is_closed:
         sent[answers.CLOSED] = "true"
     if made.is_new:
-        sent["Location"] = f"{base_url(request.scope)}{ROOT}{quoted(path)}"
+        sent["Location"] = f"{root_url(request)}{quoted(path)}"
     return answer(201 if made.is_new else 200, sent)
 
 
@@ -128,8 +127,9 @@ def _origin(request: Request) -> ForkOrigin | None:
         offset = "0_0"
     if offset is not None:
         offset = offset_of(parse_offset(offset, pointer="/header/Stream-Fork-Offset"))
-    root = request.scope.get("root_path", "") + ROOT
-    if not source.startswith(root):
+    roots = (root_path(request) + ROOT, ROOT)
+    root = next((each for each in roots if source.startswith(each)), None)
+    if root is None:
         raise StreamNotFound(source.encode())
     name = name_of(unquote(source.removeprefix(root)))
     return ForkOrigin(name.decode(), offset, int(sub or 0))
@@ -279,6 +279,8 @@ async def _long_poll(
     cursor = offsets.cursor_after(asked, gateway.auth.now_ms(), gateway.random)
     if reply.entries:
         response = _chunk(request, seen, reply)
+        if after is From.NOW:  # another time it is another place
+            response.headers["Cache-Control"] = "no-store"
         if answers.CLOSED not in response.headers:
             response.headers[answers.CURSOR] = cursor
         return response
@@ -292,14 +294,17 @@ async def _long_poll(
 
 def _chunk(request: Request, seen: Seen, reply: StreamRead) -> Response:
     """Return the answer of a read, with its tag."""
-    at_end, is_closed = reply.next_after >= reply.last_id, reply.closed_at_ms is not None
+    # What is at the end may be deleted: then nothing comes though the last id is above.
+    at_end = reply.next_after >= reply.last_id or not reply.entries
+    is_closed = reply.closed_at_ms is not None
     sent = _headers(request, seen, reply.next_after, at_end=at_end, is_closed=is_closed)
     if not reply.entries:
         sent["Cache-Control"] = "no-cache"  # or else a cache would hide what comes next
     info = seen.info
     at_ms = reply.closed_at_ms if is_closed or at_end else info.closed_at_ms
     now = info._replace(last_id=reply.last_id, closed_at_ms=at_ms)
-    sent["ETag"] = str(Tag.of(now, reply.after, reply.next_after))
+    through = reply.last_id if at_end else reply.next_after
+    sent["ETag"] = str(Tag.of(now, reply.after, through))
     return answer(200, sent, body_of(reply.entries, seen.configuration.content_type))
 
 

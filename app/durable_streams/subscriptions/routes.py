@@ -13,7 +13,7 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import is_open, needs
 from headgate.app.auth.principal import Need
-from headgate.app.durable_streams.answers import SAFE
+from headgate.app.durable_streams.answers import SAFE, root_url
 from headgate.app.durable_streams.offsets import offset_of
 from headgate.app.durable_streams.paths import CONTROL, ROOT, path_of
 from headgate.app.durable_streams.subscriptions import store
@@ -43,7 +43,6 @@ from headgate.app.durable_streams.subscriptions.store import (
 )
 from headgate.app.http.dependencies import AccessDep, gateway_of
 from headgate.app.http.operation import UncheckedOperation, WholeRequest
-from headgate.app.transport.proxies import base_url
 from headgate.app.webhooks.targets import TargetRefused
 from headgate.engine.errors import StreamExists
 from headgate.engine.requests.streams import DeleteStream
@@ -144,7 +143,7 @@ async def put_subscription(request: WholeRequest, access: AccessDep, subscriptio
     reach = access.principal.reach((Verb.READ,))
     state = SubscriptionState(
         definition,
-        base_url(request.scope) + ROOT,
+        root_url(request),
         gateway.auth.now_ms(),
         None if reach is None else Reach(sorted(reach.names), sorted(reach.prefixes)),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,33 @@ async def test_an_answer_without_content_is_asked_for_again(live: Live) -> None:
     assert (await live.http.get(PLACE)).headers["cache-control"] == "no-cache"
     now = await live.http.get(PLACE, params={"offset": "now"})
     assert now.headers["cache-control"] == "no-store"
+
+
+async def test_what_comes_behind_a_deleted_end_is_news(live: Live) -> None:
+    await live.http.put(PLACE, headers=TEXT, content=b"a")
+    first = (await live.http.get(PLACE)).headers["stream-next-offset"]
+    await live.http.post(PLACE, headers=TEXT, content=b"b")
+    last = (await live.http.get("/v1/streams/pages/entries")).json()["entries"][-1]
+    await live.http.delete(f"/v1/streams/pages/entries/{last['id']}")
+    params = {"offset": first}
+    empty = await live.http.get(PLACE, params=params)
+    assert (empty.content, empty.headers["stream-up-to-date"]) == (b"", "true")
+    tag = {"If-None-Match": empty.headers["etag"]}
+    assert (await live.http.get(PLACE, params=params, headers=tag)).status_code == 304
+    async with live.http.stream("GET", PLACE, params={"offset": "-1", "live": "sse"}) as events:
+        parts = events.aiter_text()
+        text = ""
+        while '"upToDate":true' not in text:
+            text += await anext(parts)
+    await live.http.post(PLACE, headers=TEXT, content=b"c")
+    assert (await live.http.get(PLACE, params=params, headers=tag)).content == b"c"
+
+
+async def test_what_comes_from_now_on_is_kept_by_nobody(live: Live) -> None:
+    await live.http.put(PLACE, headers=TEXT)
+    asked = live.http.get(PLACE, params={"offset": "now", "live": "long-poll"})
+    waiting = asyncio.create_task(asked)
+    await live.until_waiting(1)
+    await live.http.post(PLACE, headers=TEXT, content=b"a")
+    answer = await waiting
+    assert (answer.content, answer.headers["cache-control"]) == (b"a", "no-store")

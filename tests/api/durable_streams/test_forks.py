@@ -167,3 +167,67 @@ async def test_a_source_that_goes_while_it_is_forked_leaves_no_fork(
         patch.setattr(forking, "_refer", gone)
         assert (await shared.http.put(FORK, headers=FROM)).status_code == 404
     assert (await shared.http.get("/v1/streams/fork")).status_code == 404
+
+
+async def test_a_fork_that_somebody_else_writes_to_is_given_up(
+    shared: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_source(shared)
+    refer = forking._refer
+
+    async def meanwhile(*given: object) -> None:
+        await refer(*given)  # type: ignore[arg-type]
+        await shared.append("fork", "early")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forking, "_refer", meanwhile)
+        answer = await shared.http.put(FORK, headers=FROM)
+    assert (answer.status_code, answer.json()["code"]) == (409, "stream_exists")
+    assert (await shared.http.get("/v1/streams/fork")).status_code == 404
+    assert (await shared.http.put(FORK, headers=FROM)).status_code == 201
+    assert await numbers(shared) == [*range(COUNT)]
+
+
+async def test_a_source_that_is_made_anew_meanwhile_is_not_what_was_asked_for(
+    shared: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_source(shared)
+    refer = forking._refer
+
+    async def meanwhile(*given: object) -> None:
+        await refer(*given)  # type: ignore[arg-type]
+        await shared.http.delete("/v1/streams/source")
+        await make_source(shared)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forking, "_refer", meanwhile)
+        assert (await shared.http.put(FORK, headers=FROM)).status_code == 409
+    assert (await shared.http.get(FORK)).status_code == 404
+
+
+async def test_a_source_that_is_deleted_beside_a_new_fork_keeps_what_that_needs(
+    shared: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_source(shared)
+    await shared.http.put(f"{FORK}-old", headers=FROM)
+    copy = forking._copy
+
+    async def meanwhile(*given: object) -> object:
+        assert (await shared.http.delete(SOURCE)).status_code == 204
+        return await copy(*given)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forking, "_copy", meanwhile)
+        assert (await shared.http.put(FORK, headers=FROM)).status_code == 201
+    assert await numbers(shared) == [*range(COUNT)]
+
+
+async def test_a_source_has_a_bound_for_its_forks(
+    shared: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shared.http.put(SOURCE, headers=JSON)
+    monkeypatch.setattr(forking, "FORKS_MAX", 3)
+    answers = [await shared.http.put(f"{FORK}{number}", headers=FROM) for number in range(4)]
+    assert [answer.status_code for answer in answers] == [201, 201, 201, 409]
+    assert (await shared.http.get(f"{FORK}3")).status_code == 404
+    assert (await shared.http.put(f"{FORK}1", headers=FROM)).status_code == 200
