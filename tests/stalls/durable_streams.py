@@ -15,6 +15,7 @@ _BYTES = "application/octet-stream"
 _ROOT = "/v1/stream"
 _LARGE = f"{_ROOT}/large"
 _FILLED = f"{_ROOT}/filled"
+_LINES = f"{_ROOT}/lines"
 _SUBSCRIPTION = f"{_ROOT}/__ds/subscriptions/s"
 _LONGEST = 15 * 10**6
 _LINKED = 1_000
@@ -62,6 +63,12 @@ async def _make_of_bytes(target: Target) -> None:
     await _ask(target, "PUT", f"{_LARGE}-bytes", b"v", _BYTES)
 
 
+async def _make_of_lines(target: Target) -> None:
+    headers = {"Stream-Closed": "true"}
+    answer = await target.client.ask("PUT", _LINES, b"\n" * _LONGEST, "text/plain", headers)
+    assert answer.status < 300, answer
+
+
 async def _fill(target: Target) -> None:
     await _make(target)
     await _ask(target, "POST", _FILLED, _messages(target.size), JSON)
@@ -100,6 +107,11 @@ CHANGING: list[Case] = [
         prepare=_make_of_bytes,
     ),
     request("getDurableStream", "GET", _FILLED, name="of messages", prepare=_fill),
+    request(
+        *("getDurableStream", "GET", f"{_LINES}?offset=-1&live=sse"),
+        name="events of line ends",
+        prepare=_make_of_lines,
+    ),
     request("deleteDurableStream", "DELETE", _FILLED, prepare=_make),
     request("putDurableSubscription", "PUT", _SUBSCRIPTION, lambda _: _DEFINITION),
     request("getDurableSubscription", "GET", _SUBSCRIPTION, prepare=_subscribe),
