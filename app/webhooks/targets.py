@@ -38,6 +38,10 @@ class TargetRefused(Exception):
     """The gateway does not send a request there."""
 
 
+class NameUnknown(OSError):
+    """The name of a target has no address, or nobody tells it in time."""
+
+
 class Targets:
     """The URLs that may be asked."""
 
@@ -80,7 +84,7 @@ class Targets:
 
         Raises:
             TargetRefused: it is not allowed.
-            OSError: the name is not known.
+            NameUnknown: the name has no address.
         """
         parts = self.check(url)
         assert parts.hostname is not None
@@ -88,13 +92,16 @@ class Targets:
         if literal is not None:
             return parts, str(literal)
         look_up = partial(socket.getaddrinfo, parts.hostname, None, type=socket.SOCK_STREAM)
-        async with asyncio.timeout(_LOOK_UP_S_MAX):
-            answers = await WEBHOOKS.call_if_awaited(look_up)
+        try:
+            async with asyncio.timeout(_LOOK_UP_S_MAX):
+                answers = await WEBHOOKS.call_if_awaited(look_up)
+        except (TimeoutError, socket.gaierror) as error:
+            raise NameUnknown(f"{parts.hostname}: {error}") from error
         addresses = [ipaddress.ip_address(str(answer[4][0])) for answer in answers]
         for address in addresses:
             self._check_address(address, parts)
         if not addresses:
-            raise OSError(f"{parts.hostname} has no address")
+            raise NameUnknown(f"{parts.hostname} has no address")
         return parts, str(addresses[0])
 
     def _check_address(self, address: Address, parts: SplitResult) -> None:
