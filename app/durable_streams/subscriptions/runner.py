@@ -357,7 +357,7 @@ def _woken(state: SubscriptionState, now_ms: int) -> SubscriptionState:
 
 
 def _worked_off(stored: Stored, status: StreamTails) -> dict[bytes, StreamLink]:
-    """Return the links whose cursors move to where a wake has seen the ends of their streams."""
+    """Return the links whose cursors move to the ends seen by a wake."""
     return {
         name: link._replace(acked=status.tails[name])
         for name, link in stored.links.items()

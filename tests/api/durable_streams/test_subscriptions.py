@@ -329,8 +329,8 @@ async def acknowledge(live: Live, claimed: dict[str, Any]) -> None:
 
 
 async def wakes(live: Live) -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = (await live.http.get(f"{ROOT}/wakes")).json()
-    return told
+    shown: list[dict[str, Any]] = (await live.http.get(f"{ROOT}/wakes")).json()
+    return shown
 
 
 async def test_a_path_that_begins_with_a_slash_is_acknowledged_as_it_was_told(live: Live) -> None:
@@ -393,13 +393,13 @@ async def test_a_wake_that_is_lost_with_its_stream_is_told_again(live: Live) -> 
     await live.http.put(SUBSCRIPTION, json=PULL)
     await append(live, "events/a")
     async with asyncio.timeout(20):
-        while not (told := await wakes(live)):
+        while not (first := await wakes(live)):
             await asyncio.sleep(0.02)
         await live.http.delete(f"{ROOT}/wakes")
         await live.http.put(f"{ROOT}/wakes", headers=JSON)
         while not (again := await wakes(live)):
             await asyncio.sleep(0.02)
-    assert again[0]["generation"] == told[0]["generation"]
+    assert again[0]["generation"] == first[0]["generation"]
     await acknowledge(live, await claim(live))
 
 
