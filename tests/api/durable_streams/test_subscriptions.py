@@ -404,9 +404,12 @@ async def test_a_wake_that_is_lost_with_its_stream_is_told_again(live: Live) -> 
 
 
 async def test_two_gateways_tell_a_wake_once(live: Live) -> None:
-    gateway = live.gateway
-    sender = Sender(gateway.targets)
-    second = SubscriptionRunner(gateway.backend.perform, sender, SystemClock(), has_patterns=False)
+    async def slowly(request: Any) -> Any:
+        await asyncio.sleep(0.02)
+        return await live.gateway.backend.perform(request)
+
+    sender = Sender(live.gateway.targets)
+    second = SubscriptionRunner(slowly, sender, SystemClock(), has_patterns=True)
     await live.http.put(f"{ROOT}/wakes", headers=JSON)
     running = asyncio.create_task(second.run())
     try:
