@@ -5,10 +5,10 @@
 | `GUARDS` | files of credentials and certificates: a key that is revoked ends within its time |
 | `METRICS` | the text of `/metrics` |
 | `SCHEDULES` | the due times of schedules that are run |
-| `WEBHOOKS` | what a client of webhooks has to read before its first request |
+| `WEBHOOKS` | addresses of targets of webhooks; what a client reads before its first request |
 | `PAGES` | pages and documents, which clients ask for |
 | of payloads (`backends/payloads.py`), Arrow, staging, the journal | what their names say |
-| the event loop's own (`asyncio.to_thread`) | what the process does by itself: memory, rewrites, names of hosts, ends |
+| the event loop's own (`asyncio.to_thread`) | what the process does by itself: memory, rewrites, ends |
 
 What a client asks for never runs in the threads of the first row or the last.
 """  # noqa: E501 the lines of the table
@@ -21,4 +21,4 @@ GUARDS = Threads(1, "guards")
 METRICS = Threads(1, "metrics")
 PAGES = Threads(1, "pages")
 SCHEDULES = Threads(1, "schedules")
-WEBHOOKS = Threads(1, "webhooks")
+WEBHOOKS = Threads(4, "webhooks")

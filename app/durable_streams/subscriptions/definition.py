@@ -11,8 +11,11 @@ from headgate.app.wire.problems import GatewayError
 LEASE_MS = 30_000
 _LEASE_MS_MIN, _LEASE_MS_MAX = 1_000, 600_000
 _TEXT_MAX = 1_000
-_STREAMS_MAX = 1_000
+_STREAMS_MAX, _STREAMS_BYTES_MAX = 1_000, 128 * 1024
 _PATTERN_MAX = 256
+_SEGMENTS_MAX, _STARS_MAX = 20, 2
+"""Segments of a pattern, and `**` among them: so many names are compared with it."""
+
 _BODY_BYTES_MAX = 2**20
 _ITEMS_MAX = 5_000
 """Items of all arrays and objects of a body: reading so many takes 3 ms. Some bodies come from
@@ -79,6 +82,9 @@ def parse(content: bytes) -> SubscriptionDefinition:
         raise invalid(f"a pattern has 1 to {_PATTERN_MAX} characters")
     if any("*" in part and part not in ("*", "**") for part in (body.pattern or "").split("/")):
         raise invalid("in a pattern `*` and `**` are whole segments")
+    segments = (body.pattern or "").split("/")
+    if len(segments) > _SEGMENTS_MAX or segments.count("**") > _STARS_MAX:
+        raise invalid(f"a pattern has {_SEGMENTS_MAX} segments and {_STARS_MAX} `**` at most")
     if (body.type is WakeKind.WEBHOOK) != (body.webhook is not None):
         raise invalid("`webhook` belongs to the type webhook, and only there")
     if (body.type is WakeKind.PULL_WAKE) != (body.wake_stream is not None):
@@ -87,10 +93,13 @@ def parse(content: bytes) -> SubscriptionDefinition:
         raise invalid(f"`lease_ttl_ms` is from {_LEASE_MS_MIN} to {_LEASE_MS_MAX}")
     if body.description is not None and len(body.description) > _TEXT_MAX:
         raise invalid(f"a description has at most {_TEXT_MAX} characters")
+    names = sorted(set(names_of(body.streams or [])))
+    if sum(len(name.encode()) for name in names) > _STREAMS_BYTES_MAX:
+        raise invalid(f"the names of `streams` have {_STREAMS_BYTES_MAX} bytes at most")
     return SubscriptionDefinition(
         body.type,
         body.pattern,
-        tuple(sorted(set(names_of(body.streams or [])))),
+        tuple(names),
         body.webhook.url if body.webhook is not None else None,
         names_of([body.wake_stream])[0] if body.wake_stream is not None else None,
         body.lease_ttl_ms,
@@ -107,7 +116,7 @@ def names_of(paths: list[str]) -> list[str]:
     if len(paths) > _STREAMS_MAX:
         raise invalid(f"at most {_STREAMS_MAX} streams")
     try:
-        return [name_of(path.removeprefix("/")).decode() for path in paths]
+        return [name_of(path).decode() for path in paths]
     except GatewayError as error:
         raise invalid(f"{error}") from None
 

@@ -10,15 +10,19 @@ from headgate.app.durable_streams.offsets import parse_offset
 from headgate.app.durable_streams.subscriptions.definition import SubscriptionFault, names_of
 from headgate.app.durable_streams.subscriptions.signing import SigningKey, TokenClaim
 from headgate.app.durable_streams.subscriptions.store import (
+    LINKS_MAX,
     Stored,
     StreamLink,
     StreamTails,
     SubscriptionState,
     WakePhase,
     change,
+    has_room,
+    is_linked_by_pattern,
     is_pull,
     load,
     status_of,
+    tail_of,
 )
 from headgate.app.scheduling.runner import Perform
 from headgate.app.wire.problems import GatewayError
@@ -96,8 +100,9 @@ class WakeLeases:
                 wake_id=new_wake_id() if is_new else state.wake_id,
                 holder=worker,
                 lease_until_ms=self._now_ms + state.definition.lease_ms,
+                next_attempt_ms=None,
             )
-            await change(self._perform, stored, claimed, "claimed", _news(stored, status))
+            await change(self._perform, stored, claimed, "claimed", status.news(stored))
             return ClaimedSubscription(claimed, status)
 
         return await self._decide(subscription, act)
@@ -123,7 +128,7 @@ class WakeLeases:
                 until_ms = self._now_ms + stored.state.definition.lease_ms
                 state = replace(stored.state, lease_until_ms=until_ms)
             event = "done" if report.is_done else "extended"
-            await change(self._perform, stored, state, event, {**_news(stored, status), **moved})
+            await change(self._perform, stored, state, event, {**status.news(stored), **moved})
             return report.is_done and bool(status._replace(links=links).pending)
 
         return await self._decide(subscription, act)
@@ -147,20 +152,15 @@ class WakeLeases:
         names = [name.encode() for name in names_of(paths)]
 
         async def act(stored: Stored) -> None:
-            wanted = {
-                name: StreamLink(stored.links[name].acked, is_explicit=True)
-                for name in names
-                if name in stored.links
-            }
-            ends = Stored(
-                stored.id,
-                stored.raw,
-                stored.state,
-                {name: StreamLink(EntryId(0, 0), is_explicit=True) for name in names},
-            )
-            tails = (await status_of(self._perform, ends)).tails
+            wanted = dict[bytes, StreamLink]()
             for name in names:
-                wanted.setdefault(name, StreamLink(tails[name], is_explicit=True))
+                link = stored.links.get(name)
+                acked = await tail_of(self._perform, name) if link is None else link.acked
+                wanted[name] = StreamLink(acked, is_explicit=True)
+            links = {**stored.links, **wanted}
+            if not has_room([name for name, link in links.items() if link.is_explicit]):
+                text = f"a subscription has {LINKS_MAX} streams by their paths at most"
+                raise SubscriptionFault(409, "LIMIT_REACHED", text)
             await change(self._perform, stored, stored.state, "linked", wanted)
 
         await self._decide(subscription, act)
@@ -174,8 +174,7 @@ class WakeLeases:
             link = stored.links.get(name)
             if link is None or not link.is_explicit:
                 return
-            gone = Stored(stored.id, stored.raw, stored.state, {})
-            is_matched = name in (await status_of(self._perform, gone)).tails
+            is_matched = is_linked_by_pattern(stored.state, name)
             left = link._replace(is_explicit=False) if is_matched else None
             await change(self._perform, stored, stored.state, "unlinked", {name: left})
 
@@ -232,8 +231,3 @@ def moved_links(status: StreamTails, acks: Mapping[bytes, EntryId]) -> dict[byte
         if place > link.acked:
             moved[name] = link._replace(acked=place)
     return moved
-
-
-def _news(stored: Stored, status: StreamTails) -> dict[bytes, StreamLink]:
-    """Return the links that are not kept yet."""
-    return {name: link for name, link in status.links.items() if name not in stored.links}

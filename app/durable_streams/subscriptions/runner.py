@@ -31,11 +31,12 @@ from headgate.app.durable_streams.content import JSON_FIELD
 from headgate.app.durable_streams.offsets import offset_of
 from headgate.app.durable_streams.paths import CONTROL, path_of
 from headgate.app.durable_streams.subscriptions.definition import SubscriptionFault
-from headgate.app.durable_streams.subscriptions.leases import moved_links, new_wake_id
-from headgate.app.durable_streams.subscriptions.signing import SigningKey, TokenClaim, signing_key
+from headgate.app.durable_streams.subscriptions.leases import new_wake_id
+from headgate.app.durable_streams.subscriptions.signing import TokenClaim, signing_key
 from headgate.app.durable_streams.subscriptions.store import (
     PREFIX,
     Stored,
+    StreamLink,
     StreamTails,
     SubscriptionState,
     WakePhase,
@@ -48,7 +49,7 @@ from headgate.app.durable_streams.subscriptions.store import (
 from headgate.app.runtime import periodic
 from headgate.app.scheduling.runner import Perform
 from headgate.app.webhooks.sending import Sender
-from headgate.app.webhooks.targets import TargetRefused
+from headgate.app.webhooks.targets import NameUnknown, TargetRefused
 from headgate.engine.clock import Clock
 from headgate.engine.entry import Draft
 from headgate.engine.errors import StreamError, StreamNotFound, StreamsChanged, Unavailable
@@ -65,11 +66,17 @@ POLL_MS = 1_000
 _CURSORS_MAX = 250
 """Streams that are waited for one by one."""
 
+_NEWS_S = 0.05
+"""Time between news of a pattern and a look at its streams: much may come at once, and each look
+is at all of them."""
+
+_AGAIN_MS_MAX = 600_000
+"""Longest time before a worker that has not claimed a wake is told of it again."""
+
 SEND_S_MAX = 30.0
 _PAUSE_S = 1.0
 _BACKOFF_MS, _BACKOFF_MS_MAX, _JITTER_PERCENTAGE = 1_000, 60_000, 20
-_SUBSCRIPTIONS_MAX = 1_000
-"""Subscriptions that are followed. Those behind them, by name, are not."""
+_PAGE = 1_000
 
 
 class SubscriptionRunner:
@@ -90,7 +97,6 @@ class SubscriptionRunner:
         self._has_patterns = has_patterns
         self._following: dict[bytes, asyncio.Task[None]] = {}
         self._wakes: Counter[str] = Counter()  # by outcome
-        self._key: SigningKey | None = None
 
     async def run(self) -> None:
         """Wake workers, until cancelled."""
@@ -120,16 +126,24 @@ class SubscriptionRunner:
 
     async def _follow_all(self) -> None:
         """Follow the subscriptions that there are, and rest."""
-        asked = ListStreams(PREFIX, limit=_SUBSCRIPTIONS_MAX)
-        names = [info.name for info in await self._perform(asked)]
+        names = await self._names()
         for name in names:
             task = self._following.get(name)
             if task is None or task.done():
                 following = periodic.complete("subscription", partial(self._follow, name))
                 self._following[name] = asyncio.create_task(following)
-        for name in self._following.keys() - set(names):
+        for name in self._following.keys() - names:
             self._following.pop(name).cancel()
         await asyncio.sleep(POLL_MS / 1000)
+
+    async def _names(self) -> set[bytes]:
+        names, after = set[bytes](), None
+        while True:
+            page = await self._perform(ListStreams(PREFIX, after, _PAGE))
+            names.update(info.name for info in page)
+            if len(page) < _PAGE:
+                return names
+            after = page[-1].name
 
     async def _follow(self, name: bytes) -> None:
         """Wake the workers of a subscription until it is gone."""
@@ -152,8 +166,8 @@ class SubscriptionRunner:
         if state.next_attempt_ms is not None and state.next_attempt_ms > now_ms:
             await self._until([own], None, state.next_attempt_ms - now_ms)
             return
-        if state.phase is not WakePhase.IDLE:  # a wake that nobody has claimed yet
-            await self._until([own], None, WAIT_MS)
+        if state.phase is WakePhase.WAKING:  # nobody has claimed it: perhaps nobody was told
+            await self._wake(stored, await status_of(self._perform, stored))
             return
         pattern = state.definition.pattern
         mark = None if pattern is None else await self._mark(_names_of(pattern))
@@ -194,7 +208,9 @@ class SubscriptionRunner:
             coming = self._perform(replace(mark, wait_ms=wait_ms))
             waits.append(asyncio.ensure_future(coming))
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if waits[-1] in ended and mark is not None:
+                await asyncio.sleep(_NEWS_S)
         finally:
             for wait in waits:
                 wait.cancel()
@@ -204,37 +220,37 @@ class SubscriptionRunner:
                 raise outcome
 
     async def _wake(self, stored: Stored, status: StreamTails) -> None:
-        """Begin a generation, and tell a worker."""
+        """Begin a generation, or tell of the current one again."""
         state, now_ms = stored.state, self._clock.wall_ms()
-        waking = replace(
-            state,
-            phase=WakePhase.WAKING,
-            generation=state.generation + 1,
-            wake_id=new_wake_id(),
-            next_attempt_ms=None,
-        )
-        links = {name: link for name, link in status.links.items() if name not in stored.links}
-        if is_pull(state):
-            try:
-                await self._perform(_wake_entry(stored.id, waking, status, now_ms))
-            except StreamError as error:
-                self._wakes["failed"] += 1
-                await change(self._perform, stored, self._failed(state), _failure(error))
-                return
-            self._wakes["delivered"] += 1
-            await change(self._perform, stored, waking, "woken", links)
+        if not status.pending:  # its streams are gone
+            idle = state.idle(next_attempt_ms=None)
+            await change(self._perform, stored, idle, "void", status.news(stored))
             return
-        waking = replace(waking, lease_until_ms=now_ms + state.definition.lease_ms)
-        await change(self._perform, stored, waking, "woken", links)
-        outcome = await self._deliver(stored.id, waking, status, now_ms)
+        waking = _woken(state, now_ms)
+        await change(self._perform, stored, waking, "woken", status.news(stored))
+        if is_pull(state):
+            outcome = await self._announce(_wake_entry(stored.id, waking, status, now_ms))
+        else:
+            outcome = await self._deliver(stored.id, waking, status, now_ms)
         self._wakes["delivered" if outcome.failure is None else "failed"] += 1
         await self._settle(stored.name, waking, status, outcome)
+
+    async def _announce(self, wake: Add) -> _Outcome:
+        """Append a wake to the stream of wakes."""
+        try:
+            await self._perform(wake)
+        except StreamError as error:
+            return _Outcome(f"no wake: {error}")
+        return _Outcome(None)
 
     async def _deliver(
         self, subscription: str, state: SubscriptionState, status: StreamTails, now_ms: int
     ) -> _Outcome:
         """Send the webhook of a wake."""
-        key = await self._signing_key()
+        try:
+            key = await signing_key(self._perform)
+        except SubscriptionFault as fault:
+            return _Outcome(f"not signed: {fault}")
         at_s, root = now_ms // 1000, state.root
         body = msgspec.json.encode(
             {
@@ -254,9 +270,9 @@ class SubscriptionRunner:
         try:
             url = state.definition.webhook_url or ""
             answer = await self._sender.post(url, body, headers, within_s=within_s)
-        except TargetRefused as error:
-            return _Outcome(f"refused: {error}")
-        except (OSError, TimeoutError) as error:
+        except (TargetRefused, NameUnknown):  # which of them tells of names that are not public
+            return _Outcome("not delivered")
+        except Exception as error:  # noqa: BLE001 whatever a URL leads to, it is tried again
             return _Outcome(f"not delivered: {error}")
         if not 200 <= answer.status < 300:
             return _Outcome(f"answered {answer.status}")
@@ -268,19 +284,18 @@ class SubscriptionRunner:
         """Note the outcome of a webhook, if its wake is still the current one."""
         while True:
             stored = await self._load(name)
-            if stored.state.wake_id != waking.wake_id:
+            state = stored.state
+            if state.wake_id != waking.wake_id or state.phase is not WakePhase.WAKING:
                 return
             with suppress(StreamsChanged):
                 if outcome.failure is not None:
-                    failed = self._failed(stored.state)
-                    await change(self._perform, stored, failed, outcome.failure)
+                    await change(self._perform, stored, self._failed(state), outcome.failure)
                 elif outcome.is_done:
-                    tails = {each: status.tails[each] for each in status.links}
-                    state = stored.state.idle(failures=0)
-                    await change(self._perform, stored, state, "done", moved_links(status, tails))
-                elif stored.state.failures:
-                    state = replace(stored.state, failures=0)
-                    await change(self._perform, stored, state, "delivered")
+                    done = state.idle(failures=0)
+                    await change(self._perform, stored, done, "done", _worked_off(stored, status))
+                elif state.failures:
+                    working = replace(state, failures=0)
+                    await change(self._perform, stored, working, "delivered")
                 return
 
     def _failed(self, state: SubscriptionState) -> SubscriptionState:
@@ -291,11 +306,6 @@ class SubscriptionRunner:
         return state.idle(
             failures=state.failures + 1, next_attempt_ms=self._clock.wall_ms() + pause_ms
         )
-
-    async def _signing_key(self) -> SigningKey:
-        if self._key is None:
-            self._key = await signing_key(self._perform)
-        return self._key
 
 
 _OUTCOMES = "delivered", "failed"
@@ -322,8 +332,37 @@ def _names_of(pattern: str) -> bytes:
     return special + b"*"
 
 
-def _failure(error: StreamError) -> str:
-    return f"no wake: {error}"
+def _woken(state: SubscriptionState, now_ms: int) -> SubscriptionState:
+    """Return the state of a wake that is told now.
+
+    A worker is told again after the time of a lease, and then each time after twice as long.
+    """
+    if not is_pull(state):
+        until_ms: int | None = now_ms + state.definition.lease_ms
+        again_ms = woken_at_ms = None
+    else:
+        until_ms, woken_at_ms = None, state.woken_at_ms or now_ms
+        pause_ms = min(max(state.definition.lease_ms, now_ms - woken_at_ms), _AGAIN_MS_MAX)
+        again_ms = now_ms + pause_ms
+    is_new = state.phase is WakePhase.IDLE
+    return replace(
+        state,
+        phase=WakePhase.WAKING,
+        generation=state.generation + is_new,
+        wake_id=new_wake_id() if is_new else state.wake_id,
+        lease_until_ms=until_ms,
+        next_attempt_ms=again_ms,
+        woken_at_ms=woken_at_ms,
+    )
+
+
+def _worked_off(stored: Stored, status: StreamTails) -> dict[bytes, StreamLink]:
+    """Return the links whose cursors move to the ends seen by a wake."""
+    return {
+        name: link._replace(acked=status.tails[name])
+        for name, link in stored.links.items()
+        if name in status.links and status.tails[name] > link.acked
+    }
 
 
 def _wake_entry(

@@ -1,7 +1,8 @@
 """Store: subscriptions as they are kept, and their changes, one after the other."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from itertools import takewhile
 from typing import NamedTuple
 
 import msgspec
@@ -16,9 +17,10 @@ from headgate.app.durable_streams.subscriptions.definition import (
     matches,
     names_of,
 )
+from headgate.app.runtime.turns import Turn
 from headgate.app.scheduling.runner import Perform
 from headgate.engine.entry import MIN_ID, Draft, EntryId
-from headgate.engine.errors import LimitReached, StreamExists, StreamNotFound
+from headgate.engine.errors import StreamExists, StreamNotFound
 from headgate.engine.requests.attributes import AttributeChange, GetAttributes
 from headgate.engine.requests.entries import Add, TrimTo
 from headgate.engine.requests.names import NameFilter, is_shown
@@ -33,7 +35,14 @@ _PAGE = 1_000
 _EVENT_MAX = 300
 
 LINKS_MAX = 2_000
-"""Streams of one subscription: their cursors are attributes of a stream."""
+"""Streams of a subscription by its pattern, and as many besides by their paths: their cursors are
+attributes of a stream."""
+
+_LINKS_BYTES_MAX, _LINK_BYTES = 384 * 1024, 64
+"""Bytes of the links of a subscription by its pattern, and as many besides by their paths. Each
+takes this beside its name. With the state that is less than the attributes of a stream may have."""
+
+SUBSCRIPTIONS_MAX = 1_000
 
 
 class WakePhase(StrEnum):
@@ -65,6 +74,7 @@ class SubscriptionState(msgspec.Struct, frozen=True):
     lease_until_ms: int | None = None
     failures: int = 0  # of deliveries, one after the other
     next_attempt_ms: int | None = None
+    woken_at_ms: int | None = None  # since when workers that claim it are told of its wake
 
     @property
     def only(self) -> NameFilter | None:
@@ -78,8 +88,8 @@ class SubscriptionState(msgspec.Struct, frozen=True):
 
     def idle(self, **changes: object) -> "SubscriptionState":
         """Return the state without a wake."""
-        freed = {"phase": WakePhase.IDLE, "wake_id": None, "holder": None, "lease_until_ms": None}
-        return msgspec.structs.replace(self, **(freed | changes))
+        freed = dict.fromkeys(("wake_id", "holder", "lease_until_ms", "woken_at_ms"))
+        return msgspec.structs.replace(self, **{"phase": WakePhase.IDLE, **freed, **changes})
 
 
 class StreamLink(NamedTuple):
@@ -124,6 +134,12 @@ class StreamTails(NamedTuple):
         """Return the streams that have something behind the cursor."""
         return [name for name, link in self.links.items() if self.tails[name] > link.acked]
 
+    def news(self, stored: "Stored") -> dict[bytes, StreamLink | None]:
+        """Return the links that are not kept yet, and None for those whose streams are gone."""
+        news: dict[bytes, StreamLink | None] = dict.fromkeys(stored.links.keys() - self.links)
+        news.update(each for each in self.links.items() if each[0] not in stored.links)
+        return news
+
 
 async def load(perform: Perform, subscription: str) -> Stored:
     """Return a subscription.
@@ -156,15 +172,26 @@ async def make(access: Access, subscription: str, state: SubscriptionState) -> N
 
     Raises:
         StreamExists: there is one.
-        LimitReached: it would have too many streams.
+        SubscriptionFault: there are too many.
     """
     made = Stored(subscription, b"", state, {})
+    await _check_room(access.backend.perform, made.name)
     status = await status_of(access.backend.perform, made)
     links = {name: link._replace(acked=status.tails[name]) for name, link in status.links.items()}
     values = {_STATE: msgspec.json.encode(state), **_encoded(links)}
     created = await access.perform(CreateStream(made.name, attributes=AttributeChange(values)))
     if not created.is_new:
         raise StreamExists(made.name)
+
+
+async def _check_room(perform: Perform, name: bytes) -> None:
+    if len(await perform(ListStreams(PREFIX, limit=SUBSCRIPTIONS_MAX))) < SUBSCRIPTIONS_MAX:
+        return
+    try:
+        await perform(DescribeStream(name))
+    except StreamNotFound:
+        text = f"there are {SUBSCRIPTIONS_MAX} subscriptions, and no more are followed"
+        raise SubscriptionFault(409, "LIMIT_REACHED", text) from None
 
 
 async def change(
@@ -207,7 +234,7 @@ def _event(event: str, state: SubscriptionState) -> Draft:
 async def status_of(perform: Perform, stored: Stored) -> StreamTails:
     """Return the streams of a subscription, with those that match its pattern by now."""
     definition = stored.state.definition
-    tails = await _matching(perform, stored.state)
+    tails = await _matching(perform, stored)
     links = {name: link for name, link in stored.links.items() if link.is_explicit}
     for text in definition.streams if not stored.raw else ():
         links[text.encode()] = StreamLink(MIN_ID, is_explicit=True)
@@ -215,33 +242,61 @@ async def status_of(perform: Perform, stored: Stored) -> StreamTails:
         links.setdefault(name, stored.links.get(name, StreamLink(MIN_ID, is_explicit=False)))
     for name in links:
         if name not in tails:
-            tails[name] = await _tail(perform, name)
+            tails[name] = await tail_of(perform, name)
     return StreamTails(links, tails)
 
 
-async def _tail(perform: Perform, name: bytes) -> EntryId:
+async def tail_of(perform: Perform, name: bytes) -> EntryId:
+    """Return the last id of a stream, or the least of all ids if there is no such stream."""
     try:
         return (await perform(DescribeStream(name))).last_id
     except StreamNotFound:
         return MIN_ID
 
 
-async def _matching(perform: Perform, state: SubscriptionState) -> dict[bytes, EntryId]:
-    """Return the last ids of the streams that match the pattern and may be linked."""
-    pattern, tails = state.definition.pattern, dict[bytes, EntryId]()
-    if pattern is None:
-        return tails
-    prefix, after = glob_prefix(pattern), None
+async def _matching(perform: Perform, stored: Stored) -> dict[bytes, EntryId]:
+    """Return the last ids of the streams that match the pattern and may be linked.
+
+    Beyond `LINKS_MAX` those that are linked already come first, and then the first by name.
+    """
+    state = stored.state
+    linked, others = dict[bytes, EntryId](), dict[bytes, EntryId]()
+    if state.definition.pattern is None:
+        return linked
+    prefix, after, turn = glob_prefix(state.definition.pattern), None, Turn()
     while True:
         page = await perform(ListStreams(prefix, after, _PAGE, state.only))
         for info in page:
+            await turn.pause()
             if is_linked_by_pattern(state, info.name):
-                tails[info.name] = info.last_id
-        if len(tails) > LINKS_MAX:
-            raise LimitReached("streams of this subscription", LINKS_MAX)
+                if info.name in stored.links:
+                    linked[info.name] = info.last_id
+                elif len(others) < LINKS_MAX:
+                    others[info.name] = info.last_id
         if len(page) < _PAGE:
-            return tails
+            return {**linked, **dict(takewhile(_Room(LINKS_MAX, linked).take, others.items()))}
         after = page[-1].name
+
+
+class _Room:
+    """Room for links."""
+
+    def __init__(self, count: int, links: Iterable[bytes]) -> None:
+        self._count, self._size_bytes = count, _LINKS_BYTES_MAX
+        for name in links:
+            self.take((name, None))
+
+    def take(self, link: tuple[bytes, object]) -> bool:
+        """Take room for another link; tells whether there was so much."""
+        self._count -= 1
+        self._size_bytes -= len(link[0]) + _LINK_BYTES
+        return self._count >= 0 and self._size_bytes >= 0
+
+
+def has_room(explicit: Sequence[bytes]) -> bool:
+    """Tell whether a subscription may have these explicit links."""
+    room = _Room(LINKS_MAX, ())
+    return all(room.take((name, None)) for name in explicit)
 
 
 def glob_prefix(pattern: str) -> bytes:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import socket
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from headgate.app.durable_streams.subscriptions import runner, store
+from headgate.app.durable_streams.subscriptions.runner import SubscriptionRunner
 from headgate.app.settings import Settings
+from headgate.app.webhooks.sending import Sender
+from headgate.engine.clock import SystemClock
+from headgate.engine.requests.streams import DeleteStream
 from tests.api.conftest import Live
 
 ROOT = "/v1/stream"
@@ -268,10 +274,13 @@ async def test_each_wake_is_told_in_the_stream_of_wakes(live: Live) -> None:
         {**PULL, "pattern": "ev*/a"},
         {**PULL, "pattern": ""},
         {**PULL, "pattern": "x" * 300},
+        {**PULL, "pattern": "a/" * 20 + "*"},
+        {**PULL, "pattern": "**/a/**/b/**"},
         {**PULL, "pattern": "__ds/*"},
         {**PULL, "streams": ["__ds/x"]},
         {**PULL, "streams": [""]},
         {**PULL, "streams": [f"s{n}" for n in range(1001)]},
+        {**PULL, "streams": [f"{n}{'s' * 500}" for n in range(300)]},
         {**PULL, "lease_ttl_ms": 10},
         {**PULL, "lease_ttl_ms": "1000"},
         {**PULL, "description": "x" * 1001},
@@ -294,3 +303,217 @@ async def test_an_id_and_a_body_are_bounded(live: Live) -> None:
     other = {**PULL, "description": "other"}
     assert (await live.http.put(SUBSCRIPTION, json=PULL)).status_code == 201
     assert (await live.http.put(SUBSCRIPTION, json=other)).status_code == 409
+
+
+async def claim(live: Live) -> dict[str, Any]:
+    async with asyncio.timeout(20):
+        while True:
+            answer = await live.http.post(f"{SUBSCRIPTION}/claim", json={"worker": "w"})
+            if answer.status_code == 200:
+                claimed: dict[str, Any] = answer.json()
+                return claimed
+            await asyncio.sleep(0.05)
+
+
+async def acknowledge(live: Live, claimed: dict[str, Any]) -> None:
+    acks = [
+        {"stream": each["path"], "offset": each["tail_offset"]}
+        for each in claimed["streams"]
+        if each["has_pending"]
+    ]
+    report = {key: claimed[key] for key in ("wake_id", "generation")}
+    headers = {"Authorization": f"Bearer {claimed['token']}"}
+    report |= {"acks": acks, "done": True}
+    answer = await live.http.post(f"{SUBSCRIPTION}/ack", json=report, headers=headers)
+    assert answer.json() == {"ok": True, "next_wake": False}
+
+
+async def wakes(live: Live) -> list[dict[str, Any]]:
+    shown: list[dict[str, Any]] = (await live.http.get(f"{ROOT}/wakes")).json()
+    return shown
+
+
+async def test_a_path_that_begins_with_a_slash_is_acknowledged_as_it_was_told(live: Live) -> None:
+    await live.http.put(f"{ROOT}/wakes", headers=JSON)
+    await live.http.put(SUBSCRIPTION, json={**PULL, "pattern": "**"})
+    await append(live, "/odd")
+    await append(live, "even")
+    claimed = await claim(live)
+    assert {"/odd", "even"} <= {each["path"] for each in claimed["streams"]}
+    await acknowledge(live, claimed)
+
+
+async def test_what_a_worker_has_done_meanwhile_outlasts_the_end_of_its_wake(
+    live: Live, receiver: Receiver
+) -> None:
+    for path in ("x", "y"):
+        await live.http.put(f"{ROOT}/{path}", headers=JSON)
+    answered = asyncio.Event()
+    post = Sender.post
+
+    async def late(*args: Any, **more: Any) -> Any:
+        answer = await post(*args, **more)
+        await answered.wait()
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sender, "post", late)
+        wanted = {"type": "webhook", "streams": ["x", "y"], "webhook": {"url": receiver.url}}
+        assert (await live.http.put(SUBSCRIPTION, json=wanted)).status_code == 201
+        await append(live, "y")
+        notice = await receiver.next()
+        await live.http.delete(f"{SUBSCRIPTION}/streams/x")
+        newer = await append(live, "y")
+        acks = [{"stream": "y", "offset": newer}]
+        assert (await call_back(live, notice, newer, acks=acks, done=False)).status_code == 200
+        answered.set()
+        async with asyncio.timeout(20):
+            while "done" not in await events(live):
+                await asyncio.sleep(0.02)
+    left = [(each["path"], each["acked_offset"]) for each in (await state(live))["streams"]]
+    assert left == [("y", newer)]
+    assert receiver.notices.empty()
+
+
+async def events(live: Live) -> list[str]:
+    entries = (await live.http.get("/v1/streams/__ds:s/entries")).json()["entries"]
+    return [entry["fields"]["event"] for entry in entries]
+
+
+async def test_links_of_streams_that_are_gone_go(live: Live, receiver: Receiver) -> None:
+    await subscribe(live, receiver)
+    await until_acked(live, "events/a", await append(live, "events/a"))
+    await live.http.delete(f"{ROOT}/events/a")
+    await until_acked(live, "events/b", await append(live, "events/b"))
+    assert [each["path"] for each in (await state(live))["streams"]] == ["events/b"]
+
+
+async def test_a_wake_that_is_lost_with_its_stream_is_told_again(live: Live) -> None:
+    await live.http.put(f"{ROOT}/wakes", headers=JSON)
+    await live.http.put(SUBSCRIPTION, json=PULL)
+    await append(live, "events/a")
+    async with asyncio.timeout(20):
+        while not (first := await wakes(live)):
+            await asyncio.sleep(0.02)
+        await live.http.delete(f"{ROOT}/wakes")
+        await live.http.put(f"{ROOT}/wakes", headers=JSON)
+        while not (again := await wakes(live)):
+            await asyncio.sleep(0.02)
+    assert again[0]["generation"] == first[0]["generation"]
+    await acknowledge(live, await claim(live))
+
+
+async def test_two_gateways_tell_a_wake_once(live: Live) -> None:
+    async def slowly(request: Any) -> Any:
+        await asyncio.sleep(0.02)
+        return await live.gateway.backend.perform(request)
+
+    sender = Sender(live.gateway.targets)
+    second = SubscriptionRunner(slowly, sender, SystemClock(), has_patterns=True)
+    await live.http.put(f"{ROOT}/wakes", headers=JSON)
+    running = asyncio.create_task(second.run())
+    try:
+        await live.http.put(SUBSCRIPTION, json={**PULL, "lease_ttl_ms": 60_000})
+        await asyncio.sleep(1.2)  # both follow it
+        for count in range(1, 6):
+            await append(live, "events/a")
+            async with asyncio.timeout(20):
+                while len(await wakes(live)) < count:
+                    await asyncio.sleep(0.02)
+            await acknowledge(live, await claim(live))
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    generations = [wake["generation"] for wake in await wakes(live)]
+    assert generations == sorted(set(generations))
+
+
+async def test_beyond_the_bound_of_links_a_subscription_goes_on(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "LINKS_MAX", 3)
+    await live.http.put(f"{ROOT}/wakes", headers=JSON)
+    await append(live, "events/5")
+    await live.http.put(SUBSCRIPTION, json=PULL)
+    for number in range(5):
+        await append(live, f"events/{number}")
+    claimed = await claim(live)
+    linked = ["events/0", "events/1", "events/5"]
+    assert [each["path"] for each in claimed["streams"]] == linked
+    await acknowledge(live, claimed)
+    await live.http.delete(f"{ROOT}/events/0")
+    claimed = await claim(live)
+    assert [each["path"] for each in claimed["streams"]] == ["events/1", "events/2", "events/5"]
+    await acknowledge(live, claimed)
+    more = [f"more/{number}" for number in range(4)]
+    for count, status in ((4, 409), (3, 204)):
+        body = {"streams": more[:count]}
+        answer = await live.http.post(f"{SUBSCRIPTION}/streams", json=body)
+        assert answer.status_code == status, answer.text
+    assert (await live.http.delete(f"{SUBSCRIPTION}/streams/more/0")).status_code == 204
+
+
+async def test_no_more_subscriptions_are_made_than_are_followed(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "SUBSCRIPTIONS_MAX", 2)
+    monkeypatch.setattr(runner, "_PAGE", 1)
+    for name, status in (("a", 201), ("b", 201), ("c", 409), ("b", 200)):
+        answer = await live.http.put(f"{ROOT}/__ds/subscriptions/{name}", json=PULL)
+        assert answer.status_code == status, name
+        if status == 409:
+            assert answer.json()["error"]["code"] == "LIMIT_REACHED"
+    async with asyncio.timeout(20):
+        while "headgate_subscriptions 2.0\n" not in (await live.http.get("/metrics")).text:
+            await asyncio.sleep(0.1)
+
+
+async def test_events_do_not_tell_which_names_there_are(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_up = socket.getaddrinfo
+
+    def faked(host: Any, *args: Any, **more: Any) -> Any:
+        if host == "unknown.test":
+            raise socket.gaierror(socket.EAI_NONAME, "not known")
+        return look_up("10.0.0.1" if host == "inner.test" else host, *args, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", faked)
+    for host in ("unknown.test", "inner.test"):
+        url = f"https://{host}/hook"
+        wanted = {"type": "webhook", "pattern": "events/*", "webhook": {"url": url}}
+        assert (await live.http.put(SUBSCRIPTION, json=wanted)).status_code == 201
+        await append(live, f"events/{host}")
+        async with asyncio.timeout(20):
+            while "not delivered" not in await events(live):
+                await asyncio.sleep(0.02)
+        await live.http.delete(SUBSCRIPTION)
+
+
+async def test_whatever_goes_wrong_with_a_webhook_it_is_tried_again(
+    live: Live, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def failing(*_: Any, **__: Any) -> None:
+        raise UnicodeError("label too long")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Sender, "post", failing)
+        await subscribe(live, receiver)
+        offset = await append(live, "events/a")
+        async with asyncio.timeout(20):
+            while (await state(live))["status"] != "failed":
+                await asyncio.sleep(0.02)
+    await until_acked(live, "events/a", offset)
+
+
+async def test_a_key_that_is_made_anew_signs_the_next_webhook(
+    live: Live, receiver: Receiver
+) -> None:
+    await subscribe(live, receiver)
+    await until_acked(live, "events/a", await append(live, "events/a"))
+    await live.gateway.backend.perform(DeleteStream(b"__ds"))
+    await append(live, "events/a")
+    first, second = await receiver.next(), await receiver.next()
+    [key] = (await live.http.get(f"{ROOT}/__ds/jwks.json")).json()["keys"]
+    assert key["kid"] in second.header("webhook-signature")
+    assert key["kid"] not in first.header("webhook-signature")

@@ -9,7 +9,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from headgate.app.webhooks.sending import ANSWER_BYTES_MAX, Sender
+from headgate.app.webhooks.sending import ANSWER_BYTES_MAX, HOST_SENDS_MAX, Sender
 from headgate.app.webhooks.targets import TargetRefused, Targets
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -110,3 +110,53 @@ async def test_what_is_not_allowed_is_never_connected_to() -> None:
             await sender.post(url, b"", {}, within_s=5)
     await sender.close()
     assert received == []
+
+
+async def test_no_connection_is_kept_for_another_host_at_the_same_address() -> None:
+    async def keep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n")
+        lasts.append(await reader.read())
+        writer.close()
+
+    heads, lasts = list[bytes](), list[bytes]()
+    sender = Sender(LOCAL)
+    async with await asyncio.start_server(keep, "127.0.0.1", 0) as server:
+        place = f":{server.sockets[0].getsockname()[1]}/"
+        for host in ("127.0.0.1", "localhost", "127.0.0.1"):
+            assert (await sender.post(f"http://{host}{place}", b"", {}, within_s=5)).status == 200
+        async with asyncio.timeout(5):
+            while len(lasts) < 3:
+                await asyncio.sleep(0.01)
+    await sender.close()
+    assert (len(heads), lasts) == (3, [b""] * 3)
+    assert all(b"connection: close" in head.lower() for head in heads)
+
+
+async def test_a_host_that_hangs_keeps_no_other_from_being_asked() -> None:
+    async def hanging(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        begun.append(await reader.readuntil(b"\r\n\r\n"))
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        ended.append(b"")
+
+    ended = list[bytes]()
+    begun = list[bytes]()
+    sender = Sender(LOCAL)
+    async with await asyncio.start_server(hanging, "127.0.0.2", 0) as server:
+        url = f"http://127.0.0.2:{server.sockets[0].getsockname()[1]}/"
+        sends = [
+            asyncio.create_task(sender.post(url, b"", {}, within_s=1 + (n < HOST_SENDS_MAX)))
+            for n in range(150)
+        ]
+        await asyncio.sleep(0.3)
+        async with target(saying("200 OK")) as (other, _):
+            assert (await sender.post(other, b"", {}, within_s=1)).status == 200
+        outcomes = await asyncio.gather(*sends, return_exceptions=True)
+        async with asyncio.timeout(5):
+            while len(ended) < len(begun):
+                await asyncio.sleep(0.01)
+    await sender.close()
+    assert len(begun) == HOST_SENDS_MAX
+    assert all(isinstance(outcome, TimeoutError) for outcome in outcomes)

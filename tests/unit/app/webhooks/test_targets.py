@@ -10,6 +10,13 @@ from headgate.app.webhooks.targets import TargetRefused, Targets
 
 PUBLIC = ["https://93.184.215.14/hook", "https://[2606:2800:21f:cb07::1]:8443/h?x=1"]
 
+NAMES = [
+    "https://example.com/",
+    "https://a_b.x-y.example.:8443/h",
+    "https://xn--mnchen-3ya.de/",
+    f"https://{'a' * 63}.example/",
+]
+
 REFUSED = [
     "http://93.184.215.14/hook",
     "https://127.0.0.1/",
@@ -28,6 +35,26 @@ REFUSED = [
     "https://224.0.0.1/",
     "https://[fe80::1]/",
     "https://[fd00::1]/",
+    "https://[64:ff9b::7f00:1]/",
+    "https://[64:ff9b:1::a00:1]/",
+    "https://[2002:7f00:1::]/",
+    "https://[2001::1]/",
+    "https://[::127.0.0.1]/",
+    "https://[::ffff:0:127.0.0.1]/",
+    "https://[fec0::1]/",
+    "https://[5f00::1]/",
+    "https://[100::1]/",
+    "https://[ff0e::1]/",
+    "https://[fe80::1%25lo]/",
+    "https://[::ffff:93.184.215.14]x:1/",
+    "https://[2606:4700::1]x/",
+    "https://93.184.215.14 x:1/",
+    "https://93.184.215.14 :1/",
+    "https://a..b/",
+    "https://.a/",
+    "https://a%b/",
+    "https://" + "a" * 64 + ".example/",
+    "https://" + "a." * 130 + "example/",
     "ftp://93.184.215.14/",
     "file:///etc/passwd",
     "https://user@93.184.215.14/",
@@ -46,6 +73,11 @@ async def test_a_public_address_may_be_asked(url: str) -> None:
     parts, address = await Targets().resolve(url)
     assert parts.scheme == "https"
     assert address in url
+
+
+@pytest.mark.parametrize("url", NAMES)
+def test_a_name_of_a_host_is_no_fault(url: str) -> None:
+    assert Targets().check(url).hostname
 
 
 @pytest.mark.parametrize("url", REFUSED)
