@@ -74,8 +74,8 @@ class Events:
                         return
                     await use(self._access, self._stream, self._seen)
                     turn = Turn()
-                    for piece in pieces:
-                        yield piece
+                    for part in in_parts(pieces):
+                        yield part
                         await turn.pause()
 
     async def _until(self) -> None:
@@ -146,6 +146,19 @@ class Events:
         if self._least_cursor is None:
             self._least_cursor = cursor_after(self._asked_cursor, now_ms, chance)
         return max(self._least_cursor, cursor_after(None, now_ms, chance), key=int)
+
+
+def in_parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield pieces together, as many as are sent at once: a short event comes with its control."""
+    together, size_bytes = list[bytes](), 0
+    for piece in pieces:
+        together.append(piece)
+        size_bytes += len(piece)
+        if size_bytes >= _PIECE_BYTES:
+            yield b"".join(together)
+            together, size_bytes = [], 0
+    if together:
+        yield b"".join(together)
 
 
 def text_event(body: bytes) -> Iterator[bytes]:
