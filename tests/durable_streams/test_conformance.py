@@ -35,6 +35,7 @@ async def test_the_suite_passes(place: str, request: pytest.FixtureRequest, tmp_
         await output_of(
             modules / ".bin" / "vitest",
             *("run", "--reporter=dot", "--reporter=json", f"--outputFile={report}"),
+            "--testTimeout=30000",  # other tests run beside it
             folder=NPM,
             variables={"GATEWAY_URL": gateway.http_url},
         )
