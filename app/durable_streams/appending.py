@@ -9,7 +9,12 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
 from headgate.app.durable_streams.answers import CLOSED, NEXT_OFFSET
-from headgate.app.durable_streams.configuration import Known, attributes_of, known
+from headgate.app.durable_streams.configuration import (
+    ATTEMPTS_MAX,
+    Known,
+    attributes_of,
+    known,
+)
 from headgate.app.durable_streams.content import drafts_of, media_type
 from headgate.app.durable_streams.forking import forget_gone_forks
 from headgate.app.durable_streams.full_attributes import make_room
@@ -33,9 +38,6 @@ from headgate.engine.requests.streams import CloseStream, DescribeStream
 
 SEQ = b"durable-stream:seq"
 """Attribute: the last `Stream-Seq`, which is one for all writers of the stream."""
-
-_ATTEMPTS_MAX = 50
-"""An append is decided anew so often if others change what it relies on."""
 
 
 class Writing(NamedTuple):
@@ -72,7 +74,7 @@ async def write(access: Access, stream: bytes, writing: Writing, *, messages_max
         text = "an append says what it is"
         raise GatewayError("malformed", text, pointer="/header/Content-Type")
     access.require([Need((Verb.APPEND if writing.body else Verb.MANAGE,), stream)])
-    for _ in range(_ATTEMPTS_MAX):
+    for _ in range(ATTEMPTS_MAX):
         try:
             written = await _try(access, stream, writing, messages_max)
         except StreamsChanged:

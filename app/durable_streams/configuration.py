@@ -14,6 +14,9 @@ from headgate.engine.requests.attributes import AttributeChange, GetAttributes
 CONFIGURATION = b"durable-stream"
 """Attribute that has it. The names of all attributes of the protocol begin so."""
 
+ATTEMPTS_MAX = 50
+"""An act is decided anew so often if others change what it relies on."""
+
 
 class Stage(StrEnum):
     """The stages of a stream."""

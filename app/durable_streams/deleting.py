@@ -8,6 +8,7 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
 from headgate.app.durable_streams.configuration import (
+    ATTEMPTS_MAX,
     CONFIGURATION,
     DurableStream,
     Stage,
@@ -21,8 +22,6 @@ from headgate.engine.requests.entries import Trim, TrimTo
 from headgate.engine.requests.keyspace import PersistStream
 from headgate.engine.requests.streams import DeleteStream
 
-_ATTEMPTS_MAX = 50
-
 
 async def delete(access: Access, stream: bytes) -> None:
     """Delete a stream; with forks, as far as they let it go.
@@ -32,7 +31,7 @@ async def delete(access: Access, stream: bytes) -> None:
         GatewayError: it is deleted, and forks refer to it.
     """
     access.require([Need((Verb.MANAGE,), stream)])
-    for _ in range(_ATTEMPTS_MAX):
+    for _ in range(ATTEMPTS_MAX):
         there = await attributes_of(access, stream, has_all=True)
         forks = await living_forks(access, stream, there)
         if there.configuration.state is Stage.DELETED and forks:

@@ -19,6 +19,7 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
 from headgate.app.durable_streams.configuration import (
+    ATTEMPTS_MAX,
     CONFIGURATION,
     DurableStream,
     ForkOrigin,
@@ -60,7 +61,6 @@ FORKS_MAX = 1_000
 
 _PAGE_ENTRIES = 1_000
 _PAGE_BYTES = 2**20
-_ATTEMPTS_MAX = 50
 
 
 class Point(NamedTuple):
@@ -268,7 +268,7 @@ async def _refer(access: Access, source: bytes, stream: bytes) -> None:
     Raises:
         GatewayError: it is deleted meanwhile.
     """
-    for _ in range(_ATTEMPTS_MAX):
+    for _ in range(ATTEMPTS_MAX):
         there = await _source(access, source, has_all=True)
         forks = {name for name in there.attributes if name.startswith(FORK)}
         if len(forks | {FORK + stream}) > FORKS_MAX and not await make_room(

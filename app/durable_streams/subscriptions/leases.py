@@ -6,6 +6,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
+from headgate.app.durable_streams.configuration import ATTEMPTS_MAX
 from headgate.app.durable_streams.offsets import parse_offset
 from headgate.app.durable_streams.subscriptions.definition import SubscriptionFault, names_of
 from headgate.app.durable_streams.subscriptions.signing import SigningKey, TokenClaim
@@ -30,8 +31,6 @@ from headgate.engine.entry import EntryId
 from headgate.engine.errors import StreamsChanged
 
 T = TypeVar("T")
-
-_ATTEMPTS_MAX = 50
 
 
 class Wake(NamedTuple):
@@ -182,7 +181,7 @@ class WakeLeases:
 
     async def _decide(self, subscription: str, act: Callable[[Stored], Awaitable[T]]) -> T:
         """Act on a subscription, anew if it has changed meanwhile."""
-        for _ in range(_ATTEMPTS_MAX):
+        for _ in range(ATTEMPTS_MAX):
             try:
                 return await act(await load(self._perform, subscription))
             except StreamsChanged:

@@ -43,6 +43,7 @@ _LINKS_BYTES_MAX, _LINK_BYTES = 384 * 1024, 64
 takes this beside its name. With the state that is less than the attributes of a stream may have."""
 
 SUBSCRIPTIONS_MAX = 1_000
+"""Streams below the prefix, beyond which no other subscription is made."""
 
 
 class WakePhase(StrEnum):
@@ -190,7 +191,7 @@ async def _check_room(perform: Perform, name: bytes) -> None:
     try:
         await perform(DescribeStream(name))
     except StreamNotFound:
-        text = f"there are {SUBSCRIPTIONS_MAX} subscriptions, and no more are followed"
+        text = f"there are {SUBSCRIPTIONS_MAX} subscriptions, as many as there may be"
         raise SubscriptionFault(409, "LIMIT_REACHED", text) from None
 
 
