@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from itertools import count
 
+import httpx
 import pytest
 
 from headgate.app.auth.access import Access
@@ -169,19 +170,26 @@ async def test_a_source_that_goes_while_it_is_forked_leaves_no_fork(
     assert (await shared.http.get("/v1/streams/fork")).status_code == 404
 
 
+async def fork_while(
+    shared: Live, monkeypatch: pytest.MonkeyPatch, act: Callable[[], Awaitable[object]]
+) -> httpx.Response:
+    """Make a fork, and let something happen once its source knows of it."""
+    refer = forking._refer
+
+    async def refer_and_act(access: Access, source: bytes, stream: bytes) -> None:
+        await refer(access, source, stream)
+        await act()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forking, "_refer", refer_and_act)
+        return await shared.http.put(FORK, headers=FROM)
+
+
 async def test_a_fork_that_somebody_else_writes_to_is_given_up(
     shared: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await make_source(shared)
-    refer = forking._refer
-
-    async def meanwhile(*given: object) -> None:
-        await refer(*given)  # type: ignore[arg-type]
-        await shared.append("fork", "early")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(forking, "_refer", meanwhile)
-        answer = await shared.http.put(FORK, headers=FROM)
+    answer = await fork_while(shared, monkeypatch, lambda: shared.append("fork", "early"))
     assert (answer.status_code, answer.json()["code"]) == (409, "stream_exists")
     assert (await shared.http.get("/v1/streams/fork")).status_code == 404
     assert (await shared.http.put(FORK, headers=FROM)).status_code == 201
@@ -191,34 +199,24 @@ async def test_a_fork_that_somebody_else_writes_to_is_given_up(
 async def test_a_source_that_is_made_anew_meanwhile_is_not_what_was_asked_for(
     shared: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await make_source(shared)
-    refer = forking._refer
-
-    async def meanwhile(*given: object) -> None:
-        await refer(*given)  # type: ignore[arg-type]
+    async def make_anew() -> None:
         await shared.http.delete("/v1/streams/source")
         await make_source(shared)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(forking, "_refer", meanwhile)
-        assert (await shared.http.put(FORK, headers=FROM)).status_code == 409
+    await make_source(shared)
+    assert (await fork_while(shared, monkeypatch, make_anew)).status_code == 409
     assert (await shared.http.get(FORK)).status_code == 404
 
 
 async def test_a_source_that_is_deleted_beside_a_new_fork_keeps_what_that_needs(
     shared: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def delete_source() -> None:
+        assert (await shared.http.delete(SOURCE)).status_code == 204
+
     await make_source(shared)
     await shared.http.put(f"{FORK}-old", headers=FROM)
-    copy = forking._copy
-
-    async def meanwhile(*given: object) -> object:
-        assert (await shared.http.delete(SOURCE)).status_code == 204
-        return await copy(*given)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(forking, "_copy", meanwhile)
-        assert (await shared.http.put(FORK, headers=FROM)).status_code == 201
+    assert (await fork_while(shared, monkeypatch, delete_source)).status_code == 201
     assert await numbers(shared) == [*range(COUNT)]
 
 
