@@ -55,7 +55,7 @@ class RedisGateway:
             self.stop()
             raise ChildProcessError(output)
         self.port = int(port[1])
-        place = re.search(r"Headgate is at (http://[^, ]+:[0-9]+)", output)
+        place = re.search(r"Headgate is at (https?://[^, ]+:[0-9]+)", output)
         assert place is not None, output
         self.http_url = place[1]
 
