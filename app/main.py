@@ -21,7 +21,7 @@ from headgate.app.bulk.arrow import ArrowThreads
 from headgate.app.bulk.staging import Staging
 from headgate.app.durable_streams import routes as durable_streams
 from headgate.app.durable_streams.subscriptions import routes as subscriptions
-from headgate.app.gateway.assembly import assemble
+from headgate.app.gateway.assembly import assemble, sender_of
 from headgate.app.gateway.backends import open_backend
 from headgate.app.gateway.behind import Behind
 from headgate.app.gateway.credentials import open_credentials
@@ -201,7 +201,7 @@ def create_app(
     app.state.measuring = measuring
     app.state.settings = settings
     registry = metrics.registry
-    app.state.runners = runners_of(backend, gateway.targets, registry) if has_streams else ()
+    app.state.runners = runners_of(backend, sender_of(settings), registry) if has_streams else ()
     _check_declared()
     for router in _ROUTERS:
         app.router.routes.extend(router.routes)  # not nested: each would be looked for twice

@@ -12,7 +12,6 @@ from headgate.app.durable_streams.subscriptions.runner import SubscriptionRunner
 from headgate.app.runtime.families import Collected
 from headgate.app.scheduling.runner import ScheduleRunner
 from headgate.app.webhooks.sending import Sender
-from headgate.app.webhooks.targets import Targets
 from headgate.engine.clock import SystemClock
 
 
@@ -24,18 +23,18 @@ class Runner(Protocol):
         ...
 
 
-def runners_of(backend: Backend, targets: Targets, registry: CollectorRegistry) -> Sequence[Runner]:
+def runners_of(backend: Backend, sender: Sender, registry: CollectorRegistry) -> Sequence[Runner]:
     """Return the runners of a backend; their metrics are in the registry.
 
     Args:
         backend: has the streams.
-        targets: of webhooks.
+        sender: sends webhooks.
         registry: of this process.
     """
     schedules = ScheduleRunner(backend.perform)
     subscriptions = SubscriptionRunner(
         backend.perform,
-        Sender(targets),
+        sender,
         SystemClock(),
         has_patterns=Ability.PATTERNS in backend.abilities,
     )

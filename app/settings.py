@@ -36,6 +36,7 @@ from headgate.app.auth.tokens.algorithms import Algorithm
 from headgate.app.backends.redis.address import check_prefix, read_url
 from headgate.app.backends.redis.durability import DurabilityLevel
 from headgate.app.runtime import machine
+from headgate.app.webhooks.targets import PUBLIC_PORTS
 from headgate.app.wire.name_rule import fault_of
 from headgate.app.wire.schemas.limits import ChosenLimits
 from headgate.engine.bucket.stores.opening import check_url
@@ -158,6 +159,7 @@ Algorithms = Annotated[list[Algorithm], NoDecode, BeforeValidator(_split)]
 Networks = Annotated[
     list[Annotated[str, AfterValidator(_network)]], NoDecode, BeforeValidator(_split)
 ]
+Ports = Annotated[list[Annotated[int, Field(ge=1, le=65_535)]], NoDecode, BeforeValidator(_split)]
 Hosts = Annotated[list[Annotated[str, AfterValidator(_host)]], NoDecode, BeforeValidator(_split)]
 Origins = Annotated[
     list[Annotated[str, AfterValidator(_origin)]], NoDecode, BeforeValidator(_split)
@@ -363,6 +365,23 @@ class NetworkChoices(BaseModel):
         [],
         description="Networks that are not public to which webhooks may be sent, such as "
         "`10.1.0.0/16`; also by plain HTTP.",
+    )
+    push_deny: Networks = Field(
+        [], description="Networks to which webhooks are never sent, public ones or not."
+    )
+    push_ports: Ports = Field(
+        list(PUBLIC_PORTS), description="Ports of public addresses to which webhooks may be sent."
+    )
+    push_identity: Annotated[str, Field(pattern=r"^[ -~]{1,128}$")] | None = Field(
+        None,
+        description="Who sends webhooks, for their receivers, such as a URL: it is a part of "
+        "`User-Agent`.",
+    )
+    push_key_file: Path | None = Field(
+        None,
+        description="File of the keys that encrypt the secrets of pushes, one a line, the first of "
+        "them those that are new; `push.key` of the data directory unless given, which is made "
+        "when it is needed. All gateways over the same servers need the same.",
     )
 
 

@@ -22,6 +22,7 @@ from headgate.app.transport.sockets import (
     Sockets,
     sockets_max_of,
 )
+from headgate.app.webhooks.sending import Sender
 from headgate.app.webhooks.targets import Targets
 from headgate.app.wire.schemas.limits import ChosenLimits, Limits
 from headgate.engine.state.memory import WhenFull
@@ -90,7 +91,15 @@ def assemble(
 
 def targets_of(settings: Settings) -> Targets:
     """Return the URLs to which webhooks may be sent."""
-    return Targets([ip_network(text) for text in settings.push_allow])
+    allowed, denied = (
+        [ip_network(text) for text in texts] for texts in (settings.push_allow, settings.push_deny)
+    )
+    return Targets(allowed, denied, settings.push_ports)
+
+
+def sender_of(settings: Settings) -> Sender:
+    """Return the sender of webhooks."""
+    return Sender(targets_of(settings), settings.push_identity)
 
 
 def _tracing(settings: Settings) -> "Tracing | None":

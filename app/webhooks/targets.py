@@ -1,27 +1,27 @@
-"""Targets: which URLs may be asked, and the addresses behind their names.
+"""Targets: the URLs that may be asked, and the addresses behind them.
 
 An address of this machine, of a private network or of a link is refused, unless the operator allows
-its network: a user must not reach through the gateway what stands behind it. A name is looked up
-for each request, and the request goes to the address that was judged.
+its network: a user must not reach through the gateway what stands behind it. A URL is checked when
+it is given. What counts is the check of the address of each connection, after its name was looked
+up: there no spelling of an address and no change of a name is left.
 """
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import re
 import socket
 from collections.abc import Sequence
-from functools import partial
 from urllib.parse import SplitResult, urlsplit
 
-from headgate.app.runtime.threads import WEBHOOKS
-
 _URL_MAX = 2048
-_LOOK_UP_S_MAX = 5.0
 _HOST_MAX = 253
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:\s]+)(:[0-9]*)?", re.IGNORECASE)
+_SCHEME_PORTS = {"https": 443, "http": 80}
+
+PUBLIC_PORTS = (443, 8443)
+"""Ports of public addresses that may be asked, unless the operator names others."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -34,7 +34,7 @@ _TUNNELS = ipaddress.ip_network("2002::/16"), ipaddress.ip_network("2001::/32")
 """6to4 and Teredo: they carry addresses of IPv4."""
 
 
-class TargetRefused(Exception):
+class TargetRefused(OSError):
     """The gateway does not send a request there."""
 
 
@@ -45,13 +45,20 @@ class NameUnknown(OSError):
 class Targets:
     """The URLs that may be asked."""
 
-    def __init__(self, allowed: Sequence[Network] = ()) -> None:
+    def __init__(
+        self,
+        allowed: Sequence[Network] = (),
+        denied: Sequence[Network] = (),
+        ports: Sequence[int] = PUBLIC_PORTS,
+    ) -> None:
         """Allow public addresses, and those of some networks, also by plain HTTP.
 
         Args:
-            allowed: the networks.
+            allowed: the networks that are not public. There every port may be asked.
+            denied: networks that are not asked, whatever else is said of them.
+            ports: those of public addresses.
         """
-        self._allowed = allowed
+        self._allowed, self._denied, self._ports = allowed, denied, frozenset(ports)
 
     def check(self, url: str) -> SplitResult:
         """Check a URL as far as it goes without looking up its name, and return its parts.
@@ -63,56 +70,44 @@ class Targets:
             raise TargetRefused(f"a URL has at most {_URL_MAX} characters of ASCII")
         try:
             parts = urlsplit(url)
-            host, _ = parts.hostname, parts.port
+            host, port = parts.hostname, parts.port
         except ValueError:
             raise TargetRefused("this is no URL") from None
-        if parts.scheme not in ("https", "http") or not host or parts.username is not None:
+        if parts.scheme not in _SCHEME_PORTS or not host or parts.username is not None:
             raise TargetRefused("a URL is https://host/path, without a user")
         if _AUTHORITY.fullmatch(parts.netloc) is None:
             raise TargetRefused("this is no host")
+        is_tls, port = parts.scheme == "https", port or _SCHEME_PORTS[parts.scheme]
         literal = _address_of(host)
         if literal is not None:
-            self._check_address(literal, parts)
+            self.check_address(literal, port, is_tls=is_tls)
         elif not _is_name(host):
             raise TargetRefused("this is no name of a host")
-        elif parts.scheme == "http" and not self._allowed:
-            raise TargetRefused("only https is allowed")
+        elif not self._allowed:
+            self._check_public(port, is_tls=is_tls)
         return parts
 
-    async def resolve(self, url: str) -> tuple[SplitResult, str]:
-        """Return the parts of a URL, and the address that the request is to go to.
+    def check_address(self, address: Address, port: int, *, is_tls: bool) -> None:
+        """Check the address of a connection.
 
         Raises:
             TargetRefused: it is not allowed.
-            NameUnknown: the name has no address.
         """
-        parts = self.check(url)
-        assert parts.hostname is not None
-        literal = _address_of(parts.hostname)
-        if literal is not None:
-            return parts, str(literal)
-        look_up = partial(socket.getaddrinfo, parts.hostname, None, type=socket.SOCK_STREAM)
-        try:
-            async with asyncio.timeout(_LOOK_UP_S_MAX):
-                answers = await WEBHOOKS.call_if_awaited(look_up)
-        except (TimeoutError, socket.gaierror) as error:
-            raise NameUnknown(f"{parts.hostname}: {error}") from error
-        addresses = [ipaddress.ip_address(str(answer[4][0])) for answer in answers]
-        for address in addresses:
-            self._check_address(address, parts)
-        if not addresses:
-            raise NameUnknown(f"{parts.hostname} has no address")
-        return parts, str(addresses[0])
-
-    def _check_address(self, address: Address, parts: SplitResult) -> None:
-        mapped = getattr(address, "ipv4_mapped", None)
-        address = mapped or address
+        address = getattr(address, "ipv4_mapped", None) or address
+        if any(address in network for network in self._denied):
+            raise TargetRefused("this network is not allowed")
         if any(address in network for network in self._allowed):
             return
         if not _is_public(address):
-            raise TargetRefused(f"{parts.hostname} is in a network that is not allowed")
-        if parts.scheme != "https":
+            raise TargetRefused("this network is not allowed")
+        self._check_public(port, is_tls=is_tls)
+
+    def _check_public(self, port: int, *, is_tls: bool) -> None:
+        if not is_tls:
             raise TargetRefused("only https is allowed")
+        if port not in self._ports:
+            allowed = ", ".join(map(str, sorted(self._ports)))
+            raise TargetRefused(f"this port is not allowed: {allowed} are")
 
 
 def _is_public(address: Address) -> bool:

@@ -192,6 +192,8 @@ def _failures_in_the_log() -> Iterator[None]:
 @setting_option("workers", metavar="N|auto")
 @setting_option("trusted_proxies", multiple=True, metavar="NETWORK")
 @setting_option("push_allow", multiple=True, metavar="NETWORK")
+@setting_option("push_deny", multiple=True, metavar="NETWORK")
+@setting_option("push_key_file", metavar="FILE")
 @setting_option("allowed_hosts", "--allow-host", multiple=True, metavar="NAME")
 @setting_option("allowed_origins", "--allow-origin", multiple=True, metavar="ORIGIN")
 def command(config: Path | None, **flags: Any) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from ipaddress import ip_network
 
 import pytest
 
-from headgate.app.webhooks.sending import ANSWER_BYTES_MAX, HOST_SENDS_MAX, Sender
-from headgate.app.webhooks.targets import TargetRefused, Targets
+from headgate.app.webhooks.sending import ANSWER_BYTES_MAX, SENDS_MAX, Sender
+from headgate.app.webhooks.targets import NameUnknown, TargetRefused, Targets
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 LOCAL = Targets([ip_network("127.0.0.0/8"), ip_network("::1/128")])
@@ -49,7 +49,7 @@ async def test_a_request_is_sent_with_its_headers_and_its_host() -> None:
         named = url.replace("127.0.0.1", "localhost")
         answer = await sender.post(named, b"{}", {"X-Own": "1"}, within_s=5)
     await sender.close()
-    assert answer == (202, b"ok")
+    assert answer == (202, b"ok", None)
     head = received[0].decode()
     assert head.startswith("POST /hook?a=1 HTTP/1.1\r\n")
     port = url.partition("127.0.0.1:")[2].partition("/")[0]
@@ -112,25 +112,74 @@ async def test_what_is_not_allowed_is_never_connected_to() -> None:
     assert received == []
 
 
-async def test_no_connection_is_kept_for_another_host_at_the_same_address() -> None:
+async def test_a_connection_is_kept_for_its_host_and_for_no_other_at_the_same_address() -> None:
     async def keep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heads.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n")
-        lasts.append(await reader.read())
+        own = list[str]()
+        hosts.append(own)
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                own.append(head.lower().partition("host: ")[2].partition(":")[0])
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         writer.close()
 
-    heads, lasts = list[bytes](), list[bytes]()
+    hosts = list[list[str]]()
     sender = Sender(LOCAL)
     async with await asyncio.start_server(keep, "127.0.0.1", 0) as server:
         place = f":{server.sockets[0].getsockname()[1]}/"
-        for host in ("127.0.0.1", "localhost", "127.0.0.1"):
+        for host in ("127.0.0.1", "localhost", "127.0.0.1", "localhost"):
             assert (await sender.post(f"http://{host}{place}", b"", {}, within_s=5)).status == 200
-        async with asyncio.timeout(5):
-            while len(lasts) < 3:
-                await asyncio.sleep(0.01)
+        await sender.close()
+    assert hosts == [["127.0.0.1"] * 2, ["localhost"] * 2]
+
+
+async def test_every_connection_is_judged_by_the_address_behind_its_name() -> None:
+    async def look_up(name: str) -> list[str]:
+        asked.append(name)
+        return addresses.pop(0)
+
+    asked = list[str]()
+    async with target(saying("200 OK"), saying("200 OK")) as (url, received):
+        port = url.rpartition(":")[2].partition("/")[0]
+        inward = [["127.0.0.1"], ["::ffff:127.0.0.1"], ["0.0.0.0"], ["fe80::1"], ["10.0.0.1"]]
+        addresses = [*inward, []]
+        sender = Sender(Targets(ports=[int(port)]), look_up=look_up)
+        for _ in inward:
+            with pytest.raises(TargetRefused):
+                await sender.post(f"https://changing.example:{port}/", b"", {}, within_s=5)
+        with pytest.raises(NameUnknown):
+            await sender.post(f"https://changing.example:{port}/", b"", {}, within_s=5)
+        await sender.close()
+        assert (asked, received) == (["changing.example"] * 6, [])
+
+        addresses = [["127.0.0.1"], ["127.0.0.2"]]  # it changes between two requests
+        only = Targets([ip_network("127.0.0.1/32")])
+        sender = Sender(only, look_up=look_up)
+        assert (await sender.post(f"http://changing.example:{port}/", b"", {}, within_s=5)).status
+        with pytest.raises(TargetRefused):
+            await sender.post(f"http://changing.example:{port}/", b"", {}, within_s=5)
+        await sender.close()
+    assert len(received) == 1
+
+
+async def test_a_name_that_nobody_knows_is_an_error_of_the_network() -> None:
+    sender = Sender(Targets())
+    with pytest.raises(NameUnknown, match="no-such-host"):
+        await sender.post("https://no-such-host.invalid/", b"", {}, within_s=5)
+    with pytest.raises(TargetRefused):
+        await sender.post("https://localhost/", b"", {}, within_s=5)
     await sender.close()
-    assert (len(heads), lasts) == (3, [b""] * 3)
-    assert all(b"connection: close" in head.lower() for head in heads)
+
+
+async def test_a_receiver_is_told_who_sends_and_says_when_to_come_again() -> None:
+    sender = Sender(LOCAL, "https://gw.example")
+    later = saying("503 Later\r\nRetry-After: 7\r\nContent-Length: 0")
+    async with target(later) as (url, received):
+        answer = await sender.post(url, b"", {}, within_s=5)
+    await sender.close()
+    assert (answer.status, answer.retry_after_s) == (503, 7)
+    assert b"User-Agent: Headgate/" in received[0]
+    assert b" (https://gw.example)\r\n" in received[0]
 
 
 async def test_a_host_that_hangs_keeps_no_other_from_being_asked() -> None:
@@ -147,8 +196,8 @@ async def test_a_host_that_hangs_keeps_no_other_from_being_asked() -> None:
     async with await asyncio.start_server(hanging, "127.0.0.2", 0) as server:
         url = f"http://127.0.0.2:{server.sockets[0].getsockname()[1]}/"
         sends = [
-            asyncio.create_task(sender.post(url, b"", {}, within_s=1 + (n < HOST_SENDS_MAX)))
-            for n in range(150)
+            asyncio.create_task(sender.post(url, b"", {}, within_s=1 + (n < SENDS_MAX // 2)))
+            for n in range(SENDS_MAX)
         ]
         await asyncio.sleep(0.3)
         async with target(saying("200 OK")) as (other, _):
@@ -158,5 +207,5 @@ async def test_a_host_that_hangs_keeps_no_other_from_being_asked() -> None:
             while len(ended) < len(begun):
                 await asyncio.sleep(0.01)
     await sender.close()
-    assert len(begun) == HOST_SENDS_MAX
+    assert len(begun) == SENDS_MAX // 2
     assert all(isinstance(outcome, TimeoutError) for outcome in outcomes)
