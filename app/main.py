@@ -53,6 +53,7 @@ from headgate.app.routes import (
     pattern_events,
     principal,
     problem_pages,
+    pushes,
     reads,
     schedules,
     socket,
@@ -86,6 +87,7 @@ _TAGS = {
     "Entries": "Append entries; read them by range or after a cursor, waiting if asked to.",
     "Groups": "Consumer groups and their consumers.",
     "Delivery": "Read as a consumer of a group, acknowledge, give back, claim.",
+    "Push": "Let the gateway send the entries of a group to a URL.",
     "Schedules": "Entries that are appended by themselves, at the times of a cron expression.",
     "Bulk": "Whole ranges of streams, planned, read and written by batch: for data pipelines.",
     "Events": "The same reads as Server-Sent Events.",
@@ -106,6 +108,7 @@ _ROUTERS = (
     streams.patches,
     groups.router,
     groups.patches,
+    pushes.router,
     schedules.router,
     schedules.patches,
     events.router,
@@ -201,7 +204,9 @@ def create_app(
     app.state.measuring = measuring
     app.state.settings = settings
     registry = metrics.registry
-    app.state.runners = runners_of(backend, sender_of(settings), registry) if has_streams else ()
+    app.state.runners = (
+        runners_of(backend, sender_of(settings), gateway.sealing, registry) if has_streams else ()
+    )
     _check_declared()
     for router in _ROUTERS:
         app.router.routes.extend(router.routes)  # not nested: each would be looked for twice

@@ -9,6 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from headgate.app.backends.port import Ability, Backend
 from headgate.app.durable_streams.subscriptions.runner import SubscriptionRunner
+from headgate.app.push.pusher import Parts
+from headgate.app.push.runner import PushRunner
+from headgate.app.push.sealing import Sealing
 from headgate.app.runtime.families import Collected
 from headgate.app.scheduling.runner import ScheduleRunner
 from headgate.app.webhooks.sending import Sender
@@ -23,21 +26,30 @@ class Runner(Protocol):
         ...
 
 
-def runners_of(backend: Backend, sender: Sender, registry: CollectorRegistry) -> Sequence[Runner]:
+def runners_of(
+    backend: Backend, sender: Sender, sealing: Sealing, registry: CollectorRegistry
+) -> Sequence[Runner]:
     """Return the runners of a backend; their metrics are in the registry.
 
     Args:
         backend: has the streams.
         sender: sends webhooks.
+        sealing: reads the secrets of pushes.
         registry: of this process.
     """
+    clock = SystemClock()
     schedules = ScheduleRunner(backend.perform)
     subscriptions = SubscriptionRunner(
         backend.perform,
         sender,
-        SystemClock(),
+        clock,
         has_patterns=Ability.PATTERNS in backend.abilities,
     )
-    for runner in (schedules, subscriptions):
+    pushes = PushRunner(
+        Parts(backend.perform, backend.leases, sender, clock),
+        sealing,
+        is_shared=backend.servers is not None,
+    )
+    for runner in (schedules, subscriptions, pushes):
         registry.register(Collected(runner.families))
-    return schedules, subscriptions
+    return schedules, subscriptions, pushes

@@ -34,6 +34,7 @@ class Verb(StrEnum):
     APPEND = "append"  # entries, batches, staged batches
     CONSUME = "consume"  # everything that a consumer of a group does
     MANAGE = "manage"  # create, configure, trim, delete; groups, consumers, policies
+    PUSH = "push"  # let the gateway send a group's entries to a URL; with `manage` and `consume`
     ADMIN = "admin"  # the gateway itself: journal, FLUSHALL, CONFIG SET, metrics
 
     __hash__ = str.__hash__  # Enum has one in Python, and each request needs several

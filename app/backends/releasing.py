@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -31,7 +31,7 @@ _PAUSE_S = 0.5
 
 _TEMPORARY = re.compile(rb"temporary-[0-9a-f]{16}")
 
-Perform = Callable[[Request[Any]], Coroutine[Any, Any, Any]]
+Perform = Callable[[Request[Any]], Awaitable[Any]]
 """Carries out requests."""
 
 

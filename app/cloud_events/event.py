@@ -80,7 +80,7 @@ def is_json(content_type: str | None) -> bool:
     if content_type is None:
         return True
     media_type = content_type.partition(";")[0].strip().lower()
-    return media_type == _JSON or media_type.endswith("+json") or media_type.endswith("/json")
+    return media_type == _JSON or media_type.endswith(("+json", "/json"))
 
 
 def _member_of(data: bytes, content_type: str | None) -> dict[str, object]:

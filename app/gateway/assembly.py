@@ -10,12 +10,13 @@ from headgate.app.gateway.backends import memory_bounds, reply_bounds
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.gateway.measuring import watch_streams
 from headgate.app.measuring.recorder import HistoryReader
+from headgate.app.push.sealing import Sealing
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.runtime.metric_sums import METRICS, encode, families_of
 from headgate.app.runtime.server_facts import ServerSettings
 from headgate.app.runtime.siblings import Siblings
 from headgate.app.runtime.telemetry import Metrics
-from headgate.app.settings import Settings
+from headgate.app.settings import MEMORY, Settings
 from headgate.app.transport.sockets import (
     UNREAD_BYTES_MAX,
     UNTAKEN_BYTES_MAX,
@@ -86,6 +87,7 @@ def assemble(
         siblings,
         _tracing(settings),
         targets=targets_of(settings),
+        sealing=sealing_of(settings, credentials.ticket_secret()),
     )
 
 
@@ -95,6 +97,25 @@ def targets_of(settings: Settings) -> Targets:
         [ip_network(text) for text in texts] for texts in (settings.push_allow, settings.push_deny)
     )
     return Targets(allowed, denied, settings.push_ports)
+
+
+def sealing_of(settings: Settings, secret: bytes) -> Sealing:
+    """Return the encryption of the secrets of pushes.
+
+    A file of the data directory does for a gateway that has its streams there. Where others may
+    take over, they need the same keys, so the operator has to give a file.
+
+    Args:
+        settings: what the operator chose.
+        secret: of all processes of the gateway; it protects streams that are in their memory alone.
+    """
+    if settings.push_key_file is not None:
+        return Sealing(settings.push_key_file)
+    if settings.backend is not None or settings.bucket is not None:
+        return Sealing(None)
+    if settings.data_dir == MEMORY:
+        return Sealing(None, secret=secret)
+    return Sealing(settings.data_dir / "push.key", may_create=True)
 
 
 def sender_of(settings: Settings) -> Sender:

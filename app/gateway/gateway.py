@@ -15,6 +15,7 @@ from headgate.app.auth.principal import Principal
 from headgate.app.backends.leading import bucket_of
 from headgate.app.backends.port import Ability, Backend
 from headgate.app.measuring.recorder import HistoryReader
+from headgate.app.push.sealing import Sealing
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.runtime import metric_sums
 from headgate.app.runtime.connections import Connections
@@ -74,6 +75,7 @@ class Gateway:
     draining: DrainSignal = field(default_factory=DrainSignal)  # it is about to stop
     died: asyncio.Event = field(default_factory=asyncio.Event)  # a task that the gateway needs has
     targets: Targets = field(default_factory=Targets)  # of webhooks
+    sealing: Sealing = field(default_factory=lambda: Sealing(None))  # of secrets of pushes
     shared_counts: SharedCounts | None = field(default=None, init=False)
     connections: Connections = field(init=False)  # that stay open
 

@@ -20,6 +20,9 @@ ANSWER_BYTES_MAX = 16_384
 SENDS_MAX = 1_024
 """Requests at a time: each has a connection."""
 
+LARGE_MAX = 16
+"""Requests with a large body at a time, of pushes."""
+
 _RETRY_AFTER_S_MAX = 3_600
 _AGENT = f"Headgate/{version('headgate')}"
 
@@ -46,6 +49,7 @@ class Sender:
             look_up: returns the addresses of a name; the resolver of the machine unless given.
         """
         self.places = Places(SENDS_MAX)
+        self.large_places = Places(LARGE_MAX)
         self._targets, self._look_up = targets, look_up
         self._agent = _AGENT + (f" ({identity})" if identity else "")
         self._connections: TargetConnections | None = None

@@ -15,7 +15,7 @@ import uvloop
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.leading import remove_stranded_then
 from headgate.app.backends.remote.server import EngineServer
-from headgate.app.gateway.assembly import sender_of
+from headgate.app.gateway.assembly import sealing_of, sender_of
 from headgate.app.gateway.backends import open_engine
 from headgate.app.gateway.measuring import observer_of, watch_loop, watch_streams
 from headgate.app.gateway.shared_keys import share_keys
@@ -63,7 +63,12 @@ def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
         observer=observer_of(backend, settings),
     )
     sampler.answer_siblings(member)
-    runners = runners_of(backend, sender_of(settings), metrics.registry)
+    runners = runners_of(
+        backend,
+        sender_of(settings),
+        sealing_of(settings, orders.ticket_secret),
+        metrics.registry,
+    )
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(
             _serve(

@@ -13,7 +13,7 @@ Rule = Callable[[Any], Collection[Need]]
 
 READ = (Verb.READ,)
 SEE_GROUP = (Verb.READ, Verb.CONSUME, Verb.MANAGE)
-SEE_STREAM = (Verb.READ, Verb.APPEND, Verb.CONSUME, Verb.MANAGE)
+SEE_STREAM = (Verb.READ, Verb.APPEND, Verb.CONSUME, Verb.MANAGE, Verb.PUSH)
 DESCRIBE = (Verb.READ, Verb.MANAGE)
 POLICY_TARGET = (Verb.APPEND, Verb.MANAGE)
 """One of them is needed on a stream to which a policy writes."""

@@ -28,7 +28,6 @@ from headgate.app.durable_streams.subscriptions.definition import (
 from headgate.app.durable_streams.subscriptions.leases import Acknowledgement, Wake, WakeLeases
 from headgate.app.durable_streams.subscriptions.runner import streams_wire
 from headgate.app.durable_streams.subscriptions.signing import (
-    NO_KEYS,
     SigningKey,
     TokenClaim,
     known_key,
@@ -43,6 +42,7 @@ from headgate.app.durable_streams.subscriptions.store import (
 )
 from headgate.app.http.dependencies import AccessDep, gateway_of
 from headgate.app.http.operation import UncheckedOperation, WholeRequest
+from headgate.app.webhooks.signing import NO_KEYS
 from headgate.app.webhooks.targets import TargetRefused
 from headgate.engine.errors import StreamExists
 from headgate.engine.requests.streams import DeleteStream

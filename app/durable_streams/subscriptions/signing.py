@@ -4,35 +4,28 @@ The key is made once, and is an attribute of the stream `__ds`: all gateways ove
 have it. Whoever can read all of a data directory, or the keys of a Redis server, can read it.
 """
 
-import base64
 import hashlib
 import secrets
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import jwt
-import msgspec
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.types import Options
 
 from headgate.app.durable_streams.paths import CONTROL
 from headgate.app.durable_streams.subscriptions.definition import SubscriptionFault
 from headgate.app.scheduling.runner import Perform
+from headgate.app.webhooks.signing import SEED_BYTES, WebhookKey, text_of_bytes
 from headgate.engine.errors import StreamExists, StreamNotFound
 from headgate.engine.requests.attributes import AttributeChange, GetAttributes
 from headgate.engine.requests.streams import CreateStream
 
 KEYS = CONTROL.encode()
 _ATTRIBUTE = b"signing-key"
-_SEED_BYTES = 32
 _TOKEN_S_MAX = 86_400
 _TOKEN_LENGTH_MAX = 2_048
 _ALGORITHM = "HS256"
 _OPTIONS: Options = {"verify_exp": False, "require": ["exp", "sub", "gen"]}
-
-
-NO_KEYS = b'{"keys":[]}'
 
 
 class TokenClaim(NamedTuple):
@@ -43,26 +36,26 @@ class TokenClaim(NamedTuple):
 
 
 class SigningKey:
-    """A private key, and what follows from it."""
+    """The key of webhooks, and the secret of tokens."""
 
     def __init__(self, seed: bytes) -> None:
         """Use 32 bytes of chance."""
-        self._private = Ed25519PrivateKey.from_private_bytes(seed)
-        self._public = self._private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        self._key = WebhookKey(seed, "ds")
         self._secret = hashlib.sha256(b"tokens of subscriptions" + seed).digest()
-        thumbprint = {"crv": "Ed25519", "kty": "OKP", "x": _text(self._public)}
-        digest = hashlib.sha256(msgspec.json.encode(thumbprint)).digest()
-        self.kid = f"ds_{_text(digest)[:22]}"
+
+    @property
+    def kid(self) -> str:
+        """Return the name of the public key."""
+        return self._key.kid
 
     def jwks(self) -> bytes:
-        """Return the public keys as a JWK Set (RFC 7517, RFC 8037)."""
-        key = {"kty": "OKP", "crv": "Ed25519", "kid": self.kid, "use": "sig", "alg": "EdDSA"}
-        return msgspec.json.encode({"keys": [{**key, "x": _text(self._public)}]})
+        """Return the public keys as a JWK Set."""
+        return self._key.jwks()
 
     def signature(self, body: bytes, at_s: int) -> str:
         """Return the header `Webhook-Signature` of a body that is sent at a unix time."""
-        signed = self._private.sign(b"%d.%b" % (at_s, body))
-        return f"t={at_s},kid={self.kid},ed25519={_text(signed)}"
+        signed = self._key.sign(b"%d.%b" % (at_s, body))
+        return f"t={at_s},kid={self._key.kid},ed25519={text_of_bytes(signed)}"
 
     def token(self, claim: TokenClaim, at_s: int) -> str:
         """Return the token for the one who works on a wake."""
@@ -110,14 +103,10 @@ async def signing_key(perform: Perform) -> SigningKey:
     """
     key = await known_key(perform)
     if key is None:
-        change = AttributeChange({_ATTRIBUTE: secrets.token_bytes(_SEED_BYTES)})
+        change = AttributeChange({_ATTRIBUTE: secrets.token_bytes(SEED_BYTES)})
         with suppress(StreamExists):  # with other settings than new streams have
             await perform(CreateStream(KEYS, attributes=change))
         key = await known_key(perform)
     if key is None:
         raise SubscriptionFault(409, "INVALID_REQUEST", "the stream `__ds` belongs to others")
     return key
-
-
-def _text(value: bytes) -> str:
-    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()

@@ -29,8 +29,8 @@ SHARED = frozenset({"describeGroup", "readGroupHistory"})
 NARROWER = {"createTicket": frozenset({"read"})}
 """Operations whose example needs less than the operation may."""
 
-OF_TWO_VERBS = frozenset({"closeStream", "setSchedule"})
-"""Operations whose example needs two verbs: no grant of one is enough."""
+OF_TWO_VERBS = frozenset({"closeStream", "setSchedule", "setPush", "resumePush"})
+"""Operations whose example needs two verbs or more: no grant of one is enough."""
 
 
 def is_allowed(operation: Operation, verb: Verb, case: Case) -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import socket
 from collections.abc import AsyncIterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -19,6 +18,7 @@ from headgate.app.webhooks.sending import Sender
 from headgate.engine.clock import SystemClock
 from headgate.engine.requests.streams import DeleteStream
 from tests.api.conftest import Live
+from tests.receiver import Notice, Receiver
 
 ROOT = "/v1/stream"
 SUBSCRIPTION = f"{ROOT}/__ds/subscriptions/s"
@@ -31,61 +31,9 @@ def settings() -> Settings:
     return Settings(heartbeat_ms=200, push_allow=["127.0.0.0/8"])
 
 
-class Notice(NamedTuple):
-    """A webhook that has come."""
-
-    head: str
-    body: bytes
-
-    @property
-    def wake(self) -> dict[str, Any]:
-        wake: dict[str, Any] = json.loads(self.body)
-        return wake
-
-    def header(self, name: str) -> str:
-        lines = (line.partition(":") for line in self.head.split("\r\n"))
-        return next(value.strip() for key, _, value in lines if key.lower() == name)
-
-
-class Receiver:
-    """Receives webhooks, and answers what a test wants."""
-
-    def __init__(self) -> None:
-        self.url = ""
-        self.notices: asyncio.Queue[Notice] = asyncio.Queue()
-        self.answers: list[tuple[str, bytes]] = []  # the last one again and again
-        self._server: asyncio.Server | None = None
-
-    async def open(self) -> None:
-        self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
-        port = self._server.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}/hook"
-
-    async def close(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        await self._server.wait_closed()
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        notice = Notice(head, b"")
-        body = await reader.readexactly(int(notice.header("content-length")))
-        self.notices.put_nowait(Notice(head, body))
-        status, content = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        length = f"Content-Length: {len(content)}\r\nConnection: close\r\n\r\n"
-        writer.write(f"HTTP/1.1 {status}\r\n{length}".encode() + content)
-        await writer.drain()
-        writer.close()
-
-    async def next(self) -> Notice:
-        async with asyncio.timeout(20):
-            return await self.notices.get()
-
-
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
-    receiver = Receiver()
-    receiver.answers = [("200 OK", b'{"done": true}')]
+    receiver = Receiver(("200 OK", b'{"done": true}'))
     await receiver.open()
     yield receiver
     await receiver.close()
@@ -131,7 +79,7 @@ async def test_a_webhook_is_signed_and_what_was_there_before_is_not_told(
     await append(live, "other/new")
     notice = await receiver.next()
     assert [
-        (each["path"], each["has_pending"], each["tail_offset"]) for each in notice.wake["streams"]
+        (each["path"], each["has_pending"], each["tail_offset"]) for each in notice.json["streams"]
     ] == [("events/new", True, offset), ("events/old", False, before)]
     parts = dict(each.split("=", 1) for each in notice.header("webhook-signature").split(","))
     jwks = (await live.http.get(made["webhook"]["signing"]["jwks_url"])).json()
@@ -149,7 +97,7 @@ def unpadded(text: str) -> bytes:
 async def test_whoever_appends_a_worker_is_woken(live: Live, receiver: Receiver) -> None:
     await subscribe(live, receiver, pattern="events/**")
     await live.append("events:by:rest", "1")
-    assert [each["path"] for each in (await receiver.next()).wake["streams"]] == ["events/by/rest"]
+    assert [each["path"] for each in (await receiver.next()).json["streams"]] == ["events/by/rest"]
 
 
 async def test_what_fails_is_tried_again_with_a_generation_of_its_own(
@@ -163,8 +111,8 @@ async def test_what_fails_is_tried_again_with_a_generation_of_its_own(
         while (await state(live))["status"] != "failed":
             await asyncio.sleep(0.02)
     second = await receiver.next()
-    assert first.wake["generation"] < second.wake["generation"]
-    assert first.wake["wake_id"] != second.wake["wake_id"]
+    assert first.json["generation"] < second.json["generation"]
+    assert first.json["wake_id"] != second.json["wake_id"]
     await until_acked(live, "events/a", offset)
     assert (await state(live))["status"] == "active"
     metrics = (await live.http.get("/metrics")).text
@@ -180,7 +128,7 @@ async def test_a_worker_that_dies_is_followed_by_another_wake_which_fences_it(
     await subscribe(live, receiver, lease_ttl_ms=1000)
     offset = await append(live, "events/a")
     first, second = await receiver.next(), await receiver.next()
-    assert second.wake["generation"] == first.wake["generation"] + 1
+    assert second.json["generation"] == first.json["generation"] + 1
     late = await call_back(live, first, offset)
     assert (late.status_code, late.json()["error"]["code"]) == (409, "FENCED")
     done = await call_back(live, second, offset)
@@ -188,7 +136,7 @@ async def test_a_worker_that_dies_is_followed_by_another_wake_which_fences_it(
 
 
 async def call_back(live: Live, notice: Notice, offset: str, **more: Any) -> Any:
-    wake = notice.wake
+    wake = notice.json
     report = {
         "wake_id": wake["wake_id"],
         "generation": wake["generation"],

@@ -1,0 +1,117 @@
+"""Bodies: what a request of a push has of its entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from headgate.app.cloud_events.event import BATCH, STRUCTURED, event_of
+from headgate.app.wire.encoding import delivery_wire
+from headgate.app.wire.names import text_of
+from headgate.app.wire.pushes import PushBody
+from headgate.engine.entry import Entry, EntryId
+from headgate.engine.replies import Delivery
+
+BODY_BYTES_MAX = 1_048_576
+"""Names and values of the entries of one request, about; a larger entry comes alone."""
+
+_LARGE_BYTES = 131_072
+
+_JSON = "application/json"
+_encode = msgspec.json.Encoder().encode
+
+
+class PushRequest(NamedTuple):
+    """The entries of a request, which come in its body."""
+
+    deliveries: Sequence[Delivery]
+    size_bytes: int  # of names and values
+
+    @property
+    def is_large(self) -> bool:
+        """Tell whether its body is large: made in a thread, and few of them at a time."""
+        return self.size_bytes > _LARGE_BYTES
+
+    @property
+    def ids(self) -> list[EntryId]:
+        """Return the ids of its entries."""
+        return [delivery.id for delivery in self.deliveries]
+
+
+class Content(NamedTuple):
+    """The body of a request, and the headers that belong to it."""
+
+    body: bytes
+    headers: dict[str, str]
+
+
+def requests_of(deliveries: Sequence[Delivery], entries_max: int) -> Iterator[PushRequest]:
+    """Yield the requests for some entries, in their order.
+
+    Args:
+        deliveries: what was delivered; those that are gone from the stream are left out.
+        entries_max: how many a request has at most.
+    """
+    batch, size_bytes = list[Delivery](), 0
+    for delivery in deliveries:
+        if delivery.fields is None:
+            continue
+        own_bytes = sum(map(len, delivery.fields))
+        if batch and (len(batch) >= entries_max or size_bytes + own_bytes > BODY_BYTES_MAX):
+            yield PushRequest(batch, size_bytes)
+            batch, size_bytes = [], 0
+        batch.append(delivery)
+        size_bytes += own_bytes
+    if batch:
+        yield PushRequest(batch, size_bytes)
+
+
+class Bodies:
+    """Makes the bodies of a push."""
+
+    def __init__(self, kind: PushBody, stream: bytes, group: bytes) -> None:
+        """Make bodies of some kind."""
+        self._stream, self._group = text_of(stream), text_of(group)
+        self.content_of = {
+            PushBody.ENTRY: self._entry,
+            PushBody.BATCH: self._batch,
+            PushBody.CLOUDEVENTS: self._event,
+            PushBody.CLOUDEVENTS_BINARY: self._binary_event,
+            PushBody.CLOUDEVENTS_BATCH: self._events,
+        }[kind]
+
+    def _entry(self, request: PushRequest) -> Content:
+        [delivery] = request.deliveries
+        wire = {"stream": self._stream, "group": self._group, **delivery_wire(delivery)}
+        return Content(_encode(wire), {"Content-Type": _JSON})
+
+    def _batch(self, request: PushRequest) -> Content:
+        entries = [delivery_wire(delivery) for delivery in request.deliveries]
+        wire = {"stream": self._stream, "group": self._group, "entries": entries}
+        return Content(_encode(wire), {"Content-Type": _JSON})
+
+    def _event(self, request: PushRequest) -> Content:
+        [delivery] = request.deliveries
+        event = event_of(self._stream, _entry_of(delivery))
+        return Content(_encode(event.structured()), {"Content-Type": STRUCTURED})
+
+    def _binary_event(self, request: PushRequest) -> Content:
+        [delivery] = request.deliveries
+        event = event_of(self._stream, _entry_of(delivery))
+        headers = event.headers()
+        if event.content_type is not None:
+            headers["Content-Type"] = event.content_type
+        return Content(event.data or b"", headers)
+
+    def _events(self, request: PushRequest) -> Content:
+        read = partial(event_of, self._stream)
+        events = [read(_entry_of(delivery)).structured() for delivery in request.deliveries]
+        return Content(_encode(events), {"Content-Type": BATCH})
+
+
+def _entry_of(delivery: Delivery) -> Entry:
+    assert delivery.fields is not None
+    return Entry(delivery.id, delivery.fields)

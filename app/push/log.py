@@ -1,0 +1,140 @@
+"""Log: the last answers of a push and its health are written down, at most once a second.
+
+1. Keep the newest answers, and count all of them.
+2. When nothing but failures has come since a moment, note that moment; with a success forget it.
+3. When that was so long ago as the push says, it is disabled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from headgate.app.push import store
+from headgate.app.push.definition import PushRecord
+from headgate.app.push.store import ANSWERS_KEPT, PushAnswer
+from headgate.app.push.window import FAILURES_MAX
+from headgate.app.scheduling.runner import Perform
+from headgate.app.wire.pushes import PushPhase
+from headgate.engine.errors import StreamsChanged, Unavailable
+
+_PAUSE_S = 1.0
+
+
+class PushTally:
+    """The counts of all pushes of this process."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.acknowledged = self.failed = self.delivered = 0
+        self.took_ms = 0
+
+
+class PushLog:
+    """Writes down how a push goes."""
+
+    def __init__(
+        self,
+        perform: Perform,
+        push: PushRecord,
+        tally: PushTally,
+        on_phase: Callable[[PushPhase], None],
+    ) -> None:
+        """Get ready to run.
+
+        Args:
+            perform: carries out requests.
+            push: as it was when it began.
+            tally: of this process.
+            on_phase: called with the phase that is written.
+        """
+        self._on_phase = on_phase
+        self._perform, self._name, self._tally = perform, push.name, tally
+        self._disable_after_ms = push.definition.disable_after_ms
+        self._answers: deque[PushAnswer] = deque(maxlen=ANSWERS_KEPT)
+        self._delivered = self._failed = 0
+        self._failing_since_ms, self._failures = push.failing_since_ms, push.failures
+        self._last_error: str | None = None
+        self._written = push.failing_since_ms
+        self._news = asyncio.Event()
+
+    def succeed(self, answer: PushAnswer) -> None:
+        """Note an answer that acknowledges."""
+        self._note(answer)
+        self._delivered += answer.entry_count
+        self._failing_since_ms, self._failures = None, 0
+        self._tally.acknowledged += 1
+        self._tally.delivered += answer.entry_count
+
+    def fail(self, answer: PushAnswer) -> None:
+        """Note an answer that does not, or that there is none."""
+        self._note(answer)
+        self._failed += 1
+        self._failures += 1
+        if self._failing_since_ms is None:
+            self._failing_since_ms = answer.at_ms
+        self._last_error = answer.error
+        self._tally.failed += 1
+
+    def _note(self, answer: PushAnswer) -> None:
+        self._answers.append(answer)
+        self._tally.took_ms += answer.took_ms
+        self._news.set()
+
+    async def run(self) -> None:
+        """Write, until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            try:
+                await self.write()
+            except (Unavailable, StreamsChanged):
+                self._news.set()
+            await asyncio.sleep(_PAUSE_S)
+
+    async def write_last(self) -> None:
+        """Write the news, if that is possible now."""
+        with suppress(Unavailable, StreamsChanged):
+            await self.write()
+
+    async def write(self) -> None:
+        """Write the news.
+
+        Raises:
+            Unavailable: nothing can be changed now.
+            StreamsChanged: others change the push all the time.
+        """
+        await self._write_health()
+        if self._answers:
+            new, self._answers = self._answers, deque(maxlen=ANSWERS_KEPT)
+            await store.add_answers(self._perform, self._name, list(new))
+        if self._delivered or self._failed:
+            delivered, failed = self._delivered, self._failed
+            self._delivered = self._failed = 0
+            await store.add_counts(self._perform, self._name, delivered, failed)
+
+    async def _write_health(self) -> None:
+        since_ms, failures = self._failing_since_ms, self._failures
+        if since_ms is None and self._written is None:
+            return
+        if since_ms is not None and failures < FAILURES_MAX and self._written is None:
+            return  # a failure now and then is nothing
+
+        def changed(push: PushRecord) -> PushRecord:
+            if since_ms is None:
+                return replace(push, failing_since_ms=None, failures=0)
+            new = replace(push, failing_since_ms=since_ms, failures=failures)
+            last_ms = self._answers[-1].at_ms if self._answers else since_ms
+            if last_ms - since_ms < self._disable_after_ms:
+                return new
+            reason = f"nothing but failures for {last_ms - since_ms} ms: {self._last_error}"
+            return replace(new, disabled_at_ms=last_ms, disabled_reason=reason)
+
+        push = await store.change(self._perform, self._name, changed)
+        self._written = since_ms
+        if push is not None:
+            self._on_phase(push.phase)

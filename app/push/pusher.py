@@ -1,0 +1,298 @@
+"""Pusher: reads a group as one of its consumers, and sends what it gets.
+
+1. Wait until the window and the receiver allow a request.
+2. Read: without a wait, as much as there are places for, if there may be more; or else wait for one
+   request's entries without a place, and take one then. So those that wait for entries hold none.
+3. Send each request in a task of its own, and settle what comes of it.
+
+An entry counts as in flight until it is settled. So a reader with few requests at a time is never
+given what it does not send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from headgate.app.backends.port import Holding, Leases
+from headgate.app.backends.releasing import give_back, temporary_name
+from headgate.app.push.bodies import BODY_BYTES_MAX, PushRequest, requests_of
+from headgate.app.push.definition import PushRecord, digest_of
+from headgate.app.push.log import PushLog
+from headgate.app.push.posting import Posting
+from headgate.app.push.settling import PushFailure, Settlement, Settling
+from headgate.app.push.signing import PushSecrets, Signer
+from headgate.app.push.store import PushAnswer
+from headgate.app.push.window import Window, backoff_ms
+from headgate.app.scheduling.runner import Perform
+from headgate.app.webhooks.sending import Sender
+from headgate.engine.clock import Clock
+from headgate.engine.config import NO_POLICY
+from headgate.engine.entry import EntryId
+from headgate.engine.errors import StreamError, Unavailable
+from headgate.engine.replies import Delivery
+from headgate.engine.requests.deliveries import Extend, GroupCursor, NackMode, ReadGroup
+from headgate.engine.requests.groups import DescribeGroup
+from headgate.engine.requests.streams import DescribeStream
+
+_WAIT_MS = 30_000
+_PAUSE_S = 1.0
+_EXTEND_S = 5.0
+"""Entries that have been on their way for so long are kept from takeovers, again and again."""
+
+_GONE = 410
+
+
+class Parts(NamedTuple):
+    """The parts of the gateway that pushers use."""
+
+    perform: Perform
+    leases: Leases
+    sender: Sender
+    clock: Clock
+
+
+class Gone(Exception):
+    """The receiver wants nothing any more (410)."""
+
+
+class Pusher:
+    """Delivers the entries of one group to a URL."""
+
+    def __init__(
+        self, parts: Parts, push: PushRecord, held: PushSecrets, signer: Signer, log: PushLog
+    ) -> None:
+        """Get ready to run.
+
+        Args:
+            parts: of the gateway.
+            push: as it is set.
+            held: its secrets.
+            signer: signs its requests.
+            log: hears of every answer.
+        """
+        self._parts, self._perform = parts, parts.perform
+        self._definition, self._log = push.definition, log
+        self._consumer = temporary_name(secrets.randbits(64))
+        self._holding = Holding(push.stream, push.group, self._consumer, is_temporary=True)
+        self._posting = Posting(parts.sender, parts.clock, push, held, signer)
+        self._window = Window(push.definition.concurrency, push.failures)
+        self._names = push.stream, push.group
+        self._settling = Settling(self._perform, (*self._names, self._consumer), self._settled)
+        self._in_flight: dict[int, PushRequest] = {}  # by the identity of the request
+        self._counts: dict[EntryId, int] = {}  # deliveries of what is not sent yet
+        self._posts = set[asyncio.Task[None]]()
+        self._progress = asyncio.Event()
+        self._gone = asyncio.get_running_loop().create_future()
+        self._id_prefix = ""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Deliver until told to stop; then requests that are on their way may end.
+
+        Raises:
+            Gone: the receiver wants nothing any more.
+            GroupNotFound: the group is gone.
+        """
+        await self._parts.leases.register(self._holding)
+        tasks = [
+            asyncio.ensure_future(work)
+            for work in (self._read(), self._settling.run(), self._extend(), stop.wait())
+        ]
+        try:
+            ended, _ = await asyncio.wait([*tasks, self._gone], return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+            tasks[0].cancel()
+            tasks.append(asyncio.create_task(self._drain()))
+            await asyncio.wait([tasks[1], tasks[-1]], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (*tasks, *self._posts):
+                task.cancel()
+            self._gone.cancel()
+            await asyncio.gather(*tasks, *self._posts, self._gone, return_exceptions=True)
+            await self._release()
+
+    def retry(self) -> None:
+        """Send again at once."""
+        self._window.end_delay()
+        self._progress.set()
+
+    async def _drain(self) -> None:
+        """Wait until all that was sent is settled."""
+        while self._in_flight:
+            self._progress.clear()
+            await self._progress.wait()
+
+    async def _release(self) -> None:
+        """Give back what was not settled, and leave the group."""
+        for request in self._in_flight.values():
+            self._counts.update(_counts_of(request.deliveries))
+        try:
+            await give_back(self._perform, self._holding, self._counts)
+            await self._parts.leases.unregister(self._holding)
+        except Unavailable:
+            self._parts.leases.release_later(self._holding, self._counts)
+
+    async def _read(self) -> None:
+        info = await self._perform(DescribeStream(self._names[0]))
+        digest = digest_of(*self._names, str(info.epoch).encode())
+        self._id_prefix = f"msg_{digest[:20]}_"
+        has_more = False
+        while True:
+            await self._until_free()
+            try:
+                has_more = await (self._read_more() if has_more else self._read_first())
+            except Unavailable:  # nothing can be read now
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _until_free(self) -> None:
+        """Wait until another request may be sent."""
+        while True:
+            now_ms = self._parts.clock.monotonic_ms()
+            if self._window.free(len(self._in_flight), now_ms):
+                return
+            self._progress.clear()
+            delay_ms = self._window.delay_ms(now_ms)
+            try:
+                async with asyncio.timeout(delay_ms / 1000 if delay_ms else None):
+                    await self._progress.wait()
+            except TimeoutError:
+                pass
+
+    async def _read_first(self) -> bool:
+        """Wait for entries, and send them in one request; tells whether there may be more."""
+        deliveries = await self._deliver(self._definition.entries_max, _WAIT_MS)
+        requests = list(requests_of(deliveries, self._definition.entries_max))
+        for request in requests:
+            await self._take(request)
+            self._send(request)
+        return bool(requests)
+
+    async def _take(self, request: PushRequest) -> None:
+        """Wait for the places of a request. Nothing else is read meanwhile."""
+        sender = self._parts.sender
+        await sender.places.wait(self._place)
+        if request.is_large:
+            try:
+                await sender.large_places.wait(self._place)
+            except BaseException:
+                sender.places.give(self._place)
+                raise
+
+    def _give(self, request: PushRequest) -> None:
+        """Give the places of a request back."""
+        self._parts.sender.places.give(self._place)
+        if request.is_large:
+            self._parts.sender.large_places.give(self._place)
+
+    async def _read_more(self) -> bool:
+        """Send as much as there are places for; tells whether there may be more."""
+        places, now_ms = self._parts.sender.places, self._parts.clock.monotonic_ms()
+        await places.wait(self._place)
+        free, taken = self._window.free(len(self._in_flight), now_ms), 1
+        while taken < free and places.take(self._place):
+            taken += 1
+        try:
+            deliveries = await self._deliver(taken * self._definition.entries_max, 0)
+            for request in requests_of(deliveries, self._definition.entries_max):
+                if taken:
+                    taken -= 1
+                    places.give(self._place)
+                await self._take(request)
+                self._send(request)
+        finally:
+            for _ in range(taken):
+                places.give(self._place)
+        return bool(deliveries)
+
+    @property
+    def _place(self) -> bytes:
+        """Return the holder of the places of this push."""
+        return self._consumer
+
+    async def _deliver(self, limit: int, wait_ms: int) -> Sequence[Delivery]:
+        [read] = await self._perform(
+            ReadGroup(
+                self._names[1],
+                self._consumer,
+                [GroupCursor(self._names[0])],
+                limit,
+                size_bytes_max=BODY_BYTES_MAX,
+                claim_own=False,
+                claim_released=True,
+                wait_ms=wait_ms,
+            )
+        )
+        self._counts = _counts_of(read.deliveries)
+        return read.deliveries
+
+    def _send(self, request: PushRequest) -> None:
+        """Begin to send a request, which has a place."""
+        self._in_flight[id(request)] = request
+        for entry_id in request.ids:
+            self._counts.pop(entry_id, None)
+        post = asyncio.create_task(self._post(request))
+        self._posts.add(post)
+        post.add_done_callback(self._posts.discard)
+
+    async def _post(self, request: PushRequest) -> None:
+        try:
+            failure = await self._attempt(request)
+        finally:
+            self._give(request)
+        self._settling.add(Settlement(request, failure))
+
+    def _settled(self, request: PushRequest) -> None:
+        del self._in_flight[id(request)]
+        self._progress.set()
+
+    async def _attempt(self, request: PushRequest) -> PushFailure | None:
+        """Send a request; returns the failure, if it is one."""
+        answer = await self._posting.post(request, f"{self._id_prefix}{request.deliveries[0].id}")
+        if answer.error is None:
+            self._window.succeed()
+            self._log.succeed(answer)
+            return None
+        self._log.fail(answer)
+        return await self._fail(request, answer, answer.error)
+
+    async def _fail(self, request: PushRequest, answer: PushAnswer, error: str) -> PushFailure:
+        """Return the treatment of a request that was not acknowledged."""
+        if answer.status == _GONE:
+            if not self._gone.done():
+                self._gone.set_exception(Gone())
+            return PushFailure(error, 0, NackMode.SILENT)
+        try:
+            policy = (await self._perform(DescribeGroup(*self._names))).policy
+        except StreamError:  # whoever reads says so
+            policy = NO_POLICY
+        now_ms = self._parts.clock.monotonic_ms()
+        self._window.fail(now_ms, policy.delay_ms if policy.backoff_ms else backoff_ms)
+        self._progress.set()
+        if answer.retry_after_s is not None:
+            self._window.delay_until(now_ms + answer.retry_after_s * 1000)
+            return PushFailure(error, answer.retry_after_s * 1000)
+        if policy.backoff_ms:
+            return PushFailure(error, None)
+        delivery_count = max(delivery.delivery_count for delivery in request.deliveries)
+        return PushFailure(error, backoff_ms(delivery_count))
+
+    async def _extend(self) -> None:
+        """Keep entries on their way from takeovers by other consumers."""
+        seen = set[int]()
+        while True:
+            await asyncio.sleep(_EXTEND_S)
+            old = [self._in_flight[key] for key in seen & self._in_flight.keys()]
+            seen = set(self._in_flight)
+            ids = [entry_id for request in old for entry_id in request.ids]
+            if ids:
+                try:
+                    await self._perform(Extend(*self._names, ids, self._consumer))
+                except Unavailable:
+                    continue
+
+
+def _counts_of(deliveries: Sequence[Delivery]) -> dict[EntryId, int]:
+    return {delivery.id: delivery.delivery_count for delivery in deliveries}

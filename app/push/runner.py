@@ -1,0 +1,259 @@
+"""Runner: pushes all groups that are to be pushed.
+
+For each push, again and again:
+
+1. Load it. If it is to send nothing, wait for a change.
+2. Where several gateways use the same streams, take its lease, or wait until that may be over.
+3. Deliver, until it changes, its group is gone, or the receiver is.
+
+Changes are announced in a stream; every half minute all pushes are looked at in any case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from headgate.app.push import store
+from headgate.app.push.definition import PushRecord
+from headgate.app.push.leases import PushLease
+from headgate.app.push.log import PushLog, PushTally
+from headgate.app.push.pusher import Gone, Parts, Pusher
+from headgate.app.push.sealing import Sealing
+from headgate.app.push.signing import PushSecrets, Signer, signing_key
+from headgate.app.push.store import CHANGES, StoredPush
+from headgate.app.runtime import periodic
+from headgate.app.wire.names import text_of
+from headgate.app.wire.pushes import PushPhase, SignatureKind
+from headgate.engine.entry import MIN_ID, EntryId
+from headgate.engine.errors import GroupNotFound, StreamNotFound, Unavailable
+from headgate.engine.requests.entries import Read, StreamCursor
+from headgate.engine.requests.groups import DescribeGroup
+from headgate.engine.requests.streams import DescribeStream
+
+log = logging.getLogger("headgate")
+
+LOOK_MS = 30_000
+"""So often all pushes are looked at, whatever was announced."""
+
+_PAUSE_S = 1.0
+_PAGE = 100
+
+
+class PushRunner:
+    """Delivers the entries of all groups that have a push."""
+
+    def __init__(self, parts: Parts, sealing: Sealing, *, is_shared: bool) -> None:
+        """Get ready to run.
+
+        Args:
+            parts: of the gateway.
+            sealing: reads the secrets of pushes.
+            is_shared: other gateways use the same streams, and push as well.
+        """
+        self._parts, self._sealing, self._is_shared = parts, sealing, is_shared
+        self._following: dict[bytes, asyncio.Task[None]] = {}
+        self._changes: dict[bytes, asyncio.Event] = {}
+        self._phases: dict[bytes, PushPhase] = {}
+        self._tally = PushTally()
+        self._seen: EntryId | None = None
+
+    async def run(self) -> None:
+        """Push, until cancelled."""
+        try:
+            await periodic.repeat("pushes", self.round)
+        finally:
+            for task in self._following.values():
+                task.cancel()
+            await asyncio.gather(*self._following.values(), return_exceptions=True)
+
+    def families(self) -> Iterator[Metric]:
+        """Yield the metrics of pushes."""
+        phases = Counter(self._phases.values())
+        text = "Pushes by their state; those of a gateway over servers are the ones that it runs."
+        pushes = GaugeMetricFamily("headgate_pushes", text, labels=["state"])
+        for phase in PushPhase:
+            pushes.add_metric([phase], phases[phase])
+        yield pushes
+        text = "Requests of pushes: `acknowledged`, or `failed`."
+        requests = CounterMetricFamily("headgate_push_requests", text, labels=["outcome"])
+        requests.add_metric(["acknowledged"], self._tally.acknowledged)
+        requests.add_metric(["failed"], self._tally.failed)
+        yield requests
+        text = "Entries that receivers of pushes have acknowledged."
+        yield CounterMetricFamily("headgate_push_entries", text, self._tally.delivered)
+        text = "Time that requests of pushes took, together."
+        yield CounterMetricFamily("headgate_push_seconds", text, self._tally.took_ms / 1000)
+
+    async def round(self) -> None:
+        """Follow all pushes that there are, and wait for changes."""
+        try:
+            if self._seen is None:
+                self._seen = await self._end_of_changes()
+            names = await self._names()
+            self._follow_only(names)
+            until_s = asyncio.get_running_loop().time() + LOOK_MS / 1000
+            while (left_s := until_s - asyncio.get_running_loop().time()) > 0:
+                for name in await self._next_changes(int(left_s * 1000) + 1):
+                    self._follow_one(name)
+                    self._changes[name].set()
+        except Unavailable:  # nothing can be read now
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _end_of_changes(self) -> EntryId:
+        try:
+            return (await self._parts.perform(DescribeStream(CHANGES))).last_id
+        except StreamNotFound:
+            return MIN_ID
+
+    async def _next_changes(self, wait_ms: int) -> set[bytes]:
+        assert self._seen is not None
+        cursor = StreamCursor(CHANGES, self._seen)
+        reading = Read([cursor], limit=_PAGE, wait_ms=wait_ms, missing_ok=True)
+        reads = await self._parts.perform(reading)
+        names = set[bytes]()
+        for read in reads:
+            self._seen = read.next_after
+            names |= store.changed_names(read.entries)
+        return names
+
+    async def _names(self) -> set[bytes]:
+        names, after = set[bytes](), None
+        while True:
+            pushes, after = await store.load_page(self._parts.perform, after, _PAGE)
+            names.update(stored.push.name for stored in pushes)
+            if after is None:
+                return names
+
+    def _follow_only(self, names: set[bytes]) -> None:
+        for name in names:
+            self._follow_one(name)
+        for name in self._following.keys() - names:
+            self._changes[name].set()
+
+    def _follow_one(self, name: bytes) -> None:
+        task = self._following.get(name)
+        if task is None or task.done():
+            self._changes.setdefault(name, asyncio.Event())
+            following = periodic.complete("push", partial(self._follow, name))
+            self._following[name] = task = asyncio.create_task(following)
+            task.add_done_callback(partial(self._forget, name))
+
+    def _forget(self, name: bytes, task: asyncio.Task[None]) -> None:
+        if self._following.get(name) is task:
+            del self._following[name], self._changes[name]
+            self._phases.pop(name, None)
+
+    async def _follow(self, name: bytes) -> None:
+        """Deliver the entries of a push until it is gone."""
+        while True:
+            self._changes[name].clear()
+            try:
+                stored = await store.load_named(self._parts.perform, name)
+                if stored is None:
+                    return
+                await self._serve(stored)
+            except Unavailable:
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _serve(self, stored: StoredPush) -> None:
+        """Serve a push as it is now, until it changes."""
+        push, change = stored.push, self._changes[stored.push.name]
+        self._phases[push.name] = push.phase
+        try:
+            await self._parts.perform(DescribeGroup(push.stream, push.group))
+        except (GroupNotFound, StreamNotFound):
+            await self._end(push)
+            return
+        if not push.is_running:
+            await self._until(change)
+            return
+        held = await self._sealing.unseal(push.sealed, PushSecrets)
+        if held is None or (held.stream, held.group) != (push.stream, push.group):
+            self._phases[push.name] = PushPhase.UNREADABLE
+            await self._until(change)
+            return
+        if not self._is_shared:
+            await self._deliver(push, held)
+            return
+        lease = PushLease(self._parts.perform, push.name)
+        if not await lease.take():
+            self._phases.pop(push.name, None)
+            await self._until(change, lease.wait_s)
+            return
+        try:
+            await lease.keep_while(self._deliver(push, held))
+        finally:
+            await lease.end()
+
+    async def _until(self, change: asyncio.Event, wait_s: float = LOOK_MS / 1000) -> None:
+        """Wait for a change, or for so long."""
+        try:
+            async with asyncio.timeout(wait_s):
+                await change.wait()
+        except TimeoutError:
+            pass
+
+    async def _deliver(self, push: PushRecord, held: PushSecrets) -> None:
+        """Deliver until the push changes, or what it needs is gone."""
+        perform = self._parts.perform
+        key = None
+        if push.definition.signature is SignatureKind.ED25519:
+            key = await signing_key(perform, self._sealing)
+        push_log = PushLog(perform, push, self._tally, partial(self._note_phase, push.name))
+        pusher = Pusher(
+            self._parts, push, held, Signer(push.definition.signature, held, key), push_log
+        )
+        stop = asyncio.Event()
+        watching = asyncio.create_task(self._watch(push, pusher, stop))
+        writing = asyncio.create_task(periodic.complete("answers of a push", push_log.run))
+        try:
+            await pusher.run(stop)
+        except Gone:
+            log.warning("push disabled: its receiver answers 410", extra=_facts(push))
+            now_ms = self._parts.clock.wall_ms()
+            await store.disable(perform, push.name, "the receiver answers 410: it is gone", now_ms)
+        except (GroupNotFound, StreamNotFound):
+            await self._end(push)
+        finally:
+            for task in (watching, writing):
+                task.cancel()
+            await asyncio.gather(watching, writing, return_exceptions=True)
+            await push_log.write_last()
+
+    async def _end(self, push: PushRecord) -> None:
+        """Delete a push whose group is gone."""
+        log.warning("push ended: its group is gone", extra=_facts(push))
+        await store.delete(self._parts.perform, push.name)
+
+    async def _watch(self, push: PushRecord, pusher: Pusher, stop: asyncio.Event) -> None:
+        """Tell a pusher when its push has changed."""
+        change = self._changes[push.name]
+        while True:
+            await change.wait()
+            change.clear()
+            try:
+                stored = await store.load_named(self._parts.perform, push.name)
+            except Unavailable:
+                await asyncio.sleep(_PAUSE_S)
+                change.set()
+                continue
+            if stored is None or stored.push.revision != push.revision:
+                break
+            if not stored.push.is_running:
+                break
+            pusher.retry()
+        stop.set()
+
+    def _note_phase(self, name: bytes, phase: PushPhase) -> None:
+        if name in self._phases:
+            self._phases[name] = phase
+
+
+def _facts(push: PushRecord) -> dict[str, str]:
+    return {"stream": text_of(push.stream), "group": text_of(push.group)}

@@ -1,0 +1,208 @@
+"""Store: pushes as they are kept, and their changes, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from headgate.app.push.definition import PREFIX, PUSHES_MAX, PushCounts, PushRecord, name_of
+from headgate.app.scheduling.runner import Perform
+from headgate.engine.entry import Draft, Entry
+from headgate.engine.errors import LimitReached, StreamExists, StreamNotFound, StreamsChanged
+from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
+from headgate.engine.requests.entries import Add, Range, TrimTo
+from headgate.engine.requests.streams import CreateStream, DeleteStream, ListStreams
+
+CHANGES = b"__push"
+"""Stream of the changes: each entry names the stream of a push that has changed."""
+
+ANSWERS_KEPT = 50
+_CHANGES_KEPT = 2_000
+_TRIES_MAX = 10
+_READ_AT_ONCE = 100
+
+_PUSH, _COUNTS = b"push", b"counts"
+_CHANGED = b"changed"
+
+
+class StoredPush(NamedTuple):
+    """A push as it was read."""
+
+    push: PushRecord
+    raw: bytes
+    counts: PushCounts
+
+    @property
+    def name(self) -> bytes:
+        """Return the name of its stream."""
+        return self.push.name
+
+
+class PushAnswer(msgspec.Struct, frozen=True):
+    """The answer to a request of a push, or what came in its place."""
+
+    at_ms: int
+    took_ms: int
+    webhook_id: str
+    entry_count: int
+    status: int | None  # None: there was no answer
+    error: str | None = None  # why it is none that acknowledges
+    excerpt: str | None = None  # the beginning of an answer that does not acknowledge
+    retry_after_s: int | None = None  # the receiver wants nothing for so long
+
+
+async def load(perform: Perform, stream: bytes, group: bytes) -> StoredPush | None:
+    """Return the push of a group, if it has one."""
+    return await load_named(perform, name_of(stream, group))
+
+
+async def load_named(perform: Perform, name: bytes) -> StoredPush | None:
+    """Return the push that is kept in a stream, if there is one."""
+    try:
+        values = await perform(GetAttributes(name, [_PUSH, _COUNTS]))
+        raw = values[_PUSH]
+        push = msgspec.json.decode(raw, type=PushRecord)
+    except (StreamNotFound, KeyError, msgspec.DecodeError):  # or somebody else made the stream
+        return None
+    if push.name != name:  # it came here with a stream that was given another name
+        return None
+    counts = values.get(_COUNTS)
+    decoded = PushCounts() if counts is None else msgspec.json.decode(counts, type=PushCounts)
+    return StoredPush(push, raw, decoded)
+
+
+async def load_page(
+    perform: Perform, after: bytes | None, limit: int
+) -> tuple[list[StoredPush], bytes | None]:
+    """Return some pushes by the names of their streams, and the last name; None: there are none."""
+    infos = await perform(ListStreams(PREFIX, after, limit))
+    pushes = list[StoredPush]()
+    for begin in range(0, len(infos), _READ_AT_ONCE):
+        names = [info.name for info in infos[begin : begin + _READ_AT_ONCE]]
+        loaded = await asyncio.gather(*(load_named(perform, name) for name in names))
+        pushes += [stored for stored in loaded if stored is not None]
+    return pushes, infos[-1].name if infos else None
+
+
+async def answers(perform: Perform, name: bytes) -> list[PushAnswer]:
+    """Return the last answers of a push, the newest first."""
+    try:
+        entries = await perform(Range(name, limit=ANSWERS_KEPT, reverse=True))
+    except StreamNotFound:
+        return []
+    return [answer for answer in map(_answer_of, entries) if answer is not None]
+
+
+def _answer_of(entry: Entry) -> PushAnswer | None:
+    try:
+        return msgspec.json.decode(entry.fields[1], type=PushAnswer)
+    except msgspec.DecodeError:  # somebody else appended it
+        return None
+
+
+async def write(perform: Perform, push: PushRecord, before: StoredPush | None) -> None:
+    """Write a push.
+
+    Args:
+        perform: carries out requests.
+        push: as it is to be.
+        before: as it was read; None: there was none.
+
+    Raises:
+        StreamsChanged: it is not so any more.
+        LimitReached: there are as many pushes as there may be.
+    """
+    try:
+        if before is None:
+            await _create(perform, push)
+        else:
+            await _change(perform, push, before.raw)
+    except (StreamExists, StreamNotFound):
+        raise StreamsChanged from None
+    await announce(perform, push.name)
+
+
+async def change(
+    perform: Perform, name: bytes, make: Callable[[PushRecord], PushRecord]
+) -> PushRecord | None:
+    """Change a push, if it is still there; returns it as it is then."""
+    for _ in range(_TRIES_MAX):
+        stored = await load_named(perform, name)
+        if stored is None:
+            return None
+        push = make(stored.push)
+        if push == stored.push:
+            return push
+        with suppress(StreamsChanged, StreamNotFound):
+            await _change(perform, push, stored.raw)
+            if push.is_set_anew(stored.push):
+                await announce(perform, name)
+            return push
+    raise StreamsChanged
+
+
+async def disable(perform: Perform, name: bytes, reason: str, at_ms: int) -> None:
+    """Let a push send nothing any more, until a user resumes it."""
+    await change(
+        perform, name, lambda push: replace(push, disabled_at_ms=at_ms, disabled_reason=reason)
+    )
+
+
+async def delete(perform: Perform, name: bytes) -> None:
+    """Delete a push."""
+    await perform(DeleteStream(name))
+    await announce(perform, name)
+
+
+async def add_answers(perform: Perform, name: bytes, new: Sequence[PushAnswer]) -> None:
+    """Keep answers of a push, if it is still there."""
+    drafts = [Draft(None, (b"answer", msgspec.json.encode(answer))) for answer in new]
+    with suppress(StreamNotFound):
+        trim = TrimTo(max_length=ANSWERS_KEPT)
+        await perform(Add(name, drafts[-ANSWERS_KEPT:], create_stream=False, trim=trim))
+
+
+async def add_counts(perform: Perform, name: bytes, delivered: int, failed: int) -> None:
+    """Add to the counts of a push, if it is still there."""
+    with suppress(StreamNotFound):
+        values = await perform(GetAttributes(name, [_COUNTS]))
+        raw = values.get(_COUNTS)
+        before = PushCounts() if raw is None else msgspec.json.decode(raw, type=PushCounts)
+        counts = PushCounts(before.delivered + delivered, before.failed + failed)
+        await perform(_changed_to(name, _COUNTS, msgspec.json.encode(counts)))
+
+
+async def announce(perform: Perform, name: bytes) -> None:
+    """Let all gateways know that a push has changed."""
+    trim = TrimTo(max_length=_CHANGES_KEPT)
+    await perform(Add(CHANGES, [Draft(None, (_CHANGED, name))], trim=trim))
+
+
+def changed_names(entries: Sequence[Entry]) -> set[bytes]:
+    """Return the streams of the pushes that have changed."""
+    return {entry.fields[1] for entry in entries if entry.fields[0] == _CHANGED}
+
+
+async def _create(perform: Perform, push: PushRecord) -> None:
+    if len(await perform(ListStreams(PREFIX, None, PUSHES_MAX))) >= PUSHES_MAX:
+        raise LimitReached("pushes", PUSHES_MAX)
+    change = AttributeChange({_PUSH: msgspec.json.encode(push)}, {_PUSH: None})
+    created = await perform(CreateStream(push.name, attributes=change))
+    if not created.is_new:  # a stream without a push
+        await perform(ChangeAttributes(push.name, change))
+
+
+async def _change(perform: Perform, push: PushRecord, raw: bytes) -> None:
+    await perform(_changed_to(push.name, _PUSH, msgspec.json.encode(push), raw))
+
+
+def _changed_to(
+    name: bytes, attribute: bytes, value: bytes, before: bytes | None = None
+) -> ChangeAttributes:
+    expected = {} if before is None else {attribute: before}
+    return ChangeAttributes(name, AttributeChange({attribute: value}, expected))

@@ -1,0 +1,68 @@
+"""A group, and a receiver to which it is pushed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from headgate.app.settings import Settings
+from tests.api.conftest import Live
+from tests.receiver import Receiver
+
+GROUP = "/v1/streams/orders/groups/billing"
+PUSH = f"{GROUP}/push"
+OK = "200 OK", b""
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(heartbeat_ms=200, push_allow=["127.0.0.0/8"], push_identity="test")
+
+
+@pytest.fixture
+async def receiver(live: Live) -> AsyncIterator[Receiver]:
+    receiver = Receiver(OK)
+    await receiver.open()
+    await live.create_group("orders", "billing")
+    yield receiver
+    await live.http.delete("/v1/streams/orders")
+    await receiver.close()
+
+
+async def put(live: Live, receiver: Receiver, **more: Any) -> dict[str, Any]:
+    answer = await live.http.put(PUSH, json={"url": receiver.url, **more})
+    assert answer.status_code in (200, 201), answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+async def policy(live: Live, **settings: Any) -> None:
+    answer = await live.http.patch(GROUP, json={"policy": settings})
+    assert answer.status_code == 200, answer.text
+
+
+async def described(live: Live) -> dict[str, Any]:
+    answer = await live.http.get(PUSH)
+    assert answer.status_code == 200, answer.text
+    push: dict[str, Any] = answer.json()
+    return push
+
+
+async def until_settled(live: Live, count: int) -> None:
+    """Wait until the group has nothing pending and has read so many entries."""
+    async with asyncio.timeout(20):
+        while True:
+            group = (await live.http.get(GROUP)).json()
+            if (group["pending"], group["entries_read"]) == (0, count):
+                return
+            await asyncio.sleep(0.02)
+
+
+async def until_state(live: Live, state: str) -> dict[str, Any]:
+    async with asyncio.timeout(20):
+        while (push := await described(live))["state"] != state:
+            await asyncio.sleep(0.02)
+    return push

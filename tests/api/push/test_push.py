@@ -1,0 +1,341 @@
+"""A group is pushed to a URL; the answers of the receiver decide about its entries."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections import Counter
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from tests.api.conftest import Live
+from tests.api.push.conftest import (
+    GROUP,
+    OK,
+    PUSH,
+    described,
+    policy,
+    put,
+    until_settled,
+    until_state,
+)
+from tests.receiver import Notice, Receiver
+
+FAILED = "500 No", b"no room"
+
+
+def verified(secret: str, notice: Notice) -> Any:
+    names = ("webhook-id", "webhook-timestamp", "webhook-signature")
+    return Webhook(secret).verify(notice.body, {name: notice.header(name) for name in names})
+
+
+async def pending(live: Live) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = (await live.http.get(f"{GROUP}/pending")).json()["pending"]
+    return items
+
+
+async def test_an_entry_is_sent_with_a_signature_and_acknowledged(
+    live: Live, receiver: Receiver
+) -> None:
+    made = await put(live, receiver, headers={"Authorization": "Bearer x"})
+    [entry_id] = await live.append("orders", "42")
+    notice = await receiver.next()
+    body = verified(made["secret"], notice)
+    assert (body["stream"], body["group"], body["id"]) == ("orders", "billing", entry_id)
+    assert (body["fields"], body["deliveries"]) == ({"v": "42"}, 1)
+    assert notice.header("authorization") == "Bearer x"
+    assert notice.header("content-type") == "application/json"
+    assert notice.header("user-agent").endswith("(test)")
+    await until_settled(live, 1)
+    async with asyncio.timeout(20):
+        while not (push := await described(live))["delivered_count"]:
+            await asyncio.sleep(0.02)
+    [answer] = push["answers"]
+    assert (answer["status"], answer["error"], answer["entry_count"]) == (200, None, 1)
+    assert answer["webhook_id"] == notice.header("webhook-id")
+    assert "secret" not in push
+    assert (push["url"], push["header_names"]) == (receiver.url, ["Authorization"])
+
+
+async def test_what_fails_comes_again_with_the_same_id_and_becomes_a_dead_letter(
+    live: Live, receiver: Receiver
+) -> None:
+    receiver.answers = [FAILED]
+    await policy(live, backoff_ms=[10], max_deliveries=3, dead_letter_stream="dead")
+    await put(live, receiver)
+    await live.append("orders", "bad")
+    notices = [await receiver.next() for _ in range(3)]
+    assert [notice.json["deliveries"] for notice in notices] == [1, 2, 3]
+    assert len({notice.header("webhook-id") for notice in notices}) == 1
+    assert notices[1].json["last_error"] == "answered 500"
+    await until_settled(live, 1)
+    [dead] = (await live.http.get("/v1/streams/dead/entries")).json()["entries"]
+    assert (dead["fields"]["v"], dead["fields"]["_error"]) == ("bad", "answered 500")
+    async with asyncio.timeout(20):
+        while len(answers := (await described(live))["answers"]) < 3:
+            await asyncio.sleep(0.02)
+    assert [answer["excerpt"] for answer in answers] == ["no room"] * 3
+    await live.http.delete("/v1/streams/dead")
+
+
+async def test_without_a_backoff_in_the_policy_a_failure_rests_all_the_same(
+    live: Live, receiver: Receiver
+) -> None:
+    receiver.answers = [FAILED]
+    await put(live, receiver)
+    await live.append("orders", "1")
+    await receiver.next()
+    async with asyncio.timeout(20):
+        while not (delay_ms := (await pending(live))[0].get("delay_ms")):
+            await asyncio.sleep(0.01)
+    assert 500 < delay_ms <= 1000
+
+
+async def test_a_receiver_that_does_nothing_but_fail_gets_one_request_for_each_backoff(
+    live: Live, receiver: Receiver
+) -> None:
+    receiver.answers = [FAILED]
+    await policy(live, backoff_ms=[600_000])
+    await put(live, receiver, concurrency=50)
+    await live.append("orders", *map(str, range(200)))
+    for _ in range(5):
+        await receiver.next()
+    push = await until_state(live, "failing")
+    assert push["failure_count"] == 5
+    assert receiver.notices.empty()
+    receiver.answers = [OK]
+    assert (await live.http.post(f"{PUSH}/retry")).json() == {"entries": 5}
+    await until_settled(live, 200)
+    assert (await until_state(live, "active"))["failing_since_ms"] is None
+
+
+async def test_behind_failures_alone_a_push_is_disabled_until_it_is_resumed(
+    live: Live, receiver: Receiver
+) -> None:
+    receiver.answers = [FAILED]
+    await policy(live, backoff_ms=[50])
+    await put(live, receiver, disable_after_ms=1000)
+    await live.append("orders", "1", "2")
+    push = await until_state(live, "disabled")
+    assert "answered 500" in push["disabled_reason"]
+    receiver.answers = [OK]
+    assert (await live.http.post(f"{PUSH}/resume")).json()["state"] == "active"
+    await until_settled(live, 2)
+
+
+async def test_a_receiver_that_is_gone_disables_the_push_and_its_entry_stays(
+    live: Live, receiver: Receiver
+) -> None:
+    receiver.answers = [("410 Gone", b"")]
+    await put(live, receiver)
+    await live.append("orders", "1")
+    assert "410" in (await until_state(live, "disabled"))["disabled_reason"]
+    receiver.answers = [OK]
+    await live.http.post(f"{PUSH}/resume")
+    first, second = await receiver.next(), await receiver.next()
+    assert first.header("webhook-id") == second.header("webhook-id")
+    await until_settled(live, 1)
+
+
+async def test_behind_retry_after_nothing_is_sent_for_that_time(
+    live: Live, receiver: Receiver
+) -> None:
+    receiver.answers = [("429 Slow\r\nRetry-After: 1", b""), OK]
+    await put(live, receiver)
+    loop = asyncio.get_running_loop()
+    await live.append("orders", "1")
+    await receiver.next()
+    began_s = loop.time()
+    await live.append("orders", "2")
+    await receiver.next()
+    assert loop.time() - began_s > 0.9
+    await until_settled(live, 2)
+
+
+async def test_the_entries_of_a_key_come_one_after_the_other_in_order(
+    live: Live, receiver: Receiver
+) -> None:
+    fails = Counter[str]()
+
+    def respond(notice: Notice) -> tuple[str, bytes]:
+        value = notice.json["fields"]["v"]
+        fails[value] += 1
+        if fails[value] <= int(value) % 3:
+            return FAILED
+        done.append(notice.json["fields"])
+        return OK
+
+    done = list[dict[str, str]]()
+    receiver.respond = respond
+    await policy(live, key_field="k", backoff_ms=[5])
+    await put(live, receiver, concurrency=16)
+    entries = [{"fields": {"k": str(number % 4), "v": str(number)}} for number in range(60)]
+    await live.http.post("/v1/streams/orders/entries/batch", json=entries)
+    await until_settled(live, 60)
+    for key in "0123":
+        values = [int(each["v"]) for each in done if each["k"] == key]
+        assert values == sorted(values)
+        assert len(values) == 15
+
+
+async def test_a_secret_is_rotated_with_both_good_for_a_while(
+    live: Live, receiver: Receiver
+) -> None:
+    old = (await put(live, receiver))["secret"]
+    rotated = (await live.http.post(f"{PUSH}/rotate", json={"overlap_ms": 600_000})).json()
+    assert rotated["previous_secret_until_ms"] > 0
+    await live.append("orders", "1")
+    notice = await receiver.next()
+    assert verified(old, notice) == verified(rotated["secret"], notice)
+    last = (await live.http.post(f"{PUSH}/rotate", json={"overlap_ms": 0})).json()["secret"]
+    await live.append("orders", "2")
+    notice = await receiver.next()
+    assert verified(last, notice)["fields"] == {"v": "2"}
+    for gone in (old, rotated["secret"]):
+        with pytest.raises(WebhookVerificationError):
+            verified(gone, notice)
+
+
+async def test_a_push_may_be_signed_by_the_key_of_the_gateway(
+    live: Live, receiver: Receiver
+) -> None:
+    await put(live, receiver, signature="v1a")
+    await live.append("orders", "1")
+    notice = await receiver.next()
+    [jwk] = (await live.http.get("/v1/push/jwks.json")).json()["keys"]
+    public = Ed25519PublicKey.from_public_bytes(base64.urlsafe_b64decode(jwk["x"] + "="))
+    version, _, signature = notice.header("webhook-signature").partition(",")
+    head = f"{notice.header('webhook-id')}.{notice.header('webhook-timestamp')}.".encode()
+    public.verify(base64.b64decode(signature), head + notice.body)
+    assert version == "v1a"
+
+
+async def test_a_batch_has_what_is_there(live: Live, receiver: Receiver) -> None:
+    await live.append("orders", *map(str, range(250)))
+    await put(live, receiver, body="batch", batch_max=100, concurrency=1)
+    batches = [await receiver.next() for _ in range(3)]
+    assert [len(batch.json["entries"]) for batch in batches] == [100, 100, 50]
+    await until_settled(live, 250)
+
+
+async def test_a_push_is_paused_and_goes_on(live: Live, receiver: Receiver) -> None:
+    await put(live, receiver)
+    assert (await live.http.post(f"{PUSH}/pause")).json()["state"] == "paused"
+    await live.append("orders", "1")
+    await asyncio.sleep(0.2)
+    assert receiver.notices.empty()
+    await live.http.post(f"{PUSH}/resume")
+    await until_settled(live, 1)
+
+
+async def test_a_push_that_is_set_anew_keeps_its_secret(live: Live, receiver: Receiver) -> None:
+    made = await put(live, receiver)
+    other = Receiver(OK)
+    await other.open()
+    changed = await put(live, other, concurrency=3)
+    assert (changed["concurrency"], "secret" in changed) == (3, False)
+    await live.append("orders", "1")
+    assert verified(made["secret"], await other.next())["fields"] == {"v": "1"}
+    assert receiver.notices.empty()
+    await other.close()
+
+
+async def test_a_push_ends_with_itself_and_with_its_group(live: Live, receiver: Receiver) -> None:
+    await put(live, receiver)
+    assert (await live.http.delete(PUSH)).status_code == 204
+    assert (await live.http.get(PUSH)).json()["code"] == "not_found"
+    async with asyncio.timeout(20):
+        while (await live.http.get(GROUP)).json()["consumers"]:
+            await asyncio.sleep(0.02)
+    await live.append("orders", "1")
+    assert (await live.http.get(GROUP)).json()["lag"] == 1
+    await put(live, receiver)
+    await receiver.next()
+    await live.http.delete(GROUP)
+    async with asyncio.timeout(20):
+        while (await live.http.get("/v1/pushes")).json()["pushes"]:
+            await asyncio.sleep(0.02)
+
+
+async def test_pushes_are_listed(live: Live, receiver: Receiver) -> None:
+    for group in ("a", "b"):
+        await live.create_group("orders", group)
+        await live.http.put(f"/v1/streams/orders/groups/{group}/push", json={"url": receiver.url})
+    first = (await live.http.get("/v1/pushes?limit=1")).json()
+    second = (await live.http.get(f"/v1/pushes?limit=1&cursor={first['next_cursor']}")).json()
+    shown = [push["group"] for page in (first, second) for push in page["pushes"]]
+    assert (sorted(shown), second["next_cursor"]) == (["a", "b"], None)
+
+
+async def test_a_receiver_that_hangs_delays_no_other(live: Live, receiver: Receiver) -> None:
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    await live.create_group("orders", "slow")
+    slow = {"url": url, "timeout_ms": 60_000, "concurrency": 256}
+    await live.http.put("/v1/streams/orders/groups/slow/push", json=slow)
+    await put(live, receiver)
+    await live.append("orders", *map(str, range(300)))
+    await until_settled(live, 300)
+    await live.http.delete("/v1/streams/orders/groups/slow")
+    server.close()
+
+
+BAD = [
+    ({}, "/body/url"),
+    ({"url": 7}, "/body/url"),
+    ({"url": "https://127.0.0.2.nip/\n"}, "/body/url"),
+    ({"url": "https://10.0.0.1/"}, "/body/url"),
+    ({"url": "http://example.com:99999/"}, "/body/url"),
+    ({"url": "ftp://example.com/"}, "/body/url"),
+    ({"url": "https://x/" + "a" * 2048}, "/body/url"),
+    ({"concurrency": 0}, "/body/concurrency"),
+    ({"concurrency": 257}, "/body/concurrency"),
+    ({"concurrency": "2"}, "/body/concurrency"),
+    ({"timeout_ms": 99}, "/body/timeout_ms"),
+    ({"timeout_ms": 60_001}, "/body/timeout_ms"),
+    ({"body": "xml"}, "/body/body"),
+    ({"batch_max": 101}, "/body/batch_max"),
+    ({"signature": "none"}, "/body/signature"),
+    ({"disable_after_ms": 999}, "/body/disable_after_ms"),
+    ({"headers": {"Host": "x"}}, "/body/headers"),
+    ({"headers": {"webhook-id": "x"}}, "/body/headers"),
+    ({"headers": {"CE-id": "x"}}, "/body/headers"),
+    ({"headers": {"X-A": "a\r\nb: c"}}, "/body/headers"),
+    ({"headers": {"X A": "a"}}, "/body/headers"),
+    ({"headers": {"X-A": "a", "x-a": "b"}}, "/body/headers"),
+    ({"headers": {f"x-{number}": "a" for number in range(21)}}, "/body/headers"),
+    ({"secret": "whsec_x"}, "/body/secret"),
+]
+
+
+@pytest.mark.parametrize(("part", "pointer"), BAD)
+async def test_bad_input_changes_nothing_and_names_the_field(
+    live: Live, receiver: Receiver, part: dict[str, Any], pointer: str
+) -> None:
+    whole = {"url": receiver.url, **part} if part else part
+    answer = await live.http.put(PUSH, json=whole)
+    assert answer.status_code == 422, answer.text
+    pointers = [error["pointer"] for error in answer.json()["errors"]]
+    assert any(each.startswith(pointer) for each in pointers), pointers
+    assert (await live.http.get(PUSH)).status_code == 404
+
+
+async def test_a_group_that_is_not_there_has_no_push(live: Live, receiver: Receiver) -> None:
+    place = "/v1/streams/orders/groups/none/push"
+    for answer in (
+        await live.http.put(place, json={"url": receiver.url}),
+        await live.http.get(place),
+        await live.http.delete(place),
+        await live.http.post(f"{place}/pause"),
+        await live.http.post(f"{place}/resume"),
+        await live.http.post(f"{place}/retry"),
+        await live.http.post(f"{place}/rotate"),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (404, "group_not_found")
