@@ -99,6 +99,7 @@ _ROUTERS = (
     reads.router,
     entries.router,
     appends.batches,
+    appends.events,
     bulk.router,
     bulk.chunks,
     deliveries.router,

@@ -14,8 +14,11 @@ from headgate.app.wire.structure import check_dense
 PIECE_BYTES = 32 * 1024
 """To read it takes two milliseconds if its strings are short."""
 
-_WHOLE_BYTES = 4 * PIECE_BYTES
+WHOLE_BYTES = 4 * PIECE_BYTES
 """A body of this size or less is one piece."""
+
+_LEVELS = 30
+"""Levels below an item. An entry has two; the data of an event have as many as they like."""
 
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
 
@@ -27,9 +30,9 @@ def _nested(levels: int) -> bytes:
 
 
 _ITEM = re.compile(
-    rb"\s*+(?:" + _nested(3) + rb'|[^"\s\[\]{},]++|' + _STRING + rb")\s*+", re.DOTALL
+    rb"\s*+(?:" + _nested(_LEVELS) + rb'|[^"\s\[\]{},]++|' + _STRING + rb")\s*+", re.DOTALL
 )
-"""An item of an array. An entry has two levels below it."""
+"""An item of an array."""
 
 _BETWEEN = re.compile(rb"\}\s*+,\s*+\{")
 _OPENING = re.compile(rb"\s*+\[\s*+(?=\{)")
@@ -37,7 +40,7 @@ _OPENING = re.compile(rb"\s*+\[\s*+(?=\{)")
 
 def opening_of(body: bytes) -> int | None:
     """Return the offset of the first object of a large array; None if the body is one piece."""
-    match = _OPENING.match(body) if len(body) > _WHOLE_BYTES else None
+    match = _OPENING.match(body) if len(body) > WHOLE_BYTES else None
     return None if match is None else match.end()
 
 
@@ -68,7 +71,7 @@ def true_end(body: bytes, begin: int) -> int | None:
 def lines(body: bytes) -> Iterator[bytes]:
     """Yield lines in pieces, each piece with its last line end."""
     begin = 0
-    while len(body) - begin > _WHOLE_BYTES:
+    while len(body) - begin > WHOLE_BYTES:
         end = body.find(b"\n", begin + PIECE_BYTES) + 1 or len(body)
         yield body[begin:end]
         begin = end
@@ -77,7 +80,7 @@ def lines(body: bytes) -> Iterator[bytes]:
 
 
 def _item_end(body: bytes, begin: int) -> int | None:
-    window_bytes = _WHOLE_BYTES
+    window_bytes = WHOLE_BYTES
     while True:
         end = min(begin + window_bytes, len(body))
         match = _ITEM.match(body, begin, end)

@@ -50,7 +50,9 @@ class Dispatch:
                 end = end and end.below(text)
             if end is not None:
                 for method in operation.methods:
-                    end.operations.setdefault(method, operation)
+                    first = end.operations.setdefault(method, operation)
+                    if operation.operation.is_alternative:
+                        first.alternative = operation
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""

@@ -5,13 +5,13 @@ from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from pydantic import BaseModel
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.bulk import arrow
 from headgate.app.bulk.arrow_body import ArrowBounds
 from headgate.app.bulk.batch import check_count, drafts_of
+from headgate.app.bulk.event_body import event_body
 from headgate.app.http.dependencies import (
     AccessDep,
     LimitsDep,
@@ -20,6 +20,7 @@ from headgate.app.http.dependencies import (
 from headgate.app.http.operation import (
     ARROW,
     BatchOperation,
+    EventOperation,
     Operation,
     WholeRequest,
     media_type_of,
@@ -31,8 +32,10 @@ from headgate.app.wire.ids import parse_id
 from headgate.app.wire.plain import plain_entry
 from headgate.app.wire.problems import GatewayError, place_drafts, responses
 from headgate.app.wire.schemas.entries import Append, Appended, AppendedBatch, Close, Closed
-from headgate.engine.entry import Draft, EntryId
-from headgate.engine.errors import StreamError
+from headgate.app.wire.structure import DENSE_BYTES_MIN
+from headgate.engine.entry import Draft, EntryId, Timing, size_of
+from headgate.engine.errors import IdempotencyMismatch, Invalid, StreamError
+from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import Added
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.idempotency import Digest, Idempotent
@@ -40,6 +43,7 @@ from headgate.engine.requests.streams import CloseStream
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
 batches = APIRouter(prefix="/v1", tags=["Entries"], route_class=BatchOperation)
+events = APIRouter(prefix="/v1", tags=["Entries"], route_class=EventOperation)
 
 _NDJSON = "application/x-ndjson"
 
@@ -83,7 +87,11 @@ class WriterKey(NamedTuple):
                 text = "with an Idempotency-Key the stream chooses the id: leave it out"
                 pointer = f"/body/{index}/id" if is_batch else "/body/id"
                 raise GatewayError("invalid_request", text, pointer=pointer)
-            unfinished.add(draft.fields)
+            if size_of(draft.fields) > DENSE_BYTES_MIN:
+                for _ in unfinished.adding(draft.fields):
+                    await turn.pause()
+            else:
+                unfinished.add(draft.fields)
             if draft.timing is not None:  # no fields have this form
                 unfinished.add((b"", repr(tuple(draft.timing)).encode(), b""))
             if turn.is_over:
@@ -150,7 +158,7 @@ _APPEND_PROBLEMS = responses(
 )
 
 
-def _append_answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+def _append_answers(model: Any) -> dict[int | str, dict[str, Any]]:
     repeated = "The key was used before: what it made then."
     return {
         200: {"model": model, "description": repeated, "headers": _REPLAYED},
@@ -196,9 +204,79 @@ async def append_entry(
     _tell_added(response, added)
     [entry_id] = added.ids
     text = str(entry_id)
-    path: bytes = request.scope["raw_path"]
-    response.raw_headers.append((b"location", b"%b/%b" % (path, text.encode())))
+    _tell_place(request, response, text)
     return Appended(id=text)
+
+
+_TimeQuery = Annotated[int | None, Query(ge=0, le=COUNT_MAX)]
+
+
+def timing_query(
+    delay_ms: _TimeQuery = None,
+    deliver_at_ms: _TimeQuery = None,
+    ttl_ms: _TimeQuery = None,
+    expires_at_ms: _TimeQuery = None,
+) -> Timing | None:
+    """Return the times of entries that are events, whose bodies have no place for them."""
+    return Timing(delay_ms, deliver_at_ms, ttl_ms, expires_at_ms).or_none()
+
+
+@events.post(
+    "/streams/{stream}/entries",
+    operation_id="appendEvents",
+    status_code=201,
+    include_in_schema=False,  # the document has it as a part of appendEntry
+)
+@needs(Verb.APPEND)
+@prompt
+async def append_events(
+    request: WholeRequest,
+    access: AccessDep,
+    limits: LimitsDep,
+    stream: StreamDep,
+    expected: ExpectedDep,
+    key: WriterKeyDep,
+    timing: Annotated[Timing | None, Depends(timing_query)],
+    response: Response,
+    create_stream: Annotated[bool, Query()] = True,
+) -> Appended:
+    """Append an event of CloudEvents, or a batch of them, all or none."""
+    media_type = media_type_of(request)
+    body = await event_body(
+        request.scope["headers"],
+        media_type,
+        request.content,
+        timing=timing,
+        events_max=limits.batch_entries_max,
+    )
+    drafts = body.drafts
+    wanted = Add(
+        stream,
+        drafts,
+        await (key or WriterKey(*body.identity)).of(drafts, is_batch=body.is_batch),
+        create_stream=create_stream,
+        expected_last_id=expected,
+    )
+    try:
+        added = await access.perform(wanted)
+    except IdempotencyMismatch:
+        if key is not None:
+            raise
+        text = "another event with this source and id was appended: an event has an id of its own"
+        pointer = body.pointer_to_id
+        raise GatewayError("idempotency_mismatch", text, pointer=pointer) from None
+    except Invalid as error:
+        match error.location:
+            case ("drafts", int(), str(name)) if name in Timing._fields:
+                text = str(error)
+                raise GatewayError("invalid_request", text, pointer=f"/query/{name}") from None
+        raise
+    _tell_added(response, added)
+    texts = [str(entry_id) for entry_id in added.ids]
+    if body.is_batch:
+        return Appended(id=texts[-1], ids=texts)
+    _tell_place(request, response, texts[0])
+    return Appended(id=texts[0])
 
 
 @router.post(
@@ -322,3 +400,8 @@ def _tell_added(response: Response, added: Added) -> None:
     if added.is_repeat:
         response.status_code = 200
         response.headers["Idempotent-Replayed"] = "true"
+
+
+def _tell_place(request: Request, response: Response, entry_id: str) -> None:
+    path: bytes = request.scope["raw_path"]
+    response.raw_headers.append((b"location", b"%b/%b" % (path, entry_id.encode())))

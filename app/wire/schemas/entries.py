@@ -111,10 +111,13 @@ class Closed(BaseModel):
     closed_at_ms: int = Field(description="When the stream was closed.")
 
 
-class Appended(BaseModel):
+class Appended(TypedDict):
     """The result of an append."""
 
-    id: IdText
+    id: Annotated[IdText, Field(description="Of a batch of events the id of the last one.")]
+    ids: NotRequired[
+        Annotated[list[IdText], Field(description="Of a batch of events: one each, in order.")]
+    ]
 
 
 class AppendedBatch(BaseModel):
