@@ -28,6 +28,7 @@ OWN = frozenset({ENTRY_ID, DELIVERIES})
 REQUIRED = ("id", "source", "specversion", "type")
 
 ATTRIBUTES_MAX = 100
+INTEGER_MAX = 2**31 - 1
 VALUE_LENGTH_MAX = 8_192
 NAME_LENGTH_MAX = 64
 """The specification recommends 20 at most, and asks nobody to refuse more."""

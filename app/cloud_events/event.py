@@ -1,15 +1,24 @@
 """Event: an event of CloudEvents 1.0, in and out of an entry."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
-from headgate.app.cloud_events.attributes import ENTRY_ID, VERSION, fault_in, time_of
+from headgate.app.cloud_events.attributes import (
+    DELIVERIES,
+    ENTRY_ID,
+    INTEGER_MAX,
+    VERSION,
+    fault_in,
+    time_of,
+)
 from headgate.app.cloud_events.data import JSON, member_of
 from headgate.app.wire.fields import wire_fields
-from headgate.engine.entry import Entry, Fields
+from headgate.app.wire.names import text_of
+from headgate.engine.entry import Entry, EntryId, Fields
+from headgate.engine.replies import Delivery
 
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
@@ -20,6 +29,9 @@ TYPE_OF_ENTRIES = "headgate.entry"
 TYPE_OF_RAW_ENTRIES = "headgate.entry.raw"
 """The same of fields that are not all text, or whose names repeat: its data are as the entry is
 read over REST, so that nothing is lost."""
+
+TYPE_OF_DELETED_ENTRIES = "headgate.entry.deleted"
+"""Type of an entry that a consumer holds and that is no more in its stream. It has no data."""
 
 _PREFIX = b"ce-"
 _CONTENT_TYPE = b"content-type"
@@ -76,24 +88,46 @@ def event_of(stream: str, entry: Entry) -> Event:
         entry: whatever its fields are.
     """
     event = _event_in(entry.fields)
-    own = {ENTRY_ID: str(entry.id)}
     if event is not None:
-        return event._replace(attributes={**event.attributes, **own})
-    attributes = {
-        "specversion": VERSION,
-        "id": str(entry.id),
-        "source": f"/v1/streams/{quote(stream, safe='')}",
-        "type": TYPE_OF_ENTRIES,
-        **own,
-    }
-    time = time_of(entry.id)
-    if time is not None:
-        attributes["time"] = time
+        return event._replace(attributes={**event.attributes, ENTRY_ID: str(entry.id)})
     wire = wire_fields(entry.fields)
     if wire.keys() == {"fields"}:
-        return Event(attributes, JSON, _encode(wire["fields"]))
-    attributes["type"] = TYPE_OF_RAW_ENTRIES
-    return Event(attributes, JSON, _encode(wire))
+        return _made(stream, entry.id, TYPE_OF_ENTRIES, _encode(wire["fields"]))
+    return _made(stream, entry.id, TYPE_OF_RAW_ENTRIES, _encode(wire))
+
+
+def event_wire(stream: bytes) -> Callable[[Entry], dict[str, object]]:
+    """Return a function that makes the wire form of entries of a stream, as structured events."""
+    name = text_of(stream)
+    return lambda entry: event_of(name, entry).structured()
+
+
+def delivered_event_wire(stream: bytes) -> Callable[[Delivery], dict[str, object]]:
+    """Return the same for deliveries to a group, whose entries may be gone."""
+    name = text_of(stream)
+
+    def wire(delivery: Delivery) -> dict[str, object]:
+        if delivery.fields is None:
+            event = _made(name, delivery.id, TYPE_OF_DELETED_ENTRIES, None)
+        else:
+            event = event_of(name, Entry(delivery.id, delivery.fields))
+        return {**event.structured(), DELIVERIES: min(delivery.delivery_count, INTEGER_MAX)}
+
+    return wire
+
+
+def _made(stream: str, entry_id: EntryId, event_type: str, data: bytes | None) -> Event:
+    attributes = {
+        "specversion": VERSION,
+        "id": str(entry_id),
+        "source": f"/v1/streams/{quote(stream, safe='')}",
+        "type": event_type,
+        ENTRY_ID: str(entry_id),
+    }
+    time = time_of(entry_id)
+    if time is not None:
+        attributes["time"] = time
+    return Event(attributes, None if data is None else JSON, data)
 
 
 def _event_in(flat: Fields) -> Event | None:

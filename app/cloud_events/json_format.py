@@ -9,6 +9,7 @@ import msgspec
 
 from headgate.app.cloud_events.attributes import (
     CONTENT_TYPE,
+    INTEGER_MAX,
     NAME_LENGTH_MAX,
     OWN,
     VALUE_LENGTH_MAX,
@@ -25,7 +26,7 @@ asks for 64 KiB. Longer data come in the binary mode, which reads nothing of the
 _ATTRIBUTES_BYTES_MAX = 64 * 1024
 """Longest text of all that is not the data: a dictionary of more would take long to make."""
 
-_INTEGERS = range(-(2**31), 2**31)
+_INTEGERS = range(-INTEGER_MAX - 1, INTEGER_MAX + 1)
 _ESCAPED_MAX = 6
 """Bytes of a character of a JSON text, with an escape."""
 

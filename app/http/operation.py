@@ -488,6 +488,12 @@ def media_type_of(request: WholeRequest) -> str:
     return sent.partition(b";")[0].strip().lower().decode("latin-1")
 
 
+def accepts(request: WholeRequest, media_type: str) -> bool:
+    """Tell whether a client asks for a media type by its name."""
+    types = request.sent.get(b"accept", b"").lower().split(b",")
+    return media_type.encode() in [each.partition(b";")[0].strip() for each in types]
+
+
 def check_media_type(request: WholeRequest, media_types: frozenset[str]) -> None:
     """Refuse a body of a media type the operation does not take.
 

@@ -12,6 +12,7 @@ from headgate.app.bulk import arrow
 from headgate.app.bulk.arrow_body import ArrowBounds
 from headgate.app.bulk.batch import check_count, drafts_of
 from headgate.app.bulk.event_body import event_body
+from headgate.app.cloud_events.event import BATCH, STRUCTURED
 from headgate.app.http.dependencies import (
     AccessDep,
     LimitsDep,
@@ -31,6 +32,7 @@ from headgate.app.runtime.turns import Turn
 from headgate.app.wire.ids import parse_id
 from headgate.app.wire.plain import plain_entry
 from headgate.app.wire.problems import GatewayError, place_drafts, responses
+from headgate.app.wire.schemas.cloud_events import CLOUD_EVENT
 from headgate.app.wire.schemas.entries import Append, Appended, AppendedBatch, Close, Closed
 from headgate.app.wire.structure import DENSE_BYTES_MIN
 from headgate.engine.entry import Draft, EntryId, Timing, size_of
@@ -171,6 +173,14 @@ def _append_answers(model: Any) -> dict[int | str, dict[str, Any]]:
     operation_id="appendEntry",
     status_code=201,
     responses=_append_answers(Appended),
+    openapi_extra={
+        "requestBody": {
+            "content": {
+                STRUCTURED: {"schema": {"$ref": CLOUD_EVENT}},
+                BATCH: {"schema": {"type": "array", "minItems": 1, "items": {"$ref": CLOUD_EVENT}}},
+            }
+        }
+    },
 )
 @needs(Verb.APPEND)
 @prompt
@@ -184,7 +194,22 @@ async def append_entry(
     key: WriterKeyDep,
     response: Response,
 ) -> Appended:
-    """Append an entry (XADD, with a key XADD IDMP). The stream is created if it is not there."""
+    """Append an entry (XADD, with a key XADD IDMP). The stream is created if it is not there.
+
+    It also takes events of CloudEvents 1.0: one as `application/cloudevents+json`, many as
+    `application/cloudevents-batch+json` (all or none), or one in the binary mode, whose attributes
+    are headers (`ce-specversion`, `ce-id` and so on) and whose data are the body, of any media
+    type. An attribute becomes the field `ce-` and its name, the content type `content-type`, the
+    data `data`. An event in JSON has 1 MiB at most.
+
+    Without an `Idempotency-Key`, `source` and `id` of the event are the key, as they name it: an
+    event that is sent again appends nothing. With other content it is refused
+    (`idempotency_mismatch`). A batch that is sent again appends nothing either; each of its events
+    may come alone.
+
+    Events have no place for `create_stream`, `delay_ms`, `deliver_at_ms`, `ttl_ms` and
+    `expires_at_ms`: with them, these are parameters of the query.
+    """
     trim = None if entry.trim is None else entry.trim.to_request("/body/trim")
     drafts = [entry.to_draft()]
     try:
