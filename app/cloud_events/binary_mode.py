@@ -38,8 +38,10 @@ def parse_message(headers: Iterable[tuple[bytes, bytes]], content: bytes) -> Eve
         del attributes[name]
     fault = fault_in(attributes, content_type)
     if fault is not None:
-        name = "Content-Type" if fault.name == CONTENT_TYPE else f"ce-{fault.name or '*'}"
-        raise _wrong(name, fault.text)
+        if fault.name is None:
+            raise GatewayError("invalid_request", fault.text, pointer="/header")
+        is_type = fault.name == CONTENT_TYPE
+        raise _wrong("Content-Type" if is_type else f"ce-{fault.name}", fault.text)
     return Event(attributes, content_type, content or None)
 
 

@@ -17,8 +17,7 @@ from headgate.app.http.operation import Operation
 from headgate.app.runtime.threads import PAGES
 from headgate.app.wire.credentials import SECURITY_SCHEMES
 from headgate.app.wire.problems import Problem, responses
-from headgate.app.wire.schemas.cloud_events import CloudEvent
-from headgate.app.wire.schemas.entries import EntryInput
+from headgate.app.wire.schemas.entries import CloudEvent, EntryInput
 
 _EVERYWHERE = responses(
     "unauthenticated",

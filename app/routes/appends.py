@@ -32,8 +32,14 @@ from headgate.app.runtime.turns import Turn
 from headgate.app.wire.ids import parse_id
 from headgate.app.wire.plain import plain_entry
 from headgate.app.wire.problems import GatewayError, place_drafts, responses
-from headgate.app.wire.schemas.cloud_events import CLOUD_EVENT
-from headgate.app.wire.schemas.entries import Append, Appended, AppendedBatch, Close, Closed
+from headgate.app.wire.schemas.entries import (
+    CLOUD_EVENT,
+    Append,
+    Appended,
+    AppendedBatch,
+    Close,
+    Closed,
+)
 from headgate.app.wire.structure import DENSE_BYTES_MIN
 from headgate.engine.entry import Draft, EntryId, Timing, size_of
 from headgate.engine.errors import IdempotencyMismatch, Invalid, StreamError

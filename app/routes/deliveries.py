@@ -27,7 +27,6 @@ from headgate.app.wire.encoding import delivery_wire
 from headgate.app.wire.ids import parse_bound, parse_id, parse_ids
 from headgate.app.wire.names import check_name
 from headgate.app.wire.problems import responses
-from headgate.app.wire.schemas.cloud_events import CLOUD_EVENT
 from headgate.app.wire.schemas.dead_letters import Redrive, Redriven, RedrivenLetters
 from headgate.app.wire.schemas.deliveries import (
     Autoclaim,
@@ -39,6 +38,7 @@ from headgate.app.wire.schemas.deliveries import (
     ReadGroup,
     SettledEntries,
 )
+from headgate.app.wire.schemas.entries import CLOUD_EVENT
 from headgate.app.wire.schemas.limits import Limits
 from headgate.app.wire.schemas.pending import PendingEntries, PendingSummary
 from headgate.app.wire.schemas.values import Ids

@@ -28,8 +28,7 @@ from headgate.app.wire.encoding import add_times, entry_wire
 from headgate.app.wire.ids import parse_id, parse_ids
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, responses
-from headgate.app.wire.schemas.cloud_events import CLOUD_EVENT
-from headgate.app.wire.schemas.entries import Entry
+from headgate.app.wire.schemas.entries import CLOUD_EVENT, Entry
 from headgate.app.wire.schemas.removals import DeletedEntries, Deletions
 from headgate.app.wire.schemas.values import REFERENCES
 from headgate.engine.entry import EntryId

@@ -40,7 +40,7 @@ from headgate.app.wire.filters import Selection, filter_text, narrowed
 from headgate.app.wire.ids import parse_after, parse_bound
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
-from headgate.app.wire.schemas.cloud_events import CLOUD_EVENT
+from headgate.app.wire.schemas.entries import CLOUD_EVENT
 from headgate.app.wire.schemas.entries import Entry as WireEntry
 from headgate.app.wire.schemas.reads import Entries, Read, StreamEntries, StreamsRead
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, EntryTimes
@@ -214,13 +214,8 @@ async def read_entries(
         return await arrow_answer(
             request, stream, low_and_high, cursor_id, limit, compression, selection
         )
-    if compression is not None:
-        text = f"only {ARROW} has this: ask for it in Accept"
-        raise GatewayError("invalid_request", text, pointer="/query/compression")
+    _check_choices(wanted, compression, selection)
     limit = _LIMIT if limit is None else limit
-    if wanted == BATCH and selection.columns is not None:
-        text = "an event has all its fields: leave it out"
-        raise GatewayError("invalid_request", text, pointer="/query/columns")
     if after is not None or wanted != _NDJSON:
         check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     if after is None:
@@ -241,14 +236,26 @@ async def read_entries(
     reading = access.perform(asked)
     [read] = await (while_present(request, reading) if wait_ms else reading)
     _count(request, len(read.entries))
-    wire = _wire_of(selection, read.times)
-    if wanted == BATCH:
-        return _page_answer(await _wire_read(read, event_wire(stream)), wanted)
-    if wanted == _JSON:
+    wire = event_wire(stream) if wanted == BATCH else _wire_of(selection, read.times)
+    if wanted != _NDJSON:
         return _page_answer(await _wire_read(read, wire), wanted)
     headers = {"Headgate-Next-After": str(read.next_after)}
     headers |= _archived_header(is_archived=read.archived)
     return Response(await lines_in_turns(read.entries, wire), media_type=_NDJSON, headers=headers)
+
+
+def _check_choices(wanted: str, compression: Compression | None, selection: Selection) -> None:
+    """Refuse choices that another form of the answer has.
+
+    Raises:
+        GatewayError: naming the first.
+    """
+    if compression is not None:
+        text = f"only {ARROW} has this: ask for it in Accept"
+        raise GatewayError("invalid_request", text, pointer="/query/compression")
+    if wanted == BATCH and selection.columns is not None:
+        text = "an event has all its fields: leave it out"
+        raise GatewayError("invalid_request", text, pointer="/query/columns")
 
 
 async def _stream_range(request: Request, pages: Pages, limit: int) -> Response:
