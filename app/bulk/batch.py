@@ -59,19 +59,25 @@ def check_count(count: int, limit: int) -> None:
         raise GatewayError("invalid_request", text, pointer="/body")
 
 
-def portions_of(body: bytes, read: Callable[[bytes, int], list[T]]) -> Iterator[list[T]]:
+def portions_of(
+    body: bytes, read: Callable[[bytes, int], list[T]], item_bytes_max: int | None = None
+) -> Iterator[list[T]]:
     """Yield the items of a JSON array, in portions.
 
     Args:
         body: the array.
         read: returns the items of an array that is a piece of it, which begins with the item of
             that number. It raises `NotJsonError` where the piece is no JSON.
+        item_bytes_max: a piece that must have a longer item is not read.
 
     Raises:
+        GatewayError: an item is too long.
         RequestValidationError: the body is no JSON.
     """
+    piece_bytes_max = pieces.WHOLE_BYTES + (item_bytes_max or len(body))
     begin = pieces.opening_of(body)
     if begin is None:
+        _check_piece(len(body), piece_bytes_max, 0)
         try:
             yield read(body, 0)
         except NotJsonError as error:
@@ -83,6 +89,7 @@ def portions_of(body: bytes, read: Callable[[bytes, int], list[T]]) -> Iterator[
         if end is None and find_end is pieces.true_end:
             raise _malformed(f"no items of an array in what begins at byte {begin}")
         is_last = end is None or body[end : end + 1] == b"]"
+        _check_piece((end or len(body)) - begin, piece_bytes_max, count)
         piece = b"[" + body[begin:] if is_last else b"[%b]" % body[begin:end]
         try:
             items = read(piece, count)
@@ -96,6 +103,12 @@ def portions_of(body: bytes, read: Callable[[bytes, int], list[T]]) -> Iterator[
             return
         count += len(items)
         begin = end + 1 if find_end is pieces.true_end else body.index(b"{", end)
+
+
+def _check_piece(size_bytes: int, size_bytes_max: int, first: int) -> None:
+    if size_bytes > size_bytes_max:
+        text = "an item here, or one of the next, is too long"
+        raise GatewayError("too_large", text, pointer=f"/body/{first}")
 
 
 class NotJsonError(Exception):

@@ -5,16 +5,12 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from headgate.app.bulk.batch import NotJsonError, check_count, portions_of
-from headgate.app.bulk.pieces import WHOLE_BYTES
 from headgate.app.cloud_events.binary_mode import parse_message
 from headgate.app.cloud_events.event import BATCH, STRUCTURED, Event
 from headgate.app.cloud_events.json_format import EVENT_BYTES_MAX, items_of, parse_event
 from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Draft, Timing
-
-_PIECE_BYTES_MAX = EVENT_BYTES_MAX + WHOLE_BYTES
-"""A longer piece of a batch has an event that is too long."""
 
 _IDENTITY_BYTES_MAX = 256
 _DIGEST_BYTES = 16
@@ -70,7 +66,7 @@ async def event_body(
 async def _batch(content: bytes, timing: Timing | None, events_max: int) -> EventBody:
     turn, drafts = Turn(), list[Draft]()
     digest, first_source = blake2b(digest_size=_DIGEST_BYTES), b""
-    for items in portions_of(content, _items):
+    for items in portions_of(content, _items, EVENT_BYTES_MAX):
         for item in items:
             await turn.pause()
             if len(drafts) == events_max:
@@ -86,9 +82,7 @@ async def _batch(content: bytes, timing: Timing | None, events_max: int) -> Even
 
 
 def _items(piece: bytes, first: int) -> list[bytes]:
-    if len(piece) > _PIECE_BYTES_MAX:
-        text = f"an event in JSON has {EVENT_BYTES_MAX} bytes at most, and one behind here has more"
-        raise GatewayError("too_large", text, pointer=f"/body/{first}")
+    del first  # an item that is no event is noticed later
     try:
         return items_of(piece)
     except ValueError as error:

@@ -1,15 +1,16 @@
 """Data: the data of an event between bytes and the members of the JSON format (3.1)."""
 
-import base64
+from base64 import b64encode
 
 import msgspec
 
 from headgate.app.wire.fields import bytes_of
 
 JSON = "application/json"
+BASE64 = "data_base64"
 
-JSON_BYTES_MAX = 2**20
-"""Longer data are sent as base64: to check that they are JSON would take too long."""
+PLAIN_BYTES_MAX = 2**20
+"""Longer data are sent as base64: to see what is in them would take too long."""
 
 _TEXTS = frozenset(
     {
@@ -40,7 +41,9 @@ def is_json(content_type: str | None) -> bool:
     return media_type.endswith(("/json", "+json"))
 
 
-def _is_text(content_type: str) -> bool:
+def _is_text(content_type: str | None) -> bool:
+    if content_type is None:
+        return False
     media_type = _media_type(content_type)
     if "charset=" in content_type.lower() and "utf-8" not in content_type.lower():
         return False
@@ -53,16 +56,16 @@ def _media_type(content_type: str) -> str:
 
 def member_of(data: bytes, content_type: str | None) -> tuple[str, object]:
     """Return the member of a structured event that has its data: its name, and its value."""
-    try:
-        if is_json(content_type):
-            if len(data) <= JSON_BYTES_MAX:
+    if len(data) <= PLAIN_BYTES_MAX:
+        try:
+            if is_json(content_type):
                 data.decode()
                 return "data", _raw(data)
-        elif content_type is not None and _is_text(content_type):
-            return "data", data.decode()
-    except FAULTS:  # somebody else has appended it, or it is not what its type says
-        pass
-    return "data_base64", msgspec.Raw(b'"%b"' % base64.b64encode(data))
+            if _is_text(content_type):
+                return "data", data.decode()
+        except FAULTS:  # it is not what its type says
+            pass
+    return BASE64, b64encode(data).decode()
 
 
 def data_of(member: bytes, content_type: str | None) -> bytes:

@@ -1,6 +1,6 @@
 """Event: an event of CloudEvents 1.0, in and out of an entry."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -16,7 +16,6 @@ from headgate.app.cloud_events.attributes import (
 )
 from headgate.app.cloud_events.data import JSON, member_of
 from headgate.app.wire.fields import wire_fields
-from headgate.app.wire.names import text_of
 from headgate.engine.entry import Entry, EntryId, Fields
 from headgate.engine.replies import Delivery
 
@@ -63,6 +62,8 @@ class Event(NamedTuple):
     def structured(self) -> dict[str, object]:
         """Return the event as an object of JSON, for msgspec (the JSON format, 3)."""
         event: dict[str, object] = dict(self.attributes)
+        if DELIVERIES in event:
+            event[DELIVERIES] = int(self.attributes[DELIVERIES])
         if self.content_type is not None:
             event["datacontenttype"] = self.content_type
         if self.data is not None:
@@ -96,24 +97,19 @@ def event_of(stream: str, entry: Entry) -> Event:
     return _made(stream, entry.id, TYPE_OF_RAW_ENTRIES, _encode(wire))
 
 
-def event_wire(stream: bytes) -> Callable[[Entry], dict[str, object]]:
-    """Return a function that makes the wire form of entries of a stream, as structured events."""
-    name = text_of(stream)
-    return lambda entry: event_of(name, entry).structured()
+def event_of_delivery(stream: str, delivery: Delivery) -> Event:
+    """Return a delivery to a group as an event, also one whose entry is gone.
 
-
-def delivered_event_wire(stream: bytes) -> Callable[[Delivery], dict[str, object]]:
-    """Return the same for deliveries to a group, whose entries may be gone."""
-    name = text_of(stream)
-
-    def wire(delivery: Delivery) -> dict[str, object]:
-        if delivery.fields is None:
-            event = _made(name, delivery.id, TYPE_OF_DELETED_ENTRIES, None)
-        else:
-            event = event_of(name, Entry(delivery.id, delivery.fields))
-        return {**event.structured(), DELIVERIES: min(delivery.delivery_count, INTEGER_MAX)}
-
-    return wire
+    Args:
+        stream: the name of its stream.
+        delivery: to a consumer.
+    """
+    if delivery.fields is None:
+        event = _made(stream, delivery.id, TYPE_OF_DELETED_ENTRIES, None)
+    else:
+        event = event_of(stream, Entry(delivery.id, delivery.fields))
+    count = str(min(delivery.delivery_count, INTEGER_MAX))
+    return event._replace(attributes={**event.attributes, DELIVERIES: count})
 
 
 def _made(stream: str, entry_id: EntryId, event_type: str, data: bytes | None) -> Event:

@@ -60,9 +60,9 @@ def _next_batch(left: Iterator[T], wire: Callable[[T], object], turn: Turn) -> l
     return batch
 
 
-def json_answer(value: object, media_type: str = "application/json") -> Response:
+def json_answer(value: object) -> Response:
     """Return an answer; large parts of it are encoded already."""
-    return Response(_encoder.encode(value), media_type=media_type)
+    return Response(_encoder.encode(value), media_type="application/json")
 
 
 async def outcomes_array(ids: Sequence[EntryId], outcomes: Sequence[str]) -> Any:

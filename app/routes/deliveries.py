@@ -1,6 +1,7 @@
 """Deliveries: read as a group, acknowledge, give back, claim, and see what is pending."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
@@ -8,7 +9,8 @@ from msgspec.structs import replace
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
-from headgate.app.cloud_events.event import BATCH, delivered_event_wire
+from headgate.app.cloud_events.event import BATCH, event_of_delivery
+from headgate.app.cloud_events.texts import batch_in_turns
 from headgate.app.http.dependencies import (
     AccessDep,
     ConsumerDep,
@@ -25,7 +27,7 @@ from headgate.app.http.presence import while_present
 from headgate.app.wire.descriptions import holder_wire, pending_wire
 from headgate.app.wire.encoding import delivery_wire
 from headgate.app.wire.ids import parse_bound, parse_id, parse_ids
-from headgate.app.wire.names import check_name
+from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.dead_letters import Redrive, Redriven, RedrivenLetters
 from headgate.app.wire.schemas.deliveries import (
@@ -177,8 +179,9 @@ async def read_group(
 
 
 async def _event_answer(stream: bytes, group_read: GroupRead) -> Response:
-    events = await array_in_turns(group_read.deliveries, delivered_event_wire(stream))
-    answer = json_answer(events, media_type=BATCH)
+    event_of = partial(event_of_delivery, text_of(stream))
+    content = await batch_in_turns(map(event_of, group_read.deliveries))
+    answer = Response(content, media_type=BATCH)
     answer.headers["Headgate-State"] = group_read.state
     answer.headers["Headgate-Pending"] = str(group_read.pending_count)
     if group_read.lag is not None:

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.cloud_events.event import STRUCTURED, event_of
+from headgate.app.cloud_events.texts import text_in_turns
 from headgate.app.http.dependencies import (
     AccessDep,
     LimitsDep,
@@ -75,7 +76,7 @@ async def get_entry(
         raise EntryNotFound(stream, entry_id)
     if accepts(request, STRUCTURED):
         event = event_of(text_of(stream), entries[0])
-        return json_answer(event.structured(), media_type=STRUCTURED)
+        return Response(await text_in_turns(event), media_type=STRUCTURED)
     wire = entry_wire(entries[0])
     add_times(wire, times.get(entry_id))
     return json_answer(wire)

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Annotated, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
@@ -11,7 +12,8 @@ from headgate.app.auth.needs import needs
 from headgate.app.bulk.answer import arrow_answer
 from headgate.app.bulk.pages import EntryRange, Pages
 from headgate.app.bulk.ranges import Compression
-from headgate.app.cloud_events.event import BATCH, event_wire
+from headgate.app.cloud_events.event import BATCH, event_of
+from headgate.app.cloud_events.texts import batch_in_turns
 from headgate.app.http.dependencies import (
     AccessDep,
     LimitsDep,
@@ -236,9 +238,11 @@ async def read_entries(
     reading = access.perform(asked)
     [read] = await (while_present(request, reading) if wait_ms else reading)
     _count(request, len(read.entries))
-    wire = event_wire(stream) if wanted == BATCH else _wire_of(selection, read.times)
-    if wanted != _NDJSON:
-        return _page_answer(await _wire_read(read, wire), wanted)
+    if wanted == BATCH:
+        return _event_answer(_page_of(read, await _events(stream, read.entries)))
+    wire = _wire_of(selection, read.times)
+    if wanted == _JSON:
+        return json_answer(_page_of(read, await array_in_turns(read.entries, wire)))
     headers = {"Headgate-Next-After": str(read.next_after)}
     headers |= _archived_header(is_archived=read.archived)
     return Response(await lines_in_turns(read.entries, wire), media_type=_NDJSON, headers=headers)
@@ -365,7 +369,12 @@ async def read_streams(
     turn = Turn()
     streams: list[StreamEntries] = [
         {
-            **await _wire_read(stream_read, _wire_of(_WHOLE, stream_read.times), turn),
+            **_page_of(
+                stream_read,
+                await array_in_turns(
+                    stream_read.entries, _wire_of(_WHOLE, stream_read.times), turn
+                ),
+            ),
             "stream": text_of(stream_read.stream),
         }
         for stream_read in reads
@@ -380,10 +389,8 @@ async def _read_range(request: Request, pages: Pages, limit: int, wanted: str) -
     entries = await pages.next_page(limit, gateway.limits.read_bytes_max)
     _count(request, len(entries))
     position = None if pages.position is None else str(pages.position)
-    is_events = wanted == BATCH
-    wire = event_wire(pages.stream) if is_events else _wire_of(pages.selection, pages.times)
     page: Entries = {
-        "entries": await array_in_turns(entries, wire),
+        "entries": [],
         "next_after": None if pages.is_down else position,
         "last_id": str(info.last_id),
         "gap": None,
@@ -392,13 +399,20 @@ async def _read_range(request: Request, pages: Pages, limit: int, wanted: str) -
         page["next_before"] = position
     if _begins_archived(info, entries):
         page["archived"] = True
-    return _page_answer(page, wanted)
+    if wanted == BATCH:
+        page["entries"] = await _events(pages.stream, entries)
+        return _event_answer(page)
+    page["entries"] = await array_in_turns(entries, _wire_of(pages.selection, pages.times))
+    return json_answer(page)
 
 
-def _page_answer(page: Entries, wanted: str) -> Response:
-    """Return an answer with a page; of events it says beside them what else there is to say."""
-    if wanted == _JSON:
-        return json_answer(page)
+async def _events(stream: bytes, entries: Sequence[EngineEntry]) -> Any:
+    """Return entries as a batch of events, encoded."""
+    return await batch_in_turns(map(partial(event_of, text_of(stream)), entries))
+
+
+def _event_answer(page: Entries) -> Response:
+    """Return an answer with the events of a page; headers have the rest of it."""
     gap = page["gap"]
     parts = {
         "Next-After": page["next_after"],
@@ -409,17 +423,13 @@ def _page_answer(page: Entries, wanted: str) -> Response:
     }
     headers = {f"Headgate-{name}": str(part) for name, part in parts.items() if part is not None}
     headers |= _archived_header(is_archived=page.get("archived", False))
-    answer = json_answer(page["entries"], media_type=BATCH)
-    answer.headers.update(headers)
-    return answer
+    return Response(page["entries"], media_type=BATCH, headers=headers)
 
 
-async def _wire_read(
-    read: StreamRead, wire: Callable[[EngineEntry], object], turn: Turn | None = None
-) -> Entries:
-    """Return the entries that one stream had."""
+def _page_of(read: StreamRead, entries: Any) -> Entries:
+    """Return the page of what one stream had; its entries are encoded already."""
     answer: Entries = {
-        "entries": await array_in_turns(read.entries, wire, turn),
+        "entries": entries,
         "next_after": str(read.next_after),
         "last_id": str(read.last_id),
         "gap": gap_wire(read.gap),

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from tests.crash.gateway import ROOT, Gateway
 from tests.model.wire.servers import free_port
 from tests.stalls import (
+    cloud_events,
     commands,
     crowds,
     durable_streams,
@@ -44,6 +45,7 @@ CASES: Sequence[Case] = [
     *routes.CHANGING,
     *schedules.CHANGING,
     *durable_streams.CHANGING,
+    *cloud_events.CHANGING,
     *commands.DESTRUCTIVE,
     *routes.DESTRUCTIVE,
     *keys.DESTRUCTIVE,

@@ -1,5 +1,6 @@
 """Event: entries as events, with nothing lost."""
 
+import asyncio
 import base64
 from typing import Any
 
@@ -9,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.app.cloud_events.attributes import REQUIRED, fault_in
-from headgate.app.cloud_events.data import JSON_BYTES_MAX
+from headgate.app.cloud_events.data import PLAIN_BYTES_MAX
 from headgate.app.cloud_events.event import Event, event_of
 from headgate.app.cloud_events.json_format import parse_event
+from headgate.app.cloud_events.texts import text_in_turns
 from headgate.app.wire.fields import wire_fields
 from headgate.engine.entry import MAX_ID, Entry, EntryId, Fields
 
@@ -132,7 +134,7 @@ def test_data_are_a_value_or_a_text(data: bytes, content_type: str | None, value
         (b"NaN", None),
         (b"\xff", "text/plain"),
         (b"abc", "text/plain; charset=latin-1"),
-        (b"1" * (JSON_BYTES_MAX + 1), None),
+        (b"1" * (PLAIN_BYTES_MAX + 1), None),
     ],
 )
 def test_data_that_are_not_what_they_should_be_are_base64(
@@ -171,3 +173,21 @@ def test_what_is_read_may_be_appended_again(data: bytes | None, content_type: st
     again = event_of("orders", Entry(ID, event.to_fields()))
 
     assert parse_event(msgspec.json.encode(again.structured())) == event
+
+
+async def test_long_data_are_the_same_in_portions_as_at_once() -> None:
+    for size_bytes in (PLAIN_BYTES_MAX, PLAIN_BYTES_MAX + 1, 3 * PLAIN_BYTES_MAX + 2):
+        event = Event(ATTRIBUTES, "image/png", b"\xff" * size_bytes)
+
+        assert await text_in_turns(event) == msgspec.json.encode(event.structured())
+
+
+async def test_others_come_between_long_data() -> None:
+    event = Event(ATTRIBUTES, "image/png", b"\xff" * 20 * PLAIN_BYTES_MAX)
+    turns = []
+    encoding = asyncio.create_task(text_in_turns(event))
+    while not encoding.done():
+        turns.append(encoding)
+        await asyncio.sleep(0)
+
+    assert len(turns) > 3
