@@ -114,7 +114,7 @@ class Closed(BaseModel):
 class Appended(TypedDict):
     """The result of an append."""
 
-    id: Annotated[IdText, Field(description="Of a batch of events the id of the last one.")]
+    id: Annotated[IdText, Field(description="Entry id; of a batch of events that of the last.")]
     ids: NotRequired[
         Annotated[list[IdText], Field(description="Of a batch of events: one each, in order.")]
     ]
