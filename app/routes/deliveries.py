@@ -40,7 +40,6 @@ from headgate.app.wire.schemas.deliveries import (
     ReadGroup,
     SettledEntries,
 )
-from headgate.app.wire.schemas.entries import CLOUD_EVENT
 from headgate.app.wire.schemas.limits import Limits
 from headgate.app.wire.schemas.pending import PendingEntries, PendingSummary
 from headgate.app.wire.schemas.values import Ids
@@ -102,14 +101,9 @@ _TAKE = _SETTLE | responses("malformed", "invalid_id", "consumer_required", "con
     "/read",
     operation_id="readGroup",
     response_model=GroupEntries,
-    responses={
-        200: {
-            "content": {BATCH: {"schema": {"type": "array", "items": {"$ref": CLOUD_EVENT}}}},
-            "headers": _EVENT_HEADERS,
-        },
-        **_TAKE,
-        **responses("limit_reached", "too_many_waiters"),
-    },
+    responses={200: {"headers": _EVENT_HEADERS}}
+    | _TAKE
+    | responses("limit_reached", "too_many_waiters"),
 )
 @needs(Verb.CONSUME)
 async def read_group(
@@ -133,7 +127,7 @@ async def read_group(
     `rate_limited` and `key_blocked`, the group's policy lets nothing more come for now;
     `closed`, the stream is closed and the group has settled all of it.
 
-    With `Accept: application/cloudevents-batch+json` the entries come as events of CloudEvents,
+    With `Accept: application/cloudevents-batch+json` the answer is an array of `CloudEvent`,
     each with the id to acknowledge in `headgateid` and with `headgatedeliveries`. The other parts
     are headers. An entry of the consumer that is gone from the stream is an event of the type
     `headgate.entry.deleted`.

@@ -29,7 +29,7 @@ from headgate.app.wire.encoding import add_times, entry_wire
 from headgate.app.wire.ids import parse_id, parse_ids
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, responses
-from headgate.app.wire.schemas.entries import CLOUD_EVENT, Entry
+from headgate.app.wire.schemas.entries import Entry
 from headgate.app.wire.schemas.removals import DeletedEntries, Deletions
 from headgate.app.wire.schemas.values import REFERENCES
 from headgate.engine.entry import EntryId
@@ -54,10 +54,7 @@ EntryIdDep = Annotated[EntryId, Depends(entry_id_path)]
     "/streams/{stream}/entries/{id}",
     operation_id="getEntry",
     response_model=Entry,
-    responses={
-        200: {"content": {STRUCTURED: {"schema": {"$ref": CLOUD_EVENT}}}},
-        **responses("invalid_id", "stream_not_found", "entry_not_found", "invalid_request"),
-    },
+    responses=responses("invalid_id", "stream_not_found", "entry_not_found", "invalid_request"),
 )
 @needs(Verb.READ)
 @prompt
@@ -66,7 +63,8 @@ async def get_entry(
 ) -> Response:
     """Read one entry (XRANGE).
 
-    With `Accept: application/cloudevents+json` it is an event of CloudEvents, as with readEntries.
+    With `Accept: application/cloudevents+json` it is an event of CloudEvents (`CloudEvent`), as
+    with readEntries.
     """
     entries, times = await asyncio.gather(
         access.perform(Range(stream, entry_id, entry_id)),
