@@ -68,16 +68,20 @@ def member_of(data: bytes, content_type: str | None) -> tuple[str, object]:
     return BASE64, b64encode(data).decode()
 
 
-def data_of(member: bytes, content_type: str | None) -> bytes:
+def data_of(member: bytes, content_type: str | None) -> bytes | None:
     """Return the bytes of the member `data`: of a text that is not JSON, its characters.
+
+    What has another type than JSON and is null is not there.
 
     Args:
         member: a JSON text.
         content_type: of the data, if it is said.
     """
-    if not is_json(content_type) and member.startswith(b'"'):
-        return _text(member).encode()
-    return member
+    if is_json(content_type):
+        return member
+    if member == b"null":
+        return None
+    return _text(member).encode() if member.startswith(b'"') else member
 
 
 def data_of_base64(member: bytes, pointer: str) -> bytes:

@@ -52,7 +52,7 @@ class Dispatch:
                 for method in operation.methods:
                     first = end.operations.setdefault(method, operation)
                     if operation.operation.is_alternative:
-                        first.alternative = operation
+                        _put_beside(first, operation)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -136,6 +136,17 @@ class _Segment:
         if self.parameter is None:
             self.parameter, self.name = type(self)(), text[1:-1]
         return self.parameter if self.name == text[1:-1] else None
+
+
+def _put_beside(first: CompiledOperation, alternative: CompiledOperation) -> None:
+    """Let an operation have an alternative.
+
+    Raises:
+        Unsupported: there is no other one on the path.
+    """
+    if first is alternative:
+        raise Unsupported(f"{alternative}: an alternative comes after the other operation")
+    first.alternative = alternative
 
 
 def _check_order(operations: Sequence[CompiledOperation]) -> None:

@@ -143,6 +143,12 @@ def test_base64_data_are_bytes() -> None:
     assert event_of(data_base64=None, data=1).data == b"1"
 
 
+def test_null_is_a_value_of_json_and_of_nothing_else() -> None:
+    assert event_of(data=None).data == b"null"
+    assert event_of(data=None, datacontenttype="text/plain").data is None
+    assert event_of(data={}, datacontenttype="text/plain").data == b"{}"
+
+
 def test_what_the_gateway_says_of_an_event_is_left_out() -> None:
     assert event_of(headgateid="1-0", headgatedeliveries=2) == event_of()
 
