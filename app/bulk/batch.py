@@ -83,26 +83,30 @@ def portions_of(
         except NotJsonError as error:
             raise _malformed(str(error)) from None
         return
-    count, find_end = 0, pieces.likely_end
+    count, is_exact = 0, False
     while True:
-        end = find_end(body, begin)
-        if end is None and find_end is pieces.true_end:
-            raise _malformed(f"no items of an array in what begins at byte {begin}")
-        is_last = end is None or body[end : end + 1] == b"]"
+        if is_exact:
+            stop = min(begin + piece_bytes_max + 1, len(body))
+            end = yield from pieces.true_end(body, begin, stop)
+            if end is None:
+                raise _malformed(f"no items of an array in what begins at byte {begin}")
+        else:
+            end = pieces.likely_end(body, begin)
         _check_piece((end or len(body)) - begin, piece_bytes_max, count)
+        is_last = end is None or body[end : end + 1] == b"]"
         piece = b"[" + body[begin:] if is_last else b"[%b]" % body[begin:end]
         try:
             items = read(piece, count)
         except NotJsonError as error:
-            if find_end is pieces.true_end:
+            if is_exact:
                 raise _malformed(f"{error} in what begins at byte {begin}") from None
-            find_end = pieces.true_end  # it was not the end of an item, or nothing is
+            is_exact = True  # it was not the end of an item, or nothing is
             continue
         yield items
         if end is None or is_last:
             return
         count += len(items)
-        begin = end + 1 if find_end is pieces.true_end else body.index(b"{", end)
+        begin = end + 1 if is_exact else body.index(b"{", end)
 
 
 def _check_piece(size_bytes: int, size_bytes_max: int, first: int) -> None:

@@ -67,6 +67,7 @@ async def _batch(content: bytes, timing: Timing | None, events_max: int) -> Even
     turn, drafts = Turn(), list[Draft]()
     digest, first_source = blake2b(digest_size=_DIGEST_BYTES), b""
     for items in portions_of(content, _items, EVENT_BYTES_MAX):
+        await turn.pause()  # also if it has none: then the end of the next one is looked for
         for item in items:
             await turn.pause()
             if len(drafts) == events_max:

@@ -46,6 +46,12 @@ def _batch(shape: str, event_bytes: int) -> bytes:
     return b"[%b]" % b",".join(_event(shape, event_bytes) for _ in range(event_count))
 
 
+def _misleading(shape: str) -> bytes:
+    """Return a batch in which the data of an event look like the end of it."""
+    event = _BEGIN % next(_numbers) + b',"data":[%b0]}' % (b'"},{",' * 10_000)
+    return b"[%b,%b]" % (event, _batch(shape, EVENT_BYTES_MAX)[1:-1])
+
+
 def _append(
     name: str,
     content: Callable[[], bytes],
@@ -94,6 +100,10 @@ CHANGING: list[Case] = [
         )
         for shape in _SHAPES
         for event_bytes in (100, 1500, EVENT_BYTES_MAX)
+    ),
+    *(
+        _append(f"batch whose ends are looked for, {shape}", partial(_misleading, shape), BATCH)
+        for shape in _SHAPES
     ),
     _append("batch of one that is too long", lambda: _batch("numbers", BODY_BYTES), BATCH),
     _append("batch that is none", lambda: b"[" * BODY_BYTES, BATCH),
