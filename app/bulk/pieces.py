@@ -16,8 +16,16 @@ PIECE_BYTES = 32 * 1024
 WHOLE_BYTES = 4 * PIECE_BYTES
 """A body of this size or less is one piece."""
 
-_RUN = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+"){0,500}+([\[\]{}]?)', re.DOTALL)
+_TEXTS = rb'[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+"'
+_BRACKET = rb"([\[\]{}]?)"
+
+_BESIDE = re.compile(rb"(?:" + _TEXTS + rb"){0,500}+" + _BRACKET, re.DOTALL)
 """Texts, and what is between them, up to a bracket if it is near: some ten microseconds."""
+
+_INSIDE = re.compile(
+    rb"(?:" + _TEXTS + rb"|[\[{](?:" + _TEXTS + rb"){0,20}+[\]}]){0,500}+" + _BRACKET, re.DOTALL
+)
+"""The same inside of an item: small arrays and objects are passed by at once."""
 
 _BRACKETS_AT_ONCE = 500
 
@@ -56,7 +64,7 @@ def true_end(body: bytes, begin: int, stop: int) -> Generator[list[Any], None, i
     """
     depth, at, brackets = 0, begin, 0
     while True:
-        match = _RUN.match(body, at, stop)
+        match = (_INSIDE if depth else _BESIDE).match(body, at, stop)
         assert match is not None  # it may be empty
         at, bracket = match.end(), match[1]
         if not bracket:
