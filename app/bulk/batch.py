@@ -1,9 +1,9 @@
 """Batches: reads the entries of a JSON body in pieces."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import Field, TypeAdapter, ValidationError
@@ -17,6 +17,8 @@ from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.entries import EntryInput
 from headgate.app.wire.structure import check_dense, check_members
 from headgate.engine.entry import Draft
+
+T = TypeVar("T")
 
 _LONG_LINE_BYTES = 2**16
 _new_entries = TypeAdapter(Annotated[list[EntryInput], Field(fail_fast=True)])
@@ -35,8 +37,7 @@ async def drafts_of(body: bytes, *, is_lines: bool, entries_max: int) -> list[Dr
         RequestValidationError: the body is no JSON, or has something else than entries in it.
     """
     turn, drafts = Turn(), list[Draft]()
-    read = _of_lines if is_lines else _of_array
-    for portion in read(body):
+    for portion in _of_lines(body) if is_lines else portions_of(body, _of_items):
         drafts += portion
         if len(drafts) > entries_max and len(drafts) > len(portion):
             raise GatewayError("invalid_request", f"at most {entries_max}", pointer="/body")
@@ -58,37 +59,63 @@ def check_count(count: int, limit: int) -> None:
         raise GatewayError("invalid_request", text, pointer="/body")
 
 
-def _of_array(body: bytes) -> Iterator[list[Draft]]:
-    """Yield the entries of an array, in portions."""
+def portions_of(
+    body: bytes, read: Callable[[bytes, int], list[T]], item_bytes_max: int | None = None
+) -> Iterator[list[T]]:
+    """Yield the items of a JSON array, in portions.
+
+    Args:
+        body: the array.
+        read: returns the items of an array that is a piece of it, which begins with the item of
+            that number. It raises `NotJsonError` where the piece is no JSON.
+        item_bytes_max: a piece that must have a longer item is not read.
+
+    Raises:
+        GatewayError: an item is too long.
+        RequestValidationError: the body is no JSON.
+    """
+    piece_bytes_max = pieces.WHOLE_BYTES + (item_bytes_max or len(body))
     begin = pieces.opening_of(body)
     if begin is None:
+        _check_piece(len(body), piece_bytes_max, 0)
         try:
-            yield _of_items(body, 0)
-        except _NoJsonError as error:
+            yield read(body, 0)
+        except NotJsonError as error:
             raise _malformed(str(error)) from None
         return
-    count, find_end = 0, pieces.likely_end
+    count, is_exact = 0, False
     while True:
-        end = find_end(body, begin)
-        if end is None and find_end is pieces.true_end:
-            raise _malformed(f"no items of an array in what begins at byte {begin}")
+        if is_exact:
+            stop = min(begin + piece_bytes_max + 1, len(body))
+            end = yield from pieces.true_end(body, begin, stop)
+            if end is None:
+                raise _malformed(f"no items of an array in what begins at byte {begin}")
+        else:
+            end = pieces.likely_end(body, begin)
+        _check_piece((end or len(body)) - begin, piece_bytes_max, count)
         is_last = end is None or body[end : end + 1] == b"]"
         piece = b"[" + body[begin:] if is_last else b"[%b]" % body[begin:end]
         try:
-            drafts = _of_items(piece, count)
-        except _NoJsonError as error:
-            if find_end is pieces.true_end:
+            items = read(piece, count)
+        except NotJsonError as error:
+            if is_exact:
                 raise _malformed(f"{error} in what begins at byte {begin}") from None
-            find_end = pieces.true_end  # it was not the end of an item, or nothing is
+            is_exact = True  # it was not the end of an item, or nothing is
             continue
-        yield drafts
+        yield items
         if end is None or is_last:
             return
-        count += len(drafts)
-        begin = end + 1 if find_end is pieces.true_end else body.index(b"{", end)
+        count += len(items)
+        begin = end + 1 if is_exact else body.index(b"{", end)
 
 
-class _NoJsonError(Exception):
+def _check_piece(size_bytes: int, size_bytes_max: int, first: int) -> None:
+    if size_bytes > size_bytes_max:
+        text = "an item here, or one of the next, is too long"
+        raise GatewayError("too_large", text, pointer=f"/body/{first}")
+
+
+class NotJsonError(Exception):
     """A piece of an array is no JSON."""
 
 
@@ -106,7 +133,7 @@ def _of_items(piece: bytes, first: int) -> list[Draft]:
     try:
         entries = _new_entries.validate_python(json_of(piece))
     except json.JSONDecodeError as error:
-        raise _NoJsonError(error.msg) from None
+        raise NotJsonError(error.msg) from None
     except ValidationError as error:
         errors = error.errors(include_url=False, include_input=False)
         raise RequestValidationError([_moved(item_error, first) for item_error in errors]) from None

@@ -2,7 +2,7 @@
 
 | of an event | field of its entry |
 |---|---|
-| an attribute, such as `type` or an extension | `ce-` and its name, as a header has it |
+| an attribute, such as `type` or an extension | `ce-` and its name, as in a header |
 | `datacontenttype` | `content-type` |
 | the data | `data`: its bytes, JSON as text |
 

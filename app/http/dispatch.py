@@ -50,7 +50,9 @@ class Dispatch:
                 end = end and end.below(text)
             if end is not None:
                 for method in operation.methods:
-                    end.operations.setdefault(method, operation)
+                    first = end.operations.setdefault(method, operation)
+                    if operation.operation.is_alternative:
+                        _put_beside(first, operation)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -134,6 +136,17 @@ class _Segment:
         if self.parameter is None:
             self.parameter, self.name = type(self)(), text[1:-1]
         return self.parameter if self.name == text[1:-1] else None
+
+
+def _put_beside(first: CompiledOperation, alternative: CompiledOperation) -> None:
+    """Let an operation have an alternative.
+
+    Raises:
+        Unsupported: there is no other one on the path.
+    """
+    if first is alternative:
+        raise Unsupported(f"{alternative}: an alternative comes after the other operation")
+    first.alternative = alternative
 
 
 def _check_order(operations: Sequence[CompiledOperation]) -> None:

@@ -17,7 +17,7 @@ from headgate.app.http.operation import Operation
 from headgate.app.runtime.threads import PAGES
 from headgate.app.wire.credentials import SECURITY_SCHEMES
 from headgate.app.wire.problems import Problem, responses
-from headgate.app.wire.schemas.entries import EntryInput
+from headgate.app.wire.schemas.entries import CloudEvent, EntryInput
 
 _EVERYWHERE = responses(
     "unauthenticated",
@@ -97,7 +97,8 @@ def _complete(document: dict[str, Any], needs: dict[str, Needs], own_url: str) -
     components["securitySchemes"] = SECURITY_SCHEMES
     schemas = components.setdefault("schemas", {})
     _, schema = models_json_schema(
-        [(Problem, "serialization"), (EntryInput, "validation")], ref_template=_REF
+        [(Problem, "serialization"), (EntryInput, "validation"), (CloudEvent, "validation")],
+        ref_template=_REF,
     )
     schemas.update(schema["$defs"])
     # FastAPI's own shape of a validation error, which this gateway never answers with.

@@ -7,7 +7,7 @@ The operation must know every query parameter. An unknown part is refused, and n
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from copy import deepcopy
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope
 
 from headgate.app.auth.access import Access
 from headgate.app.auth.needs import Needs, needs_of
+from headgate.app.cloud_events.mode import check_format, is_event
 from headgate.app.http.answers import AnswerModel, OpenAnswer
 from headgate.app.http.credentials import access_of_request
 from headgate.app.http.dependencies import gateway_of
@@ -98,6 +99,7 @@ class CompiledOperation:
         """
         self.operation = operation
         self.route = route
+        self.alternative: CompiledOperation | None = None  # has the same path and method
         self.segments: list[str] = route.path.split("/")[1:]
         self.is_longer = ":" in route.path  # a parameter of it may be several segments
         self.methods: frozenset[str] = frozenset(route.methods)
@@ -125,15 +127,18 @@ class CompiledOperation:
 
     async def answer(self, scope: Scope, receive: Receive) -> Response:
         """Check a request, take its parameters, and return what answers it."""
+        request = WholeRequest(scope, receive)
+        alternative = self.alternative
+        if alternative is not None and alternative.operation.is_for(request.sent):
+            return await alternative.answer(scope, receive)
         parameters = self._parameters
         overrides = scope["app"].dependency_overrides
         if overrides:
             parameters = Parameters(self.route.dependant, overrides)
-        request = WholeRequest(scope, receive)
         scope["access"] = access = self._access(request)
         usage = access.usage
         if self._media_types is not None:
-            self._check(request, self._media_types, parameters.query_names)
+            self._check(request, parameters.query_names)
         await request.arrive()
         if usage.is_rated:
             usage.spend(size_bytes=len(request.content))
@@ -171,16 +176,14 @@ class CompiledOperation:
             return access
         return gateway.tracing.access(access, request.sent)
 
-    def _check(
-        self, request: "WholeRequest", media_types: frozenset[str], query_names: frozenset[str]
-    ) -> None:
+    def _check(self, request: "WholeRequest", query_names: frozenset[str]) -> None:
         scope = request.scope
         if b"%" in scope["raw_path"]:
             check_path(request)
         if scope["query_string"]:
             check_query(request, query_names | self._known_of_url)
         if request.sent.get(b"content-type") not in self._content_types:
-            check_media_type(request, media_types)
+            self.operation.check_media_type(request)
 
     def _read(self, content: bytes) -> tuple[object, object]:
         """Return the body as it is without the model, and as its JSON for the model."""
@@ -247,6 +250,9 @@ class Operation(APIRoute):
     needs: Needs | None = None
     """Needs of operations without a declaration of their own."""
 
+    is_alternative = False
+    """Another operation has the same path and method, and answers whatever this is not for."""
+
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         """Take a path, its endpoint, and the options that FastAPI's routes have.
 
@@ -270,6 +276,18 @@ class Operation(APIRoute):
         if context.dependant is self.dependant:
             return self._compiled
         return CompiledOperation(self, context)
+
+    def is_for(self, sent: Mapping[bytes, bytes]) -> bool:
+        """Tell by the headers of a request whether an alternative is for it."""
+        raise NotImplementedError
+
+    def check_media_type(self, request: "WholeRequest") -> None:
+        """Refuse a body whose media type is not plainly one that the operation takes.
+
+        Raises:
+            GatewayError: naming those it takes.
+        """
+        check_media_type(request, self.media_types or frozenset())
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler for an app without `Dispatch` in front: it fails."""
@@ -310,6 +328,24 @@ class ArrowOperation(Operation):
     """An operation that takes nothing but rows of Arrow."""
 
     media_types = frozenset({ARROW})
+
+
+class EventOperation(Operation):
+    """An alternative to another operation: it takes events of CloudEvents."""
+
+    is_alternative = True
+
+    def is_for(self, sent: Mapping[bytes, bytes]) -> bool:
+        """Tell whether a request has events."""
+        return is_event(sent)
+
+    def check_media_type(self, request: "WholeRequest") -> None:
+        """Refuse events in a format that is not known; data may have any type.
+
+        Raises:
+            GatewayError: naming those that are known.
+        """
+        check_format(request.sent)
 
 
 class PatchOperation(Operation):
@@ -450,6 +486,12 @@ def media_type_of(request: WholeRequest) -> str:
     """Return the media type of the request's body, without parameters."""
     sent = request.sent.get(b"content-type", b"")
     return sent.partition(b";")[0].strip().lower().decode("latin-1")
+
+
+def accepts(request: WholeRequest, media_type: str) -> bool:
+    """Tell whether a client asks for a media type by its name."""
+    types = request.sent.get(b"accept", b"").lower().split(b",")
+    return media_type.encode() in [each.partition(b";")[0].strip() for each in types]
 
 
 def check_media_type(request: WholeRequest, media_types: frozenset[str]) -> None:

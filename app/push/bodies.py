@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from headgate.app.cloud_events.event import BATCH, STRUCTURED, event_of
+from headgate.app.cloud_events.event import BATCH, STRUCTURED, event_of_delivery
 from headgate.app.wire.encoding import delivery_wire
 from headgate.app.wire.names import text_of
 from headgate.app.wire.pushes import PushBody
-from headgate.engine.entry import Entry, EntryId
+from headgate.engine.entry import EntryId
 from headgate.engine.replies import Delivery
 
 BODY_BYTES_MAX = 1_048_576
@@ -95,23 +95,16 @@ class Bodies:
 
     def _event(self, request: PushRequest) -> Content:
         [delivery] = request.deliveries
-        event = event_of(self._stream, _entry_of(delivery))
+        event = event_of_delivery(self._stream, delivery)
         return Content(_encode(event.structured()), {"Content-Type": STRUCTURED})
 
     def _binary_event(self, request: PushRequest) -> Content:
         [delivery] = request.deliveries
-        event = event_of(self._stream, _entry_of(delivery))
-        headers = event.headers()
-        if event.content_type is not None:
-            headers["Content-Type"] = event.content_type
+        event = event_of_delivery(self._stream, delivery)
+        headers = {**event.headers(), "Content-Type": event.content_type or _JSON}
         return Content(event.data or b"", headers)
 
     def _events(self, request: PushRequest) -> Content:
-        read = partial(event_of, self._stream)
-        events = [read(_entry_of(delivery)).structured() for delivery in request.deliveries]
+        read = partial(event_of_delivery, self._stream)
+        events = [read(delivery).structured() for delivery in request.deliveries]
         return Content(_encode(events), {"Content-Type": BATCH})
-
-
-def _entry_of(delivery: Delivery) -> Entry:
-    assert delivery.fields is not None
-    return Entry(delivery.id, delivery.fields)

@@ -5,13 +5,14 @@ from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from pydantic import BaseModel
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.bulk import arrow
 from headgate.app.bulk.arrow_body import ArrowBounds
 from headgate.app.bulk.batch import check_count, drafts_of
+from headgate.app.bulk.event_body import event_body
+from headgate.app.cloud_events.event import BATCH, STRUCTURED
 from headgate.app.http.dependencies import (
     AccessDep,
     LimitsDep,
@@ -20,6 +21,7 @@ from headgate.app.http.dependencies import (
 from headgate.app.http.operation import (
     ARROW,
     BatchOperation,
+    EventOperation,
     Operation,
     WholeRequest,
     media_type_of,
@@ -30,9 +32,18 @@ from headgate.app.runtime.turns import Turn
 from headgate.app.wire.ids import parse_id
 from headgate.app.wire.plain import plain_entry
 from headgate.app.wire.problems import GatewayError, place_drafts, responses
-from headgate.app.wire.schemas.entries import Append, Appended, AppendedBatch, Close, Closed
-from headgate.engine.entry import Draft, EntryId
-from headgate.engine.errors import StreamError
+from headgate.app.wire.schemas.entries import (
+    CLOUD_EVENT,
+    Append,
+    Appended,
+    AppendedBatch,
+    Close,
+    Closed,
+)
+from headgate.app.wire.structure import DENSE_BYTES_MIN
+from headgate.engine.entry import Draft, EntryId, Timing, size_of
+from headgate.engine.errors import IdempotencyMismatch, Invalid, StreamError
+from headgate.engine.limits import COUNT_MAX
 from headgate.engine.replies import Added
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.idempotency import Digest, Idempotent
@@ -40,6 +51,7 @@ from headgate.engine.requests.streams import CloseStream
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
 batches = APIRouter(prefix="/v1", tags=["Entries"], route_class=BatchOperation)
+events = APIRouter(prefix="/v1", tags=["Entries"], route_class=EventOperation)
 
 _NDJSON = "application/x-ndjson"
 
@@ -83,7 +95,11 @@ class WriterKey(NamedTuple):
                 text = "with an Idempotency-Key the stream chooses the id: leave it out"
                 pointer = f"/body/{index}/id" if is_batch else "/body/id"
                 raise GatewayError("invalid_request", text, pointer=pointer)
-            unfinished.add(draft.fields)
+            if size_of(draft.fields) > DENSE_BYTES_MIN:
+                for _ in unfinished.adding(draft.fields):
+                    await turn.pause()
+            else:
+                unfinished.add(draft.fields)
             if draft.timing is not None:  # no fields have this form
                 unfinished.add((b"", repr(tuple(draft.timing)).encode(), b""))
             if turn.is_over:
@@ -150,7 +166,7 @@ _APPEND_PROBLEMS = responses(
 )
 
 
-def _append_answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+def _append_answers(model: Any) -> dict[int | str, dict[str, Any]]:
     repeated = "The key was used before: what it made then."
     return {
         200: {"model": model, "description": repeated, "headers": _REPLAYED},
@@ -163,6 +179,15 @@ def _append_answers(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
     operation_id="appendEntry",
     status_code=201,
     responses=_append_answers(Appended),
+    openapi_extra={
+        "requestBody": {
+            "content": {
+                STRUCTURED: {"schema": {"$ref": CLOUD_EVENT}},
+                # No list: some generators tell bodies apart by their classes.
+                BATCH: {"schema": {"type": "string", "description": "An array of CloudEvent."}},
+            }
+        }
+    },
 )
 @needs(Verb.APPEND)
 @prompt
@@ -176,7 +201,22 @@ async def append_entry(
     key: WriterKeyDep,
     response: Response,
 ) -> Appended:
-    """Append an entry (XADD, with a key XADD IDMP). The stream is created if it is not there."""
+    """Append an entry (XADD, with a key XADD IDMP). The stream is created if it is not there.
+
+    It also takes events of CloudEvents 1.0: one as `application/cloudevents+json`, many as
+    `application/cloudevents-batch+json` (all or none), or one in the binary mode, whose attributes
+    are headers (`ce-specversion`, `ce-id` and so on) and whose data are the body, of any media
+    type. An attribute becomes the field `ce-` and its name, the content type `content-type`, the
+    data `data`. An event in JSON has 1 MiB at most.
+
+    Without an `Idempotency-Key`, `source` and `id` of the event are the key, as they name it: an
+    event that is sent again appends nothing. With other content it is refused
+    (`idempotency_mismatch`). A batch that is sent again appends nothing either; each of its events
+    may come alone.
+
+    Events have no place for `create_stream`, `delay_ms`, `deliver_at_ms`, `ttl_ms` and
+    `expires_at_ms`: with them, these are parameters of the query.
+    """
     trim = None if entry.trim is None else entry.trim.to_request("/body/trim")
     drafts = [entry.to_draft()]
     try:
@@ -196,9 +236,79 @@ async def append_entry(
     _tell_added(response, added)
     [entry_id] = added.ids
     text = str(entry_id)
-    path: bytes = request.scope["raw_path"]
-    response.raw_headers.append((b"location", b"%b/%b" % (path, text.encode())))
+    _tell_place(request, response, text)
     return Appended(id=text)
+
+
+_TimeQuery = Annotated[int | None, Query(ge=0, le=COUNT_MAX)]
+
+
+def timing_query(
+    delay_ms: _TimeQuery = None,
+    deliver_at_ms: _TimeQuery = None,
+    ttl_ms: _TimeQuery = None,
+    expires_at_ms: _TimeQuery = None,
+) -> Timing | None:
+    """Return the times of entries that are events, whose bodies have no place for them."""
+    return Timing(delay_ms, deliver_at_ms, ttl_ms, expires_at_ms).or_none()
+
+
+@events.post(
+    "/streams/{stream}/entries",
+    operation_id="appendEvents",
+    status_code=201,
+    include_in_schema=False,  # the document has it as a part of appendEntry
+)
+@needs(Verb.APPEND)
+@prompt
+async def append_events(
+    request: WholeRequest,
+    access: AccessDep,
+    limits: LimitsDep,
+    stream: StreamDep,
+    expected: ExpectedDep,
+    key: WriterKeyDep,
+    timing: Annotated[Timing | None, Depends(timing_query)],
+    response: Response,
+    create_stream: Annotated[bool, Query()] = True,
+) -> Appended:
+    """Append an event of CloudEvents, or a batch of them, all or none."""
+    media_type = media_type_of(request)
+    body = await event_body(
+        request.scope["headers"],
+        media_type,
+        request.content,
+        timing=timing,
+        events_max=limits.batch_entries_max,
+    )
+    drafts = body.drafts
+    wanted = Add(
+        stream,
+        drafts,
+        await (key or WriterKey(*body.identity)).of(drafts, is_batch=body.is_batch),
+        create_stream=create_stream,
+        expected_last_id=expected,
+    )
+    try:
+        added = await access.perform(wanted)
+    except IdempotencyMismatch:
+        if key is not None:
+            raise
+        text = "another event with this source and id was appended: an event has an id of its own"
+        pointer = body.pointer_to_id
+        raise GatewayError("idempotency_mismatch", text, pointer=pointer) from None
+    except Invalid as error:
+        match error.location:
+            case ("drafts", int(), str(name)) if name in Timing._fields:
+                text = str(error)
+                raise GatewayError("invalid_request", text, pointer=f"/query/{name}") from None
+        raise
+    _tell_added(response, added)
+    texts = [str(entry_id) for entry_id in added.ids]
+    if body.is_batch:
+        return Appended(id=texts[-1], ids=texts)
+    _tell_place(request, response, texts[0])
+    return Appended(id=texts[0])
 
 
 @router.post(
@@ -322,3 +432,8 @@ def _tell_added(response: Response, added: Added) -> None:
     if added.is_repeat:
         response.status_code = 200
         response.headers["Idempotent-Replayed"] = "true"
+
+
+def _tell_place(request: Request, response: Response, entry_id: str) -> None:
+    path: bytes = request.scope["raw_path"]
+    response.raw_headers.append((b"location", b"%b/%b" % (path, entry_id.encode())))

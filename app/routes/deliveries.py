@@ -1,13 +1,16 @@
 """Deliveries: read as a group, acknowledge, give back, claim, and see what is pending."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from msgspec.structs import replace
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
+from headgate.app.cloud_events.event import BATCH, event_of_delivery
+from headgate.app.cloud_events.texts import batch_in_turns
 from headgate.app.http.dependencies import (
     AccessDep,
     ConsumerDep,
@@ -19,12 +22,12 @@ from headgate.app.http.dependencies import (
     gateway_of,
 )
 from headgate.app.http.json_arrays import array_in_turns, json_answer, outcomes_array
-from headgate.app.http.operation import Operation, prompt
+from headgate.app.http.operation import Operation, WholeRequest, accepts, prompt
 from headgate.app.http.presence import while_present
 from headgate.app.wire.descriptions import holder_wire, pending_wire
 from headgate.app.wire.encoding import delivery_wire
 from headgate.app.wire.ids import parse_bound, parse_id, parse_ids
-from headgate.app.wire.names import check_name
+from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import responses
 from headgate.app.wire.schemas.dead_letters import Redrive, Redriven, RedrivenLetters
 from headgate.app.wire.schemas.deliveries import (
@@ -73,6 +76,14 @@ router = APIRouter(
     prefix="/v1/streams/{stream}/groups/{group}", tags=["Delivery"], route_class=Operation
 )
 
+_EVENT_HEADERS = {
+    f"Headgate-{name}": {
+        "description": f"With events of CloudEvents: `{name.lower()}` of the JSON answer.",
+        "schema": {"type": "string"},
+    }
+    for name in ("State", "Pending", "Lag")
+}
+
 _FIND = responses("invalid_id", "stream_not_found", "group_not_found", "invalid_request")
 _SETTLE = responses(
     "malformed",
@@ -90,11 +101,13 @@ _TAKE = _SETTLE | responses("malformed", "invalid_id", "consumer_required", "con
     "/read",
     operation_id="readGroup",
     response_model=GroupEntries,
-    responses=_TAKE | responses("limit_reached", "too_many_waiters"),
+    responses={200: {"headers": _EVENT_HEADERS}}
+    | _TAKE
+    | responses("limit_reached", "too_many_waiters"),
 )
 @needs(Verb.CONSUME)
 async def read_group(
-    request: Request,
+    request: WholeRequest,
     access: AccessDep,
     limits: LimitsDep,
     stream: StreamDep,
@@ -113,6 +126,11 @@ async def read_group(
     `live`, there may be more; `max_pending`, the consumer holds as much as it may; `paused`,
     `rate_limited` and `key_blocked`, the group's policy lets nothing more come for now;
     `closed`, the stream is closed and the group has settled all of it.
+
+    With `Accept: application/cloudevents-batch+json` the answer is an array of `CloudEvent`,
+    each with the id to acknowledge in `headgateid` and with `headgatedeliveries`. The other parts
+    are headers. An entry of the consumer that is gone from the stream is an event of the type
+    `headgate.entry.deleted`.
     """
     read = read or ReadGroup()
     check_at_most(read.wait_ms, limits.wait_ms_max, pointer="/body/wait_ms")
@@ -140,6 +158,8 @@ async def read_group(
     may_wait = read.wait_ms > 0 and after is None  # one's own entries are there at once
     [group_read] = await (while_present(request, reading, give_back) if may_wait else reading)
     gateway_of(request).metrics.delivered_counts["rest"] += len(group_read.deliveries)
+    if accepts(request, BATCH):
+        return await _event_answer(stream, group_read)
     gone = [str(group_read.id) for group_read in group_read.deliveries if group_read.fields is None]
     answer: GroupEntries = {
         "entries": await _wire(group_read.deliveries),
@@ -150,6 +170,17 @@ async def read_group(
     if gone:
         answer["deleted_ids"] = gone
     return json_answer(answer)
+
+
+async def _event_answer(stream: bytes, group_read: GroupRead) -> Response:
+    event_of = partial(event_of_delivery, text_of(stream))
+    content = await batch_in_turns(map(event_of, group_read.deliveries))
+    answer = Response(content, media_type=BATCH)
+    answer.headers["Headgate-State"] = group_read.state
+    answer.headers["Headgate-Pending"] = str(group_read.pending_count)
+    if group_read.lag is not None:
+        answer.headers["Headgate-Lag"] = str(group_read.lag)
+    return answer
 
 
 @router.post("/ack", operation_id="ackEntries", response_model=SettledEntries, responses=_SETTLE)

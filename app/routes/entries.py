@@ -7,6 +7,8 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
+from headgate.app.cloud_events.event import STRUCTURED, event_of
+from headgate.app.cloud_events.texts import text_in_turns
 from headgate.app.http.dependencies import (
     AccessDep,
     LimitsDep,
@@ -19,10 +21,13 @@ from headgate.app.http.json_arrays import (
 )
 from headgate.app.http.operation import (
     Operation,
+    WholeRequest,
+    accepts,
     prompt,
 )
 from headgate.app.wire.encoding import add_times, entry_wire
 from headgate.app.wire.ids import parse_id, parse_ids
+from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.app.wire.schemas.entries import Entry
 from headgate.app.wire.schemas.removals import DeletedEntries, Deletions
@@ -53,14 +58,23 @@ EntryIdDep = Annotated[EntryId, Depends(entry_id_path)]
 )
 @needs(Verb.READ)
 @prompt
-async def get_entry(access: AccessDep, stream: StreamDep, entry_id: EntryIdDep) -> Response:
-    """Read one entry (XRANGE)."""
+async def get_entry(
+    request: WholeRequest, access: AccessDep, stream: StreamDep, entry_id: EntryIdDep
+) -> Response:
+    """Read one entry (XRANGE).
+
+    With `Accept: application/cloudevents+json` it is an event of CloudEvents (`CloudEvent`), as
+    with readEntries.
+    """
     entries, times = await asyncio.gather(
         access.perform(Range(stream, entry_id, entry_id)),
         access.perform(FindTimes(stream, [entry_id])),
     )
     if not entries:
         raise EntryNotFound(stream, entry_id)
+    if accepts(request, STRUCTURED):
+        event = event_of(text_of(stream), entries[0])
+        return Response(await text_in_turns(event), media_type=STRUCTURED)
     wire = entry_wire(entries[0])
     add_times(wire, times.get(entry_id))
     return json_answer(wire)

@@ -26,6 +26,7 @@ TASKS = {
     "later": "Deliver later, or until a deadline",
     "pause": "Pause a group, or bound its rate",
     "schedules": "Append on a schedule",
+    "cloudevents": "Send and read CloudEvents",
     "browser": "Use it in a browser",
     "durable": "Resume a stream of tokens",
     "backfill": "Backfill history",

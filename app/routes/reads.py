@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Annotated, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
@@ -11,6 +12,8 @@ from headgate.app.auth.needs import needs
 from headgate.app.bulk.answer import arrow_answer
 from headgate.app.bulk.pages import EntryRange, Pages
 from headgate.app.bulk.ranges import Compression
+from headgate.app.cloud_events.event import BATCH, event_of
+from headgate.app.cloud_events.texts import batch_in_turns
 from headgate.app.http.dependencies import (
     AccessDep,
     LimitsDep,
@@ -39,6 +42,7 @@ from headgate.app.wire.filters import Selection, filter_text, narrowed
 from headgate.app.wire.ids import parse_after, parse_bound
 from headgate.app.wire.names import check_name, text_of
 from headgate.app.wire.problems import GatewayError, problem_of, responses
+from headgate.app.wire.schemas.entries import CLOUD_EVENT
 from headgate.app.wire.schemas.entries import Entry as WireEntry
 from headgate.app.wire.schemas.reads import Entries, Read, StreamEntries, StreamsRead
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId, EntryTimes
@@ -101,26 +105,21 @@ def selection_query(
 
 SelectionDep = Annotated[Selection, Depends(selection_query)]
 
-_BULK_HEADERS = {
-    name: {"description": f"With Arrow: {text}", "schema": {"type": "string"}}
-    for name, text in {
-        "Headgate-Epoch": "identity of this life of the stream's name.",
-        "Headgate-First-Id": "of the oldest entry; absent if there is none.",
-        "Headgate-Last-Id": "the stream's last id.",
-        "Headgate-Max-Deleted-Id": "the greatest id ever deleted; trims do not count.",
-        "Headgate-Gap-To": "trimming took everything up to here, part of the range with it.",
-    }.items()
-}
 _HEADERS = {
-    **_BULK_HEADERS,
-    "Headgate-Archived": {
-        "description": "With NDJSON and Arrow: `true` if the answer begins with what is archived.",
-        "schema": {"type": "string"},
-    },
-    "Headgate-Next-After": {
-        "description": "With NDJSON and `after`: cursor for the next read.",
-        "schema": {"type": "string"},
-    },
+    f"Headgate-{name}": {"description": text, "schema": {"type": "string"}}
+    for name, text in {
+        "Epoch": "With Arrow: identity of this life of the stream's name.",
+        "First-Id": "With Arrow: of the oldest entry; absent if there is none.",
+        "Last-Id": "With Arrow and events of CloudEvents: the stream's last id.",
+        "Max-Deleted-Id": "With Arrow: the greatest id ever deleted; trims do not count.",
+        "Gap-To": "With Arrow and events of CloudEvents: trimming took everything up to here, part "
+        "of the range with it.",
+        "Archived": "Unless it is JSON: `true` if the answer begins with what is archived.",
+        "Next-After": "With events of CloudEvents, and with NDJSON and `after`: cursor for the "
+        "next read.",
+        "Next-Before": "With events of CloudEvents: `next_before` of the JSON answer.",
+        "Closed-At-Ms": "With events of CloudEvents: `closed_at_ms` of the JSON answer.",
+    }.items()
 }
 
 
@@ -133,6 +132,7 @@ _HEADERS = {
             "content": {
                 _NDJSON: {"schema": {"type": "string"}},
                 ARROW: {"schema": {"type": "string", "format": "binary"}},
+                BATCH: {"schema": {"type": "array", "items": {"$ref": CLOUD_EVENT}}},
             },
             "description": "Entries.",
             "headers": _HEADERS,
@@ -184,6 +184,13 @@ async def read_entries(
     `fields` (a map of binary). It goes upwards and does not wait. If entries of the range go before
     they are sent, the answer breaks off without an end.
 
+    With `Accept: application/cloudevents-batch+json` the entries are a batch of CloudEvents, and
+    headers have the rest of the JSON answer. The id of an event's entry is its extension
+    `headgateid`. An entry that is no event is one of the type `headgate.entry`: its source is the
+    path of the stream, its id and time are those of the entry, and its data are its fields. If
+    these are not all text, or names repeat, the type is `headgate.entry.raw`, and the data are
+    `fields`, `base64` and so on, as in JSON.
+
     A `filter` is an object with one of `exact`, `prefix`, `suffix` (`{"exact": {"sku": "42"}}`),
     `present` (`["sku"]`), `range` (`{"price": {"ge": 1, "lt": 2.5}}`), `all`, `any` (lists of
     filters) and `not`; or a list of filters that all must hold. Of a field that repeats, the last
@@ -209,18 +216,16 @@ async def read_entries(
         return await arrow_answer(
             request, stream, low_and_high, cursor_id, limit, compression, selection
         )
-    if compression is not None:
-        text = f"only {ARROW} has this: ask for it in Accept"
-        raise GatewayError("invalid_request", text, pointer="/query/compression")
+    _check_choices(wanted, compression, selection)
     limit = _LIMIT if limit is None else limit
-    if after is not None or wanted == _JSON:
+    if after is not None or wanted != _NDJSON:
         check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     if after is None:
         _check_no_wait(wait_ms)
         pages = Pages(access, stream, bounds or _EVERYTHING, selection, with_times=True)
-        if wanted == _JSON:
-            return await _read_range(request, pages, limit)
-        return await _stream_range(request, pages, limit)
+        if wanted == _NDJSON:
+            return await _stream_range(request, pages, limit)
+        return await _read_range(request, pages, limit, wanted)
     _check_one_of(bounds, after)
     asked = ReadRequest(
         [StreamCursor(stream, parse_after(after, field="/query/after"))],
@@ -233,12 +238,28 @@ async def read_entries(
     reading = access.perform(asked)
     [read] = await (while_present(request, reading) if wait_ms else reading)
     _count(request, len(read.entries))
+    if wanted == BATCH:
+        return _event_answer(_page_of(read, await _events(stream, read.entries)))
     wire = _wire_of(selection, read.times)
     if wanted == _JSON:
-        return json_answer(await _wire_read(read, wire))
+        return json_answer(_page_of(read, await array_in_turns(read.entries, wire)))
     headers = {"Headgate-Next-After": str(read.next_after)}
     headers |= _archived_header(is_archived=read.archived)
     return Response(await lines_in_turns(read.entries, wire), media_type=_NDJSON, headers=headers)
+
+
+def _check_choices(wanted: str, compression: Compression | None, selection: Selection) -> None:
+    """Refuse choices that another form of the answer has.
+
+    Raises:
+        GatewayError: naming the first.
+    """
+    if compression is not None:
+        text = f"only {ARROW} has this: ask for it in Accept"
+        raise GatewayError("invalid_request", text, pointer="/query/compression")
+    if wanted == BATCH and selection.columns is not None:
+        text = "an event has all its fields: leave it out"
+        raise GatewayError("invalid_request", text, pointer="/query/columns")
 
 
 async def _stream_range(request: Request, pages: Pages, limit: int) -> Response:
@@ -348,7 +369,12 @@ async def read_streams(
     turn = Turn()
     streams: list[StreamEntries] = [
         {
-            **await _wire_read(stream_read, _wire_of(_WHOLE, stream_read.times), turn),
+            **_page_of(
+                stream_read,
+                await array_in_turns(
+                    stream_read.entries, _wire_of(_WHOLE, stream_read.times), turn
+                ),
+            ),
             "stream": text_of(stream_read.stream),
         }
         for stream_read in reads
@@ -357,14 +383,14 @@ async def read_streams(
     return json_answer(answer)
 
 
-async def _read_range(request: Request, pages: Pages, limit: int) -> Response:
+async def _read_range(request: Request, pages: Pages, limit: int, wanted: str) -> Response:
     gateway, access = gateway_of(request), access_of(request)
     info = await access.perform(DescribeStream(pages.stream))
     entries = await pages.next_page(limit, gateway.limits.read_bytes_max)
     _count(request, len(entries))
     position = None if pages.position is None else str(pages.position)
     page: Entries = {
-        "entries": await array_in_turns(entries, _wire_of(pages.selection, pages.times)),
+        "entries": [],
         "next_after": None if pages.is_down else position,
         "last_id": str(info.last_id),
         "gap": None,
@@ -373,15 +399,37 @@ async def _read_range(request: Request, pages: Pages, limit: int) -> Response:
         page["next_before"] = position
     if _begins_archived(info, entries):
         page["archived"] = True
+    if wanted == BATCH:
+        page["entries"] = await _events(pages.stream, entries)
+        return _event_answer(page)
+    page["entries"] = await array_in_turns(entries, _wire_of(pages.selection, pages.times))
     return json_answer(page)
 
 
-async def _wire_read(
-    read: StreamRead, wire: Callable[[EngineEntry], WireEntry], turn: Turn | None = None
-) -> Entries:
-    """Return the entries that one stream had."""
+async def _events(stream: bytes, entries: Sequence[EngineEntry]) -> Any:
+    """Return entries as a batch of events, encoded."""
+    return await batch_in_turns(map(partial(event_of, text_of(stream)), entries))
+
+
+def _event_answer(page: Entries) -> Response:
+    """Return an answer with the events of a page; headers have the rest of it."""
+    gap = page["gap"]
+    parts = {
+        "Next-After": page["next_after"],
+        "Next-Before": page.get("next_before"),
+        "Last-Id": page["last_id"],
+        "Gap-To": None if gap is None else gap["to"],
+        "Closed-At-Ms": page.get("closed_at_ms"),
+    }
+    headers = {f"Headgate-{name}": str(part) for name, part in parts.items() if part is not None}
+    headers |= _archived_header(is_archived=page.get("archived", False))
+    return Response(page["entries"], media_type=BATCH, headers=headers)
+
+
+def _page_of(read: StreamRead, entries: Any) -> Entries:
+    """Return the page of what one stream had; its entries are encoded already."""
     answer: Entries = {
-        "entries": await array_in_turns(read.entries, wire, turn),
+        "entries": entries,
         "next_after": str(read.next_after),
         "last_id": str(read.last_id),
         "gap": gap_wire(read.gap),
@@ -431,9 +479,9 @@ def _wanted(request: Request) -> str:
         part.partition(";")[0].strip() for part in request.headers.get("accept", "*/*").split(",")
     ]
     for media_type in accepted:
-        if media_type in (_NDJSON, ARROW):
+        if media_type in (_NDJSON, ARROW, BATCH):
             return media_type
     if {"*/*", "application/*", _JSON, ""} & set(accepted):
         return _JSON
-    text = f"this answers with {_JSON}, {_NDJSON} or {ARROW}"
+    text = f"this answers with {_JSON}, {_NDJSON}, {ARROW} or {BATCH}"
     raise GatewayError("not_acceptable", text, pointer="/header/Accept")

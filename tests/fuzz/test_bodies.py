@@ -68,7 +68,7 @@ def test_a_body_in_pieces_is_what_it_is_at_once(monkeypatch: pytest.MonkeyPatch)
     for seed in rounds.seeds():
         pick = random.Random(seed)
         monkeypatch.setattr(pieces, "PIECE_BYTES", pick.choice([1, 20, 100, 400]))
-        monkeypatch.setattr(pieces, "_WHOLE_BYTES", pick.choice([1, 50, 200]))
+        monkeypatch.setattr(pieces, "WHOLE_BYTES", pick.choice([1, 50, 200]))
         is_lines = pick.random() < 0.3
         separators = pick.choice([(",", ":"), (", ", ": "), (" ,\n", " : ")])
         texts = [json.dumps(entry) for entry in entries_of(pick)]

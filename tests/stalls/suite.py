@@ -18,6 +18,7 @@ from typing import NamedTuple
 from tests.crash.gateway import ROOT, Gateway
 from tests.model.wire.servers import free_port
 from tests.stalls import (
+    cloud_events,
     commands,
     crowds,
     durable_streams,
@@ -46,6 +47,7 @@ CASES: Sequence[Case] = [
     *schedules.CHANGING,
     *pushes.CHANGING,
     *durable_streams.CHANGING,
+    *cloud_events.CHANGING,
     *commands.DESTRUCTIVE,
     *routes.DESTRUCTIVE,
     *keys.DESTRUCTIVE,

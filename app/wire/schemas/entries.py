@@ -1,8 +1,8 @@
-"""Entries: as they are appended, and as they are read."""
+"""Entries: as they are appended, as they are read, and as events of CloudEvents."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Annotated, NotRequired, Self
+from typing import Annotated, Any, Literal, NotRequired, Self
 
 from pydantic import BaseModel, Field, model_validator
 from typing_extensions import TypedDict
@@ -111,10 +111,13 @@ class Closed(BaseModel):
     closed_at_ms: int = Field(description="When the stream was closed.")
 
 
-class Appended(BaseModel):
+class Appended(TypedDict):
     """The result of an append."""
 
-    id: IdText
+    id: Annotated[IdText, Field(description="Entry id; of a batch of events that of the last.")]
+    ids: NotRequired[
+        Annotated[list[IdText], Field(description="Of a batch of events: one each, in order.")]
+    ]
 
 
 class AppendedBatch(BaseModel):
@@ -145,3 +148,27 @@ class StreamEntry(Entry):
     """An entry of one of several streams."""
 
     stream: str
+
+
+class CloudEvent(BaseModel):
+    """An event of CloudEvents 1.0 in the JSON format. Its extensions are further members."""
+
+    specversion: Literal["1.0"] = Field(description="Version of the specification.")
+    id: str = Field(min_length=1, description="With `source` it names the event.")
+    source: str = Field(min_length=1, description="A URI reference: the context of the event.")
+    type: str = Field(min_length=1, description="The kind of event.")
+    time: str | None = Field(None, description="When it happened, as of RFC 3339.")
+    subject: str | None = Field(None, description="The subject of the event in its source.")
+    dataschema: str | None = Field(None, description="A URI: the schema of the data.")
+    datacontenttype: str | None = Field(None, description="Media type of the data; JSON if unset.")
+    data: Any = Field(None, description="The data: a JSON value, or a text.")
+    data_base64: str | None = Field(None, description="Instead: the data as base64 text.")
+    headgateid: str | None = Field(
+        None, description="Extension of events that are read: the id of the entry."
+    )
+    headgatedeliveries: int | None = Field(
+        None, description="Extension of events that a group reads: the number of deliveries."
+    )
+
+
+CLOUD_EVENT = "#/components/schemas/CloudEvent"

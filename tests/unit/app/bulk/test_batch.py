@@ -37,7 +37,7 @@ entries = st.one_of(
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "PIECE_BYTES", 40)
-    monkeypatch.setattr(pieces, "_WHOLE_BYTES", 60)
+    monkeypatch.setattr(pieces, "WHOLE_BYTES", 60)
 
 
 def read(body: bytes, *, is_lines: bool = False, entries_max: int = 1000) -> list[Draft]:

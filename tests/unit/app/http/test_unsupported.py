@@ -167,6 +167,18 @@ def test_a_route_that_would_be_found_in_place_of_another_is_refused() -> None:
         put_together(app)
 
 
+def test_an_alternative_to_nothing_is_refused() -> None:
+    class Alternative(OpenOperation):
+        is_alternative = True
+
+    router, app = APIRouter(route_class=Alternative), FastAPI()
+    router.add_api_route("/things", plain)
+    app.include_router(router)
+
+    with pytest.raises(Unsupported, match="GET /things: an alternative comes after"):
+        put_together(app)
+
+
 @pytest.mark.parametrize("options", [{"debug": True}, {"max_body_size": 10}])
 def test_what_an_app_itself_would_do_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(Unsupported, match="the app"):

@@ -42,6 +42,21 @@ async def test_others_come_between_while_many_entries_are_told_apart(
     assert working.result().digest.hex() == "e2f069e1d8588d19d89261f266c2927d"
 
 
+async def test_others_come_between_while_a_long_value_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    fields, digest = (b"k", b"v" * (5 * 2**20 + 1), b"", b""), Digest()
+    digest.add(fields)
+    working = asyncio.ensure_future(KEY.of([Draft(None, fields)], is_batch=False))
+    others = 0
+    while not working.done():
+        await asyncio.sleep(0)
+        others += 1
+    assert others > 5
+    assert working.result().digest == digest.value()
+
+
 async def test_an_id_of_its_own_has_no_entry_under_a_key() -> None:
     drafts = [Draft(None, FIELDS[0]), Draft(EntryId(1, 0), FIELDS[0])]
     with pytest.raises(GatewayError) as refused:

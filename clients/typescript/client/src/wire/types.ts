@@ -248,9 +248,13 @@ export interface GroupEntries {
  */
 export interface Appended {
   /**
-   * Entry id.
+   * Entry id; of a batch of events that of the last.
    */
   id: string;
+  /**
+   * Of a batch of events: one each, in order.
+   */
+  ids?: string[];
 }
 /**
  * The result of a batch of appends.

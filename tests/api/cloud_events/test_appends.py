@@ -1,0 +1,282 @@
+"""Events that are appended: in each mode, once, and all or none."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from headgate.app.cloud_events.json_format import EVENT_BYTES_MAX
+from tests.api.cloud_events.sent import (
+    AS_EVENT,
+    BATCH,
+    ENTRIES,
+    ORDERS,
+    STRUCTURED,
+    binary,
+    event,
+    events_in,
+    fields_in,
+    send,
+)
+from tests.api.conftest import Live, refusal_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+FIELDS = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/shop", "ce-type": "sold"}
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [STRUCTURED, f"{STRUCTURED}; charset=utf-8", f'{STRUCTURED.upper()};charset="UTF-8"'],
+)
+async def test_a_structured_event_is_an_entry(shared: Live, media_type: str) -> None:
+    answer = await send(shared, event(data={"n": 1}), media_type)
+
+    assert answer.status_code == 201, answer.text
+    entry_id = answer.json()["id"]
+    assert answer.headers["Location"] == f"{ENTRIES}/{entry_id}"
+    entry = await shared.http.get(answer.headers["Location"])
+    assert entry.json() == {"id": entry_id, "fields": {**FIELDS, "data": '{"n": 1}'}}
+
+
+async def test_a_binary_event_is_an_entry_whatever_its_data_are(shared: Live) -> None:
+    headers = binary(subject="Euro%20%E2%82%AC")
+    answer = await send(shared, b"\x00\xff", "image/png", **headers)
+
+    assert answer.status_code == 201, answer.text
+    entry = (await shared.http.get(answer.headers["Location"])).json()
+    assert entry["base64"] == ["data"]
+    assert entry["fields"] == {
+        **FIELDS,
+        "ce-subject": "Euro €",
+        "content-type": "image/png",
+        "data": "AP8=",
+    }
+
+
+async def test_a_binary_event_may_have_no_data_and_no_type(shared: Live) -> None:
+    answer = await shared.http.post(ENTRIES, headers=binary())
+
+    assert answer.status_code == 201, answer.text
+    assert await fields_in(shared) == [FIELDS]
+
+
+async def test_data_that_look_like_an_entry_are_data(shared: Live) -> None:
+    await send(shared, {"fields": {"sku": "42"}}, "application/json", **binary())
+
+    [members] = await events_in(shared)
+    assert members["data"] == {"fields": {"sku": "42"}}
+
+
+async def test_a_batch_is_as_many_entries(shared: Live) -> None:
+    answer = await send(shared, [event("1"), event("2"), event("3")], BATCH)
+
+    assert answer.status_code == 201, answer.text
+    added = answer.json()
+    assert added["id"] == added["ids"][-1]
+    assert "Location" not in answer.headers
+    assert [members["id"] for members in await events_in(shared)] == ["1", "2", "3"]
+
+
+async def test_a_long_batch_is_read_in_pieces(shared: Live) -> None:
+    deep: Any = {"},{": ["[", {"a": [[[[{"b": "x" * 500}, {}]]]]}]}
+    events = [event(str(number), data=[deep, deep]) for number in range(400)]
+    answer = await send(shared, events, BATCH)
+
+    assert answer.status_code == 201, answer.text
+    read = await events_in(shared, limit=1000)
+    assert [members["id"] for members in read] == [str(number) for number in range(400)]
+    assert all(members["data"] == [deep, deep] for members in read)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"[", (400, "malformed", "/body")),
+        (b"", (400, "malformed", "/body")),
+        (b"{}", (400, "malformed", "/body")),
+        (b"[]", (422, "invalid_request", "/body")),
+        (b"[1]", (422, "invalid_request", "/body/0")),
+        ([event("1"), event("", data=1)], (422, "invalid_request", "/body/1/id")),
+        ([event("1"), {**event("2"), "a b": 1}], (422, "invalid_request", "/body/1/a b")),
+        ([event(str(number)) for number in range(20_000)], (422, "invalid_request", "/body")),
+        ([event("1", data="x" * 2 * EVENT_BYTES_MAX)], (413, "too_large", "/body/0")),
+    ],
+)
+async def test_a_batch_with_a_fault_appends_nothing(
+    shared: Live, content: Any, fault: tuple[int, str, str]
+) -> None:
+    answer = await send(shared, content, BATCH)
+
+    assert refusal_of(answer) == fault
+    assert await fields_in(shared) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "media_type", "headers", "fault"),
+    [
+        (b"{", STRUCTURED, {}, (400, "malformed", "/body")),
+        (b'{"a":NaN}', STRUCTURED, {}, (400, "malformed", "/body")),
+        (b'{"a":"\\ud800"}', STRUCTURED, {}, (400, "malformed", "/body")),
+        (b'{"a":' + b"[" * 99_999, STRUCTURED, {}, (400, "malformed", "/body")),
+        (b"", STRUCTURED, {}, (400, "malformed", "/body")),
+        (event(source=None), STRUCTURED, {}, (422, "invalid_request", "/body/source")),
+        (event(n=2**31), STRUCTURED, {}, (422, "invalid_request", "/body/n")),
+        (event(data_base64="?"), STRUCTURED, {}, (422, "invalid_request", "/body/data_base64")),
+        (event(data="x" * EVENT_BYTES_MAX), STRUCTURED, {}, (413, "too_large", "/body")),
+        (b"", "a/b", binary(""), (422, "invalid_request", "/header/ce-id")),
+        (b"", "a/b", binary("%C0%A0"), (422, "invalid_request", "/header/ce-id")),
+        (b"", "json", binary(), (422, "invalid_request", "/header/Content-Type")),
+        (b"", "a/b", binary(time="now"), (422, "invalid_request", "/header/ce-time")),
+        (b"", "a/b", binary(data="1"), (422, "invalid_request", "/header/ce-data")),
+        (
+            b"<event/>",
+            "application/cloudevents+xml",
+            {},
+            (415, "unsupported_media_type", "/header/Content-Type"),
+        ),
+        (
+            event(),
+            f"{STRUCTURED}; charset=latin-1",
+            {},
+            (415, "unsupported_media_type", "/header/Content-Type"),
+        ),
+    ],
+)
+async def test_what_is_no_event_is_refused(
+    shared: Live, content: Any, media_type: str, headers: dict[str, str], fault: Any
+) -> None:
+    answer = await send(shared, content, media_type, **headers)
+
+    assert refusal_of(answer) == fault
+    assert await fields_in(shared) == []
+
+
+async def test_a_header_of_an_event_is_given_once(shared: Live) -> None:
+    headers = [*binary().items(), ("ce-id", "2")]
+    answer = await shared.http.post(ENTRIES, headers=headers)
+
+    assert refusal_of(answer) == (422, "invalid_request", "/header/ce-id")
+
+
+@pytest.mark.parametrize("batch", [False, True])
+async def test_an_event_that_is_sent_again_appends_nothing(shared: Live, batch: bool) -> None:
+    content, media_type = ([event("1"), event("2")], BATCH) if batch else (event(), STRUCTURED)
+    first = await send(shared, content, media_type)
+    second = await send(shared, content, media_type)
+
+    assert (first.status_code, second.status_code) == (201, 200)
+    assert second.headers["Idempotent-Replayed"] == "true"
+    assert second.json() == first.json()
+    assert len(await fields_in(shared)) == (2 if batch else 1)
+
+
+async def test_an_event_has_its_source_and_id_alone(shared: Live) -> None:
+    await send(shared, event(data=1))
+
+    assert (await send(shared, event(source="/other", data=2))).status_code == 201
+    assert (await send(shared, event("2", data=2))).status_code == 201
+    mismatch = (422, "idempotency_mismatch", "/body/id")
+    assert refusal_of(await send(shared, event(data=2))) == mismatch
+    refused = await send(shared, b"2", "application/json", **binary())
+    assert refusal_of(refused) == (422, "idempotency_mismatch", "/header/ce-id")
+    assert len(await fields_in(shared)) == 3
+
+
+async def test_long_names_of_events_are_told_apart(shared: Live) -> None:
+    for source in ("/" + "s" * 5000, "/" + "s" * 4999):
+        for event_id in ("i" * 5000, "i" * 4999):
+            answer = await send(shared, event(event_id, source=source))
+            assert answer.status_code == 201, answer.text
+
+
+async def test_a_key_of_the_request_is_used_instead(shared: Live) -> None:
+    key = {"Idempotency-Key": "k"}
+    first = await send(shared, event("1"), **key)
+    second = await send(shared, event("1"), **key)
+    third = await send(shared, event("1"), **{"Idempotency-Key": "other"})
+    refused = await send(shared, event("2"), **key)
+
+    statuses = [answer.status_code for answer in (first, second, third)]
+    assert statuses == [201, 200, 201]
+    assert refusal_of(refused) == (422, "idempotency_mismatch", "")
+
+
+async def test_times_and_whether_the_stream_is_created_are_in_the_query(shared: Live) -> None:
+    missing = await send(shared, event(), url=f"{ENTRIES}?create_stream=false")
+    assert refusal_of(missing) == (404, "stream_not_found", "")
+    begin_ms = time.time_ns() // 1_000_000
+    answer = await send(shared, event(), url=f"{ENTRIES}?delay_ms=60000&ttl_ms=120000")
+
+    entry = (await shared.http.get(answer.headers["Location"])).json()
+    assert entry["deliver_at_ms"] >= begin_ms + 60_000
+    assert entry["expires_at_ms"] >= begin_ms + 120_000
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [
+        ("delay_ms=-1", "/query/delay_ms"),
+        ("delay_ms=1&deliver_at_ms=1", "/query/deliver_at_ms"),
+        ("delay_ms=9000&ttl_ms=1", "/query/ttl_ms"),
+        ("fields=1", "/query/fields"),
+    ],
+)
+async def test_a_fault_in_the_query_is_named(shared: Live, query: str, pointer: str) -> None:
+    answer = await send(shared, event(), url=f"{ENTRIES}?{query}")
+
+    assert refusal_of(answer) == (422, "invalid_request", pointer)
+
+
+async def test_only_an_event_has_these_parameters(shared: Live) -> None:
+    answer = await shared.http.post(f"{ENTRIES}?delay_ms=1", json={"fields": {"sku": "42"}})
+
+    assert refusal_of(answer) == (422, "invalid_request", "/query/delay_ms")
+
+
+async def test_a_writer_may_expect_a_last_id(shared: Live) -> None:
+    first = (await send(shared, event("1"))).json()["id"]
+
+    assert (await send(shared, event("2"), **{"If-Match": f'"{first}"'})).status_code == 201
+    refused = await send(shared, event("3"), **{"If-Match": f'"{first}"'})
+    assert refusal_of(refused) == (412, "last_id_mismatch", "")
+
+
+async def test_a_closed_stream_takes_no_events(shared: Live) -> None:
+    await send(shared, event("1"))
+    await shared.http.post(f"{ORDERS}/close")
+
+    assert refusal_of(await send(shared, event("2"))) == (409, "stream_closed", "")
+
+
+async def test_data_beyond_the_bound_of_json_come_in_the_binary_mode(shared: Live) -> None:
+    data = b"\xff" * 3 * EVENT_BYTES_MAX
+    answer = await send(shared, data, "image/png", **binary())
+    assert answer.status_code == 201, answer.text
+    again = await send(shared, data, "image/png", **binary())
+
+    assert again.status_code == 200
+    read = await shared.http.get(answer.headers["Location"], headers=AS_EVENT)
+    assert len(read.json()["data_base64"]) == 4 * EVENT_BYTES_MAX
+
+
+async def test_an_event_that_was_read_may_be_appended_elsewhere(shared: Live) -> None:
+    await send(shared, event(comment="ä", data=[1]))
+    [members] = await events_in(shared)
+    answer = await send(shared, members, url="/v1/streams/copies/entries")
+
+    assert answer.status_code == 201
+    copy = (await shared.http.get(answer.headers["Location"], headers=AS_EVENT)).json()
+    assert copy == {**members, "headgateid": answer.json()["id"]}
+
+
+async def test_an_append_with_headers_of_its_own_stays_an_append(shared: Live) -> None:
+    answer = await shared.http.post(
+        ENTRIES,
+        content=json.dumps({"fields": {"sku": "42"}}),
+        headers={"Content-Type": "application/json", "ce-id": "1"},
+    )
+
+    assert answer.status_code == 201
+    assert await fields_in(shared) == [{"sku": "42"}]

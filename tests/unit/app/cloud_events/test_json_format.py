@@ -1,0 +1,216 @@
+"""JSON format: events in the structured mode, and whatever else comes as one."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.app.cloud_events.attributes import ATTRIBUTES_MAX, VALUE_LENGTH_MAX
+from headgate.app.cloud_events.event import Event
+from headgate.app.cloud_events.json_format import EVENT_BYTES_MAX, parse_event
+from headgate.app.wire.problems import GatewayError, pointer_to, problem_of
+
+REQUIRED = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "sold"}
+
+
+def event_of(**members: Any) -> Event:
+    return parse_event(json.dumps({**REQUIRED, **members}).encode())
+
+
+def fault_of(content: bytes | str) -> tuple[str, str | None]:
+    """Return the code and the place of the problem of an event that is none."""
+    with pytest.raises(GatewayError) as caught:
+        parse_event(content.encode() if isinstance(content, str) else content)
+    return caught.value.code, caught.value.pointer
+
+
+def fields_or_place(content: bytes) -> tuple[bytes, ...]:
+    """Return the fields of an event; the place of the problem of one that is none."""
+    try:
+        return parse_event(content).to_fields()
+    except GatewayError as error:
+        problem = problem_of(error, "/")
+    assert problem.status in {400, 413, 422}
+    [fault] = problem.errors or []
+    return (fault.pointer.encode(),)
+
+
+def place_of(**members: Any) -> str | None:
+    code, pointer = fault_of(json.dumps({**REQUIRED, **members}))
+    assert code == "invalid_request"
+    return pointer
+
+
+def test_attributes_become_fields_and_data_stay_the_text_they_are() -> None:
+    content = b'{"specversion":"1.0","id":"1","source":"/shop","type":"sold","data":{"n": 1.50 }}'
+
+    assert parse_event(content).to_fields() == (
+        *(b"ce-specversion", b"1.0", b"ce-id", b"1", b"ce-source", b"/shop", b"ce-type", b"sold"),
+        *(b"data", b'{"n": 1.50 }'),
+    )
+
+
+def test_the_content_type_is_a_field_of_its_own() -> None:
+    event = event_of(datacontenttype="text/plain", data="käse")
+
+    assert event.to_fields()[-4:] == (b"content-type", b"text/plain", b"data", "käse".encode())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(True, "true"), (False, "false"), (0, "0"), (-(2**31), "-2147483648"), ("", ""), ("ß", "ß")],
+)
+def test_an_extension_is_its_canonical_text(value: Any, text: str) -> None:
+    assert event_of(comment=value).attributes["comment"] == text
+
+
+def test_an_attribute_that_is_null_is_not_set() -> None:
+    assert "comment" not in event_of(comment=None).attributes
+
+
+@pytest.mark.parametrize("value", [1.5, 1.0, 2**31, -(2**31) - 1, 10**400, [], {}, [1]])
+def test_an_attribute_is_text_an_integer_of_32_bits_or_a_boolean(value: Any) -> None:
+    assert place_of(comment=value) == "/body/comment"
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+@pytest.mark.parametrize("value", [None, ""])
+def test_a_required_attribute_is_there_and_not_empty(name: str, value: str | None) -> None:
+    assert place_of(**{name: value}) == f"/body/{name}"
+
+
+@pytest.mark.parametrize("version", ["0.3", "1.1", "1", 1])
+def test_only_version_1_0_is_known(version: str | int) -> None:
+    assert place_of(specversion=version) == "/body/specversion"
+
+
+@pytest.mark.parametrize("name", ["A", "a-b", "a_b", "ä", "", "a" * 65, "a/b~"])
+def test_a_name_has_small_letters_and_digits(name: str) -> None:
+    assert place_of(**{name: "v"}) == "/body" + pointer_to(name[:64])
+
+
+@pytest.mark.parametrize("value", ["\x00", "\n", "\x7f", "\x9f", "\ufdd0", "\uffff", "\U0010ffff"])
+def test_a_value_has_no_controls_and_no_noncharacters(value: str) -> None:
+    assert place_of(subject=f"a{value}") == "/body/subject"
+
+
+def test_attributes_are_bounded() -> None:
+    extensions = {f"a{number}": "v" for number in range(ATTRIBUTES_MAX - len(REQUIRED))}
+
+    assert len(event_of(**extensions).attributes) == ATTRIBUTES_MAX
+    assert place_of(**extensions, more="v") == "/body"
+    assert place_of(subject="v" * (VALUE_LENGTH_MAX + 1)) == "/body/subject"
+    assert place_of(subject="v" * 60_000) == "/body/subject"
+    assert fault_of(json.dumps({**REQUIRED, "a": "v" * 2**18})) == ("too_large", "/body")
+
+
+@pytest.mark.parametrize(
+    "time",
+    ["2018-04-05T17:31:00Z", "2018-04-05t17:31:00.123456789z", "2024-02-29T23:59:59-12:30"],
+)
+def test_a_time_keeps_its_form(time: str) -> None:
+    assert event_of(time=time).attributes["time"] == time
+
+
+@pytest.mark.parametrize(
+    "time",
+    ["", "now", "2018-04-05", "2018-04-05T17:31:00", "2023-02-29T00:00:00Z", "20180405T173100Z"],
+)
+def test_a_time_is_one_of_rfc_3339(time: str) -> None:
+    assert place_of(time=time) == "/body/time"
+
+
+@pytest.mark.parametrize("media_type", ["", "json", "a/b\r\nX: y", "a/", "/b", "ä/b"])
+def test_a_content_type_is_a_media_type(media_type: str) -> None:
+    assert place_of(datacontenttype=media_type) == "/body/datacontenttype"
+
+
+@pytest.mark.parametrize("name", ["subject", "dataschema"])
+def test_some_optional_attributes_are_not_empty(name: str) -> None:
+    assert place_of(**{name: ""}) == f"/body/{name}"
+
+
+def test_base64_data_are_bytes() -> None:
+    packed = base64.b64encode(b"\x00\xff").decode()
+
+    assert event_of(data_base64=packed).data == b"\x00\xff"
+    assert place_of(data_base64="?") == "/body/data_base64"
+    assert place_of(data_base64=[1]) == "/body/data_base64"
+    assert place_of(data_base64=packed, data=None) == "/body/data_base64"
+    assert event_of(data_base64=None, data=1).data == b"1"
+
+
+def test_null_is_a_value_of_json_and_of_nothing_else() -> None:
+    assert event_of(data=None).data == b"null"
+    assert event_of(data=None, datacontenttype="text/plain").data is None
+    assert event_of(data={}, datacontenttype="text/plain").data == b"{}"
+
+
+def test_what_the_gateway_says_of_an_event_is_left_out() -> None:
+    assert event_of(headgateid="1-0", headgatedeliveries=2) == event_of()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "NaN", '{"id":NaN}', '{"id":"\\ud800"}', '{"a":' * 9999]
+)
+def test_what_is_no_json_is_malformed(content: str) -> None:
+    assert fault_of(content) == ("malformed", "/body")
+
+
+def test_text_that_is_not_utf_8_is_malformed() -> None:
+    assert fault_of(b'{"id":"\xff"}') == ("malformed", "/body")
+
+
+@pytest.mark.parametrize("content", ["1", "[]", '"text"', "null"])
+def test_an_event_is_an_object(content: str) -> None:
+    assert fault_of(content) == ("invalid_request", "/body")
+
+
+def test_an_event_has_an_end() -> None:
+    whole = json.dumps({**REQUIRED, "data": ""})
+    longest = json.dumps({**REQUIRED, "data": "v" * (EVENT_BYTES_MAX - len(whole))})
+
+    assert len(longest) == EVENT_BYTES_MAX
+    assert len(parse_event(longest.encode()).data or b"") > EVENT_BYTES_MAX - 200
+    assert fault_of(longest + " ") == ("too_large", "/body")
+
+
+def test_deep_data_are_kept_or_refused_at_once() -> None:
+    deep = "[" * 100 + "]" * 100
+
+    assert parse_event(json.dumps({**REQUIRED, "data": json.loads(deep)}).encode()).data
+    assert fault_of(json.dumps(REQUIRED)[:-1] + ',"data":' + "[" * 9999 + "]" * 9999 + "}") == (
+        "malformed",
+        "/body",
+    )
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=8,
+)
+names = st.sampled_from([*REQUIRED, "time", "data", "data_base64", "datacontenttype", "x"])
+
+
+@given(st.dictionaries(names | st.text(max_size=4), values, max_size=8))
+def test_any_json_is_an_event_or_a_problem_with_a_place(members: dict[str, Any]) -> None:
+    content = json.dumps({**REQUIRED, **members}).encode(errors="surrogatepass")
+    assert all(isinstance(part, bytes) for part in fields_or_place(content))
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_problem(content: bytes) -> None:
+    assert fault_of(content)[0] in {"invalid_request", "malformed"}
+
+
+@given(st.data())
+def test_a_damaged_event_is_an_event_or_a_problem(data: st.DataObject) -> None:
+    whole = json.dumps({**REQUIRED, "data": {"a": [1, "x"]}, "time": "2018-04-05T17:31:00Z"})
+    damaged = bytearray(whole.encode())
+    for at in data.draw(st.lists(st.integers(0, len(damaged) - 1), min_size=1, max_size=3)):
+        damaged[at] = data.draw(st.integers(0, 255))
+    assert fields_or_place(bytes(damaged))
