@@ -41,6 +41,9 @@ log = logging.getLogger("headgate")
 LOOK_MS = 30_000
 """So often all pushes are looked at, whatever was announced."""
 
+_POLL_S = 1.0
+"""So often a gateway without any push looks whether there is one."""
+
 _PAUSE_S = 1.0
 _PAGE = 100
 
@@ -114,6 +117,9 @@ class PushRunner:
     async def _next_changes(self, wait_ms: int) -> set[bytes]:
         assert self._seen is not None
         cursor = StreamCursor(CHANGES, self._seen)
+        if not self._following:  # most gateways have no pushes, and nothing waits in them
+            await asyncio.sleep(_POLL_S)
+            wait_ms = 0
         reading = Read([cursor], limit=_PAGE, wait_ms=wait_ms, missing_ok=True)
         reads = await self._parts.perform(reading)
         names = set[bytes]()

@@ -284,7 +284,7 @@ async def _schedules(story: Recorder) -> None:
 
 
 async def _pushes(story: Recorder) -> None:
-    group = "/v1/streams/parcels/groups/labels"
+    group = "/v1/streams/parcels/groups/billing"
     await story.http.put(group, json={"create_stream": True})
     headers = {"Authorization": "Bearer token-of-the-receiver"}
     body = {"url": "https://hooks.example/parcels", "concurrency": 20, "headers": headers}
