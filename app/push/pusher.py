@@ -250,7 +250,7 @@ class Pusher:
 
     async def _attempt(self, request: PushRequest) -> PushFailure | None:
         """Send a request; returns the failure, if it is one."""
-        answer = await self._posting.post(request, f"{self._id_prefix}{request.deliveries[0].id}")
+        answer = await self._posting.post(request, f"{self._id_prefix}{request.key}")
         if answer.error is None:
             self._window.succeed()
             self._log.succeed(answer)
