@@ -42,6 +42,9 @@ _PAUSE_S = 1.0
 _EXTEND_S = 5.0
 """Entries that have been on their way for so long are kept from takeovers, again and again."""
 
+_RELEASE_S = 2.0
+"""Nobody waits longer for the end of a push when the streams are not there."""
+
 _GONE = 410
 
 
@@ -130,9 +133,10 @@ class Pusher:
         for request in self._in_flight.values():
             self._counts.update(_counts_of(request.deliveries))
         try:
-            await give_back(self._perform, self._holding, self._counts)
-            await self._parts.leases.unregister(self._holding)
-        except Unavailable:
+            async with asyncio.timeout(_RELEASE_S):
+                await give_back(self._perform, self._holding, self._counts)
+                await self._parts.leases.unregister(self._holding)
+        except (Unavailable, TimeoutError):
             self._parts.leases.release_later(self._holding, self._counts)
 
     async def _read(self) -> None:

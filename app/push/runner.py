@@ -240,13 +240,16 @@ class PushRunner:
         await store.delete(self._parts.perform, push.name)
 
     async def _watch(self, push: PushRecord, pusher: Pusher, stop: asyncio.Event) -> None:
-        """Tell a pusher when its push has changed."""
-        change = self._changes[push.name]
+        """Tell a pusher when its push has changed, or its group is gone."""
+        change, retry_count = self._changes[push.name], push.retry_count
         while True:
-            await change.wait()
+            await self._until(change)
             change.clear()
             try:
                 stored = await store.load_named(self._parts.perform, push.name)
+                await self._parts.perform(DescribeGroup(push.stream, push.group))
+            except (GroupNotFound, StreamNotFound):
+                break
             except Unavailable:
                 await asyncio.sleep(_PAUSE_S)
                 change.set()
@@ -255,7 +258,9 @@ class PushRunner:
                 break
             if not stored.push.is_running:
                 break
-            pusher.retry()
+            if stored.push.retry_count != retry_count:
+                retry_count = stored.push.retry_count
+                pusher.retry()
         stop.set()
 
     def _note_phase(self, name: bytes, phase: PushPhase) -> None:
