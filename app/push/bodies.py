@@ -10,6 +10,7 @@ import msgspec
 
 from headgate.app.cloud_events.event import BATCH, STRUCTURED, event_of_delivery
 from headgate.app.push.definition import digest_of
+from headgate.app.webhooks.sending import LARGE_UNIT_BYTES
 from headgate.app.wire.encoding import delivery_wire
 from headgate.app.wire.names import text_of
 from headgate.app.wire.pushes import PushBody
@@ -18,8 +19,6 @@ from headgate.engine.replies import Delivery
 
 BODY_BYTES_MAX = 1_048_576
 """Names and values of the entries of one request, about; a larger entry comes alone."""
-
-_LARGE_BYTES = 131_072
 
 _BATCHED_MAX = 2
 """Deliveries of an entry together with others."""
@@ -37,7 +36,12 @@ class PushRequest(NamedTuple):
     @property
     def is_large(self) -> bool:
         """Tell whether its body is large: made in a thread, and few of them at a time."""
-        return self.size_bytes > _LARGE_BYTES
+        return self.size_bytes > LARGE_UNIT_BYTES
+
+    @property
+    def units(self) -> int:
+        """Return how many places it takes among large ones."""
+        return -(-self.size_bytes // LARGE_UNIT_BYTES)
 
     @property
     def key(self) -> str:

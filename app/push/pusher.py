@@ -180,7 +180,7 @@ class Pusher:
         await sender.places.wait(self._place)
         if request.is_large:
             try:
-                await sender.large_places.wait(self._place)
+                await sender.large_places.wait(self._place, request.units)
             except BaseException:
                 sender.places.give(self._place)
                 raise
@@ -189,7 +189,7 @@ class Pusher:
         """Give the places of a request back."""
         self._parts.sender.places.give(self._place)
         if request.is_large:
-            self._parts.sender.large_places.give(self._place)
+            self._parts.sender.large_places.give(self._place, request.units)
 
     async def _read_more(self) -> bool:
         """Send as much as there are places for; tells whether there may be more."""
