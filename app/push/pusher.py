@@ -42,6 +42,9 @@ _PAUSE_S = 1.0
 _EXTEND_S = 5.0
 """Entries that have been on their way for so long are kept from takeovers, again and again."""
 
+_READ_MAX = 1_000
+"""Entries that are read at once: more would hold the event loop for long."""
+
 _RELEASE_S = 2.0
 """Nobody waits longer for the end of a push when the streams are not there."""
 
@@ -199,7 +202,8 @@ class Pusher:
         while taken < free and places.take(self._place):
             taken += 1
         try:
-            deliveries = await self._deliver(taken * self._definition.entries_max, 0)
+            limit = min(taken * self._definition.entries_max, _READ_MAX)
+            deliveries = await self._deliver(limit, 0)
             for request in requests_of(deliveries, self._definition.entries_max):
                 if taken:
                     taken -= 1

@@ -221,6 +221,13 @@ async def test_a_batch_has_what_is_there(live: Live, receiver: Receiver) -> None
     await until_settled(live, 250)
 
 
+async def test_a_large_entry_is_sent_in_pieces(live: Live, receiver: Receiver) -> None:
+    made = await put(live, receiver)
+    await live.append("orders", "x" * 5_000_000)
+    assert len(verified(made["secret"], await receiver.next())["fields"]["v"]) == 5_000_000
+    await until_settled(live, 1)
+
+
 async def test_a_push_is_paused_and_goes_on(live: Live, receiver: Receiver) -> None:
     await put(live, receiver)
     assert (await live.http.post(f"{PUSH}/pause")).json()["state"] == "paused"

@@ -51,10 +51,10 @@ async def test_no_secret_is_in_a_file_of_the_streams_a_dump_or_the_log(
             assert TOKEN not in answer.text
     await receiver.close()
     kept = all_bytes(tmp_path)
-    said = caplog.text + "".join(str(vars(record)) for record in caplog.records)
+    output = caplog.text + "".join(str(vars(record)) for record in caplog.records)
     for secret in (*secrets, *(each.removeprefix("whsec_") for each in secrets), TOKEN, PART):
         assert secret.encode() not in kept
-        assert secret not in said
+        assert secret not in output
         assert secret not in shown
 
 

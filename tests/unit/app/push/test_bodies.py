@@ -1,4 +1,4 @@
-"""Entries come in requests: how many, in which order, in which form, and under which name."""
+"""Entries come in requests, in order, in the form that was chosen."""
 
 from __future__ import annotations
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from ipaddress import ip_network
+from pathlib import Path
 
 import pytest
 
 from headgate.app.webhooks.sending import ANSWER_BYTES_MAX, SENDS_MAX, Sender
 from headgate.app.webhooks.targets import NameUnknown, TargetRefused, Targets
+from tests.api.transport.certificates import Authority
 from tests.unit.app.webhooks.test_targets import INWARD
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -177,6 +180,24 @@ async def test_no_spelling_of_an_address_leads_inward(scheme: str, host: str) ->
         sender = Sender(Targets(ports=[int(port)]), look_up=look_up)
         with pytest.raises(OSError, match=r".+"):
             await sender.send(f"{scheme}://{host}:{port}/", b"", {}, within_s=5)
+        await sender.close()
+    assert received == []
+
+
+async def test_a_certificate_that_nobody_trusts_ends_the_connection(tmp_path: Path) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await reader.read())
+        writer.close()
+
+    received = list[bytes]()
+    authority = Authority(tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(authority.certificate, authority.key)
+    sender = Sender(LOCAL)
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls) as server:
+        url = f"https://localhost:{server.sockets[0].getsockname()[1]}/"
+        with pytest.raises(OSError, match="Certificate"):
+            await sender.post(url, b"secret", {}, within_s=5)
         await sender.close()
     assert received == []
 
