@@ -5,6 +5,7 @@ import { usePolled } from "../../gateway/polling.js";
 import type { Group, History } from "../../gateway/shapes.js";
 import { ActButton } from "../../parts/act.js";
 import { Facts } from "../../parts/facts.js";
+import { lazy } from "../../parts/lazy.js";
 import { Plot } from "../../parts/plot.js";
 import { Refusal } from "../../parts/refusal.js";
 import { Tabs } from "../../parts/tabs.js";
@@ -17,9 +18,11 @@ import { Consumers } from "./consumers.js";
 import { DeadLetters } from "./dead-letters.js";
 import { GroupHistory } from "./group-history.js";
 import { PendingEntries } from "./pending.js";
+import { PushWarning } from "./push-state.js";
 import { GroupSettings } from "./settings.js";
 
 const EVERY_MS = 1000;
+const PushView = lazy(() => import("./push.js").then((its) => its.PushView));
 
 interface Props {
   stream: string;
@@ -44,6 +47,7 @@ export function GroupView({ stream, group: name, tab }: Props) {
         </span>
       </header>
       {problem.value && <Refusal problem={problem.value} what="The group" />}
+      {tab !== "push" && <PushWarning place={place} />}
       {group && history && <Progress group={group} history={history} />}
       <Tabs
         label={name}
@@ -52,12 +56,14 @@ export function GroupView({ stream, group: name, tab }: Props) {
           { name: "pending", title: "Pending", place: groupPlace(stream, name), count: group && count(group.pending) },
           { name: "consumers", title: "Consumers", place: groupPlace(stream, name, "consumers"), count: group && count(group.consumers) },
           { name: "dead-letters", title: "Dead letters", place: groupPlace(stream, name, "dead-letters") },
+          { name: "push", title: "Push", place: groupPlace(stream, name, "push") },
           { name: "settings", title: "Settings", place: groupPlace(stream, name, "settings") },
         ]}
       />
       {tab === "pending" && <PendingEntries key={name} place={place} total={group?.pending ?? 0} />}
       {tab === "consumers" && <Consumers key={name} place={place} />}
       {tab === "dead-letters" && group && <DeadLetters key={name} place={place} policy={group.policy} />}
+      {tab === "push" && <PushView key={name} place={place} />}
       {tab === "settings" && group && <GroupSettings place={place} group={group} />}
     </>
   );
