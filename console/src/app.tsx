@@ -71,7 +71,7 @@ export function App() {
         <button type="button" class="icon" onClick={nextTheme} aria-label={`Theme: ${theme.value}`} title={`Theme: ${theme.value}`}>
           {{ auto: "◐", light: "☀", dark: "☾" }[theme.value]}
         </button>
-        <button type="button" class="icon" onClick={() => (over.value = "help")} aria-label="Keys">
+        <button type="button" class="icon wide" onClick={() => (over.value = "help")} aria-label="Keys">
           ?
         </button>
         <Who />

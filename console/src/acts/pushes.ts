@@ -41,7 +41,7 @@ export const SIGNATURES: [Schemas["SignatureKind"], string][] = [
 /** Set a push; `reveal` gets its secret. */
 export function setPush(place: Place, old: PushSummary | undefined, reveal: (secret: string) => void): Act<Push> {
   return {
-    title: old ? `Change the push of ${place.group}` : `Push ${place.group} to a URL`,
+    title: old ? `Change the push of ${place.group}` : `Set a push of ${place.group}`,
     verb: old ? "Change" : "Set",
     right: ["push", "manage", "consume"],
     ...place,
@@ -61,7 +61,7 @@ function fieldsOf(old: Old): Field[] {
   return [
     { name: "url", label: "URL", kind: "text", value: old.url ?? "" },
     { name: "body", label: "A request has", kind: "choice", options: BODIES, value: old.body },
-    { name: "batch_max", label: "Of several at most", kind: "text", value: String(old.batch_max) },
+    { name: "batch_max", label: "Entries at most", kind: "text", value: String(old.batch_max), hint: "Of a request that has several" },
     { name: "concurrency", label: "Requests at a time", kind: "text", value: String(old.concurrency) },
     { name: "timeout", label: "Time for an answer", kind: "text", value: written(old.timeout_ms) },
     { name: "signature", label: "Signature", kind: "choice", options: SIGNATURES, value: old.signature },

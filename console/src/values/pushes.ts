@@ -1,11 +1,11 @@
 /** Pushes: their states, as people read them. */
-import type { PushSummary } from "../gateway/shapes.js";
+import type { Push, PushSummary } from "../gateway/shapes.js";
 import { counted } from "./numbers.js";
 import { moment } from "./times.js";
 
 const WORST_FIRST: PushSummary["state"][] = ["unreadable", "disabled", "failing", "paused", "active"];
 
-/** The state of a push: how bad it is, in a few words, in a sentence or two. */
+/** A state: how bad it is, in a few words, in a sentence or two. */
 export interface Spoken {
   kind: "good" | "wait" | "bad";
   title: string;
@@ -17,7 +17,9 @@ export function worstFirst(pushes: readonly PushSummary[]): PushSummary[] {
   return pushes.toSorted((a, b) => WORST_FIRST.indexOf(a.state) - WORST_FIRST.indexOf(b.state));
 }
 
-export function spoken(push: PushSummary): Spoken {
+/** Return the state of a push; of one that is failing, with the last answer if that is known. */
+export function spoken(push: PushSummary & Partial<Pick<Push, "answers">>): Spoken {
+  const error = push.answers?.[0]?.error;
   const { state, failing_since_ms: failingMs, disabled_at_ms: disabledMs } = push;
   switch (state) {
     case "active":
@@ -26,7 +28,7 @@ export function spoken(push: PushSummary): Spoken {
       return {
         kind: "wait",
         title: since(state, failingMs),
-        text: `${counted(push.failure_count, "request")} failed, one after the other. One is tried now and then; if all fail, the push is disabled at ${moment((failingMs ?? 0) + push.disable_after_ms)}.`,
+        text: `${counted(push.failure_count, "request")} failed, one after the other${error ? `; the last one: ${error}` : ""}. One is tried now and then. If all fail, the push is disabled at ${moment((failingMs ?? 0) + push.disable_after_ms)}.`,
       };
     case "paused":
       return { kind: "wait", title: state, text: "Nothing is sent until it is resumed." };

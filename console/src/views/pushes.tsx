@@ -13,12 +13,14 @@ import { Search } from "../parts/search.js";
 import { go, groupPlace } from "../route.js";
 import { count } from "../values/numbers.js";
 import { spoken, worstFirst } from "../values/pushes.js";
+import { moment } from "../values/times.js";
 
 const EVERY_MS = 5000;
 const LISTED = 1000;
 const COLUMNS = [
   { title: "Group" },
   { title: "State" },
+  { title: "Since", class: "wide" },
   { title: "URL", class: "mono wide" },
   { title: "Delivered", class: "number wide" },
   { title: "Failed", class: "number wide" },
@@ -60,14 +62,16 @@ function placeOf({ stream, group }: PushSummary): string {
 }
 
 function cellsOf(push: PushSummary) {
-  const { kind, title, text } = spoken(push);
+  const { kind, text } = spoken(push);
+  const sinceMs = push.disabled_at_ms ?? push.failing_since_ms;
   return [
     <a href={placeOf(push)} tabIndex={-1}>
       {nameOf(push)}
     </a>,
     <span class={kind === "wait" ? "warn" : kind} title={text}>
-      {title}
+      {push.state}
     </span>,
+    sinceMs == null ? "–" : moment(sinceMs),
     <span title={push.url ?? ""}>{push.url ?? "–"}</span>,
     count(push.delivered_count),
     count(push.failed_count),

@@ -19,11 +19,9 @@ export function usePush(place: Place, everyMs: number): Polled<Push> {
 
 export function PushState({ push, isElsewhere = false }: { push: Push; isElsewhere?: boolean }) {
   const { kind, title, text } = spoken(push);
-  const error = push.state === "failing" && push.answers[0]?.error;
   return (
     <p class={`outlook ${kind}`} role="status">
-      <b>Push {title}.</b> {text} {error && `The last one: ${error}.`}
-      {isElsewhere && <a href={groupPlace(push.stream, push.group, "push")}>The push</a>}
+      <b>Push {title}.</b> {text} {isElsewhere && <a href={groupPlace(push.stream, push.group, "push")}>The push</a>}
     </p>
   );
 }

@@ -57,8 +57,9 @@ function SetPush({ place, push, reveal }: Props & { push: Push }) {
   const silent = push.state === "paused" || push.state === "disabled" ? "It sends nothing: resume it." : unread;
   return (
     <>
+      <PushState push={push} />
       <div class="tools">
-        <span class="acts push">
+        <span class="acts">
           <ActButton act={pausePush(push)} idle={unread} />
           <ActButton act={retryPush(place)} idle={silent} />
           <ActButton act={rotateSecret(place, reveal)} idle={unread} />
@@ -66,7 +67,6 @@ function SetPush({ place, push, reveal }: Props & { push: Push }) {
           <ActButton act={deletePush(place)} />
         </span>
       </div>
-      <PushState push={push} />
       <About push={push} />
       {push.answers.length === 0 && <p class="empty">Nothing has been answered yet.</p>}
       <div class={answer ? "split opened" : "split"}>
