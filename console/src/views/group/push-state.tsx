@@ -21,7 +21,7 @@ export function PushState({ push, isElsewhere = false }: { push: Push; isElsewhe
   const { kind, title, text } = spoken(push);
   return (
     <p class={`outlook ${kind}`} role="status">
-      <b>Push {title}.</b> {text} {isElsewhere && <a href={groupPlace(push.stream, push.group, "push")}>The push</a>}
+      <b>Push {title}.</b> {text} {isElsewhere && <a href={groupPlace(push.stream, push.group, "push")}>See the push</a>}
     </p>
   );
 }
