@@ -110,7 +110,7 @@ async def set_push(
         for _ in range(_TRIES_MAX):
             before = await store.load(gateway.backend.perform, stream, group)
             try:
-                held, push = await _definition(gateway, new, stream, group, before)
+                secret, push = await _definition(gateway, new, stream, group, before)
                 await store.write(gateway.backend.perform, push, before)
             except StreamsChanged:
                 continue
@@ -118,7 +118,7 @@ async def set_push(
                 raise GatewayError("not_supported", f"no secrets can be kept: {error}") from None
             response.status_code = 201 if before is None else 200
             answer = await _wire(gateway, push)
-            return answer if before is not None else {**answer, "secret": held.secret}
+            return answer if secret is None else {**answer, "secret": secret}
     raise GatewayError("overloaded", "Others change this push at the same time.")
 
 
@@ -299,8 +299,8 @@ async def _stored(request: Request, access: Access, stream: bytes, group: bytes)
 
 async def _definition(
     gateway: Gateway, new: PushInput, stream: bytes, group: bytes, before: StoredPush | None
-) -> tuple[PushSecrets, PushRecord]:
-    """Return the secrets of a push and the push, as they are to be."""
+) -> tuple[str | None, PushRecord]:
+    """Return the secret of a push, if it is a new one, and the push as it is to be."""
     old = None
     if before is not None:
         old = await gateway.sealing.unseal(before.push.sealed, PushSecrets)
@@ -319,12 +319,13 @@ async def _definition(
         new.disable_after_ms,
     )
     sealed = await gateway.sealing.seal(held)
+    secret = held.secret if old is None else None
     if before is None:
-        return held, PushRecord(stream, group, definition, sealed, gateway.auth.now_ms())
+        return secret, PushRecord(stream, group, definition, sealed, gateway.auth.now_ms())
     changed = replace(
         before.push, definition=definition, sealed=sealed, revision=before.push.revision + 1
     )
-    return held, changed
+    return secret, changed
 
 
 async def _changed(
