@@ -47,6 +47,7 @@ async def shown_secret(console: Console) -> str:
     dialog = console.page.get_by_role("dialog", name="The secret")
     secret = await dialog.get_by_label("Secret", exact=True).text_content() or ""
     await dialog.get_by_role("button", name="Done").click()
+    await expect(console.page.get_by_text(secret)).to_have_count(0)
     assert secret not in await console.page.content()
     assert await console.page.evaluate("sessionStorage.length + localStorage.length") == 0
     return secret
