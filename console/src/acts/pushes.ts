@@ -90,6 +90,11 @@ function inputOf(values: Values): Input | string {
   return { url, body, batch_max, concurrency, timeout_ms, signature, disable_after_ms, headers: Object.fromEntries(headers) } as Input;
 }
 
+/** Return why a push can only be changed or deleted, if that is so. */
+export function unreadable({ state }: PushSummary): string | undefined {
+  return state === "unreadable" ? "Its secrets cannot be read: change it." : undefined;
+}
+
 /** Pause a push, or resume one that sends nothing. */
 export function pausePush({ stream, group, state }: PushSummary): Act<Push> {
   const place = { stream, group };
@@ -100,7 +105,7 @@ export function pausePush({ stream, group, state }: PushSummary): Act<Push> {
       verb: "Resume",
       right: ["push", "manage"],
       ...place,
-      about: "It sends what has come meanwhile, and tries at once what failed.",
+      about: "It sends what has come meanwhile. What failed is sent when its time comes; Retry now does not wait for it.",
       call: () => call("post", "/v1/streams/{stream}/groups/{group}/push/resume", init),
       done: () => "The push goes on.",
     };

@@ -1,7 +1,7 @@
 /** Pushes: of all groups, those that need somebody first. */
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
-import { pausePush } from "../acts/pushes.js";
+import { pausePush, unreadable } from "../acts/pushes.js";
 import { call, send } from "../gateway/calls.js";
 import { usePolled } from "../gateway/polling.js";
 import type { PushSummary } from "../gateway/shapes.js";
@@ -75,6 +75,6 @@ function cellsOf(push: PushSummary) {
     <span title={push.url ?? ""}>{push.url ?? "–"}</span>,
     count(push.delivered_count),
     count(push.failed_count),
-    <ActButton act={pausePush(push)} class="small" idle={push.state === "unreadable" ? "Its secrets cannot be read: change it." : undefined} />,
+    <ActButton act={pausePush(push)} class="small" idle={unreadable(push)} />,
   ];
 }

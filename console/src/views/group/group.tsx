@@ -129,7 +129,7 @@ function Outlook({ forecast: outlook, released }: { forecast: Forecast; released
 function spoken(outlook: Forecast, released: number): [kind: string, title: string, text: string] {
   switch (outlook.state) {
     case "caught up":
-      if (released) return ["wait", "Caught up.", `Nothing new is left. ${counted(released, "earlier entry", "earlier entries")} wait to be delivered again.`];
+      if (released) return ["wait", "Caught up.", `Nothing new is left. To be delivered again: ${counted(released, "entry", "entries")}.`];
       return ["good", "Caught up.", "Entries are delivered as they come."];
     case "draining":
       return ["good", "Draining.", `Empty in about ${duration(outlook.emptyInMs)}, at ${moment(Date.now() + outlook.emptyInMs)}: the lag shrinks by ${rate(outlook.perSecond)}.`];

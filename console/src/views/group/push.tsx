@@ -1,6 +1,6 @@
 /** Push: how the entries of a group are sent to a URL, what was answered, and what to do about it. */
 import { useSignal } from "@preact/signals";
-import { BODIES, deletePush, pausePush, retryPush, rotateSecret, setPush, SIGNATURES } from "../../acts/pushes.js";
+import { BODIES, deletePush, pausePush, retryPush, rotateSecret, setPush, SIGNATURES, unreadable } from "../../acts/pushes.js";
 import type { Push, PushAttempt } from "../../gateway/shapes.js";
 import { ActButton } from "../../parts/act.js";
 import { Shell } from "../../parts/copy.js";
@@ -52,8 +52,7 @@ function NoPush({ place, reveal }: Props) {
 function SetPush({ place, push, reveal }: Props & { push: Push }) {
   const opened = useSignal<string | undefined>(undefined);
   const answer = push.answers.find((each) => keyOf(each) === opened.value);
-  const isReadable = push.state !== "unreadable";
-  const unread = isReadable ? undefined : "Its secrets cannot be read: change it.";
+  const unread = unreadable(push);
   const silent = push.state === "paused" || push.state === "disabled" ? "It sends nothing: resume it." : unread;
   return (
     <>
