@@ -96,8 +96,8 @@ async def set_push(
     order, and how many there are a second. A receiver that does nothing but fail gets one request
     for each backoff.
 
-    The answer has the `secret`, once; a push that was there keeps its own. This needs `push`,
-    `manage` and `consume` on the group.
+    The answer has the `secret`, once; a push that was there keeps its own, unless that cannot be
+    read any more. This needs `push`, `manage` and `consume` on the group.
     """
     _require(access, stream, group, Verb.PUSH, Verb.MANAGE, Verb.CONSUME)
     gateway = gateway_of(request)

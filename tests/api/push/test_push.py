@@ -250,6 +250,18 @@ async def test_a_push_that_is_set_anew_keeps_its_secret(live: Live, receiver: Re
     await other.close()
 
 
+async def test_a_push_whose_key_is_missing_gets_a_new_secret_when_it_is_set_anew(
+    live: Live, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = (await put(live, receiver))["secret"]
+    monkeypatch.setattr(live.gateway.sealing, "_secret", b"another")
+    assert (await described(live))["state"] == "unreadable"
+    new = (await put(live, receiver))["secret"]
+    assert new != old
+    assert (await described(live))["state"] == "active"
+    assert "secret" not in await put(live, receiver)
+
+
 async def test_a_push_ends_with_itself_and_with_its_group(live: Live, receiver: Receiver) -> None:
     await put(live, receiver)
     assert (await live.http.delete(PUSH)).status_code == 204
