@@ -106,6 +106,8 @@ class TargetConnections:
 
     async def _start_of(self, response: aiohttp.ClientResponse) -> bytes:
         content = b""
+        if response.content.at_eof():  # as in most answers that acknowledge
+            return content
         async for part in response.content.iter_any():
             content += part
             if len(content) > self._answer_bytes_max:
