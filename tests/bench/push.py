@@ -151,7 +151,7 @@ def _fields(number: int) -> dict[str, str]:
 
 
 def _cpu_s(process_id: int) -> float:
-    """Return how long a process has had the processor."""
+    """Return the seconds of processor that a process has had."""
     parts = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
     return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
 

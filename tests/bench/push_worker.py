@@ -1,4 +1,4 @@
-"""What a user would write: a worker that reads a group of Redis, posts each entry, acknowledges it.
+"""A worker as users write it: it reads a group of Redis, posts each entry, and acknowledges it.
 
 `python -m tests.bench.push_worker REDIS_PORT URL COUNT` posts so many entries, 64 at a time, signed
 as Standard Webhooks has it.
