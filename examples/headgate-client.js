@@ -817,9 +817,9 @@ var Push = class {
   async retry() {
     return (await this.#ask("POST", "/retry")).entries;
   }
-  /** Replace the secret; the answer has the new one. Requests are signed with the old one as well for so long: a day unless given. */
-  rotate(overlapMs) {
-    return this.#ask("POST", "/rotate", { overlapMs });
+  /** Replace the secret, and return the new one. Requests are signed with the old one as well for so long: a day unless given. */
+  async rotate(overlapMs) {
+    return (await this.#ask("POST", "/rotate", { overlapMs })).secret;
   }
   /** Delete it; the group stays, with what is pending. */
   delete() {

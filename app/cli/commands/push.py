@@ -90,7 +90,7 @@ def set_push(
 
     A push that is replaced keeps its secret; what no flag says is as for a new one.
     """
-    push = gateway.group(stream, group).push.set(
+    made = gateway.group(stream, group).push.set(
         receiver,
         concurrency=concurrency,
         timeout_ms=timeout,
@@ -100,7 +100,7 @@ def set_push(
         headers=_headers_of(headers),
         disable_after_ms=disable_after,
     )
-    show_secret(push, as_json=as_json)
+    show_secret(made, as_json=as_json)
 
 
 @command.command("list", epilog=epilog("headgate push list --json"))
@@ -169,8 +169,8 @@ def retry(stream: str, group: str, as_json: bool, gateway: Client) -> None:
 @gateway_options
 def rotate(stream: str, group: str, overlap: int | None, as_json: bool, gateway: Client) -> None:
     """Make a new secret for a push, and print it. It is shown this once."""
-    push = gateway.group(stream, group).push.rotate(overlap_ms=overlap)
-    show_secret(push, as_json=as_json)
+    secret = gateway.group(stream, group).push.rotate(overlap_ms=overlap)
+    show_secret({"stream": stream, "group": group, "secret": secret}, as_json=as_json)
 
 
 @command.command("delete", epilog=epilog("headgate push delete orders billing --yes"))

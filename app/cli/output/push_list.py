@@ -1,6 +1,7 @@
 """The list of pushes, and one of them with the answers of its receiver."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import click
 
@@ -13,10 +14,6 @@ _NOTHING = "There is no push yet: headgate push set orders billing https://hooks
 _COLUMNS = ("stream", "group", "state", "since", "delivered", "failed", "url")
 _ANSWERS = ("at", "status", "took_ms", "entries", "error", "webhook_id")
 _WORST = ("unreadable", "disabled", "failing", "paused", "active")
-_OF_GATEWAY = (
-    "With v1a requests are signed by the gateway, whose key is at /v1/push/jwks.json; the secret "
-    "is for v1."
-)
 
 
 def show_pushes(pushes: Iterable[PushSummary], *, as_json: bool) -> None:
@@ -66,18 +63,20 @@ def show_push(push: PushInfo, *, as_json: bool) -> None:
         show_items(map(_row, push["answers"]), _ANSWERS, as_json=False)
 
 
-def show_secret(push: PushInfo, *, as_json: bool) -> None:
-    """Show the secret of a push, if the gateway has said it; alone, or with the push as JSON."""
-    name = f"the push of the group {one_line(push['group'])} of {one_line(push['stream'])}"
-    if "secret" in push:
-        whose = _OF_GATEWAY if push["signature"] == "v1a" else "Give it to the receiver."
-        click.echo(f"This is the secret of {name}.\n{whose} It is not shown again.", err=True)
+def show_secret(made: Mapping[str, Any], *, as_json: bool) -> None:
+    """Show the secret of a push, if it is new; alone, or with all that was answered as JSON."""
+    name = f"the push of the group {one_line(made['group'])} of {one_line(made['stream'])}"
+    if "secret" in made:
+        text = f"This is the secret of {name}.\nGive it to the receiver: it is not shown again."
+        click.echo(text, err=True)
     else:
         click.echo(f"This changes {name}, which keeps its secret.", err=True)
+    if made.get("signature") == "v1a":
+        click.echo("Requests are signed by the key at /v1/push/jwks.json instead.", err=True)
     if as_json:
-        show_item(push, as_json=True)
-    elif "secret" in push:
-        click.echo(push["secret"])
+        show_item(made, as_json=True)
+    elif "secret" in made:
+        click.echo(made["secret"])
 
 
 def _row(answer: PushAttempt) -> dict[str, object]:

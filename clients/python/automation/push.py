@@ -85,14 +85,15 @@ class Push:
         """Send failed entries at once that have to wait; returns how many there are."""
         return cast(int, (await self._act("retry"))["entries"])
 
-    async def rotate(self, *, overlap_ms: int | None = None) -> PushInfo:
-        """Replace the secret; the answer has the new one.
+    async def rotate(self, *, overlap_ms: int | None = None) -> str:
+        """Replace the secret, and return the new one.
 
         Args:
             overlap_ms: requests are signed with the old one as well for so long; None: a day.
         """
         body = {} if overlap_ms is None else {"overlap_ms": overlap_ms}
-        return cast(PushInfo, await self._calls.call("POST", f"{self._path}/rotate", body=body))
+        answer = await self._calls.call("POST", f"{self._path}/rotate", body=body)
+        return cast(str, answer["secret"])
 
     async def delete(self) -> None:
         """Delete it. The group stays, with what is pending."""

@@ -780,8 +780,8 @@ class BlockingPush:
         """Send failed entries at once that have to wait; returns how many there are."""
         return self._portal.call(self._inner.retry())
 
-    def rotate(self, *, overlap_ms: int | None = None) -> PushInfo:
-        """Replace the secret; the answer has the new one.
+    def rotate(self, *, overlap_ms: int | None = None) -> str:
+        """Replace the secret, and return the new one.
 
         Args:
             overlap_ms: requests are signed with the old one as well for so long; None: a day.

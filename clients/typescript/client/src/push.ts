@@ -38,9 +38,9 @@ export class Push {
     return (await this.#ask<RetriedPush>("POST", "/retry")).entries;
   }
 
-  /** Replace the secret; the answer has the new one. Requests are signed with the old one as well for so long: a day unless given. */
-  rotate(overlapMs?: number): Promise<PushInfo> {
-    return this.#ask("POST", "/rotate", { overlapMs });
+  /** Replace the secret, and return the new one. Requests are signed with the old one as well for so long: a day unless given. */
+  async rotate(overlapMs?: number): Promise<string> {
+    return (await this.#ask<{ secret: string }>("POST", "/rotate", { overlapMs })).secret;
   }
 
   /** Delete it; the group stays, with what is pending. */
