@@ -15,7 +15,7 @@ class Push:
     Example:
         push = hg.group("orders", "billing").push
         made = await push.set("https://hooks.example/orders")
-        print(made["secret"])
+        print(made.get("secret"))
     """
 
     def __init__(self, calls: Calls, path: str) -> None:

@@ -711,7 +711,7 @@ class BlockingPush:
     Example:
         push = hg.group("orders", "billing").push
         made = push.set("https://hooks.example/orders")
-        print(made["secret"])
+        print(made.get("secret"))
     """
 
     def __init__(self, inner: Push, portal: Portal) -> None:
