@@ -9,6 +9,8 @@ from typing import NamedTuple
 import msgspec
 
 from headgate.app.cloud_events.event import BATCH, STRUCTURED, event_of_delivery
+from headgate.app.push.definition import digest_of
+from headgate.app.webhooks.sending import LARGE_UNIT_BYTES
 from headgate.app.wire.encoding import delivery_wire
 from headgate.app.wire.names import text_of
 from headgate.app.wire.pushes import PushBody
@@ -18,7 +20,8 @@ from headgate.engine.replies import Delivery
 BODY_BYTES_MAX = 1_048_576
 """Names and values of the entries of one request, about; a larger entry comes alone."""
 
-_LARGE_BYTES = 131_072
+_BATCHED_MAX = 2
+"""Deliveries of an entry together with others."""
 
 _JSON = "application/json"
 _encode = msgspec.json.Encoder().encode
@@ -33,7 +36,20 @@ class PushRequest(NamedTuple):
     @property
     def is_large(self) -> bool:
         """Tell whether its body is large: made in a thread, and few of them at a time."""
-        return self.size_bytes > _LARGE_BYTES
+        return self.size_bytes > LARGE_UNIT_BYTES
+
+    @property
+    def units(self) -> int:
+        """Return how many places it takes among large ones."""
+        return -(-self.size_bytes // LARGE_UNIT_BYTES)
+
+    @property
+    def key(self) -> str:
+        """Return the name of these entries together: no others have it."""
+        first = str(self.deliveries[0].id)
+        if len(self.deliveries) == 1:
+            return first
+        return f"{first}_{digest_of(*(str(entry_id).encode() for entry_id in self.ids))[:20]}"
 
     @property
     def ids(self) -> list[EntryId]:
@@ -51,6 +67,8 @@ class Content(NamedTuple):
 def requests_of(deliveries: Sequence[Delivery], entries_max: int) -> Iterator[PushRequest]:
     """Yield the requests for some entries, in their order.
 
+    An entry that has failed twice comes alone, so that it fails no others any more.
+
     Args:
         deliveries: what was delivered; those that are gone from the stream are left out.
         entries_max: how many a request has at most.
@@ -60,6 +78,9 @@ def requests_of(deliveries: Sequence[Delivery], entries_max: int) -> Iterator[Pu
         if delivery.fields is None:
             continue
         own_bytes = sum(map(len, delivery.fields))
+        if delivery.delivered_before >= _BATCHED_MAX:
+            yield PushRequest([delivery], own_bytes)
+            continue
         if batch and (len(batch) >= entries_max or size_bytes + own_bytes > BODY_BYTES_MAX):
             yield PushRequest(batch, size_bytes)
             batch, size_bytes = [], 0

@@ -22,6 +22,7 @@ from headgate.engine.requests.keyspace import TellTime
 
 LEASE_MS = 15_000
 _RENEWALS = 3
+_END_S = 1.0
 _ATTRIBUTE = b"lease"
 
 
@@ -99,8 +100,9 @@ class PushLease:
 
     async def end(self) -> None:
         """Leave it to others."""
-        with suppress(Unavailable, StreamNotFound, StreamsChanged):
-            await self._perform(self._changed(self._raw, None))
+        with suppress(Unavailable, StreamNotFound, StreamsChanged, TimeoutError):
+            async with asyncio.timeout(_END_S):
+                await self._perform(self._changed(self._raw, None))
 
     async def _write(self, before: bytes | None, now_ms: int) -> bool:
         raw = msgspec.json.encode(_Lease(self._holder, now_ms + LEASE_MS))

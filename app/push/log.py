@@ -98,8 +98,9 @@ class PushLog:
 
     async def write_last(self) -> None:
         """Write the news, if that is possible now."""
-        with suppress(Unavailable, StreamsChanged):
-            await self.write()
+        with suppress(Unavailable, StreamsChanged, TimeoutError):
+            async with asyncio.timeout(_PAUSE_S):
+                await self.write()
 
     async def write(self) -> None:
         """Write the news.

@@ -42,6 +42,12 @@ _PAUSE_S = 1.0
 _EXTEND_S = 5.0
 """Entries that have been on their way for so long are kept from takeovers, again and again."""
 
+_READ_MAX = 1_000
+"""Entries that are read at once: more would hold the event loop for long."""
+
+_RELEASE_S = 2.0
+"""Nobody waits longer for the end of a push when the streams are not there."""
+
 _GONE = 410
 
 
@@ -130,9 +136,10 @@ class Pusher:
         for request in self._in_flight.values():
             self._counts.update(_counts_of(request.deliveries))
         try:
-            await give_back(self._perform, self._holding, self._counts)
-            await self._parts.leases.unregister(self._holding)
-        except Unavailable:
+            async with asyncio.timeout(_RELEASE_S):
+                await give_back(self._perform, self._holding, self._counts)
+                await self._parts.leases.unregister(self._holding)
+        except (Unavailable, TimeoutError):
             self._parts.leases.release_later(self._holding, self._counts)
 
     async def _read(self) -> None:
@@ -176,7 +183,7 @@ class Pusher:
         await sender.places.wait(self._place)
         if request.is_large:
             try:
-                await sender.large_places.wait(self._place)
+                await sender.large_places.wait(self._place, request.units)
             except BaseException:
                 sender.places.give(self._place)
                 raise
@@ -185,7 +192,7 @@ class Pusher:
         """Give the places of a request back."""
         self._parts.sender.places.give(self._place)
         if request.is_large:
-            self._parts.sender.large_places.give(self._place)
+            self._parts.sender.large_places.give(self._place, request.units)
 
     async def _read_more(self) -> bool:
         """Send as much as there are places for; tells whether there may be more."""
@@ -195,7 +202,8 @@ class Pusher:
         while taken < free and places.take(self._place):
             taken += 1
         try:
-            deliveries = await self._deliver(taken * self._definition.entries_max, 0)
+            limit = min(taken * self._definition.entries_max, _READ_MAX)
+            deliveries = await self._deliver(limit, 0)
             for request in requests_of(deliveries, self._definition.entries_max):
                 if taken:
                     taken -= 1
@@ -250,7 +258,7 @@ class Pusher:
 
     async def _attempt(self, request: PushRequest) -> PushFailure | None:
         """Send a request; returns the failure, if it is one."""
-        answer = await self._posting.post(request, f"{self._id_prefix}{request.deliveries[0].id}")
+        answer = await self._posting.post(request, f"{self._id_prefix}{request.key}")
         if answer.error is None:
             self._window.succeed()
             self._log.succeed(answer)

@@ -41,7 +41,7 @@ log = logging.getLogger("headgate")
 LOOK_MS = 30_000
 """So often all pushes are looked at, whatever was announced."""
 
-_POLL_S = 1.0
+_POLL_MS = 1_000
 """So often a gateway without any push looks whether there is one."""
 
 _PAUSE_S = 1.0
@@ -101,8 +101,8 @@ class PushRunner:
             names = await self._names()
             self._follow_only(names)
             until_s = asyncio.get_running_loop().time() + LOOK_MS / 1000
-            while (left_s := until_s - asyncio.get_running_loop().time()) > 0:
-                for name in await self._next_changes(int(left_s * 1000) + 1):
+            while asyncio.get_running_loop().time() < until_s:
+                for name in await self._next_changes():
                     self._follow_one(name)
                     self._changes[name].set()
         except Unavailable:  # nothing can be read now
@@ -114,11 +114,13 @@ class PushRunner:
         except StreamNotFound:
             return MIN_ID
 
-    async def _next_changes(self, wait_ms: int) -> set[bytes]:
+    async def _next_changes(self) -> set[bytes]:
+        """Return the pushes that have changed, if any have within a second."""
         assert self._seen is not None
         cursor = StreamCursor(CHANGES, self._seen)
+        wait_ms = _POLL_MS
         if not self._following:  # most gateways have no pushes, and nothing waits in them
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(_POLL_MS / 1000)
             wait_ms = 0
         reading = Read([cursor], limit=_PAGE, wait_ms=wait_ms, missing_ok=True)
         reads = await self._parts.perform(reading)
@@ -238,13 +240,16 @@ class PushRunner:
         await store.delete(self._parts.perform, push.name)
 
     async def _watch(self, push: PushRecord, pusher: Pusher, stop: asyncio.Event) -> None:
-        """Tell a pusher when its push has changed."""
-        change = self._changes[push.name]
+        """Tell a pusher when its push has changed, or its group is gone."""
+        change, retry_count = self._changes[push.name], push.retry_count
         while True:
-            await change.wait()
+            await self._until(change)
             change.clear()
             try:
                 stored = await store.load_named(self._parts.perform, push.name)
+                await self._parts.perform(DescribeGroup(push.stream, push.group))
+            except (GroupNotFound, StreamNotFound):
+                break
             except Unavailable:
                 await asyncio.sleep(_PAUSE_S)
                 change.set()
@@ -253,7 +258,9 @@ class PushRunner:
                 break
             if not stored.push.is_running:
                 break
-            pusher.retry()
+            if stored.push.retry_count != retry_count:
+                retry_count = stored.push.retry_count
+                pusher.retry()
         stop.set()
 
     def _note_phase(self, name: bytes, phase: PushPhase) -> None:

@@ -55,7 +55,7 @@ class Sealing:
         try:
             keys = await WEBHOOKS.call_if_awaited(self._keys)
             return msgspec.json.decode(keys.decrypt(sealed), type=kind)
-        except (KeyMissing, InvalidToken, msgspec.DecodeError):
+        except (KeyMissing, InvalidToken, ValueError):
             return None
 
     def _writable(self) -> MultiFernet:

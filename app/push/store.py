@@ -155,8 +155,8 @@ async def disable(perform: Perform, name: bytes, reason: str, at_ms: int) -> Non
 
 async def delete(perform: Perform, name: bytes) -> None:
     """Delete a push."""
-    await perform(DeleteStream(name))
-    await announce(perform, name)
+    if await perform(DeleteStream(name)):
+        await announce(perform, name)
 
 
 async def add_answers(perform: Perform, name: bytes, new: Sequence[PushAnswer]) -> None:

@@ -96,8 +96,8 @@ async def set_push(
     order, and how many there are a second. A receiver that does nothing but fail gets one request
     for each backoff.
 
-    The answer has the `secret`, once; a push that was there keeps its own. This needs `push`,
-    `manage` and `consume` on the group.
+    The answer has the `secret`, once; a push that was there keeps its own, unless that cannot be
+    read any more. This needs `push`, `manage` and `consume` on the group.
     """
     _require(access, stream, group, Verb.PUSH, Verb.MANAGE, Verb.CONSUME)
     gateway = gateway_of(request)
@@ -110,7 +110,7 @@ async def set_push(
         for _ in range(_TRIES_MAX):
             before = await store.load(gateway.backend.perform, stream, group)
             try:
-                held, push = await _definition(gateway, new, stream, group, before)
+                held, is_new, push = await _definition(gateway, new, stream, group, before)
                 await store.write(gateway.backend.perform, push, before)
             except StreamsChanged:
                 continue
@@ -118,7 +118,7 @@ async def set_push(
                 raise GatewayError("not_supported", f"no secrets can be kept: {error}") from None
             response.status_code = 201 if before is None else 200
             answer = await _wire(gateway, push)
-            return answer if before is not None else {**answer, "secret": held.secret}
+            return {**answer, "secret": held.secret} if is_new else answer
     raise GatewayError("overloaded", "Others change this push at the same time.")
 
 
@@ -299,8 +299,8 @@ async def _stored(request: Request, access: Access, stream: bytes, group: bytes)
 
 async def _definition(
     gateway: Gateway, new: PushInput, stream: bytes, group: bytes, before: StoredPush | None
-) -> tuple[PushSecrets, PushRecord]:
-    """Return the secrets of a push and the push, as they are to be."""
+) -> tuple[PushSecrets, bool, PushRecord]:
+    """Return the secrets of a push, whether they are new, and the push as it is to be."""
     old = None
     if before is not None:
         old = await gateway.sealing.unseal(before.push.sealed, PushSecrets)
@@ -320,11 +320,11 @@ async def _definition(
     )
     sealed = await gateway.sealing.seal(held)
     if before is None:
-        return held, PushRecord(stream, group, definition, sealed, gateway.auth.now_ms())
+        return held, True, PushRecord(stream, group, definition, sealed, gateway.auth.now_ms())
     changed = replace(
         before.push, definition=definition, sealed=sealed, revision=before.push.revision + 1
     )
-    return held, changed
+    return held, old is None, changed
 
 
 async def _changed(

@@ -7,6 +7,7 @@ sends 7,000, keeps connections by host and not by address, and shows the address
 from __future__ import annotations
 
 import asyncio
+import io
 import ipaddress
 import socket
 import ssl
@@ -26,6 +27,8 @@ LookUp = Callable[[str], Awaitable[Sequence[str]]]
 _LOOK_UP_S_MAX = 5.0
 _KEPT_S = 15.0
 """Time for which a connection waits for another request."""
+
+_AT_ONCE_BYTES = 65_536
 
 _OWN = frozenset(["Accept", "Accept-Encoding", "User-Agent", "Content-Type"])
 """Headers that the library would add."""
@@ -88,9 +91,10 @@ class TargetConnections:
         """
         session = self._sessions[url.partition(":")[0].lower()]
         place = URL(url, encoded=True)
+        data = body if len(body) <= _AT_ONCE_BYTES else io.BytesIO(body)  # sent in pieces
         try:
             async with session.post(
-                place, data=body, headers=headers, allow_redirects=False
+                place, data=data, headers=headers, allow_redirects=False
             ) as response:
                 content = await self._start_of(response)
                 return AnswerStart(response.status, content, response.headers.get("Retry-After"))
@@ -102,6 +106,8 @@ class TargetConnections:
 
     async def _start_of(self, response: aiohttp.ClientResponse) -> bytes:
         content = b""
+        if response.content.at_eof():  # as in most answers that acknowledge
+            return content
         async for part in response.content.iter_any():
             content += part
             if len(content) > self._answer_bytes_max:

@@ -20,8 +20,11 @@ ANSWER_BYTES_MAX = 16_384
 SENDS_MAX = 1_024
 """Requests at a time: each has a connection."""
 
-LARGE_MAX = 16
-"""Requests with a large body at a time, of pushes."""
+LARGE_BYTES_MAX = 134_217_728
+"""Bytes of large bodies at a time, before they are encoded."""
+
+LARGE_UNIT_BYTES = 131_072
+"""Bytes of a place for them. A body with fewer is none of them."""
 
 _RETRY_AFTER_S_MAX = 3_600
 _AGENT = f"Headgate/{version('headgate')}"
@@ -49,7 +52,7 @@ class Sender:
             look_up: returns the addresses of a name; the resolver of the machine unless given.
         """
         self.places = Places(SENDS_MAX)
-        self.large_places = Places(LARGE_MAX)
+        self.large_places = Places(LARGE_BYTES_MAX // LARGE_UNIT_BYTES)
         self._targets, self._look_up = targets, look_up
         self._agent = _AGENT + (f" ({identity})" if identity else "")
         self._connections: TargetConnections | None = None
@@ -69,7 +72,7 @@ class Sender:
         """Send a request, and return the answer. Whoever calls this has a place.
 
         Args:
-            url: of the target.
+            url: of the target, which was checked. The address of the connection is in any case.
             body: of the request.
             headers: of the request.
             within_s: how long all of it may take.
@@ -78,7 +81,6 @@ class Sender:
             TargetRefused: the target is not allowed.
             OSError: nobody answers there (a `TimeoutError`: in time).
         """
-        self._targets.check(url)
         async with asyncio.timeout(within_s):
             connections = self._connections or await self._open()
             answer = await connections.post(url, body, {**headers, "User-Agent": self._agent})

@@ -30,8 +30,19 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _UNICAST = ipaddress.ip_network("2000::/3")
 """The only addresses of IPv6 that are public. Others are local, or carry those of IPv4."""
 
-_TUNNELS = ipaddress.ip_network("2002::/16"), ipaddress.ip_network("2001::/32")
-"""6to4 and Teredo: they carry addresses of IPv4."""
+_SPECIAL = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "192.0.0.0/24",  # assignments of the IETF; the metadata of a cloud is there
+            "192.88.99.0/24",  # relays of 6to4
+            "2001::/23",  # assignments of the IETF, and Teredo, which carries addresses of IPv4
+            "2002::/16",  # 6to4, likewise
+            "3fff::/20",  # documentation
+        ),
+    )
+)
+"""Networks of IANA's registries that not every Python takes for what they are."""
 
 
 class TargetRefused(OSError):
@@ -111,10 +122,10 @@ class Targets:
 
 
 def _is_public(address: Address) -> bool:
-    if isinstance(address, ipaddress.IPv6Address):
-        is_carrying = any(address in network for network in _TUNNELS)
-        if is_carrying or address not in _UNICAST:
-            return False
+    if isinstance(address, ipaddress.IPv6Address) and address not in _UNICAST:
+        return False
+    if any(address in network for network in _SPECIAL):
+        return False
     return address.is_global and not address.is_multicast
 
 

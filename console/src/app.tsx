@@ -6,6 +6,7 @@ import { OpenAct } from "./parts/act.js";
 import { Entrance } from "./parts/entrance.js";
 import { Help } from "./parts/help.js";
 import { useKeys } from "./parts/keys.js";
+import { lazy } from "./parts/lazy.js";
 import { Notices } from "./parts/notices.js";
 import { Palette } from "./parts/palette.js";
 import { Readiness } from "./parts/readiness.js";
@@ -13,11 +14,13 @@ import { Standby } from "./parts/standby.js";
 import { nextTheme, theme } from "./parts/theme.js";
 import { Who } from "./parts/who.js";
 import { go, groupPlace, HOME, type Route, route, streamPlace } from "./route.js";
-import { Connections } from "./views/connections.js";
 import { GroupView } from "./views/group/group.js";
 import { Overview } from "./views/overview/overview.js";
-import { Schedules } from "./views/schedules.js";
 import { StreamView } from "./views/stream/stream.js";
+
+const Connections = lazy(() => import("./views/connections.js").then((its) => its.Connections));
+const Schedules = lazy(() => import("./views/schedules.js").then((its) => its.Schedules));
+const Pushes = lazy(() => import("./views/pushes.js").then((its) => its.Pushes));
 
 export function App() {
   const over = useSignal<"help" | "palette" | undefined>(undefined);
@@ -29,6 +32,7 @@ export function App() {
     { key: "g o", does: "overview", run: () => go(HOME) },
     { key: "g c", does: "connections", run: () => go("connections") },
     { key: "g s", does: "schedules", run: () => go("schedules") },
+    { key: "g p", does: "pushes", run: () => go("pushes") },
     { key: "u", does: "one up", run: () => go(above(route.value)) },
     { key: "t", does: "light, dark, or as the system", run: nextTheme },
     { key: "?", does: "these keys", run: () => (over.value = "help") },
@@ -56,6 +60,9 @@ export function App() {
           <a href="schedules" aria-current={route.value.view === "schedules" ? "page" : undefined}>
             Schedules
           </a>
+          <a href="pushes" aria-current={route.value.view === "pushes" ? "page" : undefined}>
+            Pushes
+          </a>
         </nav>
         <button type="button" class="find" onClick={palette} title="Go to a stream or a group">
           Go to … <kbd>Ctrl K</kbd>
@@ -64,7 +71,7 @@ export function App() {
         <button type="button" class="icon" onClick={nextTheme} aria-label={`Theme: ${theme.value}`} title={`Theme: ${theme.value}`}>
           {{ auto: "◐", light: "☀", dark: "☾" }[theme.value]}
         </button>
-        <button type="button" class="icon" onClick={() => (over.value = "help")} aria-label="Keys">
+        <button type="button" class="icon wide" onClick={() => (over.value = "help")} aria-label="Keys">
           ?
         </button>
         <Who />
@@ -87,6 +94,8 @@ function View({ route: shown }: { route: Route }) {
       return <Connections />;
     case "schedules":
       return <Schedules />;
+    case "pushes":
+      return <Pushes />;
     case "stream":
       return <StreamView key={shown.stream} stream={shown.stream} tab={shown.tab} />;
     case "group":
@@ -110,6 +119,8 @@ function titleOf(shown: Route): string {
       return "Connections";
     case "schedules":
       return "Schedules";
+    case "pushes":
+      return "Pushes";
     default:
       return "Overview";
   }

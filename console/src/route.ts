@@ -3,7 +3,7 @@ import { computed, signal } from "@preact/signals";
 import { consoleUrl } from "./gateway/place.js";
 
 export const STREAM_TABS = ["entries", "groups", "settings"] as const;
-export const GROUP_TABS = ["pending", "consumers", "dead-letters", "settings"] as const;
+export const GROUP_TABS = ["pending", "consumers", "dead-letters", "push", "settings"] as const;
 export type StreamTab = (typeof STREAM_TABS)[number];
 export type GroupTab = (typeof GROUP_TABS)[number];
 
@@ -11,6 +11,7 @@ export type Route =
   | { view: "overview" }
   | { view: "connections" }
   | { view: "schedules" }
+  | { view: "pushes" }
   | { view: "stream"; stream: string; tab: StreamTab }
   | { view: "group"; stream: string; group: string; tab: GroupTab }
   | { view: "nowhere" };
@@ -66,7 +67,7 @@ function routeOf(href: string): Route {
   const path = new URL(href).pathname.slice(new URL(consoleUrl).pathname.length);
   const [first, stream, second, group, third] = path.split("/").filter(Boolean).map(decodeURIComponent);
   if (first === undefined) return { view: "overview" };
-  if ((first === "connections" || first === "schedules") && stream === undefined) return { view: first };
+  if ((first === "connections" || first === "schedules" || first === "pushes") && stream === undefined) return { view: first };
   if (first !== "streams" || stream === undefined) return { view: "nowhere" };
   if (group !== undefined && second === "groups") return groupRoute(stream, group, third ?? "pending");
   const tab = STREAM_TABS.find((name) => name === (second ?? "entries"));

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Push } from "../src/gateway/shapes.ts";
 import { bands } from "../src/values/ages.ts";
 import { matcher, originOf, payloadOf, pretty } from "../src/values/fields.ts";
 import { idFrom, timeOf } from "../src/values/ids.ts";
 import { bytes, short } from "../src/values/numbers.ts";
+import { spoken, worstFirst } from "../src/values/pushes.ts";
 import { brief, duration, millisecondsFrom, written } from "../src/values/times.ts";
 
 const NOON = new Date(2026, 10, 23, 12, 0, 0).getTime();
@@ -55,4 +57,14 @@ test("JSON in a value is shown with line breaks, and other text as it is", () =>
 test("pending entries are counted by how long they are idle", () => {
   const pending = [500, 5000, 90_000, null].map((idle_ms) => ({ id: "1-0", consumer: "c", idle_ms, deliveries: 1 }));
   assert.deepEqual(bands(pending).map(({ count }) => count), [1, 1, 0, 1, 0, 0, 0]);
+});
+
+test("pushes that need somebody come first, and say what is the matter", () => {
+  const push = { stream: "orders", group: "mail", failing_since_ms: NOON, failure_count: 7, disable_after_ms: 3_600_000 } as Push;
+  const states = ["active", "paused", "failing", "disabled", "unreadable"] as const;
+  const sorted = worstFirst(states.map((state) => ({ ...push, state })));
+  assert.deepEqual(sorted.map(({ state }) => state), states.toReversed());
+  const { kind, text } = spoken({ ...push, state: "failing", answers: [{ error: "answered 500" } as Push["answers"][number]] });
+  assert.equal(kind, "wait");
+  assert.match(text, /^7 requests failed, .*: answered 500\. .* at (\d\d \w+ )?13:00:00\.$/);
 });

@@ -4,9 +4,9 @@ import type { Principal } from "./shapes.js";
 
 export type Right = Principal["allowed"][number]["do"][number];
 
-/** The need of an act: a right on a stream, and a group of it; without a stream, on the gateway. */
+/** The need of an act: a right, or several, on a stream, and a group of it; without a stream, on the gateway. */
 export interface Need {
-  right: Right;
+  right: Right | Right[];
   stream?: string;
   group?: string;
 }
@@ -16,10 +16,16 @@ export const principal = signal<Principal | undefined>();
 
 /** Return why something is not allowed, if that is known. */
 export function denialOf({ right, stream, group }: Need): string | undefined {
-  const mayBe = principal.value?.allowed.some(
-    (each) => each.do.includes(right) && isNamed(each.streams, stream) && (each.groups === null || isNamed(each.groups, group)),
+  const allowed = principal.value?.allowed.filter(
+    (each) => isNamed(each.streams, stream) && (each.groups === null || isNamed(each.groups, group)),
   );
-  return mayBe === false ? `This needs ${right} on ${stream ?? "the gateway"}, and the credential does not allow it.` : undefined;
+  const missing = allowed && [right].flat().find((own) => !allowed.some((each) => each.do.includes(own)));
+  return missing && `This needs ${missing} on ${stream ?? "the gateway"}, and the credential does not allow it.`;
+}
+
+/** Return the rights that an act needs, as people read them. */
+export function rightsOf({ right }: Need): string {
+  return [right].flat().join(", ");
 }
 
 /** Tell whether patterns have a name; one that is not known yet may be among them. */

@@ -6,7 +6,7 @@
 import { signal, useComputed, useSignal } from "@preact/signals";
 import { type Call, curlOf, send } from "../gateway/calls.js";
 import { changes } from "../gateway/polling.js";
-import { denialOf, type Need } from "../gateway/principal.js";
+import { denialOf, type Need, rightsOf } from "../gateway/principal.js";
 import { textOf } from "../gateway/problem.js";
 import { Shell } from "./copy.js";
 import { Dialog } from "./dialog.js";
@@ -61,7 +61,7 @@ export function ActButton<T>({ act, label = act.verb, class: kind = "", idle }: 
       type="button"
       class={`${kind} ${act.destroys ? "destroys" : ""}`}
       aria-disabled={reason !== undefined}
-      title={reason ?? `${act.title}: needs ${act.right}`}
+      title={reason ?? `${act.title}: needs ${rightsOf(act)}`}
       aria-description={reason}
       onClick={onClick}
     >
@@ -129,7 +129,7 @@ function ActDialog({ act }: { act: Act }) {
         </p>
         <footer>
           <span class="needs">
-            Needs <b>{act.right}</b> {act.stream === undefined ? "on the gateway" : `on ${act.stream}`}
+            Needs <b>{rightsOf(act)}</b> {act.stream === undefined ? "on the gateway" : `on ${act.stream}`}
           </span>
           <button type="button" onClick={close}>
             {act.stays && result.value ? "Close" : "Cancel"}

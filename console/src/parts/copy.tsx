@@ -17,13 +17,13 @@ export function CopyButton({ text, label = "Copy" }: { text: string; label?: str
   );
 }
 
-/** A line for a shell. It can be selected at once where there is no clipboard. */
-export function Shell({ line }: { line: string }) {
+/** A line, such as one for a shell. It can be selected at once where there is no clipboard. */
+export function Shell({ line, label = "The same by curl" }: { line: string; label?: string }) {
   const element = useRef<HTMLElement>(null);
   const select = () => getSelection()?.selectAllChildren(element.current!);
   return (
     <div class="shell">
-      <code ref={element} onDblClick={select} tabIndex={0} aria-label="The same by curl">
+      <code ref={element} onDblClick={select} tabIndex={0} aria-label={label}>
         {line}
       </code>
       <CopyButton text={line} />

@@ -5,11 +5,13 @@ import { useEffect, useRef } from "preact/hooks";
 interface Props {
   label: string;
   class?: string;
+  /** Whether a press beside it does not close it. */
+  stays?: boolean;
   onClose: () => void;
   children: ComponentChildren;
 }
 
-export function Dialog({ label, class: kind = "", onClose, children }: Props) {
+export function Dialog({ label, class: kind = "", stays = false, onClose, children }: Props) {
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const dialog = element.current!;
@@ -17,7 +19,7 @@ export function Dialog({ label, class: kind = "", onClose, children }: Props) {
     return () => dialog.close();
   }, []);
   const onClick = (event: MouseEvent) => {
-    if (event.target === element.current) onClose(); // beside it
+    if (event.target === element.current && !stays) onClose(); // beside it
   };
   return (
     <dialog ref={element} class={kind} aria-label={label} onClose={onClose} onMouseDown={onClick}>

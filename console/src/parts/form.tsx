@@ -18,7 +18,7 @@ export type Field =
   | (Common & { kind: "text"; value?: string; choices?: string[] })
   | (Common & { kind: "choice"; value?: string; options: [value: string, label: string][] })
   | (Common & { kind: "flag"; value?: boolean })
-  | (Common & { kind: "pairs"; value: Pairs });
+  | (Common & { kind: "pairs"; value: Pairs; noun?: string });
 
 /** Return the first values of the fields. */
 export function startOf(fields: Field[]): Values {
@@ -93,22 +93,29 @@ function Input({ field, value, change }: InputProps) {
   );
 }
 
-function PairsInput({ field, value: pairs, change }: { field: Common; value: Pairs; change: (pairs: Pairs) => void }) {
+interface PairsProps {
+  field: Common & { noun?: string };
+  value: Pairs;
+  change: (pairs: Pairs) => void;
+}
+
+function PairsInput({ field, value: pairs, change }: PairsProps) {
+  const { noun = "field" } = field;
   const set = (at: number, pair: [string, string]) => change(pairs.map((own, place) => (place === at ? pair : own)));
   return (
     <fieldset class="pairs">
       <legend>{field.label}</legend>
       {pairs.map(([name, value], at) => (
         <div class="pair">
-          <input aria-label="Name of a field" value={name} spellcheck={false} onInput={(event) => set(at, [event.currentTarget.value, value])} />
-          <textarea aria-label={`Value of ${name || "a field"}`} rows={1} spellcheck={false} value={value} onInput={(event) => set(at, [name, event.currentTarget.value])} />
-          <button type="button" class="icon" aria-label={`Leave ${name || "this field"} out`} onClick={() => change(pairs.filter((_, place) => place !== at))}>
+          <input aria-label={`Name of a ${noun}`} value={name} spellcheck={false} onInput={(event) => set(at, [event.currentTarget.value, value])} />
+          <textarea aria-label={`Value of ${name || `a ${noun}`}`} rows={1} spellcheck={false} value={value} onInput={(event) => set(at, [name, event.currentTarget.value])} />
+          <button type="button" class="icon" aria-label={`Leave ${name || `this ${noun}`} out`} onClick={() => change(pairs.filter((_, place) => place !== at))}>
             ×
           </button>
         </div>
       ))}
       <button type="button" class="small" onClick={() => change([...pairs, ["", ""]])}>
-        Add a field
+        Add a {noun}
       </button>
       {field.hint && <small>{field.hint}</small>}
     </fieldset>

@@ -1,4 +1,4 @@
-/** Palette: go to a stream by the beginning of its name; behind a slash, to a group of it. */
+/** Palette: go to a stream by the beginning of its name; behind a slash, to a group of it; or to a view. */
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { call, send } from "../gateway/calls.js";
@@ -8,6 +8,7 @@ import { counted } from "../values/numbers.js";
 import { Dialog } from "./dialog.js";
 
 const LISTED = 12;
+const VIEWS = ["Connections", "Schedules", "Pushes"];
 
 interface Choice {
   name: string;
@@ -79,9 +80,13 @@ async function choicesFor(text: string, signal: AbortSignal): Promise<Choice[]> 
     }));
   }
   const { streams } = await send(call("get", "/v1/streams", { params: { query: { prefix: text, limit: LISTED } } }), signal);
-  return streams.map(({ name, length, groups }) => ({
-    name,
-    about: `${counted(length, "entry", "entries")}${groups ? `, ${counted(groups, "group")}` : ""}`,
-    place: streamPlace(name),
-  }));
+  const like = VIEWS.filter((name) => text && name.toLowerCase().startsWith(text.toLowerCase()));
+  return [
+    ...streams.map(({ name, length, groups }) => ({
+      name,
+      about: `${counted(length, "entry", "entries")}${groups ? `, ${counted(groups, "group")}` : ""}`,
+      place: streamPlace(name),
+    })),
+    ...like.map((name) => ({ name, about: "view", place: name.toLowerCase() })),
+  ];
 }

@@ -18,10 +18,10 @@ const EVERY_MS = 5000;
 const LISTED = 1000;
 const COLUMNS = [
   { title: "Schedule", class: "mono" },
-  { title: "Stream" },
+  { title: "Stream", class: "wide" },
   { title: "Cron", class: "mono wide" },
   { title: "Next due" },
-  { title: "Last run" },
+  { title: "Last run", class: "wide" },
   { title: "Missed", class: "number wide" },
   { title: "State" },
   { title: "", class: "acts" },

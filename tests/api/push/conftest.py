@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.fernet import Fernet
 
 from headgate.app.settings import Settings
 from tests.api.conftest import Live
@@ -18,8 +20,12 @@ OK = "200 OK", b""
 
 
 @pytest.fixture
-def settings() -> Settings:
-    return Settings(heartbeat_ms=200, push_allow=["127.0.0.0/8"], push_identity="test")
+def settings(tmp_path: Path) -> Settings:
+    key = tmp_path / "push.key"
+    key.write_bytes(Fernet.generate_key())
+    return Settings(
+        heartbeat_ms=200, push_allow=["127.0.0.0/8"], push_identity="test", push_key_file=key
+    )
 
 
 @pytest.fixture

@@ -221,6 +221,13 @@ async def test_a_batch_has_what_is_there(live: Live, receiver: Receiver) -> None
     await until_settled(live, 250)
 
 
+async def test_a_large_entry_is_sent_in_pieces(live: Live, receiver: Receiver) -> None:
+    made = await put(live, receiver)
+    await live.append("orders", "x" * 5_000_000)
+    assert len(verified(made["secret"], await receiver.next())["fields"]["v"]) == 5_000_000
+    await until_settled(live, 1)
+
+
 async def test_a_push_is_paused_and_goes_on(live: Live, receiver: Receiver) -> None:
     await put(live, receiver)
     assert (await live.http.post(f"{PUSH}/pause")).json()["state"] == "paused"
@@ -241,6 +248,18 @@ async def test_a_push_that_is_set_anew_keeps_its_secret(live: Live, receiver: Re
     assert verified(made["secret"], await other.next())["fields"] == {"v": "1"}
     assert receiver.notices.empty()
     await other.close()
+
+
+async def test_a_push_whose_key_is_missing_gets_a_new_secret_when_it_is_set_anew(
+    live: Live, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = (await put(live, receiver))["secret"]
+    monkeypatch.setattr(live.gateway.sealing, "_secret", b"another")
+    assert (await described(live))["state"] == "unreadable"
+    new = (await put(live, receiver))["secret"]
+    assert new != old
+    assert (await described(live))["state"] == "active"
+    assert "secret" not in await put(live, receiver)
 
 
 async def test_a_push_ends_with_itself_and_with_its_group(live: Live, receiver: Receiver) -> None:

@@ -21,7 +21,8 @@ expect.set_options(timeout=WITHIN_S * 1000)
 async def running(
     console_bundle: None, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Gateway]:
-    started = await Gateway.start(tmp_path_factory.mktemp("console") / "data")
+    data_dir = tmp_path_factory.mktemp("console") / "data"
+    started = await Gateway.start(data_dir, {"push_allow": "127.0.0.0/8"})
     Gateway.running.discard(started)  # or tests of other files would end it, as left behind
     yield started
     await started.stop()

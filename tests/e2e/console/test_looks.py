@@ -1,6 +1,10 @@
 """The looks: everybody can use each view, in the light and in the dark, on a phone too."""
 
+from collections.abc import AsyncIterator
+
+import httpx
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Page
 
 from console.bundle import INSTALLED, install
@@ -10,16 +14,21 @@ from tests.e2e.console.conftest import WITHIN_S
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 BILLING = "streams/orders/groups/billing"
+MAIL = "streams/payments/groups/mail"
 VIEWS = {
     "": "[aria-label=Streams] .rows .row",
     "connections": "main h1",
-    "schedules": "[aria-label=Schedules] .empty",
+    "schedules": ".grid .rows .row",
+    "pushes": ".grid .rows .row",
     "streams/orders": ".grid .rows .row",
     "streams/orders/groups": ".grid .rows .row",
     "streams/orders/settings": ".settings",
     BILLING: ".grid .rows .row",
     f"{BILLING}/consumers": ".grid .rows .row",
     f"{BILLING}/dead-letters": ".grid .rows .row",
+    f"{BILLING}/push": ".empty button",
+    MAIL: "main .outlook a",
+    f"{MAIL}/push": ".grid .rows .row",
     f"{BILLING}/settings": ".settings",
 }
 """Each view, and what is there once it is complete."""
@@ -35,9 +44,24 @@ def axe(console_bundle: None) -> str:
     return (INSTALLED / "axe-core" / "axe.min.js").read_text("utf-8")
 
 
+@pytest_asyncio.fixture(loop_scope="session")
+async def all_kinds(streams: None, client: httpx.AsyncClient) -> AsyncIterator[None]:
+    """Make a schedule, and a push that has sent an entry in vain and is paused."""
+    schedule = {"stream": "jobs", "cron": "0 2 * * *", "fields": {"kind": "report"}}
+    await client.put("schedules/nightly", json=schedule)
+    await client.put(MAIL, json={"start": "0"})
+    await client.put(f"{MAIL}/push", json={"url": "http://127.0.0.1:9/"})
+    while not (await client.get(f"{MAIL}/push")).json()["answers"]:
+        pass
+    await client.post(f"{MAIL}/push/pause")
+    yield
+    await client.delete(f"{MAIL}/push")
+    await client.delete("schedules/nightly")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_axe_has_nothing_serious_to_say(
-    scheme: str, axe: str, browser: Browser, gateway: Gateway, streams: None
+    scheme: str, axe: str, browser: Browser, gateway: Gateway, all_kinds: None
 ) -> None:
     page = await browser.new_page(
         color_scheme="dark" if scheme == "dark" else "light",
@@ -61,7 +85,7 @@ async def look(page: Page, axe: str) -> None:
 
 
 async def test_a_phone_shows_all_of_it_without_scrolling_sideways(
-    browser: Browser, gateway: Gateway, streams: None
+    browser: Browser, gateway: Gateway, all_kinds: None
 ) -> None:
     page = await browser.new_page(viewport={"width": 390, "height": 800})
     page.set_default_timeout(WITHIN_S * 1000)

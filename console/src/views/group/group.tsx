@@ -2,24 +2,28 @@
 import { useMemo } from "preact/hooks";
 import { resetPosition } from "../../acts/groups.js";
 import { usePolled } from "../../gateway/polling.js";
+import { denialOf } from "../../gateway/principal.js";
 import type { Group, History } from "../../gateway/shapes.js";
 import { ActButton } from "../../parts/act.js";
 import { Facts } from "../../parts/facts.js";
+import { lazy } from "../../parts/lazy.js";
 import { Plot } from "../../parts/plot.js";
 import { Refusal } from "../../parts/refusal.js";
 import { Tabs } from "../../parts/tabs.js";
 import { groupPlace, type GroupTab, streamPlace } from "../../route.js";
 import { type Forecast, forecast } from "../../values/forecast.js";
 import { timeOf } from "../../values/ids.js";
-import { count, rate, short } from "../../values/numbers.js";
+import { count, counted, rate, short } from "../../values/numbers.js";
 import { brief, duration, moment } from "../../values/times.js";
 import { Consumers } from "./consumers.js";
 import { DeadLetters } from "./dead-letters.js";
 import { GroupHistory } from "./group-history.js";
 import { PendingEntries } from "./pending.js";
+import { PushWarning } from "./push-state.js";
 import { GroupSettings } from "./settings.js";
 
 const EVERY_MS = 1000;
+const PushView = lazy(() => import("./push.js").then((its) => its.PushView));
 
 interface Props {
   stream: string;
@@ -44,6 +48,7 @@ export function GroupView({ stream, group: name, tab }: Props) {
         </span>
       </header>
       {problem.value && <Refusal problem={problem.value} what="The group" />}
+      {tab !== "push" && !denialOf({ right: "manage", ...place }) && <PushWarning place={place} />}
       {group && history && <Progress group={group} history={history} />}
       <Tabs
         label={name}
@@ -52,12 +57,14 @@ export function GroupView({ stream, group: name, tab }: Props) {
           { name: "pending", title: "Pending", place: groupPlace(stream, name), count: group && count(group.pending) },
           { name: "consumers", title: "Consumers", place: groupPlace(stream, name, "consumers"), count: group && count(group.consumers) },
           { name: "dead-letters", title: "Dead letters", place: groupPlace(stream, name, "dead-letters") },
+          { name: "push", title: "Push", place: groupPlace(stream, name, "push") },
           { name: "settings", title: "Settings", place: groupPlace(stream, name, "settings") },
         ]}
       />
       {tab === "pending" && <PendingEntries key={name} place={place} total={group?.pending ?? 0} />}
       {tab === "consumers" && <Consumers key={name} place={place} />}
       {tab === "dead-letters" && group && <DeadLetters key={name} place={place} policy={group.policy} />}
+      {tab === "push" && <PushView key={name} place={place} />}
       {tab === "settings" && group && <GroupSettings place={place} group={group} />}
     </>
   );
@@ -69,7 +76,7 @@ function Progress({ group, history: { times_ms: times, series } }: { group: Grou
   const last = (name: string) => series[name]?.findLast((value) => value !== null);
   return (
     <>
-      <Outlook forecast={forecast(times, lags)} />
+      <Outlook forecast={forecast(times, lags)} released={group.released} />
       <Facts
         facts={[
           { name: "lag", value: count(group.lag), title: "entries it has still to be given" },
@@ -110,8 +117,8 @@ function Progress({ group, history: { times_ms: times, series } }: { group: Grou
   );
 }
 
-function Outlook({ forecast: outlook }: { forecast: Forecast }) {
-  const [kind, title, text] = spoken(outlook);
+function Outlook({ forecast: outlook, released }: { forecast: Forecast; released: number }) {
+  const [kind, title, text] = spoken(outlook, released);
   return (
     <p class={`outlook ${kind}`} role="status">
       <b>{title}</b> {text}
@@ -119,9 +126,10 @@ function Outlook({ forecast: outlook }: { forecast: Forecast }) {
   );
 }
 
-function spoken(outlook: Forecast): [kind: string, title: string, text: string] {
+function spoken(outlook: Forecast, released: number): [kind: string, title: string, text: string] {
   switch (outlook.state) {
     case "caught up":
+      if (released) return ["wait", "Caught up.", `Nothing new is left. To be delivered again: ${counted(released, "entry", "entries")}.`];
       return ["good", "Caught up.", "Entries are delivered as they come."];
     case "draining":
       return ["good", "Draining.", `Empty in about ${duration(outlook.emptyInMs)}, at ${moment(Date.now() + outlook.emptyInMs)}: the lag shrinks by ${rate(outlook.perSecond)}.`];

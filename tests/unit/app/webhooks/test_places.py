@@ -47,6 +47,22 @@ async def test_a_place_is_not_lost_with_the_one_that_waited_for_it() -> None:
     assert places.take("e")
 
 
+async def test_several_are_taken_together_or_none() -> None:
+    places = Places(10)
+    assert places.take("a", 4)
+    assert not places.take("b", 7)
+    coming = asyncio.create_task(places.wait("b", 7))
+    await asyncio.sleep(0)
+    assert not coming.done()
+    places.give("a", 4)
+    await coming
+    assert not places.take("c", 4)
+    places.give("b", 7)
+    assert places.take("c", 99)  # more than there are: all
+    places.give("c", 99)
+    assert places.take("d", 10)
+
+
 async def test_all_places_are_free_in_the_end() -> None:
     places = Places(8)
 
@@ -57,3 +73,14 @@ async def test_all_places_are_free_in_the_end() -> None:
 
     await asyncio.gather(*(use(number % 5) for number in range(40)))
     assert [places.take("all") for _ in range(8)].count(True) == 4
+
+
+async def test_what_one_gives_back_is_enough_for_several() -> None:
+    places = Places(10)
+    await places.wait("large", 10)
+    waits = [asyncio.create_task(places.wait(name)) for name in "abc"]
+    await asyncio.sleep(0)
+    places.give("large", 10)
+    await asyncio.gather(*waits)
+    assert not places.take("d", 8)
+    assert places.take("d", 7)

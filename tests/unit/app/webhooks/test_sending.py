@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from ipaddress import ip_network
+from pathlib import Path
 
 import pytest
 
 from headgate.app.webhooks.sending import ANSWER_BYTES_MAX, SENDS_MAX, Sender
 from headgate.app.webhooks.targets import NameUnknown, TargetRefused, Targets
+from tests.api.transport.certificates import Authority
+from tests.unit.app.webhooks.test_targets import INWARD
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 LOCAL = Targets([ip_network("127.0.0.0/8"), ip_network("::1/128")])
@@ -162,6 +167,41 @@ async def test_every_connection_is_judged_by_the_address_behind_its_name() -> No
     assert len(received) == 1
 
 
+@pytest.mark.parametrize("host", INWARD)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_no_spelling_of_an_address_leads_inward(scheme: str, host: str) -> None:
+    """`send` does not look at the URL: what is refused here is the address of the connection."""
+
+    async def look_up(name: str) -> list[str]:  # as the system does, which knows odd spellings
+        return [socket.inet_ntoa(socket.inet_aton(name))]
+
+    async with target() as (url, received):
+        port = url.rpartition(":")[2].partition("/")[0]
+        sender = Sender(Targets(ports=[int(port)]), look_up=look_up)
+        with pytest.raises(OSError, match=r".+"):
+            await sender.send(f"{scheme}://{host}:{port}/", b"", {}, within_s=5)
+        await sender.close()
+    assert received == []
+
+
+async def test_a_certificate_that_nobody_trusts_ends_the_connection(tmp_path: Path) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await reader.read())
+        writer.close()
+
+    received = list[bytes]()
+    authority = Authority(tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(authority.certificate, authority.key)
+    sender = Sender(LOCAL)
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls) as server:
+        url = f"https://localhost:{server.sockets[0].getsockname()[1]}/"
+        with pytest.raises(OSError, match="Certificate"):
+            await sender.post(url, b"secret", {}, within_s=5)
+        await sender.close()
+    assert received == []
+
+
 async def test_a_name_that_nobody_knows_is_an_error_of_the_network() -> None:
     sender = Sender(Targets())
     with pytest.raises(NameUnknown, match="no-such-host"):
@@ -196,7 +236,7 @@ async def test_a_host_that_hangs_keeps_no_other_from_being_asked() -> None:
     async with await asyncio.start_server(hanging, "127.0.0.2", 0) as server:
         url = f"http://127.0.0.2:{server.sockets[0].getsockname()[1]}/"
         sends = [
-            asyncio.create_task(sender.post(url, b"", {}, within_s=1 + (n < SENDS_MAX // 2)))
+            asyncio.create_task(sender.post(url, b"", {}, within_s=3 + 2 * (n < SENDS_MAX // 2)))
             for n in range(SENDS_MAX)
         ]
         await asyncio.sleep(0.3)

@@ -1,0 +1,80 @@
+/** Pushes: of all groups, those that need somebody first. */
+import { useSignal } from "@preact/signals";
+import { useRef } from "preact/hooks";
+import { pausePush, unreadable } from "../acts/pushes.js";
+import { call, send } from "../gateway/calls.js";
+import { usePolled } from "../gateway/polling.js";
+import type { PushSummary } from "../gateway/shapes.js";
+import { ActButton } from "../parts/act.js";
+import { Grid } from "../parts/grid.js";
+import { useKeys } from "../parts/keys.js";
+import { Refusal } from "../parts/refusal.js";
+import { Search } from "../parts/search.js";
+import { go, groupPlace } from "../route.js";
+import { count } from "../values/numbers.js";
+import { spoken, worstFirst } from "../values/pushes.js";
+import { moment } from "../values/times.js";
+
+const EVERY_MS = 5000;
+const LISTED = 1000;
+const COLUMNS = [
+  { title: "Group" },
+  { title: "State" },
+  { title: "Since", class: "wide" },
+  { title: "URL", class: "mono wide" },
+  { title: "Delivered", class: "number wide" },
+  { title: "Failed", class: "number wide" },
+  { title: "", class: "acts" },
+];
+
+export function Pushes() {
+  const request = call("get", "/v1/pushes", { params: { query: { limit: LISTED } } });
+  const { data, problem } = usePolled((signal) => send(request, signal), EVERY_MS, "");
+  const words = useSignal("");
+  const field = useRef<HTMLInputElement>(null);
+  useKeys([{ key: "/", does: "search pushes", run: () => field.current?.focus() }]);
+  const all = worstFirst(data.value?.pushes ?? []);
+  const shown = all.filter((push) => `${nameOf(push)} ${push.state} ${push.url}`.includes(words.value));
+  return (
+    <section aria-label="Pushes">
+      <header class="section">
+        <h1>Pushes</h1>
+        <span class="soft">{data.value && (data.value.next_cursor ? `first ${count(all.length)}` : count(all.length))}</span>
+        <Search label="Group, state or URL" value={words} field={field} />
+      </header>
+      {problem.value && !data.value && <Refusal problem={problem.value} what="The list of pushes" />}
+      {data.value && shown.length === 0 && (
+        <p class="empty">{all.length ? "No push is like that." : "There is no push. The page of a group sets one."}</p>
+      )}
+      {shown.length > 0 && (
+        <Grid label="Pushes" class="pushes" columns={COLUMNS} rows={shown} keyOf={nameOf} cells={cellsOf} onOpen={(push) => go(placeOf(push))} />
+      )}
+    </section>
+  );
+}
+
+function nameOf({ stream, group }: PushSummary): string {
+  return `${stream} / ${group}`;
+}
+
+function placeOf({ stream, group }: PushSummary): string {
+  return groupPlace(stream, group, "push");
+}
+
+function cellsOf(push: PushSummary) {
+  const { kind, text } = spoken(push);
+  const sinceMs = push.disabled_at_ms ?? push.failing_since_ms;
+  return [
+    <a href={placeOf(push)} tabIndex={-1}>
+      {nameOf(push)}
+    </a>,
+    <span class={kind === "wait" ? "warn" : kind} title={text}>
+      {push.state}
+    </span>,
+    sinceMs == null ? "–" : moment(sinceMs),
+    <span title={push.url ?? ""}>{push.url ?? "–"}</span>,
+    count(push.delivered_count),
+    count(push.failed_count),
+    <ActButton act={pausePush(push)} class="small" idle={unreadable(push)} />,
+  ];
+}
