@@ -733,8 +733,8 @@ class BlockingPush:
     ) -> PushInfo:
         """Create the push, or replace it; what is None is as the gateway has it.
 
-        The answer has the `secret` when the push is new, and then only. A push that was there keeps
-        its own.
+        The answer has the `secret` when that is new, and then only. A push that was there keeps its
+        own, if the gateway can still read it.
 
         Args:
             url: where requests go.

@@ -11,8 +11,8 @@ export class Push {
   ) {}
 
   /**
-   * Create the push, or replace it; what is left out is as the gateway has it. The answer has the `secret` when the
-   * push is new. If it is lost, it is not asked for again: `rotate` makes a secret that you know.
+   * Create the push, or replace it; what is left out is as the gateway has it. The answer has the `secret` when
+   * that is new. If it is lost, it is not asked for again: `rotate` makes a secret that you know.
    */
   set(push: PushInput): Promise<PushInfo> {
     return this.#ask("PUT", "", push);
