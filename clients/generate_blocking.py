@@ -22,8 +22,9 @@ CLASSES = {
     "bulk/writer": {"Writer": "BlockingWriter"},
     "job": {"Job": "BlockingJob"},
     "stream": {"Following": "BlockingFollowing", "Stream": "BlockingStream"},
+    "automation/push": {"Push": "BlockingPush"},
     "group": {"Consuming": "BlockingConsuming", "Group": "BlockingGroup"},
-    "schedule": {"Schedule": "BlockingSchedule"},
+    "automation/schedule": {"Schedule": "BlockingSchedule"},
     "client": {"AsyncClient": "Client"},
 }
 """Of each module: its classes, with the names of their blocking ones."""
@@ -46,13 +47,15 @@ _HEADER = '''"""The client without asyncio. `clients/generate_blocking.py` write
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import httpx
 
 from headgate.client import tables
+from headgate.client.automation.push import Push
+from headgate.client.automation.schedule import Schedule
 from headgate.client.blocking.portal import Portal
 from headgate.client.blocking.working import Working
 from headgate.client.bulk.batches import Batches, Compression, Filter
@@ -63,7 +66,6 @@ from headgate.client.credential import TokenSource
 from headgate.client.entries import Claimed, Delivery, Draft, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
-from headgate.client.schedule import Schedule
 from headgate.client.shapes.answers import (
     ClosedStream,
     Committed,
@@ -72,6 +74,10 @@ from headgate.client.shapes.answers import (
     Missed,
     PendingEntry,
     PendingSummary,
+    PushBody,
+    PushInfo,
+    PushSignature,
+    PushSummary,
     Readiness,
     Redriven,
     ScheduleInfo,
@@ -199,7 +205,7 @@ def _body(
     if node.name in ("__aenter__", "__aiter__"):
         return ["return self"]
     if is_property:
-        return [f"return self._inner.{node.name}"]
+        return [f"return {_wrapped(f'self._inner.{node.name}', returns)}"]
     passed = [arg.arg for arg in node.args.args[1:]]
     passed += [f"{arg.arg}={arg.arg}" for arg in node.args.kwonlyargs]
     call = f"self._inner.{node.name}({', '.join(passed)})"

@@ -98,7 +98,7 @@ var init_names = __esm({
   "client/src/wire/names.ts"() {
     "use strict";
     known = /* @__PURE__ */ new Map();
-    VERBATIM = /* @__PURE__ */ new Set(["fields", "filter", "filters"]);
+    VERBATIM = /* @__PURE__ */ new Set(["fields", "filter", "filters", "headers"]);
   }
 });
 
@@ -138,6 +138,15 @@ var init_rest = __esm({
         const response = await this.open(method, path2, request);
         const text = await response.text();
         return text === "" ? void 0 : fromWire(JSON.parse(text));
+      }
+      /** Return the items of a list, page by page. */
+      async *items(path2, name, query) {
+        let cursor;
+        do {
+          const page = await this.ask("GET", path2, { query: { ...query, cursor } });
+          yield* page[name];
+          cursor = page.nextCursor;
+        } while (cursor);
       }
       /** Tell whether the gateway answers at all. */
       async isReachable() {
@@ -777,6 +786,50 @@ function stale() {
   return new Disconnected("the connection of the job was lost; it comes again");
 }
 
+// client/src/push.ts
+init_rest();
+var Push = class {
+  constructor(context, stream, group) {
+    this.context = context;
+    this.stream = stream;
+    this.group = group;
+  }
+  /**
+   * Create the push, or replace it; what is left out is as the gateway has it. The answer has the `secret` when
+   * that is new. If it is lost, it is not asked for again: `rotate` makes a secret that you know.
+   */
+  set(push) {
+    return this.#ask("PUT", "", push);
+  }
+  /** Return its state, and the last answers of its receiver. */
+  info() {
+    return this.#ask("GET");
+  }
+  /** Send nothing until `resume`. Requests on their way end. */
+  pause() {
+    return this.#ask("POST", "/pause");
+  }
+  /** Go on after a pause, or after the push was disabled. */
+  resume() {
+    return this.#ask("POST", "/resume");
+  }
+  /** Send at once what failed and has to wait; returns how many entries. */
+  async retry() {
+    return (await this.#ask("POST", "/retry")).entries;
+  }
+  /** Replace the secret, and return the new one. Requests are signed with the old one as well for so long: a day unless given. */
+  async rotate(overlapMs) {
+    return (await this.#ask("POST", "/rotate", { overlapMs })).secret;
+  }
+  /** Delete it; the group stays, with what is pending. */
+  delete() {
+    return this.#ask("DELETE");
+  }
+  #ask(method, act = "", body) {
+    return this.context.rest.ask(method, path`/v1/streams/${this.stream}/groups/${this.group}/push` + act, { body });
+  }
+};
+
 // client/src/group.ts
 init_rest();
 
@@ -850,6 +903,10 @@ var Group = class {
     this.context = context;
     this.stream = stream;
     this.name = name;
+  }
+  /** Its push, by which the gateway sends its entries to a URL; it is made by its `set`. */
+  get push() {
+    return new Push(this.context, this.stream, this.name);
   }
   /**
    * Work the group: run the handler for each job, which is acknowledged when it returns, and given back as
@@ -941,12 +998,9 @@ var Group = class {
   }
   async consumers() {
     const consumers = [];
-    for (let cursor; ; ) {
-      const page = await this.context.rest.ask("GET", `${this.#path}/consumers`, { query: { cursor } });
-      consumers.push(...page.consumers);
-      if (page.nextCursor == null) return consumers;
-      cursor = page.nextCursor;
-    }
+    const all = this.context.rest.items(`${this.#path}/consumers`, "consumers");
+    for await (const consumer of all) consumers.push(consumer);
+    return consumers;
   }
   /** Remove a consumer; returns how much it held, which the others get. */
   async deleteConsumer(consumer, pending = "release") {
@@ -1508,12 +1562,8 @@ var Stream = class {
   /** Return its groups. */
   async groups() {
     const groups = [];
-    for (let cursor; ; ) {
-      const page = await this.context.rest.ask("GET", `${this.#path}/groups`, { query: { cursor } });
-      groups.push(...page.groups);
-      if (page.nextCursor == null) return groups;
-      cursor = page.nextCursor;
-    }
+    for await (const group of this.context.rest.items(`${this.#path}/groups`, "groups")) groups.push(group);
+    return groups;
   }
 };
 
@@ -1561,22 +1611,16 @@ var Client = class {
     return followed(this.#context, { match }, options);
   }
   /** Return schedules by name, page by page. */
-  async *schedules() {
-    for (let cursor; ; ) {
-      const page = await this.#rest.ask("GET", "/v1/schedules", { query: { cursor } });
-      yield* page.schedules;
-      if (page.nextCursor == null) return;
-      cursor = page.nextCursor;
-    }
+  schedules() {
+    return this.#rest.items("/v1/schedules", "schedules");
+  }
+  /** Return the pushes of groups, page by page. */
+  pushes() {
+    return this.#rest.items("/v1/pushes", "pushes");
   }
   /** Return streams by name, page by page. */
-  async *streams({ prefix } = {}) {
-    for (let cursor; ; ) {
-      const page = await this.#rest.ask("GET", "/v1/streams", { query: { prefix, cursor } });
-      yield* page.streams;
-      if (page.nextCursor == null) return;
-      cursor = page.nextCursor;
-    }
+  streams({ prefix } = {}) {
+    return this.#rest.items("/v1/streams", "streams", { prefix });
   }
   /**
    * Return a ticket: it stands in the URL of an `EventSource` of yours (`?ticket=`), which can send no header.
@@ -1603,6 +1647,7 @@ export {
   Group,
   Job,
   Problem,
+  Push,
   Schedule,
   Stream,
   bytesOf,

@@ -16,7 +16,8 @@ _SECTIONS = {
     "Keep and bring along": ["backup", "restore", "bucket", "move", "import", "export"],
     "Use a running gateway": ["append", "read", "tail", "stream", "schedule", "health"],
     "Share the work of a stream": [
-        *("group", "consume", "pending", "ack", "nack", "claim", "dead-letters", "redrive"),
+        *("group", "consume", "push", "pending", "ack", "nack", "claim"),
+        *("dead-letters", "redrive"),
     ],
     "Tables, and a load of your own": ["load", "dump", "bench"],
     "For tools": ["completion", "openapi", "asyncapi"],

@@ -1,8 +1,8 @@
-"""Durations: how long, as people write it: `500ms`, `45s`, `1m`, `12h`, `7d`, `2w`."""
+"""Durations: how long, as people write it: `500ms`, `45s`, `1m`, `12h`, `7d`, `2w`; and times."""
 
 import re
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 
 import click
 
@@ -38,6 +38,13 @@ def age_text(ms: int) -> str:
     """Return a duration in its largest unit, as people read it."""
     unit = next((unit for unit in ("d", "h", "m", "s") if ms >= _UNITS_MS[unit]), "ms")
     return f"{ms // _UNITS_MS[unit]} {unit}"
+
+
+def time_text(ms: int | None) -> str | None:
+    """Return a time as people read it, by UTC; None: there is none."""
+    if ms is None:
+        return None
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Duration(click.ParamType[int]):

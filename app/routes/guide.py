@@ -20,6 +20,7 @@ TASKS = {
     "patterns": "Follow all streams of a pattern",
     "close": "Close a stream",
     "work": "Work entries off",
+    "push": "Push a group to a URL",
     "retry": "Retry what fails",
     "choose": "Choose what a group gets",
     "order": "Keep the order of each key",

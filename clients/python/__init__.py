@@ -1,5 +1,7 @@
 """The client: append to streams, follow them, and work entries off, with asyncio or without."""
 
+from headgate.client.automation.push import Push
+from headgate.client.automation.schedule import Schedule
 from headgate.client.bulk.batches import Batches
 from headgate.client.bulk.plans import Cursor, Plan, Split
 from headgate.client.bulk.writer import Attempt, Writer
@@ -16,7 +18,6 @@ from headgate.client.problems import (
     UnexpectedAnswer,
     Unreachable,
 )
-from headgate.client.schedule import Schedule
 from headgate.client.stream import Following, Page, Stream
 from headgate.client.subscription import Closed
 
@@ -41,6 +42,7 @@ __all__ = [
     "Page",
     "Plan",
     "Problem",
+    "Push",
     "Refused",
     "Schedule",
     "Split",

@@ -9,6 +9,7 @@ from typing import Any, Self, cast
 import httpx
 
 from headgate.client.address import Addresses, urls_of
+from headgate.client.automation.schedule import Schedule
 from headgate.client.bulk.batches import Filter
 from headgate.client.bulk.plans import Cursor, Plan, plans_of
 from headgate.client.bulk.writer import Writer
@@ -16,8 +17,7 @@ from headgate.client.calls import Calls
 from headgate.client.credential import Credential, TokenSource
 from headgate.client.group import Group
 from headgate.client.live import Live
-from headgate.client.schedule import Schedule
-from headgate.client.shapes.answers import Readiness, ScheduleInfo, StreamInfo
+from headgate.client.shapes.answers import PushSummary, Readiness, ScheduleInfo, StreamInfo
 from headgate.client.stream import Following, OnState, Stream
 
 
@@ -126,6 +126,11 @@ class AsyncClient:
         """Yield the schedules of the streams that one may see, by pages of `limit`."""
         async for schedule in self._calls.items("/v1/schedules", "schedules", limit=limit):
             yield cast(ScheduleInfo, schedule)
+
+    async def pushes(self, *, limit: int = 100) -> AsyncGenerator[PushSummary]:
+        """Yield the pushes of the groups that one may manage, by pages of `limit`."""
+        async for push in self._calls.items("/v1/pushes", "pushes", limit=limit):
+            yield cast(PushSummary, push)
 
     async def streams(self, *, prefix: str = "", limit: int = 100) -> AsyncGenerator[StreamInfo]:
         """Yield the streams whose names begin so, by pages of `limit` (SCAN TYPE stream)."""

@@ -9,6 +9,7 @@ import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self, cast
 
+from headgate.client.automation.push import Push
 from headgate.client.calls import Calls, segment
 from headgate.client.entries import Claimed, Delivery, delivery_of
 from headgate.client.job import Job, error_text
@@ -119,6 +120,11 @@ class Group:
         self.live = live
         self._calls = calls
         self._path = f"/v1/streams/{segment(stream)}/groups/{segment(name)}"
+
+    @property
+    def push(self) -> Push:
+        """Return its push, by which the gateway sends its entries to a URL; it need not exist."""
+        return Push(self._calls, f"{self._path}/push")
 
     async def create(
         self, *, start: str = "$", create_stream: bool = True, policy: Policy | None = None

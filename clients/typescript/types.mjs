@@ -18,7 +18,8 @@ const PUBLIC = {
   Autoclaimed: "Autoclaimed", PendingEntry: "PendingEntry", PendingSummary: "PendingSummary", Redrive: "Redrive",
   Redriven: "Redriven", RedrivenLetters: "RedrivenEntries", PendingEntries: "PendingEntries", Trimmed: "Trimmed",
   DeletedEntries: "DeletedEntries", DeletedConsumer: "DeletedConsumer", Ticket: "Ticket", TicketRequest: "TicketRequest", Gap: "Gap", Schedule: "ScheduleInfo",
-  Schedules: "Schedules", Problem: "ProblemDetails",
+  Schedules: "Schedules", Push: "PushInfo", PushInput: "PushInput", PushSummary: "PushSummary", PushAttempt: "PushAttempt", Pushes: "Pushes",
+  RetriedPush: "RetriedPush", Problem: "ProblemDetails",
 };
 
 const camel = (name) => name.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());

@@ -9,7 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.api.conftest import Live
+from headgate.app.settings import Settings
+from tests.api.conftest import Live, running
+from tests.receiver import Receiver
 from tests.sdk.program import WITHIN_S, running_program
 from tests.sdk.restartable import Restartable
 from tests.sdk.typescript import README, program_folder, snippets
@@ -26,14 +28,30 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Restartable]:
 
 
 @pytest.fixture
+async def live() -> AsyncIterator[Live]:
+    async with running(Settings(push_allow=["127.0.0.0/8"])) as gateway:
+        yield gateway
+
+
+@pytest.fixture
 def javascript(tmp_path: Path) -> Path:
     return program_folder(tmp_path / "javascript")
 
 
 async def test_every_request_is_answered(live: Live, javascript: Path) -> None:
-    answers = json.loads(await output_of(tool("node"), "requests.mjs", live.url, folder=javascript))
+    receiver = Receiver(("200 OK", b""))
+    await receiver.open()
+    words = (tool("node"), "requests.mjs", live.url, receiver.url)
+    answers = json.loads(await output_of(*words, folder=javascript))
+    await receiver.close()
     ids = answers["ids"]
     first = {"sku": "42", "count": "7", "blob": "AP8H", "snake_case": "stays"}
+    gone = {
+        "is": "Problem",
+        "code": "not_found",
+        "status": 404,
+        "isProblem": [True, False, False],
+    }
 
     assert answers == {
         "created": 100,
@@ -90,12 +108,12 @@ async def test_every_request_is_answered(live: Live, javascript: Path) -> None:
         "resumed": True,
         "ran": True,
         "schedules": [{"name": "nightly", "fields": {"n": "1"}}],
-        "gone": {
-            "is": "Problem",
-            "code": "not_found",
-            "status": 404,
-            "isProblem": [True, False, False],
-        },
+        "gone": gone,
+        "push": ["whsec_", 5000, ["X-A"], "paused", "active"],
+        "rotated": True,
+        "retried": 0,
+        "pushes": [{"stream": "a-b ü", "group": "g", "url": receiver.url}],
+        "pushGone": gone,
     }
 
 

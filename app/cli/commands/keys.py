@@ -116,8 +116,8 @@ def add(
 ) -> None:
     """Make a key, and print it. It is shown this once.
 
-    The verbs of a grant are read, append, consume, manage and admin. A pattern is the name of a
-    stream, or the beginning of names and *. {sub} in a pattern stands for the name of the key.
+    The verbs of a grant are read, append, consume, manage, push and admin. A pattern is the name of
+    a stream, or the beginning of names and *. {sub} in a pattern stands for the name of the key.
     """
     text, now_ms = make_key(), _now_ms()
     key = key_of(

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -13,6 +14,10 @@ from headgate.app.cli.words import json_of, line_of, one_line, word
 from headgate.client.entries import Delivery, Entry
 
 _NONE = "-"
+_SHORT = 20
+"""Columns that are no wider are shown whole: times, counts, states."""
+_LONG_MIN = 8
+_GAP = 2
 
 
 def show_item(item: Mapping[str, Any], *, as_json: bool, nothing: str = "") -> None:
@@ -59,7 +64,7 @@ def show_items(
         for row in ([*columns], *rows):
             click.echo("\t".join(row))
     elif rows:
-        console.print(_table(columns, rows))
+        console.print(_table(columns, rows, console.width))
     elif nothing:
         console.print(nothing)
 
@@ -84,7 +89,12 @@ def show_deletion(what: Mapping[str, str], *, as_json: bool) -> None:
         show_item({**what, "deleted": True}, as_json=True)
 
 
-def _table(columns: Sequence[str], rows: list[list[str]]) -> Table:
+def _table(columns: Sequence[str], rows: list[list[str]], width: int) -> Table:
+    """Return rows as a table so wide: long columns share the room that short ones leave."""
+    widths = [max(map(cell_len, cells)) for cells in zip(columns, *rows, strict=True)]
+    short = [each for each in widths if each <= _SHORT]
+    gaps = _GAP * (len(widths) - 1)
+    room = (width - gaps - sum(short)) // max(len(widths) - len(short), 1)
     table = Table(box=None, pad_edge=False, header_style="dim")
     for place, column in enumerate(columns):
         is_count = all(row[place].isdecimal() or row[place] == _NONE for row in rows)
@@ -94,6 +104,7 @@ def _table(columns: Sequence[str], rows: list[list[str]]) -> Table:
             style="cyan" if column.endswith("id") else "",
             overflow="ellipsis",
             no_wrap=True,
+            max_width=None if widths[place] <= _SHORT else max(room, _LONG_MIN),
         )
     for row in rows:
         table.add_row(*map(Text, row))

@@ -1,8 +1,8 @@
 """The list of schedules, as `headgate schedule list` shows it."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
+from headgate.app.cli.durations import time_text
 from headgate.app.cli.output.listing import show_items
 from headgate.client.shapes.answers import ScheduleInfo
 
@@ -19,8 +19,8 @@ def show_schedules(schedules: Sequence[ScheduleInfo], *, as_json: bool) -> None:
         {
             **schedule,
             "schedule": schedule["name"],
-            "next_due": _moment(schedule["next_due_ms"]),
-            "last_due": _moment(schedule["last_due_ms"]),
+            "next_due": time_text(schedule["next_due_ms"]),
+            "last_due": time_text(schedule["last_due_ms"]),
             "state": _state(schedule),
         }
         for schedule in schedules
@@ -33,10 +33,3 @@ def _state(schedule: ScheduleInfo) -> str:
         return "paused"
     problem = schedule["problem"]
     return "active" if problem is None else problem["code"]
-
-
-def _moment(ms: int | None) -> str | None:
-    """Return a time as people read it, by UTC."""
-    if ms is None:
-        return None
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

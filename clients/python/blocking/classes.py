@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import httpx
 
 from headgate.client import tables
+from headgate.client.automation.push import Push
+from headgate.client.automation.schedule import Schedule
 from headgate.client.blocking.portal import Portal
 from headgate.client.blocking.working import Working
 from headgate.client.bulk.batches import Batches, Compression, Filter
@@ -20,7 +22,6 @@ from headgate.client.credential import TokenSource
 from headgate.client.entries import Claimed, Delivery, Draft, Entry, Fields, Gap, Pairs, Value
 from headgate.client.group import Consuming, Group
 from headgate.client.job import Job
-from headgate.client.schedule import Schedule
 from headgate.client.shapes.answers import (
     ClosedStream,
     Committed,
@@ -29,6 +30,10 @@ from headgate.client.shapes.answers import (
     Missed,
     PendingEntry,
     PendingSummary,
+    PushBody,
+    PushInfo,
+    PushSignature,
+    PushSummary,
     Readiness,
     Redriven,
     ScheduleInfo,
@@ -700,6 +705,94 @@ class BlockingStream:
         self._portal.call(self._inner.delete())
 
 
+class BlockingPush:
+    """The push of a group. To make one asks nothing of the gateway.
+
+    Example:
+        push = hg.group("orders", "billing").push
+        made = push.set("https://hooks.example/orders")
+        print(made.get("secret"))
+    """
+
+    def __init__(self, inner: Push, portal: Portal) -> None:
+        """Run the calls of `inner` on the loop of a portal."""
+        self._inner = inner
+        self._portal = portal
+
+    def set(
+        self,
+        url: str,
+        *,
+        concurrency: int | None = None,
+        timeout_ms: int | None = None,
+        body: PushBody | None = None,
+        batch_max: int | None = None,
+        signature: PushSignature | None = None,
+        disable_after_ms: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> PushInfo:
+        """Create the push, or replace it; what is None is as the gateway has it.
+
+        The answer has the `secret` when that is new, and then only. A push that was there keeps its
+        own, if the gateway can still read it.
+
+        Args:
+            url: where requests go.
+            concurrency: requests at a time, at most.
+            timeout_ms: time for a request with its answer.
+            body: the form of what is sent: an entry, several, or events of CloudEvents.
+            batch_max: entries of a request that has several.
+            signature: `v1`, by the secret; `v1a`, by a key of the gateway.
+            disable_after_ms: behind nothing but failures for so long, the push is disabled.
+            headers: of each request. Nobody is told their values again.
+
+        Raises:
+            InvalidRequest: the gateway does not send anything there.
+            GroupNotFound: there is no such group.
+            AnswerLost: it may be set; `rotate` makes a secret that you know.
+        """
+        return self._portal.call(
+            self._inner.set(
+                url,
+                concurrency=concurrency,
+                timeout_ms=timeout_ms,
+                body=body,
+                batch_max=batch_max,
+                signature=signature,
+                disable_after_ms=disable_after_ms,
+                headers=headers,
+            )
+        )
+
+    def info(self) -> PushInfo:
+        """Describe it: its state, and the last answers of its receiver."""
+        return self._portal.call(self._inner.info())
+
+    def pause(self) -> PushInfo:
+        """Send nothing until `resume`. Requests on their way end."""
+        return self._portal.call(self._inner.pause())
+
+    def resume(self) -> PushInfo:
+        """Go on after a pause, or after the push was disabled."""
+        return self._portal.call(self._inner.resume())
+
+    def retry(self) -> int:
+        """Send failed entries at once that have to wait; returns how many there are."""
+        return self._portal.call(self._inner.retry())
+
+    def rotate(self, *, overlap_ms: int | None = None) -> str:
+        """Replace the secret, and return the new one.
+
+        Args:
+            overlap_ms: requests are signed with the old one as well for so long; None: a day.
+        """
+        return self._portal.call(self._inner.rotate(overlap_ms=overlap_ms))
+
+    def delete(self) -> None:
+        """Delete it. The group stays, with what is pending."""
+        self._portal.call(self._inner.delete())
+
+
 class BlockingConsuming:
     """The jobs of one consumer as they come. It is an iterator, and a context that ends it.
 
@@ -770,6 +863,11 @@ class BlockingGroup(Working):
     def name(self) -> str:
         """Return the name."""
         return self._inner.name
+
+    @property
+    def push(self) -> BlockingPush:
+        """Return its push, by which the gateway sends its entries to a URL; it need not exist."""
+        return BlockingPush(self._inner.push, self._portal)
 
     def create(
         self, *, start: str = "$", create_stream: bool = True, policy: Policy | None = None
@@ -1162,6 +1260,10 @@ class Client:
     def schedules(self, *, limit: int = 100) -> Iterator[ScheduleInfo]:
         """Yield the schedules of the streams that one may see, by pages of `limit`."""
         return self._portal.iterate(self._inner.schedules(limit=limit))
+
+    def pushes(self, *, limit: int = 100) -> Iterator[PushSummary]:
+        """Yield the pushes of the groups that one may manage, by pages of `limit`."""
+        return self._portal.iterate(self._inner.pushes(limit=limit))
 
     def streams(self, *, prefix: str = "", limit: int = 100) -> Iterator[StreamInfo]:
         """Yield the streams whose names begin so, by pages of `limit` (SCAN TYPE stream)."""

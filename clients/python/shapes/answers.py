@@ -104,6 +104,55 @@ class ScheduleInfo(TypedDict):
     problem: ScheduleRefusal | None
 
 
+PushBody = Literal["entry", "batch", "cloudevents", "cloudevents_binary", "cloudevents_batch"]
+PushSignature = Literal["v1", "v1a"]
+PushState = Literal["active", "failing", "paused", "disabled", "unreadable"]
+
+
+class PushAttempt(TypedDict):
+    """A request of a push, and the answer of its receiver."""
+
+    at_ms: int
+    took_ms: int
+    webhook_id: str
+    entry_count: int
+    status: int | None  # None: there was no answer
+    error: str | None  # why it does not acknowledge
+    excerpt: str | None  # the beginning of an answer that does not acknowledge
+    retry_after_s: int | None
+
+
+class PushSummary(TypedDict):
+    """A push: the gateway sends the entries of a group to a URL."""
+
+    stream: str
+    group: str
+    url: str | None  # None: the key is missing that encrypted it
+    concurrency: int
+    timeout_ms: int
+    body: PushBody
+    batch_max: int
+    signature: PushSignature
+    disable_after_ms: int
+    header_names: list[str]
+    state: PushState
+    failing_since_ms: int | None
+    failure_count: int  # one after the other
+    disabled_at_ms: int | None
+    disabled_reason: str | None
+    previous_secret_until_ms: int | None
+    created_at_ms: int
+    delivered_count: int  # entries that were acknowledged
+    failed_count: int  # requests that were not
+
+
+class PushInfo(PushSummary):
+    """A push, with the last answers of its receiver."""
+
+    secret: NotRequired[str]  # shown once: when it is new
+    answers: list[PushAttempt]  # the newest first
+
+
 class PendingEntry(TypedDict):
     """An entry that was delivered and is not acknowledged (XPENDING)."""
 

@@ -15,7 +15,15 @@ RUN_S_MAX = 90
 """A page's longest program starts a gateway twice, beside the other tests."""
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_ENDLESS = ("curl -N ", "headgate tail", "follow(after=", "follow({ after", "hg.follow(", "work(")
+_ENDLESS = (
+    "curl -N ",
+    "headgate tail",
+    "follow(after=",
+    "follow({ after",
+    "hg.follow(",
+    "work(",
+    "serve_forever(",
+)
 """Commands that wait for entries until stopped: each is, once it has printed something."""
 
 

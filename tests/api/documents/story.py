@@ -53,6 +53,7 @@ EXAMPLES = Path(__file__).parents[3] / "app" / "examples.json"
 _SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 _START_MS = 1_718_000_000_000
 _NDJSON = "application/x-ndjson"
+_JSON = ("application/json", "application/jwk-set+json")
 _SSE = "text/event-stream"
 
 OF_THE_MACHINE: dict[str, Any] = {"memory_bytes_max": 16 * 2**30, "sockets_max": 1_000}
@@ -115,7 +116,7 @@ class Recorder:
             exchange["request"] = {media_type: body if lines is not None else json}
         kind = answer.headers.get("content-type", "").partition(";")[0]
         text = re.sub(r"whsec_[A-Za-z0-9+/=]+", _SECRET, answer.text)  # another one each time
-        content = loads(text) if text and kind == "application/json" else text
+        content = loads(text) if text and kind in _JSON else text
         if answer.text:
             exchange["response"] = {kind: content}
         self.exchanges.setdefault(operation, exchange)

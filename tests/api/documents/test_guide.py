@@ -9,10 +9,16 @@ from pathlib import Path
 import pytest
 
 from headgate.app.routes import guide
+from headgate.app.settings import Settings
 from tests.api.commands.command_line import HEADGATE
 from tests.api.conftest import Live
 from tests.api.documents.snippets import run, snippets, snippets_in
 from tests.crash.gateway import ROOT
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(push_allow=["127.0.0.0/8"])
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import { Live, type LiveOptions } from "./live/live.js";
 import { Rest } from "./wire/rest.js";
 import { Schedule } from "./schedule.js";
 import { Stream } from "./stream.js";
-import type { Entry, ScheduleInfo, Schedules, StreamInfo, Streams, Ticket, TicketRequest } from "./wire/types.js";
+import type { Entry, PushSummary, ScheduleInfo, StreamInfo, Ticket, TicketRequest } from "./wire/types.js";
 
 export interface ClientOptions extends LiveOptions {
   /**
@@ -81,23 +81,18 @@ export class Client {
   }
 
   /** Return schedules by name, page by page. */
-  async *schedules(): AsyncGenerator<ScheduleInfo, void, void> {
-    for (let cursor: string | undefined; ; ) {
-      const page: Schedules = await this.#rest.ask("GET", "/v1/schedules", { query: { cursor } });
-      yield* page.schedules;
-      if (page.nextCursor == null) return;
-      cursor = page.nextCursor;
-    }
+  schedules(): AsyncGenerator<ScheduleInfo, void, void> {
+    return this.#rest.items("/v1/schedules", "schedules");
+  }
+
+  /** Return the pushes of groups, page by page. */
+  pushes(): AsyncGenerator<PushSummary, void, void> {
+    return this.#rest.items("/v1/pushes", "pushes");
   }
 
   /** Return streams by name, page by page. */
-  async *streams({ prefix }: { prefix?: string } = {}): AsyncGenerator<StreamInfo, void, void> {
-    for (let cursor: string | undefined; ; ) {
-      const page: Streams = await this.#rest.ask("GET", "/v1/streams", { query: { prefix, cursor } });
-      yield* page.streams;
-      if (page.nextCursor == null) return;
-      cursor = page.nextCursor;
-    }
+  streams({ prefix }: { prefix?: string } = {}): AsyncGenerator<StreamInfo, void, void> {
+    return this.#rest.items("/v1/streams", "streams", { prefix });
   }
 
   /**

@@ -3,9 +3,10 @@ import { Arrivals } from "./arrivals.js";
 import { Consumer, type ConsumeOptions } from "./consumer.js";
 import type { Context } from "./context.js";
 import { errorText, type Job, type NackOptions } from "./job.js";
+import { Push } from "./push.js";
 import { path } from "./wire/rest.js";
 import type {
-  Autoclaim, Autoclaimed, Claim, Claimed, Consumers, DeletedConsumer, GroupConsumer, GroupEntries, GroupInfo,
+  Autoclaim, Autoclaimed, Claim, Claimed, DeletedConsumer, GroupConsumer, GroupEntries, GroupInfo,
   GroupInput, GroupPatch, PendingEntries, PendingEntry, PendingSummary, ReadGroup, Redrive, Redriven, RedrivenEntries, Settled,
   SettledEntries,
 } from "./wire/types.js";
@@ -29,6 +30,11 @@ export class Group {
     readonly stream: string,
     readonly name: string,
   ) {}
+
+  /** Its push, by which the gateway sends its entries to a URL; it is made by its `set`. */
+  get push(): Push {
+    return new Push(this.context, this.stream, this.name);
+  }
 
   /**
    * Work the group: run the handler for each job, which is acknowledged when it returns, and given back as
@@ -137,12 +143,9 @@ export class Group {
 
   async consumers(): Promise<GroupConsumer[]> {
     const consumers: GroupConsumer[] = [];
-    for (let cursor: string | undefined; ; ) {
-      const page: Consumers = await this.context.rest.ask("GET", `${this.#path}/consumers`, { query: { cursor } });
-      consumers.push(...page.consumers);
-      if (page.nextCursor == null) return consumers;
-      cursor = page.nextCursor;
-    }
+    const all = this.context.rest.items<GroupConsumer>(`${this.#path}/consumers`, "consumers");
+    for await (const consumer of all) consumers.push(consumer);
+    return consumers;
   }
 
   /** Remove a consumer; returns how much it held, which the others get. */

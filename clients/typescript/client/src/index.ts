@@ -8,6 +8,7 @@ export { Job, type NackOptions } from "./job.js";
 export type { ConnectionState, LiveState } from "./live/line.js";
 export type { LiveOptions } from "./live/live.js";
 export { type Code, Disconnected, isProblem, Problem } from "./wire/problem.js";
+export { Push } from "./push.js";
 export { Schedule, type ScheduleParts } from "./schedule.js";
 export type { Socket, SocketClass } from "./live/socket.js";
 export { type AppendOptions, type FollowHandlers, type Following, type ReadOptions, Stream } from "./stream.js";

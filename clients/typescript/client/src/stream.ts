@@ -5,7 +5,7 @@ import { entryOf, type Fields, type Timing } from "./fields.js";
 import { Group } from "./group.js";
 import { path } from "./wire/rest.js";
 import type {
-  Appended, AppendedBatch, ClosedStream, DeletedEntries, Deletions, Entries, Entry, GroupInfo, Groups, StreamConfig, StreamDetail,
+  Appended, AppendedBatch, ClosedStream, DeletedEntries, Deletions, Entries, Entry, GroupInfo, StreamConfig, StreamDetail,
   StreamInfo, Trim, Trimmed,
 } from "./wire/types.js";
 
@@ -162,11 +162,7 @@ export class Stream {
   /** Return its groups. */
   async groups(): Promise<GroupInfo[]> {
     const groups: GroupInfo[] = [];
-    for (let cursor: string | undefined; ; ) {
-      const page: Groups = await this.context.rest.ask("GET", `${this.#path}/groups`, { query: { cursor } });
-      groups.push(...page.groups);
-      if (page.nextCursor == null) return groups;
-      cursor = page.nextCursor;
-    }
+    for await (const group of this.context.rest.items<GroupInfo>(`${this.#path}/groups`, "groups")) groups.push(group);
+    return groups;
   }
 }

@@ -1,7 +1,7 @@
 // Asks for everything once, by requests; prints one JSON object of what was answered.
 import { bytesOf, createClient, Disconnected, isProblem, Problem } from "@headgate/client";
 
-const [url] = process.argv.slice(2);
+const [url, receiver] = process.argv.slice(2);
 const hg = createClient({ url, retryMs: 0 });
 const stream = hg.stream("a/b ü".replace("/", "-"));
 const group = stream.group("g");
@@ -79,6 +79,15 @@ results.schedules = [];
 for await (const { name, fields } of hg.schedules()) results.schedules.push({ name, fields });
 await nightly.delete();
 results.gone = await refusal(nightly.info());
+const { push } = group;
+const { secret, ...made } = await push.set({ url: receiver, timeoutMs: 5000, headers: { "X-A": "b" } });
+results.push = [secret.slice(0, 6), made.timeoutMs, made.headerNames, (await push.pause()).state, (await push.resume()).state];
+results.rotated = (await push.rotate(0)) !== secret;
+results.retried = await push.retry();
+results.pushes = [];
+for await (const { stream, group, url } of hg.pushes()) results.pushes.push({ stream, group, url });
+await push.delete();
+results.pushGone = await refusal(push.info());
 await group.delete();
 await stream.delete();
 console.log(JSON.stringify(results));

@@ -44,6 +44,7 @@ def test_a_flag_takes_a_list_as_well() -> None:
 _ANY_TEXT = frozenset(
     {
         *("host", "jwt_audience", "jwt_issuer", "jwt_jwks", "jwt_secret", "observe"),
+        "push_identity",
         *("redis_host", "redis_password", "redis_prefix", "redis_username", "ticket_secret"),
         "trace_field",
     }

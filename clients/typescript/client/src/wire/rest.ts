@@ -11,6 +11,12 @@ const ANSWER_MS_MAX = 30_000;
 
 type Value = string | number | boolean | null | undefined;
 
+/** Page of a list: its items stand under their own name. */
+interface Page<T> {
+  nextCursor?: string | null;
+  [name: string]: T[] | string | null | undefined;
+}
+
 /** Parts of a request besides its method and its path. */
 export interface Request {
   query?: Record<string, Value>;
@@ -42,6 +48,16 @@ export class Rest {
     const response = await this.open(method, path, request);
     const text = await response.text();
     return (text === "" ? undefined : fromWire(JSON.parse(text))) as T;
+  }
+
+  /** Return the items of a list, page by page. */
+  async *items<T>(path: string, name: string, query?: Record<string, Value>): AsyncGenerator<T, void, void> {
+    let cursor: string | null | undefined;
+    do {
+      const page: Page<T> = await this.ask("GET", path, { query: { ...query, cursor } });
+      yield* page[name] as T[];
+      cursor = page.nextCursor;
+    } while (cursor);
   }
 
   /** Tell whether the gateway answers at all. */

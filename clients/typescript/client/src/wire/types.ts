@@ -56,6 +56,12 @@ export interface Types {
   Gap: Gap;
   ScheduleInfo: ScheduleInfo;
   Schedules: Schedules;
+  PushInfo: PushInfo;
+  PushInput: PushInput;
+  PushSummary: PushSummary;
+  PushAttempt: PushAttempt;
+  Pushes: Pushes;
+  RetriedPush: RetriedPush;
   ProblemDetails: ProblemDetails;
 }
 /**
@@ -1114,6 +1120,223 @@ export interface Schedules {
    * Pass it as `cursor` for the next page; null: this was the last.
    */
   nextCursor: string | null;
+}
+/**
+ * A push, with the answers of its receiver.
+ */
+export interface PushInfo {
+  stream: string;
+  group: string;
+  /**
+   * Null: the key is missing that encrypted the secrets.
+   */
+  url: string | null;
+  /**
+   * Requests at a time, at most.
+   */
+  concurrency: number;
+  /**
+   * Time for one request, with its answer.
+   */
+  timeoutMs: number;
+  /**
+   * `entry`: one entry, as a read of the group has it. `batch`: up to `batch_max` of them. `cloudevents`, `cloudevents_binary`, `cloudevents_batch`: events.
+   */
+  body: "entry" | "batch" | "cloudevents" | "cloudevents_binary" | "cloudevents_batch";
+  /**
+   * Entries of a batch, at most.
+   */
+  batchMax: number;
+  /**
+   * Of Standard Webhooks. `v1`: HMAC-SHA256 by the secret. `v1a`: Ed25519 by the gateway; the key is at `/v1/push/jwks.json`.
+   */
+  signature: "v1" | "v1a";
+  /**
+   * Behind nothing but failures for so long, the push is disabled.
+   */
+  disableAfterMs: number;
+  /**
+   * Of `headers`; no one is told values.
+   */
+  headerNames: string[];
+  /**
+   * `active`. `failing`: nothing but failures, so it is tried with one request now and then. `paused`. `disabled`: it sends nothing until it is resumed. `unreadable`: the key is missing that encrypted its secrets; set it anew.
+   */
+  state: "active" | "failing" | "paused" | "disabled" | "unreadable";
+  failingSinceMs: number | null;
+  /**
+   * Requests that failed, one after the other.
+   */
+  failureCount: number;
+  disabledAtMs: number | null;
+  disabledReason: string | null;
+  /**
+   * Until then the secret before this one is good as well.
+   */
+  previousSecretUntilMs: number | null;
+  createdAtMs: number;
+  /**
+   * Entries that were acknowledged.
+   */
+  deliveredCount: number;
+  /**
+   * Requests that were not.
+   */
+  failedCount: number;
+  /**
+   * Shown once: when it is new.
+   */
+  secret?: string;
+  /**
+   * The last 50, the newest first.
+   */
+  answers: PushAttempt[];
+}
+/**
+ * A request of a push, and what came of it.
+ */
+export interface PushAttempt {
+  atMs: number;
+  tookMs: number;
+  webhookId: string;
+  entryCount: number;
+  /**
+   * Of the answer; null: there was none.
+   */
+  status: number | null;
+  /**
+   * Why it does not acknowledge; null: it does.
+   */
+  error: string | null;
+  /**
+   * The beginning of an answer that does not acknowledge.
+   */
+  excerpt: string | null;
+  /**
+   * The receiver wanted nothing for so long (429 and 503).
+   */
+  retryAfterS: number | null;
+}
+/**
+ * A push to set.
+ */
+export interface PushInput {
+  /**
+   * Where requests go: https, to a public address, unless the operator allows others. It is kept as a secret.
+   */
+  url: string;
+  /**
+   * Requests at a time, at most.
+   */
+  concurrency?: number;
+  /**
+   * Time for one request, with its answer.
+   */
+  timeoutMs?: number;
+  /**
+   * `entry`: one entry, as a read of the group has it. `batch`: up to `batch_max` of them. `cloudevents`, `cloudevents_binary`, `cloudevents_batch`: events.
+   */
+  body?: "entry" | "batch" | "cloudevents" | "cloudevents_binary" | "cloudevents_batch";
+  /**
+   * Entries of a batch, at most.
+   */
+  batchMax?: number;
+  /**
+   * Of Standard Webhooks. `v1`: HMAC-SHA256 by the secret. `v1a`: Ed25519 by the gateway; the key is at `/v1/push/jwks.json`.
+   */
+  signature?: "v1" | "v1a";
+  /**
+   * Behind nothing but failures for so long, the push is disabled.
+   */
+  disableAfterMs?: number;
+  /**
+   * Headers of each request. Their values are kept as secrets.
+   */
+  headers?: {
+    [k: string]: string;
+  };
+}
+/**
+ * A push, and how it goes.
+ */
+export interface PushSummary {
+  stream: string;
+  group: string;
+  /**
+   * Null: the key is missing that encrypted the secrets.
+   */
+  url: string | null;
+  /**
+   * Requests at a time, at most.
+   */
+  concurrency: number;
+  /**
+   * Time for one request, with its answer.
+   */
+  timeoutMs: number;
+  /**
+   * `entry`: one entry, as a read of the group has it. `batch`: up to `batch_max` of them. `cloudevents`, `cloudevents_binary`, `cloudevents_batch`: events.
+   */
+  body: "entry" | "batch" | "cloudevents" | "cloudevents_binary" | "cloudevents_batch";
+  /**
+   * Entries of a batch, at most.
+   */
+  batchMax: number;
+  /**
+   * Of Standard Webhooks. `v1`: HMAC-SHA256 by the secret. `v1a`: Ed25519 by the gateway; the key is at `/v1/push/jwks.json`.
+   */
+  signature: "v1" | "v1a";
+  /**
+   * Behind nothing but failures for so long, the push is disabled.
+   */
+  disableAfterMs: number;
+  /**
+   * Of `headers`; no one is told values.
+   */
+  headerNames: string[];
+  /**
+   * `active`. `failing`: nothing but failures, so it is tried with one request now and then. `paused`. `disabled`: it sends nothing until it is resumed. `unreadable`: the key is missing that encrypted its secrets; set it anew.
+   */
+  state: "active" | "failing" | "paused" | "disabled" | "unreadable";
+  failingSinceMs: number | null;
+  /**
+   * Requests that failed, one after the other.
+   */
+  failureCount: number;
+  disabledAtMs: number | null;
+  disabledReason: string | null;
+  /**
+   * Until then the secret before this one is good as well.
+   */
+  previousSecretUntilMs: number | null;
+  createdAtMs: number;
+  /**
+   * Entries that were acknowledged.
+   */
+  deliveredCount: number;
+  /**
+   * Requests that were not.
+   */
+  failedCount: number;
+}
+/**
+ * A page of pushes.
+ */
+export interface Pushes {
+  pushes: PushSummary[];
+  /**
+   * Pass it as `cursor` for the next page; null: this was the last.
+   */
+  nextCursor: string | null;
+}
+/**
+ * The entries that are tried again at once.
+ */
+export interface RetriedPush {
+  /**
+   * Entries that had to wait after a failure, and are due now.
+   */
+  entries: number;
 }
 /**
  * Why a request was not served. Nothing was changed.

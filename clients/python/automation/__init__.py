@@ -1,0 +1,1 @@
+"""Automation: schedules and pushes, by which a gateway acts though no client asks for it then."""
