@@ -381,7 +381,7 @@ class NetworkChoices(BaseModel):
         None,
         description="File of the keys that encrypt the secrets of pushes, one a line, the first of "
         "them those that are new; `push.key` of the data directory unless given, which is made "
-        "when it is needed. All gateways over the same servers need the same.",
+        "when it is needed. Gateways over the same servers, or on one bucket, need the same.",
     )
 
 

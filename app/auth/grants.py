@@ -149,8 +149,11 @@ def _bound(text: str, claims: Mapping[str, object]) -> Pattern:
 EVERYTHING = Right(frozenset(Verb), (Pattern(b"", is_prefix=True),), create=True)
 """All rights there are."""
 
-ANYBODY = Grant(streams=["*"], do=[verb for verb in Verb if verb is not Verb.ADMIN], create=True)
-"""Rights of requests without a credential, if these are allowed and have no others."""
+ANYBODY = Grant(streams=["*"], do=[Verb.READ, Verb.APPEND, Verb.CONSUME, Verb.MANAGE], create=True)
+"""Rights of requests without a credential, if these are allowed and have no others.
+
+Others send nothing through the gateway to places of their choice.
+"""
 
 Limit = Annotated[int, Field(ge=1, le=COUNT_MAX)]
 

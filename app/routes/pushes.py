@@ -26,7 +26,7 @@ from headgate.app.http.paging import CURSOR, page_after
 from headgate.app.push import store
 from headgate.app.push.definition import PushDefinition, PushRecord, name_of
 from headgate.app.push.sealing import KeyMissing
-from headgate.app.push.signing import PushSecrets, known_key, new_secret, signing_key
+from headgate.app.push.signing import PushSecrets, known_key, new_secret, public_text, signing_key
 from headgate.app.push.store import StoredPush
 from headgate.app.webhooks.signing import NO_KEYS
 from headgate.app.webhooks.targets import TargetRefused
@@ -101,7 +101,7 @@ async def set_push(
     """
     _require(access, stream, group, Verb.PUSH, Verb.MANAGE, Verb.CONSUME)
     gateway = gateway_of(request)
-    with access.audit.act(access.principal, "setPush"):
+    with access.act("setPush"):
         await access.perform(DescribeGroup(stream, group))
         try:
             gateway.targets.check(new.url)
@@ -169,7 +169,7 @@ async def delete_push(
 ) -> None:
     """Delete the push of a group. The group stays, and what was not acknowledged is pending."""
     _require(access, stream, group, Verb.MANAGE)
-    with access.audit.act(access.principal, "deletePush"):
+    with access.act("deletePush"):
         stored = await _stored(request, access, stream, group)
         await store.delete(gateway_of(request).backend.perform, stored.name)
 
@@ -203,7 +203,7 @@ async def retry_push(
     """Send at once what failed and would have to wait, 10,000 entries at most."""
     _require(access, stream, group, Verb.MANAGE)
     await _stored(request, access, stream, group)
-    with access.audit.act(access.principal, "retryPush"):
+    with access.act("retryPush"):
         perform = gateway_of(request).backend.perform
         count, start = 0, None
         while count < _RETRIED_MAX:
@@ -245,7 +245,7 @@ async def rotate_push_secret(
     """
     _require(access, stream, group, Verb.MANAGE)
     gateway, rotation = gateway_of(request), rotation or SecretRotation.model_validate({})
-    with access.audit.act(access.principal, "rotatePushSecret"):
+    with access.act("rotatePushSecret"):
         for _ in range(_TRIES_MAX):
             before = await _stored(request, access, stream, group)
             held = await gateway.sealing.unseal(before.push.sealed, PushSecrets)
@@ -338,7 +338,7 @@ async def _changed(
     """Change the state of a push, and describe it."""
     _require(access, stream, group, Verb.MANAGE)
     await _stored(request, access, stream, group)
-    with access.audit.act(access.principal, act):
+    with access.act(act):
         push = await _change(request, stream, group, make)
     return await _wire(gateway_of(request), push)
 
@@ -384,6 +384,9 @@ async def _summary(gateway: Gateway, push: PushRecord, stored: StoredPush | None
     held = await gateway.sealing.unseal(push.sealed, PushSecrets)
     definition = push.definition
     previous_ms = 0 if held is None else held.previous_until_ms
+    key = None
+    if definition.signature is SignatureKind.ED25519:
+        key = await known_key(gateway.backend.perform, gateway.sealing)
     return {
         "stream": text_of(push.stream),
         "group": text_of(push.group),
@@ -400,6 +403,7 @@ async def _summary(gateway: Gateway, push: PushRecord, stored: StoredPush | None
         "failure_count": push.failures,
         "disabled_at_ms": push.disabled_at_ms,
         "disabled_reason": push.disabled_reason,
+        "public_key": None if key is None else public_text(key),
         "previous_secret_until_ms": previous_ms if previous_ms > gateway.auth.now_ms() else None,
         "created_at_ms": push.created_at_ms,
         "delivered_count": 0 if stored is None else stored.counts.delivered,

@@ -204,6 +204,10 @@ class PushSummary(TypedDict):
     failure_count: Annotated[int, Field(description="Requests that failed, one after the other.")]
     disabled_at_ms: int | None
     disabled_reason: str | None
+    public_key: Annotated[
+        str | None,
+        Field(description="Of the gateway, for `v1a`; null: requests are not signed with it."),
+    ]
     previous_secret_until_ms: Annotated[
         int | None, Field(description="Until then the secret before this one is good as well.")
     ]

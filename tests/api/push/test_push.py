@@ -202,7 +202,7 @@ async def test_a_secret_is_rotated_with_both_good_for_a_while(
 async def test_a_push_may_be_signed_by_the_key_of_the_gateway(
     live: Live, receiver: Receiver
 ) -> None:
-    await put(live, receiver, signature="v1a")
+    made = await put(live, receiver, signature="v1a")
     await live.append("orders", "1")
     notice = await receiver.next()
     [jwk] = (await live.http.get("/v1/push/jwks.json")).json()["keys"]
@@ -211,6 +211,7 @@ async def test_a_push_may_be_signed_by_the_key_of_the_gateway(
     head = f"{notice.header('webhook-id')}.{notice.header('webhook-timestamp')}.".encode()
     public.verify(base64.b64decode(signature), head + notice.body)
     assert version == "v1a"
+    assert base64.b64decode(made["public_key"].removeprefix("whpk_")) == public.public_bytes_raw()
 
 
 async def test_a_batch_has_what_is_there(live: Live, receiver: Receiver) -> None:

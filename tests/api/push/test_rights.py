@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -57,3 +58,22 @@ async def test_who_manages_ends_a_push_and_does_not_begin_one(gateway: Secured) 
     async with gateway.client(await key(gateway, Verb.READ, Verb.CONSUME)) as http:
         assert (await http.get(PUSH)).status_code == 403
         assert (await http.get("/v1/pushes")).status_code == 403
+
+
+async def test_each_act_leaves_a_line_that_names_the_group(
+    gateway: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "headgate.audit")
+    caplog.clear()
+    async with gateway.client(await key(gateway, *ALL)) as http:
+        await http.put(PUSH, json=BODY)
+        for act in ("pause", "resume", "retry", "rotate"):
+            assert (await http.post(f"{PUSH}/{act}")).status_code == 200
+        await http.delete(PUSH)
+    lines = [vars(record) for record in caplog.records if record.message == "act"]
+    assert [(line["what"], line["stream"], line["group"], line["outcome"]) for line in lines] == [
+        (f"{act}Push", "orders", "billing", "ok") for act in ("set", "pause", "resume", "retry")
+    ] + [
+        ("rotatePushSecret", "orders", "billing", "ok"),
+        ("deletePush", "orders", "billing", "ok"),
+    ]

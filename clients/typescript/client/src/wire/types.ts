@@ -1171,6 +1171,10 @@ export interface PushInfo {
   disabledAtMs: number | null;
   disabledReason: string | null;
   /**
+   * Of the gateway, for `v1a`; null: requests are not signed with it.
+   */
+  publicKey: string | null;
+  /**
    * Until then the secret before this one is good as well.
    */
   previousSecretUntilMs: number | null;
@@ -1305,6 +1309,10 @@ export interface PushSummary {
   failureCount: number;
   disabledAtMs: number | null;
   disabledReason: string | null;
+  /**
+   * Of the gateway, for `v1a`; null: requests are not signed with it.
+   */
+  publicKey: string | null;
   /**
    * Until then the secret before this one is good as well.
    */
