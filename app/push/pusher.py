@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from headgate.app.backends.port import Holding, Leases
@@ -243,14 +244,16 @@ class Pusher:
             self._counts.pop(entry_id, None)
         post = asyncio.create_task(self._post(request))
         self._posts.add(post)
-        post.add_done_callback(self._posts.discard)
+        post.add_done_callback(partial(self._end_post, request))
 
     async def _post(self, request: PushRequest) -> None:
-        try:
-            failure = await self._attempt(request)
-        finally:
-            self._give(request)
+        failure = await self._attempt(request)
         self._settling.add(Settlement(request, failure))
+
+    def _end_post(self, request: PushRequest, post: asyncio.Task[None]) -> None:
+        """Give the places back, also of a task that was cancelled before it began."""
+        self._posts.discard(post)
+        self._give(request)
 
     def _settled(self, request: PushRequest) -> None:
         del self._in_flight[id(request)]

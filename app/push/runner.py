@@ -74,6 +74,7 @@ class PushRunner:
             for task in self._following.values():
                 task.cancel()
             await asyncio.gather(*self._following.values(), return_exceptions=True)
+            await self._parts.sender.close()  # the last of those that use it
 
     def families(self) -> Iterator[Metric]:
         """Yield the metrics of pushes."""

@@ -105,7 +105,6 @@ class SubscriptionRunner:
         finally:
             for task in self._following.values():
                 task.cancel()
-            await self._sender.close()
 
     def families(self) -> Iterator[Metric]:
         """Yield the metrics of subscriptions."""

@@ -1,0 +1,42 @@
+"""A pusher that ends at any moment leaves nothing behind: no place, no entry, no consumer."""
+
+from __future__ import annotations
+
+import asyncio
+
+from headgate.app.push.definition import PushDefinition, PushRecord
+from headgate.app.push.log import PushLog, PushTally
+from headgate.app.push.pusher import Parts, Pusher
+from headgate.app.push.signing import PushSecrets, Signer, new_secret
+from headgate.app.webhooks.sending import SENDS_MAX, Sender
+from headgate.app.wire.pushes import PushPhase, SignatureKind
+from headgate.engine.clock import SystemClock
+from tests.api.conftest import Live
+from tests.api.push.conftest import GROUP
+from tests.receiver import Receiver
+
+STEPS = 80
+
+
+async def test_it_gives_everything_back(live: Live, receiver: Receiver) -> None:
+    backend, sender = live.gateway.backend, Sender(live.gateway.targets)
+    parts = Parts(backend.perform, backend.leases, sender, SystemClock())
+    held = PushSecrets(b"orders", b"billing", receiver.url, new_secret())
+    push = PushRecord(b"orders", b"billing", PushDefinition(concurrency=64), "", 0)
+    signer = Signer(SignatureKind.HMAC, held, None)
+    phases = list[PushPhase]()
+    for step in range(STEPS):
+        await live.append("orders", *map(str, range(5)))
+        log = PushLog(backend.perform, push, PushTally(), phases.append)
+        pushing = asyncio.create_task(Pusher(parts, push, held, signer, log).run(asyncio.Event()))
+        for _ in range(step):
+            await asyncio.sleep(0)
+        pushing.cancel()
+        await asyncio.gather(pushing, return_exceptions=True)
+    await sender.close()
+    half = SENDS_MAX // 2
+    assert [sender.places.take("all") for _ in range(SENDS_MAX)].count(True) == half
+    group = (await live.http.get(GROUP)).json()
+    assert (group["consumers"], phases) == (0, [])
+    pending = (await live.http.get(f"{GROUP}/pending")).json()["pending"]
+    assert all(item["consumer"] is None for item in pending)
