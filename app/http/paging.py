@@ -35,7 +35,7 @@ class Page(NamedTuple):
     def of(self, items: Sequence[T]) -> tuple[Sequence[T], str | None]:
         """Return the items of the page and the next cursor."""
         page = items[: self.limit]
-        return page, _cursor(page[-1].name) if len(items) > self.limit else None
+        return page, cursor_of(page[-1].name) if len(items) > self.limit else None
 
 
 def page_after(cursor: str | None, limit: int) -> Page:
@@ -63,7 +63,8 @@ PageDep = Annotated[Page, Depends(_as_many_as_allowed)]
 """A page of a list that was once told as a whole: it still is, if it is not too long."""
 
 
-def _cursor(name: bytes) -> str:
+def cursor_of(name: bytes) -> str:
+    """Return the cursor of the page behind a name."""
     return base64.urlsafe_b64encode(name).decode()
 
 

@@ -42,9 +42,8 @@ class PushRecord(msgspec.Struct, frozen=True):
     stream: bytes
     group: bytes
     definition: PushDefinition
-    sealed: str  # its `PushSecrets`, encrypted
+    sealed: str  # its `PushSecrets`, encrypted: another text whenever a user sets something
     created_at_ms: int
-    revision: int = 1  # of what users set
     retry_count: int = 0  # how often a user wanted what failed at once
     is_paused: bool = False
     failing_since_ms: int | None = None
@@ -64,8 +63,8 @@ class PushRecord(msgspec.Struct, frozen=True):
 
     def is_set_anew(self, before: PushRecord) -> bool:
         """Tell whether those who deliver have to know of the difference."""
-        facts = self.revision, self.retry_count, self.is_running
-        return facts != (before.revision, before.retry_count, before.is_running)
+        facts = self.sealed, self.retry_count, self.is_running
+        return facts != (before.sealed, before.retry_count, before.is_running)
 
     @property
     def phase(self) -> PushPhase:

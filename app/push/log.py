@@ -57,10 +57,16 @@ class PushLog:
         self._disable_after_ms = push.definition.disable_after_ms
         self._answers: deque[PushAnswer] = deque(maxlen=ANSWERS_KEPT)
         self._delivered = self._failed = 0
-        self._failing_since_ms, self._failures = push.failing_since_ms, push.failures
         self._last_error: str | None = None
-        self._written = push.failing_since_ms
+        self._sealed = push.sealed
+        self.begin_anew(push)
         self._news = asyncio.Event()
+
+    def begin_anew(self, push: PushRecord) -> None:
+        """Forget failures of before a user has set something."""
+        self._retry_count = push.retry_count
+        self._failing_since_ms, self._failures = push.failing_since_ms, push.failures
+        self._written = push.failing_since_ms
 
     def succeed(self, answer: PushAnswer) -> None:
         """Note an answer that acknowledges."""
@@ -111,12 +117,15 @@ class PushLog:
         """
         await self._write_health()
         if self._answers:
-            new, self._answers = self._answers, deque(maxlen=ANSWERS_KEPT)
-            await store.add_answers(self._perform, self._name, list(new))
+            new = list(self._answers)
+            await store.add_answers(self._perform, self._name, new)
+            while self._answers and self._answers[0] in new:
+                self._answers.popleft()
         if self._delivered or self._failed:
             delivered, failed = self._delivered, self._failed
-            self._delivered = self._failed = 0
             await store.add_counts(self._perform, self._name, delivered, failed)
+            self._delivered -= delivered
+            self._failed -= failed
 
     async def _write_health(self) -> None:
         since_ms, failures = self._failing_since_ms, self._failures
@@ -126,6 +135,8 @@ class PushLog:
             return  # a failure now and then is nothing
 
         def changed(push: PushRecord) -> PushRecord:
+            if (push.sealed, push.retry_count) != (self._sealed, self._retry_count):
+                return push  # a user has set something since
             if since_ms is None:
                 return replace(push, failing_since_ms=None, failures=0)
             new = replace(push, failing_since_ms=since_ms, failures=failures)

@@ -15,7 +15,7 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headgate.app.backends.port import Holding, Leases
 from headgate.app.backends.releasing import give_back, temporary_name
@@ -32,7 +32,7 @@ from headgate.app.webhooks.sending import Sender
 from headgate.engine.clock import Clock
 from headgate.engine.config import NO_POLICY
 from headgate.engine.entry import EntryId
-from headgate.engine.errors import StreamError, Unavailable
+from headgate.engine.errors import LimitReached, StreamError, TooManyWaiters, Unavailable
 from headgate.engine.replies import Delivery
 from headgate.engine.requests.deliveries import Extend, GroupCursor, NackMode, ReadGroup
 from headgate.engine.requests.groups import DescribeGroup
@@ -102,12 +102,11 @@ class Pusher:
             Gone: the receiver wants nothing any more.
             GroupNotFound: the group is gone.
         """
-        await self._parts.leases.register(self._holding)
-        tasks = [
-            asyncio.ensure_future(work)
-            for work in (self._read(), self._settling.run(), self._extend(), stop.wait())
-        ]
+        tasks = list[asyncio.Task[Any]]()
         try:
+            await self._parts.leases.register(self._holding)
+            works = self._read(), self._settling.run(), self._extend(), stop.wait()
+            tasks = [asyncio.create_task(work) for work in works]
             ended, _ = await asyncio.wait([*tasks, self._gone], return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
                 task.result()
@@ -142,6 +141,9 @@ class Pusher:
                 await self._parts.leases.unregister(self._holding)
         except (Unavailable, TimeoutError):
             self._parts.leases.release_later(self._holding, self._counts)
+        except asyncio.CancelledError:
+            self._parts.leases.release_later(self._holding, self._counts)
+            raise
 
     async def _read(self) -> None:
         info = await self._perform(DescribeStream(self._names[0]))
@@ -152,7 +154,7 @@ class Pusher:
             await self._until_free()
             try:
                 has_more = await (self._read_more() if has_more else self._read_first())
-            except Unavailable:  # nothing can be read now
+            except (Unavailable, LimitReached, TooManyWaiters):  # nothing can be read now
                 await asyncio.sleep(_PAUSE_S)
 
     async def _until_free(self) -> None:
@@ -174,19 +176,20 @@ class Pusher:
         deliveries = await self._deliver(self._definition.entries_max, _WAIT_MS)
         requests = list(requests_of(deliveries, self._definition.entries_max))
         for request in requests:
-            await self._take(request)
+            await self._parts.sender.places.wait(self._place)
+            await self._take_large(request)
             self._send(request)
+        if not requests:  # at the end of a stream that is closed, a read does not wait
+            await asyncio.sleep(_PAUSE_S)
         return bool(requests)
 
-    async def _take(self, request: PushRequest) -> None:
-        """Wait for the places of a request. Nothing else is read meanwhile."""
-        sender = self._parts.sender
-        await sender.places.wait(self._place)
+    async def _take_large(self, request: PushRequest) -> None:
+        """Wait for the other places of a request that has its first. Nothing is read meanwhile."""
         if request.is_large:
             try:
-                await sender.large_places.wait(self._place, request.units)
+                await self._parts.sender.large_places.wait(self._place, request.units)
             except BaseException:
-                sender.places.give(self._place)
+                self._parts.sender.places.give(self._place)
                 raise
 
     def _give(self, request: PushRequest) -> None:
@@ -206,10 +209,11 @@ class Pusher:
             limit = min(taken * self._definition.entries_max, _READ_MAX)
             deliveries = await self._deliver(limit, 0)
             for request in requests_of(deliveries, self._definition.entries_max):
-                if taken:
-                    taken -= 1
-                    places.give(self._place)
-                await self._take(request)
+                if not taken:
+                    await places.wait(self._place)
+                    taken = 1
+                taken -= 1  # it is the place of the request now
+                await self._take_large(request)
                 self._send(request)
         finally:
             for _ in range(taken):
@@ -282,13 +286,12 @@ class Pusher:
         now_ms = self._parts.clock.monotonic_ms()
         self._window.fail(now_ms, policy.delay_ms if policy.backoff_ms else backoff_ms)
         self._progress.set()
+        delivery_count = max(delivery.delivery_count for delivery in request.deliveries)
+        delay_ms = (policy.delay_ms if policy.backoff_ms else backoff_ms)(delivery_count)
         if answer.retry_after_s is not None:
             self._window.delay_until(now_ms + answer.retry_after_s * 1000)
-            return PushFailure(error, answer.retry_after_s * 1000)
-        if policy.backoff_ms:
-            return PushFailure(error, None)
-        delivery_count = max(delivery.delivery_count for delivery in request.deliveries)
-        return PushFailure(error, backoff_ms(delivery_count))
+            delay_ms = max(delay_ms, answer.retry_after_s * 1000)
+        return PushFailure(error, delay_ms)
 
     async def _extend(self) -> None:
         """Keep entries on their way from takeovers by other consumers."""

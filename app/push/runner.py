@@ -25,7 +25,7 @@ from headgate.app.push.leases import PushLease
 from headgate.app.push.log import PushLog, PushTally
 from headgate.app.push.pusher import Gone, Parts, Pusher
 from headgate.app.push.sealing import Sealing
-from headgate.app.push.signing import PushSecrets, Signer, signing_key
+from headgate.app.push.signing import PushSecrets, Signer, known_key
 from headgate.app.push.store import CHANGES, StoredPush
 from headgate.app.runtime import periodic
 from headgate.app.wire.names import text_of
@@ -187,8 +187,16 @@ class PushRunner:
             self._phases[push.name] = PushPhase.UNREADABLE
             await self._until(change)
             return
+        key = None
+        if push.definition.signature is SignatureKind.ED25519:
+            key = await known_key(self._parts.perform, self._sealing)
+            if key is None:
+                self._phases[push.name] = PushPhase.UNREADABLE
+                await self._until(change)
+                return
+        signer = Signer(push.definition.signature, held, key)
         if not self._is_shared:
-            await self._deliver(push, held)
+            await self._deliver(push, held, signer)
             return
         lease = PushLease(self._parts.perform, push.name)
         if not await lease.take():
@@ -196,7 +204,7 @@ class PushRunner:
             await self._until(change, lease.wait_s)
             return
         try:
-            await lease.keep_while(self._deliver(push, held))
+            await lease.keep_while(self._deliver(push, held, signer))
         finally:
             await lease.end()
 
@@ -208,18 +216,13 @@ class PushRunner:
         except TimeoutError:
             pass
 
-    async def _deliver(self, push: PushRecord, held: PushSecrets) -> None:
+    async def _deliver(self, push: PushRecord, held: PushSecrets, signer: Signer) -> None:
         """Deliver until the push changes, or what it needs is gone."""
         perform = self._parts.perform
-        key = None
-        if push.definition.signature is SignatureKind.ED25519:
-            key = await signing_key(perform, self._sealing)
         push_log = PushLog(perform, push, self._tally, partial(self._note_phase, push.name))
-        pusher = Pusher(
-            self._parts, push, held, Signer(push.definition.signature, held, key), push_log
-        )
+        pusher = Pusher(self._parts, push, held, signer, push_log)
         stop = asyncio.Event()
-        watching = asyncio.create_task(self._watch(push, pusher, stop))
+        watching = asyncio.create_task(self._watch(push, pusher, push_log, stop))
         writing = asyncio.create_task(periodic.complete("answers of a push", push_log.run))
         try:
             await pusher.run(stop)
@@ -236,11 +239,19 @@ class PushRunner:
             await push_log.write_last()
 
     async def _end(self, push: PushRecord) -> None:
-        """Delete a push whose group is gone."""
-        log.warning("push ended: its group is gone", extra=_facts(push))
-        await store.delete(self._parts.perform, push.name)
+        """Delete a push whose group is gone, unless there is another one by now."""
+        stored = await store.load_named(self._parts.perform, push.name)
+        if stored is None or stored.push.sealed != push.sealed:
+            return
+        try:
+            await self._parts.perform(DescribeGroup(push.stream, push.group))
+        except (GroupNotFound, StreamNotFound):
+            log.warning("push ended: its group is gone", extra=_facts(push))
+            await store.delete(self._parts.perform, push.name)
 
-    async def _watch(self, push: PushRecord, pusher: Pusher, stop: asyncio.Event) -> None:
+    async def _watch(
+        self, push: PushRecord, pusher: Pusher, push_log: PushLog, stop: asyncio.Event
+    ) -> None:
         """Tell a pusher when its push has changed, or its group is gone."""
         change, retry_count = self._changes[push.name], push.retry_count
         while True:
@@ -255,12 +266,13 @@ class PushRunner:
                 await asyncio.sleep(_PAUSE_S)
                 change.set()
                 continue
-            if stored is None or stored.push.revision != push.revision:
+            if stored is None or stored.push.sealed != push.sealed:
                 break
             if not stored.push.is_running:
                 break
             if stored.push.retry_count != retry_count:
                 retry_count = stored.push.retry_count
+                push_log.begin_anew(stored.push)
                 pusher.retry()
         stop.set()
 

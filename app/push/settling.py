@@ -21,7 +21,7 @@ class PushFailure(NamedTuple):
     """The failure of a request."""
 
     error: str
-    delay_ms: int | None  # before the next delivery; None: by the policy
+    delay_ms: int  # before the next delivery
     mode: NackMode = NackMode.FAIL
 
 

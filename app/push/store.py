@@ -79,14 +79,18 @@ async def load_named(perform: Perform, name: bytes) -> StoredPush | None:
 async def load_page(
     perform: Perform, after: bytes | None, limit: int
 ) -> tuple[list[StoredPush], bytes | None]:
-    """Return some pushes by the names of their streams, and the last name; None: there are none."""
-    infos = await perform(ListStreams(PREFIX, after, limit))
+    """Return some pushes by the names of their streams, and where others begin; None: nowhere.
+
+    Streams that are no pushes are left out, so there may be fewer than the limit.
+    """
+    infos = await perform(ListStreams(PREFIX, after, limit + 1))
+    is_last, infos = len(infos) <= limit, infos[:limit]
     pushes = list[StoredPush]()
     for begin in range(0, len(infos), _READ_AT_ONCE):
         names = [info.name for info in infos[begin : begin + _READ_AT_ONCE]]
         loaded = await asyncio.gather(*(load_named(perform, name) for name in names))
         pushes += [stored for stored in loaded if stored is not None]
-    return pushes, infos[-1].name if infos else None
+    return pushes, None if is_last else infos[-1].name
 
 
 async def answers(perform: Perform, name: bytes) -> list[PushAnswer]:

@@ -22,7 +22,7 @@ from headgate.app.http.dependencies import (
 )
 from headgate.app.http.json_arrays import json_answer
 from headgate.app.http.operation import Operation
-from headgate.app.http.paging import CURSOR, page_after
+from headgate.app.http.paging import CURSOR, cursor_of, page_after
 from headgate.app.push import store
 from headgate.app.push.definition import PushDefinition, PushRecord, name_of
 from headgate.app.push.sealing import KeyMissing
@@ -43,6 +43,7 @@ from headgate.app.wire.pushes import (
     SignatureKind,
 )
 from headgate.engine.errors import StreamsChanged
+from headgate.engine.replies import PendingItem
 from headgate.engine.requests.deliveries import ListPending, Nack, NackMode
 from headgate.engine.requests.groups import DescribeGroup
 
@@ -53,6 +54,7 @@ _PLACE = "/streams/{stream}/groups/{group}/push"
 _TRIES_MAX = 10
 _RETRIED_MAX = 10_000
 _RETRIED_AT_ONCE = 1_000
+_SOON_MS = 500
 
 _FIND = responses("not_found", "stream_not_found", "group_not_found", "invalid_request")
 _CHANGE = _FIND | responses("overloaded", "memory_full")
@@ -150,14 +152,14 @@ async def list_pushes(
     """List the pushes of all groups that one may manage. A page may have fewer than the limit."""
     check_at_most(limit, limits.read_entries_max, pointer="/query/limit")
     gateway, page = gateway_of(request), page_after(cursor, limit)
-    stored, _ = await store.load_page(gateway.backend.perform, page.after, limit + 1)
-    shown, next_cursor = page.of(stored)
+    stored, last_name = await store.load_page(gateway.backend.perform, page.after, limit)
     may = access.principal.may
     pushes = [
         await _summary(gateway, each.push, each)
-        for each in shown
+        for each in stored
         if may(Need((Verb.MANAGE,), each.push.stream, each.push.group))
     ]
+    next_cursor = None if last_name is None else cursor_of(last_name)
     answer: Pushes = {"pushes": pushes, "next_cursor": next_cursor}
     return json_answer(answer)
 
@@ -211,7 +213,7 @@ async def retry_push(
             if start is not None:
                 asked = ListPending(stream, group, start, limit=_RETRIED_AT_ONCE)
             items = await perform(asked)
-            ids = [item.id for item in items if item.consumer is None and item.delay_ms]
+            ids = [item.id for item in items if _has_failed(item)]
             if ids:
                 await perform(Nack(stream, group, ids, NackMode.FAIL, delay_ms=0))
                 count += len(ids)
@@ -254,7 +256,7 @@ async def rotate_push_secret(
                 raise GatewayError("not_supported", text)
             held = held.rotated(gateway.auth.now_ms(), rotation.overlap_ms)
             sealed = await gateway.sealing.seal(held)
-            push = replace(before.push, sealed=sealed, revision=before.push.revision + 1)
+            push = replace(before.push, sealed=sealed)
             try:
                 await store.write(gateway.backend.perform, push, before)
             except StreamsChanged:
@@ -308,8 +310,9 @@ async def _definition(
         held = PushSecrets(stream, group, new.url, new_secret(), new.headers)
     else:
         held = replace(old, url=new.url, headers=new.headers)
-    if new.signature is SignatureKind.ED25519:
-        await signing_key(gateway.backend.perform, gateway.sealing)
+    is_by_key = new.signature is SignatureKind.ED25519
+    if is_by_key and await signing_key(gateway.backend.perform, gateway.sealing) is None:
+        raise KeyMissing("the key that encrypted the one of `v1a` is not there")
     definition = PushDefinition(
         new.concurrency,
         new.timeout_ms,
@@ -321,9 +324,7 @@ async def _definition(
     sealed = await gateway.sealing.seal(held)
     if before is None:
         return held, True, PushRecord(stream, group, definition, sealed, gateway.auth.now_ms())
-    changed = replace(
-        before.push, definition=definition, sealed=sealed, revision=before.push.revision + 1
-    )
+    changed = replace(before.push, definition=definition, sealed=sealed)
     return held, old is None, changed
 
 
@@ -357,6 +358,14 @@ async def _change(
     if push is None:
         raise GatewayError("not_found", "This group has no push.")
     return push
+
+
+def _has_failed(item: PendingItem) -> bool:
+    """Tell whether an entry waits after a failure, and not until its own time.
+
+    What is due soon may be with a reader before it could be released.
+    """
+    return item.consumer is None and item.delivery_count > 0 and item.delay_ms > _SOON_MS
 
 
 def _resumed(push: PushRecord) -> PushRecord:

@@ -102,7 +102,7 @@ class TargetConnections:
             cause = error.__cause__
             if isinstance(cause, TargetRefused | NameUnknown):
                 raise cause from None
-            raise OSError(f"{type(error).__name__}: {error}") from error
+            raise OSError(_text_of(error)) from error
 
     async def _start_of(self, response: aiohttp.ClientResponse) -> bytes:
         content = b""
@@ -120,6 +120,24 @@ class TargetConnections:
         for session in self._sessions.values():
             await session.close()
         await self._resolver.close()
+
+
+def _text_of(error: aiohttp.ClientError) -> str:
+    """Return an error in words of ours: the library's own have the URL in them, which is secret."""
+    for kind, text in _TEXTS.items():
+        if isinstance(error, kind):
+            return text
+    return "no answer of HTTP"
+
+
+_TEXTS: dict[type[aiohttp.ClientError], str] = {
+    aiohttp.ClientConnectorCertificateError: "the certificate of the host is not trusted",
+    aiohttp.ClientSSLError: "no connection by TLS",
+    aiohttp.ClientConnectorError: "no connection to the host",
+    aiohttp.ServerDisconnectedError: "the host closed the connection",
+    aiohttp.ClientOSError: "the host reset the connection",
+    aiohttp.ClientPayloadError: "the answer ended too early",
+}
 
 
 def _checked_socket(targets: Targets, is_tls: bool, place: Any) -> socket.socket:

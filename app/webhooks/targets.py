@@ -77,8 +77,8 @@ class Targets:
         Raises:
             TargetRefused: it is none, or it is not allowed.
         """
-        if len(url) > _URL_MAX or not url.isascii() or not url.isprintable():
-            raise TargetRefused(f"a URL has at most {_URL_MAX} characters of ASCII")
+        if len(url) > _URL_MAX or not url.isascii() or not url.isprintable() or " " in url:
+            raise TargetRefused(f"a URL has at most {_URL_MAX} characters of ASCII, and no spaces")
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port

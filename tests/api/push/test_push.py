@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import time
 from collections import Counter
 from typing import Any
 
@@ -288,6 +289,88 @@ async def test_pushes_are_listed(live: Live, receiver: Receiver) -> None:
     second = (await live.http.get(f"/v1/pushes?limit=1&cursor={first['next_cursor']}")).json()
     shown = [push["group"] for page in (first, second) for push in page["pushes"]]
     assert (sorted(shown), second["next_cursor"]) == (["a", "b"], None)
+
+
+async def test_a_stream_that_is_no_push_hides_no_others(live: Live, receiver: Receiver) -> None:
+    await put(live, receiver)
+    for name in ("__push:0", "__push:zzz"):
+        await live.http.put(f"/v1/streams/{name}", json={})
+    shown, cursors, cursor = list[str](), list[str | None](), ""
+    for _ in range(3):
+        page = (await live.http.get(f"/v1/pushes?limit=1{cursor}")).json()
+        shown += [push["group"] for push in page["pushes"]]
+        cursors.append(page["next_cursor"])
+        cursor = f"&cursor={cursors[-1]}"
+    assert (shown, cursors[-1]) == (["billing"], None)
+    for name in ("__push:0", "__push:zzz"):
+        await live.http.delete(f"/v1/streams/{name}")
+
+
+async def test_a_push_of_a_stream_that_is_closed_waits_for_nothing(
+    live: Live, receiver: Receiver
+) -> None:
+    await put(live, receiver)
+    await live.append("orders", "1")
+    await live.http.post("/v1/streams/orders/close", json={"fields": {"v": "last"}})
+    assert [(await receiver.next()).json["fields"]["v"] for _ in range(2)] == ["1", "last"]
+    await until_settled(live, 2)
+    clock = time.process_time
+    began_s = clock()
+    await asyncio.sleep(1)
+    assert (await live.http.get(GROUP)).status_code == 200
+    assert clock() - began_s < 0.8  # it does not look again and again
+
+
+async def test_no_error_has_the_url_in_it(live: Live, receiver: Receiver) -> None:
+    receiver.answers = [("no status", b"")]
+    await policy(live, backoff_ms=[10], max_deliveries=2, dead_letter_stream="dead")
+    answer = await live.http.put(PUSH, json={"url": f"{receiver.url}?k=a-part-that-is-secret"})
+    assert answer.status_code == 201
+    await live.append("orders", "1")
+    await until_settled(live, 1)
+    async with asyncio.timeout(20):
+        while not (answers := (await described(live))["answers"]):
+            await asyncio.sleep(0.02)
+    assert answers[0]["error"] == "not sent: no answer of HTTP"
+    dead = await live.http.get("/v1/streams/dead/entries")
+    assert "a-part-that-is-secret" not in dead.text
+    await live.http.delete("/v1/streams/dead")
+
+
+async def test_a_retry_sends_nothing_before_its_own_time(live: Live, receiver: Receiver) -> None:
+    await put(live, receiver)
+    later = {"fields": {"v": "later"}, "delay_ms": 3_600_000}
+    assert (await live.http.post("/v1/streams/orders/entries", json=later)).status_code == 201
+    await live.append("orders", "now")
+    assert (await receiver.next()).json["fields"] == {"v": "now"}
+    assert (await live.http.post(f"{PUSH}/retry")).json() == {"entries": 0}
+    await live.append("orders", "after")
+    assert (await receiver.next()).json["fields"] == {"v": "after"}
+
+
+async def test_an_entry_that_wants_to_come_at_once_leaves_others_their_turn(
+    live: Live, receiver: Receiver
+) -> None:
+    def respond(notice: Notice) -> tuple[str, bytes]:
+        is_bad = notice.json["fields"]["v"] == "bad"
+        return ("503 No\r\nRetry-After: 0", b"") if is_bad else OK
+
+    receiver.respond = respond
+    await policy(live, backoff_ms=[60_000])
+    await put(live, receiver)
+    await live.append("orders", "bad", "1", "2", "3")
+    values = [(await receiver.next()).json["fields"]["v"] for _ in range(4)]
+    assert values == ["bad", "1", "2", "3"]
+
+
+async def test_a_push_that_is_deleted_and_set_anew_has_its_new_secret(
+    live: Live, receiver: Receiver
+) -> None:
+    for number in range(5):
+        made = await put(live, receiver)
+        await live.append("orders", str(number))
+        assert verified(made["secret"], await receiver.next())["fields"] == {"v": str(number)}
+        assert (await live.http.delete(PUSH)).status_code == 204
 
 
 async def test_a_receiver_that_hangs_delays_no_other(live: Live, receiver: Receiver) -> None:

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from cryptography.fernet import Fernet
+
 from headgate.app.settings import Settings
 from tests.api.auth.secured import secured
 from tests.api.conftest import Live, running
@@ -65,7 +67,10 @@ async def fill(live: Live) -> None:
 def chosen(tmp_path: Path) -> dict[str, Any]:
     """Return settings with which no operation is without an ability."""
     bucket = (tmp_path / "bucket").as_uri()
-    return {"wait_ms_max": 50, "data_dir": tmp_path / "data", "bucket": bucket}
+    key = tmp_path / "push.key"
+    key.write_bytes(Fernet.generate_key())
+    places = {"data_dir": tmp_path / "data", "bucket": bucket, "push_key_file": key}
+    return {"wait_ms_max": 50, **places}
 
 
 async def test_no_generated_request_finds_a_5xx_or_an_undocumented_answer(tmp_path: Path) -> None:
@@ -76,7 +81,7 @@ async def test_no_generated_request_finds_a_5xx_or_an_undocumented_answer(tmp_pa
         code, output = await schemathesis(live, config, f"--checks={','.join(CHECKS)}")
 
     assert code == 0, output
-    assert "Tested: 62" in output, output
+    assert "Tested: 71" in output, output
 
 
 async def test_the_same_of_known_names_and_a_key_is_asked_for_where_the_document_says_so(
@@ -93,11 +98,11 @@ async def test_the_same_of_known_names_and_a_key_is_asked_for_where_the_document
             gateway.live, config, f"--header=Authorization: {key}", f"--checks={','.join(checks)}"
         )
         assert code == 0, output
-        assert "Tested: 62" in output, output
+        assert "Tested: 71" in output, output
 
         # Without a key nothing of a request is looked at, so a few of each operation will do.
         code, output = await schemathesis(
             gateway.live, config, f"--checks={','.join(CHECKS)}", "--phases=fuzzing"
         )
         assert code == 0, output
-        assert "Tested: 62" in output, output
+        assert "Tested: 71" in output, output

@@ -48,6 +48,7 @@ BODIES: dict[str, Any] = {
     f"POST {GROUP}/extend": IDS,
     f"POST {GROUP}/claim": {**IDS, "min_idle_ms": 0},
     f"POST {GROUP}/autoclaim": {"min_idle_ms": 0},
+    f"PUT {GROUP}/push": {"url": "https://hooks.example/"},
 }
 """Bodies of operations on a stream. The others take {}, or none."""
 

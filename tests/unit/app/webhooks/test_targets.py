@@ -106,6 +106,8 @@ REFUSED = [
     "https://" + "a" * 64 + ".example/",
     "https://" + "a." * 130 + "example/",
     "ftp://93.184.215.14/",
+    " https://example.com/",
+    "https://example.com/a b",
     "file:///etc/passwd",
     "https://user@93.184.215.14/",
     "https:///path",
