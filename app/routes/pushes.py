@@ -50,6 +50,12 @@ from headgate.engine.requests.groups import DescribeGroup
 router = APIRouter(prefix="/v1", tags=["Push"], route_class=Operation)
 
 _JWK_SET = "application/jwk-set+json"
+_JWK = {"type": "object", "additionalProperties": {"type": "string"}}
+_JWKS = {
+    "type": "object",
+    "required": ["keys"],
+    "properties": {"keys": {"type": "array", "items": _JWK}},
+}
 _PLACE = "/streams/{stream}/groups/{group}/push"
 _TRIES_MAX = 10
 _RETRIED_MAX = 10_000
@@ -272,7 +278,7 @@ async def rotate_push_secret(
     responses={
         200: {
             "description": "The keys.",
-            "content": {_JWK_SET: {"schema": {"type": "object"}}},
+            "content": {_JWK_SET: {"schema": _JWKS}},
         },
         **responses("invalid_request"),
     },
