@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import TYPE_CHECKING, NamedTuple
 
+from headgate.app.runtime.families import versions
 from headgate.app.runtime.threads import WEBHOOKS
 from headgate.app.webhooks.places import Places
 from headgate.app.webhooks.targets import TargetRefused, Targets
@@ -27,7 +27,6 @@ LARGE_UNIT_BYTES = 131_072
 """Bytes of a place for them. A body with fewer is none of them."""
 
 _RETRY_AFTER_S_MAX = 3_600
-_AGENT = f"Headgate/{version('headgate')}"
 
 
 class TargetAnswer(NamedTuple):
@@ -54,7 +53,7 @@ class Sender:
         self.places = Places(SENDS_MAX)
         self.large_places = Places(LARGE_BYTES_MAX // LARGE_UNIT_BYTES)
         self._targets, self._look_up = targets, look_up
-        self._agent = _AGENT + (f" ({identity})" if identity else "")
+        self._agent, self._identity = "", f" ({identity})" if identity else ""
         self._connections: TargetConnections | None = None
         self._opening = asyncio.Lock()
 
@@ -89,7 +88,8 @@ class Sender:
     async def _open(self) -> TargetConnections:
         async with self._opening:
             if self._connections is None:
-                kind = await WEBHOOKS.call_if_awaited(_prepare)
+                kind, version = await WEBHOOKS.call_if_awaited(_prepare)
+                self._agent = f"Headgate/{version}{self._identity}"
                 self._connections = kind(self._targets, ANSWER_BYTES_MAX, self._look_up)
             return self._connections
 
@@ -99,15 +99,15 @@ class Sender:
             await self._connections.close()
 
 
-def _prepare() -> type[TargetConnections]:
-    """Return the class of connections, with what it needs.
+def _prepare() -> tuple[type[TargetConnections], str]:
+    """Return the class of connections, with what it needs, and the version of the gateway.
 
     Most gateways send nothing, and need neither its library nor the certificates.
     """
     from headgate.app.webhooks.connections import TargetConnections  # noqa: PLC0415
 
     TargetConnections.prepare()
-    return TargetConnections
+    return TargetConnections, versions()[0]
 
 
 def _seconds(text: str | None) -> int | None:
