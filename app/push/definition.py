@@ -8,7 +8,9 @@ import msgspec
 
 from headgate.app.wire.pushes import (
     BATCH_MAX,
+    CONCURRENCY,
     DISABLE_AFTER_MS,
+    TIMEOUT_MS,
     PushBody,
     PushPhase,
     SignatureKind,
@@ -23,8 +25,8 @@ PUSHES_MAX = 1_000
 class PushDefinition(msgspec.Struct, frozen=True):
     """The definition of a push, but for its URL: that is among its secrets."""
 
-    concurrency: int = 10  # requests at a time
-    timeout_ms: int = 10_000  # of a request
+    concurrency: int = CONCURRENCY  # requests at a time
+    timeout_ms: int = TIMEOUT_MS  # of a request
     body: PushBody = PushBody.ENTRY
     batch_max: int = BATCH_MAX  # entries of a request that has several
     signature: SignatureKind = SignatureKind.HMAC

@@ -182,19 +182,12 @@ class PushRunner:
         if not push.is_running:
             await self._until(change)
             return
-        held = await self._sealing.unseal(push.sealed, PushSecrets)
-        if held is None or (held.stream, held.group) != (push.stream, push.group):
+        opened = await self._open(push)
+        if opened is None:
             self._phases[push.name] = PushPhase.UNREADABLE
             await self._until(change)
             return
-        key = None
-        if push.definition.signature is SignatureKind.ED25519:
-            key = await known_key(self._parts.perform, self._sealing)
-            if key is None:
-                self._phases[push.name] = PushPhase.UNREADABLE
-                await self._until(change)
-                return
-        signer = Signer(push.definition.signature, held, key)
+        held, signer = opened
         if not self._is_shared:
             await self._deliver(push, held, signer)
             return
@@ -207,6 +200,16 @@ class PushRunner:
             await lease.keep_while(self._deliver(push, held, signer))
         finally:
             await lease.end()
+
+    async def _open(self, push: PushRecord) -> tuple[PushSecrets, Signer] | None:
+        """Return the secrets of a push, and its signer; None: a key for them is not there."""
+        held = await self._sealing.unseal(push.sealed, PushSecrets)
+        if held is None or (held.stream, held.group) != (push.stream, push.group):
+            return None
+        if push.definition.signature is not SignatureKind.ED25519:
+            return held, Signer(push.definition.signature, held, None)
+        key = await known_key(self._parts.perform, self._sealing)
+        return None if key is None else (held, Signer(push.definition.signature, held, key))
 
     async def _until(self, change: asyncio.Event, wait_s: float = LOOK_MS / 1000) -> None:
         """Wait for a change, or for so long."""

@@ -105,7 +105,7 @@ async def answers(perform: Perform, name: bytes) -> list[PushAnswer]:
 def _answer_of(entry: Entry) -> PushAnswer | None:
     try:
         return msgspec.json.decode(entry.fields[1], type=PushAnswer)
-    except msgspec.DecodeError:  # somebody else appended it
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # somebody else appended it
         return None
 
 

@@ -42,6 +42,7 @@ from headgate.app.wire.pushes import (
     SecretRotation,
     SignatureKind,
 )
+from headgate.engine.entry import MIN_ID
 from headgate.engine.errors import StreamsChanged
 from headgate.engine.replies import PendingItem
 from headgate.engine.requests.deliveries import ListPending, Nack, NackMode
@@ -213,21 +214,17 @@ async def retry_push(
     await _stored(request, access, stream, group)
     with access.act("retryPush"):
         perform = gateway_of(request).backend.perform
-        count, start = 0, None
+        count, start = 0, MIN_ID
         while count < _RETRIED_MAX:
-            asked = ListPending(stream, group, limit=_RETRIED_AT_ONCE)
-            if start is not None:
-                asked = ListPending(stream, group, start, limit=_RETRIED_AT_ONCE)
-            items = await perform(asked)
+            items = await perform(ListPending(stream, group, start, limit=_RETRIED_AT_ONCE))
             ids = [item.id for item in items if _has_failed(item)]
             if ids:
                 await perform(Nack(stream, group, ids, NackMode.FAIL, delay_ms=0))
                 count += len(ids)
-            if len(items) < _RETRIED_AT_ONCE:
+            after = items[-1].id.next() if len(items) == _RETRIED_AT_ONCE else None
+            if after is None:
                 break
-            start = items[-1].id.next()
-            if start is None:
-                break
+            start = after
         await _change(
             request, stream, group, lambda push: replace(push, retry_count=push.retry_count + 1)
         )

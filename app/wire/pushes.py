@@ -9,9 +9,9 @@ from typing_extensions import TypedDict
 
 from headgate.app.wire.schemas.values import NextCursor, Request
 
-CONCURRENCY_MAX = 256
+CONCURRENCY, CONCURRENCY_MAX = 10, 256
 BATCH_MAX = 100
-TIMEOUT_MS_MIN, TIMEOUT_MS_MAX = 100, 60_000
+TIMEOUT_MS, TIMEOUT_MS_MIN, TIMEOUT_MS_MAX = 10_000, 100, 60_000
 DISABLE_AFTER_MS = 432_000_000
 """5 days."""
 DISABLE_AFTER_MS_MIN, DISABLE_AFTER_MS_MAX = 1_000, 7_776_000_000
@@ -141,8 +141,8 @@ class PushInput(Request):
     """A push to set."""
 
     url: Url
-    concurrency: Concurrency = 10
-    timeout_ms: Timeout = 10_000
+    concurrency: Concurrency = CONCURRENCY
+    timeout_ms: Timeout = TIMEOUT_MS
     body: Body = PushBody.ENTRY
     batch_max: BatchMax = BATCH_MAX
     signature: Signature = SignatureKind.HMAC

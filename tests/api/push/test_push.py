@@ -321,6 +321,18 @@ async def test_a_push_of_a_stream_that_is_closed_waits_for_nothing(
     assert clock() - began_s < 0.8  # it does not look again and again
 
 
+async def test_what_others_append_to_the_answers_of_a_push_is_none_of_them(
+    live: Live, receiver: Receiver
+) -> None:
+    await put(live, receiver)
+    [stream] = (await live.http.get("/v1/streams?prefix=__push:")).json()["streams"]
+    place = f"/v1/streams/{stream['name']}/entries"
+    for value in ("eyJhIjoi/yJ9", "Ww==", "eyJhdF9tcyI6IngifQ=="):  # no UTF-8, no JSON, no answer
+        entry = {"fields": {"answer": value}, "base64": ["answer"]}
+        assert (await live.http.post(place, json=entry)).status_code == 201
+    assert (await described(live))["answers"] == []
+
+
 async def test_no_error_has_the_url_in_it(live: Live, receiver: Receiver) -> None:
     receiver.answers = [("no status", b"")]
     await policy(live, backoff_ms=[10], max_deliveries=2, dead_letter_stream="dead")
