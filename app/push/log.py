@@ -58,15 +58,17 @@ class PushLog:
         self._answers: deque[PushAnswer] = deque(maxlen=ANSWERS_KEPT)
         self._delivered = self._failed = 0
         self._last_error: str | None = None
-        self._sealed = push.sealed
-        self.begin_anew(push)
+        self._sealed, self._retry_count = push.sealed, push.retry_count
+        self._failing_since_ms, self._failures = push.failing_since_ms, push.failures
+        self._written = push.failing_since_ms
         self._news = asyncio.Event()
 
     def begin_anew(self, push: PushRecord) -> None:
-        """Forget failures of before a user has set something."""
-        self._retry_count = push.retry_count
-        self._failing_since_ms, self._failures = push.failing_since_ms, push.failures
-        self._written = push.failing_since_ms
+        """Forget failures of before a user has set something, but no success."""
+        self._retry_count, self._written = push.retry_count, push.failing_since_ms
+        if self._failing_since_ms is not None:
+            self._failing_since_ms, self._failures = push.failing_since_ms, push.failures
+        self._news.set()
 
     def succeed(self, answer: PushAnswer) -> None:
         """Note an answer that acknowledges."""

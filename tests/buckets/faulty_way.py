@@ -157,10 +157,11 @@ class FaultyWay:
         if self._server is None:
             return
         self._server.close()
-        while self._open:  # some may come while others end
+        this = asyncio.current_task()
+        while others := asyncio.all_tasks() - {this}:  # some accept, so more may come
             for task in self._open:
                 task.cancel()
-            await asyncio.wait(self._open)
+            await asyncio.wait(others)
         await self._server.wait_closed()
         self._server = None
         # Nobody else may listen there meanwhile.

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec.structs import replace
+
+from headgate.app.push import store
 from headgate.app.push.definition import PushDefinition, PushRecord
 from headgate.app.push.log import PushLog, PushTally
 from headgate.app.push.pusher import Parts, Pusher
 from headgate.app.push.signing import PushSecrets, Signer, new_secret
+from headgate.app.push.store import PushAnswer
 from headgate.app.webhooks.sending import SENDS_MAX, Sender
 from headgate.app.wire.pushes import PushPhase, SignatureKind
 from headgate.engine.clock import SystemClock
@@ -16,6 +20,7 @@ from tests.api.push.conftest import GROUP
 from tests.receiver import Receiver
 
 STEPS = 80
+ANSWER = PushAnswer(at_ms=1, took_ms=1, webhook_id="msg_1", entry_count=1, status=200)
 
 
 async def test_it_gives_everything_back(live: Live, receiver: Receiver) -> None:
@@ -40,3 +45,21 @@ async def test_it_gives_everything_back(live: Live, receiver: Receiver) -> None:
     assert (group["consumers"], phases) == (0, [])
     pending = (await live.http.get(f"{GROUP}/pending")).json()["pending"]
     assert all(item["consumer"] is None for item in pending)
+
+
+async def test_a_success_is_written_though_a_user_wants_a_retry_meanwhile(live: Live) -> None:
+    perform = live.gateway.backend.perform
+    failing = PushRecord(b"orders", b"billing", PushDefinition(), "", 0, failing_since_ms=1)
+    await store.write(perform, failing, None)
+    log = PushLog(perform, failing, PushTally(), lambda phase: None)
+    wanted = await store.change(
+        perform, failing.name, lambda push: replace(push, retry_count=push.retry_count + 1)
+    )
+    assert wanted is not None
+    log.succeed(ANSWER)
+    await log.write()
+    log.begin_anew(wanted)
+    await log.write()
+    stored = await store.load_named(perform, failing.name)
+    assert stored is not None
+    assert (stored.push.retry_count, stored.push.phase) == (1, PushPhase.ACTIVE)
