@@ -156,12 +156,15 @@ class FaultyWay:
     async def _leave(self) -> None:
         if self._server is None:
             return
-        self._server.close()
+        # A server that is closed while it accepts a connection forgets it, and leaves it open.
+        for listening in self._server.sockets:
+            self._loop.remove_reader(listening)
         this = asyncio.current_task()
         while others := asyncio.all_tasks() - {this}:  # some accept, so more may come
             for task in self._open:
                 task.cancel()
             await asyncio.wait(others)
+        self._server.close()
         await self._server.wait_closed()
         self._server = None
         # Nobody else may listen there meanwhile.
