@@ -9,7 +9,8 @@ from headgate.app.push.definition import PushRecord
 from headgate.app.push.signing import PushSecrets, Signer
 from headgate.app.push.store import PushAnswer
 from headgate.app.runtime.threads import WEBHOOKS
-from headgate.app.webhooks.sending import Sender, TargetAnswer
+from headgate.app.webhooks.connection import TargetAnswer
+from headgate.app.webhooks.sending import Sender
 from headgate.app.webhooks.targets import NameUnknown, TargetRefused
 from headgate.engine.clock import Clock
 

@@ -1,198 +1,205 @@
-"""Connections: to the hosts of targets, kept for the next request, each to an address allowed.
-
-httpx, which the clients use, sends 200 requests a second where there are 50 at a time; aiohttp
-sends 7,000, keeps connections by host and not by address, and shows the address of each one.
-"""
+"""Connections: to the hosts of targets, kept for the next request, each to an address allowed."""
 
 from __future__ import annotations
 
 import asyncio
-import io
-import ipaddress
-import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cache, partial
-from typing import Any, NamedTuple
+from collections import OrderedDict
+from collections.abc import Mapping
+from functools import cache, lru_cache, partial
+from socket import AF_INET, AF_INET6, IPPROTO_TCP, SOCK_STREAM
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from yarl import URL
+from aiohappyeyeballs import AddrInfoType, start_connection
 
-from headgate.app.webhooks.targets import NameUnknown, TargetRefused, Targets
+from headgate.app.webhooks.addresses import Addresses, LookUp
+from headgate.app.webhooks.connection import Connection, TargetAnswer
+from headgate.app.webhooks.targets import SCHEME_PORTS, Address, TargetRefused, Targets
 
-LookUp = Callable[[str], Awaitable[Sequence[str]]]
-"""Returns the addresses of a name."""
-
-_LOOK_UP_S_MAX = 5.0
 _KEPT_S = 15.0
 """Time for which a connection waits for another request."""
 
-_AT_ONCE_BYTES = 65_536
+_KEPT_MAX = 1_024
+"""Connections that wait for one."""
 
-_OWN = frozenset(["Accept", "Accept-Encoding", "User-Agent", "Content-Type"])
-"""Headers that the library would add."""
+_NEXT_ADDRESS_S = 0.25
+"""The next address of a name is tried when one has not answered for so long (RFC 8305)."""
+
+_URLS_KNOWN = 1_024
 
 
-class AnswerStart(NamedTuple):
-    """The beginning of an answer."""
+class _Origin(NamedTuple):
+    """Whom a connection leads to: a name, and not its address, which others may have, too."""
 
-    status: int
-    body: bytes
-    retry_after: str | None
+    is_tls: bool
+    host: str
+    port: int
 
 
 class TargetConnections:
-    """TargetConnections of one gateway."""
+    """The connections of one gateway."""
 
-    def __init__(self, targets: Targets, answer_bytes_max: int, look_up: LookUp | None) -> None:
+    def __init__(self, targets: Targets, look_up: LookUp | None) -> None:
         """Begin without any.
 
         Args:
             targets: says to which addresses there may be some.
-            answer_bytes_max: more of an answer is not read.
             look_up: returns the addresses of a name; the resolver of the machine unless given.
         """
-        self._answer_bytes_max = answer_bytes_max
-        self._resolver = _Resolver(look_up or _MachineLookUp())
-        self._sessions = {
-            scheme: self._session(targets, is_tls=scheme == "https") for scheme in ("http", "https")
-        }
+        self._targets, self._addresses = targets, Addresses(look_up)
+        self._all = set[Connection]()
+        self._none_left = asyncio.Event()
+        self._kept: dict[_Origin, list[Connection]] = {}  # the last used at the end
+        self._kept_until_s: OrderedDict[Connection, float] = OrderedDict()  # by the loop's clock
+        self._timer: asyncio.TimerHandle | None = None
 
     @classmethod
     def prepare(cls) -> None:
-        """Read the certificates of the machine, which takes a while."""
+        """Read the certificates of the machine, and load what is needed: it takes a while."""
+        Addresses.prepare()
         _tls()
 
-    def _session(self, targets: Targets, *, is_tls: bool) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(
-            resolver=self._resolver,
-            use_dns_cache=False,
-            limit=0,  # `Places` has the bounds
-            ssl=_tls(),
-            keepalive_timeout=_KEPT_S,
-            socket_factory=partial(_checked_socket, targets, is_tls),
-        )
-        return aiohttp.ClientSession(
-            connector=connector,
-            auto_decompress=False,  # packed, little may become much
-            cookie_jar=aiohttp.DummyCookieJar(),
-            read_bufsize=self._answer_bytes_max,
-            skip_auto_headers=_OWN,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-        )
-
-    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AnswerStart:
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> TargetAnswer:
         """Send a request, and return the beginning of its answer.
 
         Raises:
-            TargetRefused: the address is not allowed.
+            TargetRefused: no address is allowed.
+            NameUnknown: there is none.
             OSError: nobody answers there.
+            ValueError: a header has a line break.
         """
-        session = self._sessions[url.partition(":")[0].lower()]
-        place = URL(url, encoded=True)
-        data = body if len(body) <= _AT_ONCE_BYTES else io.BytesIO(body)  # sent in pieces
-        try:
-            async with session.post(
-                place, data=data, headers=headers, allow_redirects=False
-            ) as response:
-                content = await self._start_of(response)
-                return AnswerStart(response.status, content, response.headers.get("Retry-After"))
-        except aiohttp.ClientError as error:
-            cause = error.__cause__
-            if isinstance(cause, TargetRefused | NameUnknown):
-                raise cause from None
-            raise OSError(_text_of(error)) from error
-
-    async def _start_of(self, response: aiohttp.ClientResponse) -> bytes:
-        content = b""
-        if response.content.at_eof():  # as in most answers that acknowledge
-            return content
-        async for part in response.content.iter_any():
-            content += part
-            if len(content) > self._answer_bytes_max:
-                response.close()  # nobody reads what else would come
-                break
-        return content[: self._answer_bytes_max]
+        origin, start = _read(url)
+        head = _head(start, headers, len(body))
+        connection = self._take(origin) or await self._connect(origin)
+        answer = await connection.request(head, body)
+        if connection.is_reusable:
+            self._keep(connection, origin)
+        return answer
 
     async def close(self) -> None:
         """Close them."""
-        for session in self._sessions.values():
-            await session.close()
-        await self._resolver.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        for connection in self._all:
+            connection.abort()
+        if self._all:
+            await self._none_left.wait()
+        await self._addresses.close()
 
+    def _take(self, origin: _Origin) -> Connection | None:
+        kept = self._kept.get(origin, [])
+        while kept:
+            connection = kept[-1]
+            self._forget(origin, connection)
+            if connection.is_reusable:
+                return connection
+        return None
 
-def _text_of(error: aiohttp.ClientError) -> str:
-    """Return an error in words of ours: the library's own have the URL in them, which is secret."""
-    for kind, text in _TEXTS.items():
-        if isinstance(error, kind):
-            return text
-    return "no answer of HTTP"
+    def _keep(self, connection: Connection, origin: _Origin) -> None:
+        loop = asyncio.get_running_loop()
+        if len(self._kept_until_s) >= _KEPT_MAX:
+            next(iter(self._kept_until_s)).abort()
+        self._kept.setdefault(origin, []).append(connection)
+        self._kept_until_s[connection] = loop.time() + _KEPT_S
+        if self._timer is None:
+            self._timer = loop.call_later(_KEPT_S, self._end_old)
 
+    def _end_old(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        for connection, until_s in self._kept_until_s.items():
+            if until_s > loop.time():
+                self._timer = loop.call_at(until_s, self._end_old)
+                break
+            connection.abort()
 
-_TEXTS: dict[type[aiohttp.ClientError], str] = {
-    aiohttp.ClientConnectorCertificateError: "the certificate of the host is not trusted",
-    aiohttp.ClientSSLError: "no connection by TLS",
-    aiohttp.ClientConnectorError: "no connection to the host",
-    aiohttp.ServerDisconnectedError: "the host closed the connection",
-    aiohttp.ClientOSError: "the host reset the connection",
-    aiohttp.ClientPayloadError: "the answer ended too early",
-}
+    def _forget(self, origin: _Origin, connection: Connection) -> None:
+        """Keep a connection no more, if it is kept."""
+        if self._kept_until_s.pop(connection, None) is not None:
+            self._kept[origin].remove(connection)
+            if not self._kept[origin]:
+                del self._kept[origin]
 
+    def _end(self, origin: _Origin, connection: Connection) -> None:
+        self._forget(origin, connection)
+        self._all.discard(connection)
+        if not self._all:
+            self._none_left.set()
 
-def _checked_socket(targets: Targets, is_tls: bool, place: Any) -> socket.socket:
-    """Return the socket of a connection, if its address is allowed."""
-    family, kind, protocol, _, address = place
-    host, port = address[:2]
-    targets.check_address(ipaddress.ip_address(host), port, is_tls=is_tls)
-    return socket.socket(family, kind, protocol)
-
-
-class _Resolver(AbstractResolver):
-    """Looks names up, each time anew."""
-
-    def __init__(self, look_up: LookUp) -> None:
-        self._look_up = look_up
-
-    async def resolve(
-        self,
-        host: str,
-        port: int = 0,
-        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 both families
-    ) -> list[ResolveResult]:
+    async def _connect(self, origin: _Origin) -> Connection:
+        infos = self._allowed(origin, await self._addresses.of(origin.host))
         try:
-            async with asyncio.timeout(_LOOK_UP_S_MAX):
-                addresses = await self._look_up(host)
-        except OSError as error:  # also when it takes too long
-            raise NameUnknown(f"{host}: {error}") from error
-        if not addresses:
-            raise NameUnknown(f"{host} has no address")
-        return [_result(host, port, address) for address in addresses]
+            connected = await start_connection(infos, happy_eyeballs_delay=_NEXT_ADDRESS_S)
+        except (OSError, RuntimeError) as error:  # of uvloop
+            raise OSError("no connection to the host") from error
+        make = partial(Connection, partial(self._end, origin))
+        try:
+            _, connection = await asyncio.get_running_loop().create_connection(
+                make,
+                sock=connected,
+                ssl=_tls() if origin.is_tls else None,
+                server_hostname=origin.host if origin.is_tls else None,
+            )
+        except BaseException as error:
+            connected.close()
+            if isinstance(error, OSError):
+                raise OSError(_text_of(error)) from error
+            raise
+        self._all.add(connection)
+        self._none_left.clear()
+        return connection
 
-    async def close(self) -> None:
-        if isinstance(self._look_up, _MachineLookUp):
-            await self._look_up.close()
+    def _allowed(self, origin: _Origin, addresses: list[Address]) -> list[AddrInfoType]:
+        """Return where there may be a connection to, which is nowhere that is not listed here."""
+        infos, refusal = list[AddrInfoType](), TargetRefused()
+        for address in addresses:
+            try:
+                self._targets.check_address(address, origin.port, is_tls=origin.is_tls)
+            except TargetRefused as refused:
+                refusal = refused
+            else:
+                family = AF_INET if address.version == 4 else AF_INET6
+                place = (str(address), origin.port)
+                infos.append((family, SOCK_STREAM, IPPROTO_TCP, "", place))
+        if not infos:
+            raise refusal
+        return infos
 
 
-def _result(host: str, port: int, address: str) -> ResolveResult:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-    return ResolveResult(
-        hostname=host, host=address, port=port, family=family, proto=0, flags=numeric
-    )
+@lru_cache(_URLS_KNOWN)
+def _read(url: str) -> tuple[_Origin, str]:
+    """Return whom a URL leads to, and the start of the head of requests."""
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").removesuffix("."), parts.port
+    except ValueError:
+        raise TargetRefused("this is no URL") from None
+    usual_port = SCHEME_PORTS[parts.scheme]
+    authority = f"[{host}]" if ":" in host else host
+    if port not in (None, usual_port):
+        authority += f":{port}"
+    query = f"?{parts.query}" if parts.query else ""
+    origin = _Origin(parts.scheme == "https", host, port or usual_port)
+    return origin, f"POST {parts.path or '/'}{query} HTTP/1.1\r\nHost: {authority}\r\n"
 
 
-class _MachineLookUp:
-    """The resolver of the machine. It needs no thread, so none waits for a server of names."""
+def _head(start: str, headers: Mapping[str, str], length: int) -> bytes:
+    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+    for line in lines:
+        if "\r" in line[:-2] or "\n" in line[:-2]:
+            raise ValueError("a header has a line break")
+    return f"{start}{''.join(lines)}Content-Length: {length}\r\n\r\n".encode()
 
-    def __init__(self) -> None:
-        self._resolver = aiohttp.AsyncResolver()
 
-    async def __call__(self, name: str) -> Sequence[str]:
-        return [each["host"] for each in await self._resolver.resolve(name, 0, socket.AF_UNSPEC)]
-
-    async def close(self) -> None:
-        await self._resolver.close()
+def _text_of(error: OSError) -> str:
+    match error:
+        case ssl.SSLCertVerificationError():
+            return "the certificate of the host is not trusted"
+        case ssl.SSLError():
+            return "no connection by TLS"
+        case _:
+            return "no connection to the host"
 
 
 @cache

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
 
 from headgate.app.runtime.families import versions
 from headgate.app.runtime.threads import WEBHOOKS
+from headgate.app.webhooks.addresses import LookUp
+from headgate.app.webhooks.connection import TargetAnswer
+from headgate.app.webhooks.connections import TargetConnections
 from headgate.app.webhooks.places import Places
-from headgate.app.webhooks.targets import TargetRefused, Targets
-
-if TYPE_CHECKING:
-    from headgate.app.webhooks.connections import LookUp, TargetConnections
-
-ANSWER_BYTES_MAX = 16_384
-"""More of an answer is not read."""
+from headgate.app.webhooks.targets import Targets
 
 SENDS_MAX = 1_024
 """Requests at a time: each has a connection."""
@@ -25,16 +21,6 @@ LARGE_BYTES_MAX = 134_217_728
 
 LARGE_UNIT_BYTES = 131_072
 """Bytes of a place for them. A body with fewer is none of them."""
-
-_RETRY_AFTER_S_MAX = 3_600
-
-
-class TargetAnswer(NamedTuple):
-    """The answer of a target."""
-
-    status: int
-    body: bytes
-    retry_after_s: int | None = None  # for how long it wants nothing, an hour at most
 
 
 class Sender:
@@ -82,15 +68,14 @@ class Sender:
         """
         async with asyncio.timeout(within_s):
             connections = self._connections or await self._open()
-            answer = await connections.post(url, body, {**headers, "User-Agent": self._agent})
-            return TargetAnswer(answer.status, answer.body, _seconds(answer.retry_after))
+            return await connections.post(url, body, {**headers, "User-Agent": self._agent})
 
     async def _open(self) -> TargetConnections:
         async with self._opening:
             if self._connections is None:
-                kind, version = await WEBHOOKS.call_if_awaited(_prepare)
+                version = await WEBHOOKS.call_if_awaited(_prepare)
                 self._agent = f"Headgate/{version}{self._identity}"
-                self._connections = kind(self._targets, ANSWER_BYTES_MAX, self._look_up)
+                self._connections = TargetConnections(self._targets, self._look_up)
             return self._connections
 
     async def close(self) -> None:
@@ -99,22 +84,7 @@ class Sender:
             await self._connections.close()
 
 
-def _prepare() -> tuple[type[TargetConnections], str]:
-    """Return the class of connections, with what it needs, and the version of the gateway.
-
-    Most gateways send nothing, and need neither its library nor the certificates.
-    """
-    from headgate.app.webhooks.connections import TargetConnections  # noqa: PLC0415
-
+def _prepare() -> str:
+    """Return the version of the gateway; most send nothing, and need no certificates."""
     TargetConnections.prepare()
-    return TargetConnections, versions()[0]
-
-
-def _seconds(text: str | None) -> int | None:
-    """Return the seconds of `Retry-After` (RFC 9110, 10.2.3); dates are not taken."""
-    if text is None or not (text.isascii() and text.isdigit()):
-        return None
-    return min(int(text[:9]), _RETRY_AFTER_S_MAX)
-
-
-__all__ = ["Sender", "TargetAnswer", "TargetRefused"]
+    return versions()[0]

@@ -18,7 +18,7 @@ _URL_MAX = 2048
 _HOST_MAX = 253
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:\s]+)(:[0-9]*)?", re.IGNORECASE)
-_SCHEME_PORTS = {"https": 443, "http": 80}
+SCHEME_PORTS = {"https": 443, "http": 80}
 
 PUBLIC_PORTS = (443, 8443)
 """Ports of public addresses that may be asked, unless the operator names others."""
@@ -84,11 +84,11 @@ class Targets:
             host, port = parts.hostname, parts.port
         except ValueError:
             raise TargetRefused("this is no URL") from None
-        if parts.scheme not in _SCHEME_PORTS or not host or parts.username is not None:
+        if parts.scheme not in SCHEME_PORTS or not host or parts.username is not None:
             raise TargetRefused("a URL is https://host/path, without a user")
         if _AUTHORITY.fullmatch(parts.netloc) is None:
             raise TargetRefused("this is no host")
-        is_tls, port = parts.scheme == "https", port or _SCHEME_PORTS[parts.scheme]
+        is_tls, port = parts.scheme == "https", port or SCHEME_PORTS[parts.scheme]
         literal = _address_of(host)
         if literal is not None:
             self.check_address(literal, port, is_tls=is_tls)

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from headgate.app.webhooks.sending import ANSWER_BYTES_MAX, SENDS_MAX, Sender
+from headgate.app.webhooks.connection import ANSWER_BYTES_MAX
+from headgate.app.webhooks.sending import SENDS_MAX, Sender
 from headgate.app.webhooks.targets import NameUnknown, TargetRefused, Targets
 from tests.api.transport.certificates import Authority
 from tests.unit.app.webhooks.test_targets import INWARD

@@ -1,0 +1,200 @@
+"""Connection: to a target, for one request at a time (HTTP/1.1, RFC 9112).
+
+The receiver may be anybody: what it sends is bounded, and whatever it sends is an answer, or an
+error in words of ours. The URL is never among them, as it is secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import httptools
+
+ANSWER_BYTES_MAX = 16_384
+"""More of the body of an answer is not read."""
+
+RECEIVED_BYTES_MAX = 65_536
+"""Bytes of an answer as they come: with its head, heads before it (1xx), and sizes of chunks."""
+
+_PIECE_BYTES = 65_536
+"""A larger body is sent in pieces, as the receiver takes them."""
+
+_RETRY_AFTER_S_MAX = 3_600
+_SWITCHING, _OK = 101, 200
+
+
+class TargetAnswer(NamedTuple):
+    """The beginning of the answer of a target."""
+
+    status: int
+    body: bytes
+    retry_after_s: int | None = None  # for how long it wants nothing, an hour at most
+
+
+class Connection(asyncio.Protocol):
+    """A connection to a target."""
+
+    def __init__(self, on_end: Callable[[Connection], None]) -> None:
+        """Wait for a connection that the loop makes.
+
+        Args:
+            on_end: called when it has ended.
+        """
+        self.is_reusable = False
+        """Whether another request may be sent."""
+        self._on_end, self._loop = on_end, asyncio.get_running_loop()
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: asyncio.Transport
+        self._answer: asyncio.Future[TargetAnswer] | None = None
+        self._writable: asyncio.Future[None] | None = None
+        self._received_bytes, self._body = 0, bytearray()
+        self._status, self._has_length = 0, False
+        self._retry_after_s: int | None = None
+
+    async def request(self, head: bytes, body: bytes) -> TargetAnswer:
+        """Send a request, and return the beginning of its answer.
+
+        Args:
+            head: of the request, with the empty line.
+            body: of the request.
+
+        Raises:
+            OSError: there was no answer of HTTP.
+        """
+        self.is_reusable = False
+        self._answer = self._loop.create_future()
+        self._received_bytes, self._body = 0, bytearray()
+        self._begin_head()
+        try:
+            if len(body) <= _PIECE_BYTES:
+                self._transport.write(head + body)
+            else:
+                self._transport.write(head)
+                await self._send(body)
+            return await self._answer
+        finally:
+            self._answer = None
+            if not self.is_reusable:
+                self.abort()
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        self.is_reusable = False
+        self._transport.abort()
+
+    async def _send(self, body: bytes) -> None:
+        """Send a body in pieces, until there is an answer."""
+        assert self._answer is not None
+        for begin in range(0, len(body), _PIECE_BYTES):
+            if self._writable is not None:
+                first: list[asyncio.Future[Any]] = [self._writable, self._answer]
+                await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            if self._answer.done():
+                self.is_reusable = False  # the receiver still waits for the others
+                return
+            self._transport.write(body[begin : begin + _PIECE_BYTES])
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Note the transport (asyncio.Protocol)."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the answer that has begun, if its end is that of the connection."""
+        self.is_reusable = False
+        self.resume_writing()
+        if self._is_open:
+            if self._status and not self._has_length:
+                self._end()
+            elif self._received_bytes:
+                self._fail("the answer ended too early")
+            else:
+                self._fail(f"the host {'reset' if exc else 'closed'} the connection")
+        self._on_end(self)
+
+    def pause_writing(self) -> None:
+        """Note that the receiver is slow (asyncio.Protocol)."""
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        """Note that it is not any more (asyncio.Protocol)."""
+        if self._writable is not None:
+            self._writable.set_result(None)
+            self._writable = None
+
+    def data_received(self, data: bytes) -> None:
+        """Read a part of an answer (asyncio.Protocol)."""
+        if not self._is_open:  # nobody has asked for it
+            self.abort()
+            return
+        is_too_much = self._received_bytes + len(data) > RECEIVED_BYTES_MAX
+        try:
+            self._parser.feed_data(data[: RECEIVED_BYTES_MAX - self._received_bytes])
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self.is_reusable = False
+            self._fail("no answer of HTTP")
+        self._received_bytes += len(data)
+        if is_too_much:
+            self.is_reusable = False
+            if self._status:
+                self._end()
+            self._fail(f"an answer of more than {RECEIVED_BYTES_MAX} bytes")
+
+    # What the parser tells.
+
+    def on_message_begin(self) -> None:
+        """Begin an answer, or one more that nobody has asked for."""
+        if not self._is_open:
+            self.is_reusable = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Read a header."""
+        name = name.lower()
+        if name == b"retry-after":
+            self._retry_after_s = _seconds(value.strip())
+        elif name in (b"content-length", b"transfer-encoding"):
+            self._has_length = True
+
+    def on_headers_complete(self) -> None:
+        """Note the status: the answer has begun, unless others come before it (1xx)."""
+        status = self._parser.get_status_code()
+        if status >= _OK or status == _SWITCHING:
+            self._status = status
+
+    def on_body(self, body: bytes) -> None:
+        """Read a part of the body."""
+        if self._is_open:
+            self._body += body
+            if len(self._body) > ANSWER_BYTES_MAX:
+                self._end()
+
+    def on_message_complete(self) -> None:
+        """End the answer, or what came before it."""
+        if not self._status:
+            self._begin_head()
+        elif self._is_open:
+            self.is_reusable = self._parser.should_keep_alive()
+            self._end()
+
+    @property
+    def _is_open(self) -> bool:
+        """Tell whether somebody waits for an answer."""
+        return self._answer is not None and not self._answer.done()
+
+    def _begin_head(self) -> None:
+        self._status, self._has_length, self._retry_after_s = 0, False, None
+
+    def _end(self) -> None:
+        if self._is_open and self._answer is not None:
+            body = bytes(self._body[:ANSWER_BYTES_MAX])
+            self._answer.set_result(TargetAnswer(self._status, body, self._retry_after_s))
+
+    def _fail(self, text: str) -> None:
+        if self._is_open and self._answer is not None:
+            self._answer.set_exception(OSError(text))
+
+
+def _seconds(value: bytes) -> int | None:
+    """Return the seconds of `Retry-After` (RFC 9110, 10.2.3); dates are not taken."""
+    return min(int(value[:9]), _RETRY_AFTER_S_MAX) if value.isdigit() else None

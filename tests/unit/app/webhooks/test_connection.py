@@ -1,0 +1,303 @@
+"""Whatever a receiver sends is an answer within bounds, or an error; one is never another's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from ipaddress import ip_network
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headgate.app.webhooks.connection import ANSWER_BYTES_MAX, RECEIVED_BYTES_MAX, TargetAnswer
+from headgate.app.webhooks.connections import TargetConnections
+from headgate.app.webhooks.targets import Targets
+
+LOCAL = Targets([ip_network("127.0.0.0/8"), ip_network("::1/128")])
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+EMPTY = b"HTTP/1.1 204 Done\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+FOR_GOOD = b"HTTP/1.1 200 OK\r\n\r\n"  # until the connection ends
+PIECES = st.sampled_from(
+    [
+        *(b"HTTP/1.1 ", b"HTTP/1.0 ", b"200", b" 100 Continue", b"101", b"Upgrade", b"upgrade"),
+        *(b"Content-Length", b"Transfer-Encoding", b"chunked", b"Connection", b"close"),
+        *(b"Retry-After", b"\r\n", b"\r", b"\n", b": ", b";", b" ", b"\0", b"\xff"),
+        *(b"0", b"5", b"-1", b"9" * 30, OK, EMPTY),
+    ]
+)
+
+
+class Host:
+    """A host that answers each request with bytes, and counts connections."""
+
+    def __init__(
+        self, *answers: bytes, size: int = 0, ends: bool = False, reads: bool = True
+    ) -> None:
+        self.answers, self.size, self.ends, self.reads = list(answers), size, ends, reads
+        self.connections = 0
+        self.received = list[bytes]()
+        self.serving = list[asyncio.Task[None]]()
+        self.url = ""
+
+    @asynccontextmanager
+    async def open(self, address: str = "127.0.0.1") -> AsyncIterator[TargetConnections]:
+        connections = TargetConnections(LOCAL, None)
+        async with await asyncio.start_server(self._begin, address, 0) as server:
+            host = f"[{address}]" if ":" in address else address
+            self.url = f"http://{host}:{server.sockets[0].getsockname()[1]}/x?a=1#part"
+            yield connections
+            await connections.close()
+            while self.serving:
+                await self.serving.pop()
+
+    def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.serving.append(asyncio.create_task(self._serve(reader, writer)))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with suppress(OSError, asyncio.IncompleteReadError):
+            while self.answers:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
+                self.received.append(head + await reader.readexactly(length * self.reads))
+                answer = self.answers.pop(0)
+                for begin in range(0, len(answer), self.size or len(answer) or 1):
+                    writer.write(answer[begin : begin + (self.size or len(answer))])
+                    await writer.drain()
+                    await asyncio.sleep(0)
+                if self.ends:
+                    break
+            else:
+                await reader.read()
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def post(connections: TargetConnections, host: Host, body: bytes = b"{}") -> TargetAnswer:
+    async with asyncio.timeout(10):
+        return await connections.post(host.url, body, {"X-Own": "1"})
+
+
+async def ended(connections: TargetConnections) -> None:
+    """Return once there is no connection."""
+    async with asyncio.timeout(10):
+        while connections._all:
+            await asyncio.sleep(0)
+
+
+def chunk(body: bytes, extension: bytes = b"") -> bytes:
+    return b"%x%b\r\n%b\r\n" % (len(body), extension, body)
+
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nRetry-After: 9\r\nContent-Length: 9\r\n\r\n"
+GOOD = {
+    "with a length": (OK, TargetAnswer(200, b"ok"), True),
+    "nothing": (EMPTY, TargetAnswer(204, b""), True),
+    "nothing, with a length": (
+        b"HTTP/1.1 304 No\r\nContent-Length: 9\r\n\r\n",
+        TargetAnswer(304, b""),
+        True,
+    ),
+    "in chunks": (
+        CHUNKED + chunk(b"o", b";a=b") + chunk(b"k") + b"0\r\nTrailer: 1\r\n\r\n",
+        TargetAnswer(200, b"ok"),
+        True,
+    ),
+    "behind others": (CONTINUE + HINTS + CONTINUE + OK, TargetAnswer(200, b"ok"), True),
+    "to come again": (
+        b"HTTP/1.1 429 Later\r\nRETRY-AFTER:  7 \r\nContent-Length: 0\r\n\r\n",
+        TargetAnswer(429, b"", 7),
+        True,
+    ),
+    "to come again at a date": (
+        b"HTTP/1.1 503 \r\nContent-Length: 0\r\nRetry-After: Fri, 31 Dec 1999 23:59:59 GMT\r\n\r\n",
+        TargetAnswer(503, b""),
+        True,
+    ),
+    "for years": (
+        b"HTTP/1.1 503 No\r\nRetry-After: 99999999999999\r\nContent-Length: 0\r\n\r\n",
+        TargetAnswer(503, b"", 3600),
+        True,
+    ),
+    "the last one": (
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+        TargetAnswer(200, b"ok"),
+        False,
+    ),
+    "of HTTP/1.0": (
+        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        TargetAnswer(200, b"ok"),
+        False,
+    ),
+    "two": (OK + OK, TargetAnswer(200, b"ok"), False),
+    "one, and nonsense": (OK + b"HTTP", TargetAnswer(200, b"ok"), False),
+    "of another protocol": (
+        b"HTTP/1.1 101 Yes\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n...",
+        TargetAnswer(101, b""),
+        False,
+    ),
+    "too long": (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n" + b"x" * 400_000,
+        TargetAnswer(200, b"x" * ANSWER_BYTES_MAX),
+        False,
+    ),
+    "in too many chunks": (
+        CHUNKED + chunk(b"x") * 100_000,
+        TargetAnswer(200, b"x" * 10_915),
+        False,
+    ),
+    "in a chunk whose size is long": (
+        CHUNKED + chunk(b"ok") + b"2;" + b"x" * 400_000,
+        TargetAnswer(200, b"ok"),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("size", [0, 1, 7])
+@pytest.mark.parametrize("name", GOOD)
+async def test_an_answer_is_understood_in_whatever_pieces_it_comes(name: str, size: int) -> None:
+    answer, expected, is_kept = GOOD[name]
+    if size and len(answer) > RECEIVED_BYTES_MAX:
+        size *= 1_000
+    host = Host(answer, OK, size=size)
+    async with host.open() as connections:
+        outcome = await post(connections, host)
+        if "too many" in name:
+            assert expected.body.startswith(outcome.body)
+            assert len(outcome.body) > ANSWER_BYTES_MAX / 2
+        else:
+            assert outcome == expected
+        if not is_kept:
+            await ended(connections)
+        host.answers = [OK]
+        assert await post(connections, host) == TargetAnswer(200, b"ok")
+    assert host.connections == (1 if is_kept else 2)
+    assert host.received[0].startswith(b"POST /x?a=1 HTTP/1.1\r\nHost: 127.0.0.1:")
+    assert host.received[0].endswith(b"X-Own: 1\r\nContent-Length: 2\r\n\r\n{}")
+
+
+async def test_an_answer_that_ends_with_its_connection_is_whole() -> None:
+    host = Host(FOR_GOOD + b"ok", ends=True)
+    async with host.open() as connections:
+        assert await post(connections, host) == TargetAnswer(200, b"ok")
+
+
+BAD = {
+    "nothing": (b"", "the host closed the connection"),
+    "the start of a head": (b"HTTP/1.1 20", "the answer ended too early"),
+    "the start of a body": (OK[:-1], "the answer ended too early"),
+    "no last chunk": (CHUNKED + chunk(b"ok"), "the answer ended too early"),
+    "another protocol": (b"SSH-2.0-OpenSSH_9.6\r\n", "no answer of HTTP"),
+    "a request": (b"GET / HTTP/1.1\r\n\r\n", "no answer of HTTP"),
+    "two lengths": (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok",
+        "no answer of HTTP",
+    ),
+    "a length beside chunks": (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\nok",
+        "no answer of HTTP",
+    ),
+    "a size that is none": (CHUNKED + b"zz\r\nok\r\n", "no answer of HTTP"),
+    "a long head": (b"HTTP/1.1 200 OK\r\nA: " + b"x" * 400_000, "an answer of more than"),
+    "many heads": (CONTINUE * 10_000, "an answer of more than"),
+    "many headers": (b"HTTP/1.1 200 OK\r\n" + b"a:b\r\n" * 50_000, "an answer of more than"),
+}
+
+
+@pytest.mark.parametrize("size", [0, 1_000])
+@pytest.mark.parametrize("name", BAD)
+async def test_what_is_no_answer_is_an_error_that_does_not_have_the_url(
+    name: str, size: int
+) -> None:
+    answer, text = BAD[name]
+    host = Host(answer, size=size, ends=True)
+    async with host.open() as connections:
+        with pytest.raises(OSError, match=text) as raised:
+            await post(connections, host)
+        assert "/x" not in str(raised.value)
+        host.answers = [OK]
+        assert await post(connections, host) == TargetAnswer(200, b"ok")
+
+
+@given(pieces=st.lists(PIECES, max_size=12), size=st.sampled_from([0, 0, 1, 3]))
+@settings(max_examples=150, deadline=None)
+def test_whatever_comes_the_next_request_has_its_own_answer(
+    pieces: Sequence[bytes], size: int
+) -> None:
+    async def run() -> None:
+        host = Host(b"".join(pieces), size=size, ends=True)
+        async with host.open() as connections:
+            with suppress(OSError):
+                await post(connections, host)
+            if size:  # what still comes could be taken for the answer to the next request
+                await ended(connections)
+            host.answers, host.ends = [b"HTTP/1.1 201 Mine\r\nContent-Length: 0\r\n\r\n"], False
+            with suppress(OSError):  # the host may have ended the connection just now
+                assert await post(connections, host) == TargetAnswer(201, b"")
+
+    asyncio.run(run())
+
+
+async def test_bytes_that_nobody_has_asked_for_end_a_kept_connection() -> None:
+    host = Host(OK, OK)
+    async with host.open() as connections:
+        await post(connections, host)
+        [kept] = connections._all
+        kept.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison")
+        assert await post(connections, host) == TargetAnswer(200, b"ok")
+    assert host.connections == 2
+
+
+async def test_a_large_body_is_sent_and_an_early_answer_ends_it() -> None:
+    large = b"x" * 5_000_000
+    host = Host(OK, OK)
+    async with host.open() as connections:
+        assert await post(connections, host, large) == TargetAnswer(200, b"ok")
+        assert await post(connections, host) == TargetAnswer(200, b"ok")
+    assert (len(host.received[0]) > len(large), host.connections) == (True, 1)
+
+    refusing = Host(b"HTTP/1.1 413 No\r\nContent-Length: 0\r\n\r\n", reads=False)
+    async with refusing.open() as connections:
+        assert await post(connections, refusing, b"x" * 50_000_000) == TargetAnswer(413, b"")
+        assert not connections._kept
+
+
+async def test_the_version_6_of_addresses_works_and_names_have_several() -> None:
+    async def look_up(name: str) -> list[str]:
+        return ["127.0.0.3", "::1", "10.0.0.1"]  # nobody, then somebody, then one not allowed
+
+    host = Host(OK, OK)
+    async with host.open("::1") as connections:
+        assert await post(connections, host) == TargetAnswer(200, b"ok")
+        assert b"\r\nHost: [::1]:" in host.received[0]
+        named = TargetConnections(LOCAL, look_up)
+        url = host.url.replace("[::1]", "Several.Example.")
+        assert await named.post(url, b"", {}) == TargetAnswer(200, b"ok")
+        assert b"\r\nHost: several.example:" in host.received[1]
+        await named.close()
+
+
+async def test_a_header_with_a_line_break_is_never_sent() -> None:
+    host = Host(OK)
+    async with host.open() as connections:
+        for text in ("a\r\nX: b", "a\nX: b", "a\rX: b"):
+            with pytest.raises(ValueError, match="line break"):
+                await connections.post(host.url, b"", {"X-Own": text})
+    assert host.received == []
+
+
+async def test_a_request_that_is_cancelled_leaves_no_connection() -> None:
+    host = Host(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no")
+    async with host.open() as connections:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await connections.post(host.url, b"", {})
+        await ended(connections)
+        host.answers = [OK]
+        assert await post(connections, host) == TargetAnswer(200, b"ok")
