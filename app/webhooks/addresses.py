@@ -31,7 +31,7 @@ class Addresses:
 
     @classmethod
     def prepare(cls) -> None:
-        """Load what knows the protocol, which takes a while; most gateways do without it."""
+        """Load the library, which takes a while: most gateways do without."""
         importlib.import_module("aiodns")
 
     async def of(self, host: str) -> list[Address]:

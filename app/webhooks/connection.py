@@ -33,10 +33,10 @@ class TargetAnswer(NamedTuple):
     retry_after_s: int | None = None  # for how long it wants nothing, an hour at most
 
 
-class Connection(asyncio.Protocol):
+class TargetConnection(asyncio.Protocol):
     """A connection to a target."""
 
-    def __init__(self, on_end: Callable[[Connection], None]) -> None:
+    def __init__(self, on_end: Callable[[TargetConnection], None]) -> None:
         """Wait for a connection that the loop makes.
 
         Args:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from aiohappyeyeballs import AddrInfoType, start_connection
 
 from headgate.app.webhooks.addresses import Addresses, LookUp
-from headgate.app.webhooks.connection import Connection, TargetAnswer
+from headgate.app.webhooks.connection import TargetAnswer, TargetConnection
 from headgate.app.webhooks.targets import SCHEME_PORTS, Address, TargetRefused, Targets
 
 _KEPT_S = 15.0
@@ -30,7 +30,7 @@ _URLS_KNOWN = 1_024
 
 
 class _Origin(NamedTuple):
-    """Whom a connection leads to: a name, and not its address, which others may have, too."""
+    """The host that a connection leads to, by its name: others may have its address, too."""
 
     is_tls: bool
     host: str
@@ -48,10 +48,12 @@ class TargetConnections:
             look_up: returns the addresses of a name; the resolver of the machine unless given.
         """
         self._targets, self._addresses = targets, Addresses(look_up)
-        self._all = set[Connection]()
+        self._all = set[TargetConnection]()
         self._none_left = asyncio.Event()
-        self._kept: dict[_Origin, list[Connection]] = {}  # the last used at the end
-        self._kept_until_s: OrderedDict[Connection, float] = OrderedDict()  # by the loop's clock
+        self._kept: dict[_Origin, list[TargetConnection]] = {}  # the last used at the end
+        self._kept_until_s: OrderedDict[TargetConnection, float] = (
+            OrderedDict()
+        )  # by the loop's clock
         self._timer: asyncio.TimerHandle | None = None
 
     @classmethod
@@ -87,7 +89,7 @@ class TargetConnections:
             await self._none_left.wait()
         await self._addresses.close()
 
-    def _take(self, origin: _Origin) -> Connection | None:
+    def _take(self, origin: _Origin) -> TargetConnection | None:
         kept = self._kept.get(origin, [])
         while kept:
             connection = kept[-1]
@@ -96,7 +98,7 @@ class TargetConnections:
                 return connection
         return None
 
-    def _keep(self, connection: Connection, origin: _Origin) -> None:
+    def _keep(self, connection: TargetConnection, origin: _Origin) -> None:
         loop = asyncio.get_running_loop()
         if len(self._kept_until_s) >= _KEPT_MAX:
             next(iter(self._kept_until_s)).abort()
@@ -114,26 +116,26 @@ class TargetConnections:
                 break
             connection.abort()
 
-    def _forget(self, origin: _Origin, connection: Connection) -> None:
+    def _forget(self, origin: _Origin, connection: TargetConnection) -> None:
         """Keep a connection no more, if it is kept."""
         if self._kept_until_s.pop(connection, None) is not None:
             self._kept[origin].remove(connection)
             if not self._kept[origin]:
                 del self._kept[origin]
 
-    def _end(self, origin: _Origin, connection: Connection) -> None:
+    def _end(self, origin: _Origin, connection: TargetConnection) -> None:
         self._forget(origin, connection)
         self._all.discard(connection)
         if not self._all:
             self._none_left.set()
 
-    async def _connect(self, origin: _Origin) -> Connection:
+    async def _connect(self, origin: _Origin) -> TargetConnection:
         infos = self._allowed(origin, await self._addresses.of(origin.host))
         try:
             connected = await start_connection(infos, happy_eyeballs_delay=_NEXT_ADDRESS_S)
         except (OSError, RuntimeError) as error:  # of uvloop
             raise OSError("no connection to the host") from error
-        make = partial(Connection, partial(self._end, origin))
+        make = partial(TargetConnection, partial(self._end, origin))
         try:
             _, connection = await asyncio.get_running_loop().create_connection(
                 make,
@@ -151,7 +153,7 @@ class TargetConnections:
         return connection
 
     def _allowed(self, origin: _Origin, addresses: list[Address]) -> list[AddrInfoType]:
-        """Return where there may be a connection to, which is nowhere that is not listed here."""
+        """Return the addresses that are allowed, at least one, for sockets."""
         infos, refusal = list[AddrInfoType](), TargetRefused()
         for address in addresses:
             try:
@@ -169,7 +171,7 @@ class TargetConnections:
 
 @lru_cache(_URLS_KNOWN)
 def _read(url: str) -> tuple[_Origin, str]:
-    """Return whom a URL leads to, and the start of the head of requests."""
+    """Return the origin of a URL, and the start of the head of requests."""
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").removesuffix("."), parts.port
