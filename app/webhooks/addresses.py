@@ -51,7 +51,10 @@ class Addresses:
             raise NameUnknown(f"{host}: {error}") from error
         if not addresses:
             raise NameUnknown(f"{host} has no address")
-        return [ipaddress.ip_address(address) for address in addresses[:_ADDRESSES_MAX]]
+        try:
+            return [ipaddress.ip_address(address) for address in addresses[:_ADDRESSES_MAX]]
+        except ValueError as error:
+            raise NameUnknown(f"{host}: {error}") from error
 
     async def close(self) -> None:
         """Ask nobody any more."""

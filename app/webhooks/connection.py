@@ -22,7 +22,7 @@ _PIECE_BYTES = 65_536
 """A larger body is sent in pieces, as the receiver takes them."""
 
 _RETRY_AFTER_S_MAX = 3_600
-_SWITCHING, _OK = 101, 200
+_CONTINUE, _SWITCHING, _OK = 100, 101, 200
 
 
 class TargetAnswer(NamedTuple):
@@ -46,7 +46,7 @@ class TargetConnection(asyncio.Protocol):
         """Whether another request may be sent."""
         self._on_end, self._loop = on_end, asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
-        self._transport: asyncio.Transport
+        self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[TargetAnswer] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._received_bytes, self._body = 0, bytearray()
@@ -63,6 +63,7 @@ class TargetConnection(asyncio.Protocol):
         Raises:
             OSError: there was no answer of HTTP.
         """
+        assert self._transport is not None
         self.is_reusable = False
         self._answer = self._loop.create_future()
         self._received_bytes, self._body = 0, bytearray()
@@ -72,19 +73,26 @@ class TargetConnection(asyncio.Protocol):
                 self._transport.write(head + body)
             else:
                 self._transport.write(head)
-                await self._send(body)
-            return await self._answer
-        finally:
-            self._answer = None
-            if not self.is_reusable:
+                await self._send(body, self._transport)
+            answer = await self._answer
+            # An early answer: the next request would wait behind what the receiver does not take.
+            if not self.is_reusable or self._transport.get_write_buffer_size():
                 self.abort()
+        except BaseException:  # also when the answer has just come
+            self.abort()
+            raise
+        else:
+            return answer
+        finally:
+            self._answer, self._body = None, bytearray()
 
     def abort(self) -> None:
-        """End the connection at once."""
+        """End the connection at once, if there is one."""
         self.is_reusable = False
-        self._transport.abort()
+        if self._transport is not None:
+            self._transport.abort()
 
-    async def _send(self, body: bytes) -> None:
+    async def _send(self, body: bytes, transport: asyncio.Transport) -> None:
         """Send a body in pieces, until there is an answer."""
         assert self._answer is not None
         for begin in range(0, len(body), _PIECE_BYTES):
@@ -94,24 +102,30 @@ class TargetConnection(asyncio.Protocol):
             if self._answer.done():
                 self.is_reusable = False  # the receiver still waits for the others
                 return
-            self._transport.write(body[begin : begin + _PIECE_BYTES])
+            transport.write(body[begin : begin + _PIECE_BYTES])
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note the transport (asyncio.Protocol)."""
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the answer that has begun, if its end is that of the connection."""
-        self.is_reusable = False
+        """End what waits for the host (asyncio.Protocol)."""
+        self._end_input("reset" if exc else "closed")
         self.resume_writing()
-        if self._is_open:
-            if self._status and not self._has_length:
-                self._end()
-            elif self._received_bytes:
-                self._fail("the answer ended too early")
-            else:
-                self._fail(f"the host {'reset' if exc else 'closed'} the connection")
         self._on_end(self)
+
+    def eof_received(self) -> None:
+        """End an answer whose end is that of what the host sends (asyncio.Protocol)."""
+        self._end_input("closed")
+
+    def _end_input(self, how: str) -> None:
+        self.is_reusable = False
+        if self._status and not self._has_length and how == "closed":
+            self._end()
+        elif self._received_bytes:
+            self._fail("the answer ended too early")
+        else:
+            self._fail(f"the host {how} the connection")
 
     def pause_writing(self) -> None:
         """Note that the receiver is slow (asyncio.Protocol)."""
@@ -153,18 +167,23 @@ class TargetConnection(asyncio.Protocol):
         name = name.lower()
         if name == b"retry-after":
             self._retry_after_s = _seconds(value.strip())
-        elif name in (b"content-length", b"transfer-encoding"):
+        elif name == b"content-length":
             self._has_length = True
+        elif name == b"transfer-encoding":
+            self._has_length = b"chunked" in value.lower()
 
     def on_headers_complete(self) -> None:
         """Note the status: the answer has begun, unless others come before it (1xx)."""
         status = self._parser.get_status_code()
-        if status >= _OK or status == _SWITCHING:
+        if status < _CONTINUE:
+            self.is_reusable = False
+            self._fail("no answer of HTTP")
+        elif status >= _OK or status == _SWITCHING:
             self._status = status
 
     def on_body(self, body: bytes) -> None:
         """Read a part of the body."""
-        if self._is_open:
+        if self._is_open and self._status:
             self._body += body
             if len(self._body) > ANSWER_BYTES_MAX:
                 self._end()

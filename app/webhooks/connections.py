@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections import OrderedDict
 from collections.abc import Mapping
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from socket import AF_INET, AF_INET6, IPPROTO_TCP, SOCK_STREAM
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -48,13 +47,12 @@ class TargetConnections:
             look_up: returns the addresses of a name; the resolver of the machine unless given.
         """
         self._targets, self._addresses = targets, Addresses(look_up)
-        self._all = set[TargetConnection]()
-        self._none_left = asyncio.Event()
-        self._kept: dict[_Origin, list[TargetConnection]] = {}  # the last used at the end
-        self._kept_until_s: OrderedDict[TargetConnection, float] = (
-            OrderedDict()
-        )  # by the loop's clock
+        self._origins: dict[TargetConnection, _Origin] = {}  # of all
+        self._kept: dict[_Origin, dict[TargetConnection, None]] = {}  # the last used at the end
+        self._kept_until_s: dict[TargetConnection, float] = {}  # by the clock of the loop, in order
         self._timer: asyncio.TimerHandle | None = None
+        self._none_left = asyncio.Event()
+        self._is_closed = False
 
     @classmethod
     def prepare(cls) -> None:
@@ -76,80 +74,91 @@ class TargetConnections:
         connection = self._take(origin) or await self._connect(origin)
         answer = await connection.request(head, body)
         if connection.is_reusable:
-            self._keep(connection, origin)
+            self._keep(connection)
         return answer
 
     async def close(self) -> None:
-        """Close them."""
+        """Close them, and make no more."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-        for connection in self._all:
+        for connection in self._origins:
             connection.abort()
-        if self._all:
+        if self._origins:
             await self._none_left.wait()
         await self._addresses.close()
 
     def _take(self, origin: _Origin) -> TargetConnection | None:
-        kept = self._kept.get(origin, [])
-        while kept:
-            connection = kept[-1]
-            self._forget(origin, connection)
+        """Return a connection that is kept, if there is one that may be used."""
+        while origin in self._kept:
+            connection = next(reversed(self._kept[origin]))
+            self._forget(connection)
             if connection.is_reusable:
                 return connection
         return None
 
-    def _keep(self, connection: TargetConnection, origin: _Origin) -> None:
-        loop = asyncio.get_running_loop()
+    def _keep(self, connection: TargetConnection) -> None:
+        loop, origin = asyncio.get_running_loop(), self._origins.get(connection)
+        if origin is None or self._is_closed:  # it has ended just now
+            connection.abort()
+            return
         if len(self._kept_until_s) >= _KEPT_MAX:
-            next(iter(self._kept_until_s)).abort()
-        self._kept.setdefault(origin, []).append(connection)
+            self._end_kept(next(iter(self._kept_until_s)))
+        self._kept.setdefault(origin, {})[connection] = None
         self._kept_until_s[connection] = loop.time() + _KEPT_S
         if self._timer is None:
             self._timer = loop.call_later(_KEPT_S, self._end_old)
 
     def _end_old(self) -> None:
+        """End those that nobody has used for long, and come again when the next one is due."""
         loop = asyncio.get_running_loop()
         self._timer = None
-        for connection, until_s in self._kept_until_s.items():
+        for connection, until_s in list(self._kept_until_s.items()):
             if until_s > loop.time():
                 self._timer = loop.call_at(until_s, self._end_old)
                 break
-            connection.abort()
+            self._end_kept(connection)
 
-    def _forget(self, origin: _Origin, connection: TargetConnection) -> None:
+    def _end_kept(self, connection: TargetConnection) -> None:
+        self._forget(connection)
+        connection.abort()
+
+    def _forget(self, connection: TargetConnection) -> None:
         """Keep a connection no more, if it is kept."""
         if self._kept_until_s.pop(connection, None) is not None:
-            self._kept[origin].remove(connection)
+            origin = self._origins[connection]
+            del self._kept[origin][connection]
             if not self._kept[origin]:
                 del self._kept[origin]
 
-    def _end(self, origin: _Origin, connection: TargetConnection) -> None:
-        self._forget(origin, connection)
-        self._all.discard(connection)
-        if not self._all:
+    def _note_end(self, connection: TargetConnection) -> None:
+        self._forget(connection)
+        self._origins.pop(connection, None)
+        if not self._origins:
             self._none_left.set()
 
     async def _connect(self, origin: _Origin) -> TargetConnection:
         infos = self._allowed(origin, await self._addresses.of(origin.host))
+        connection = TargetConnection(self._note_end)
         try:
             connected = await start_connection(infos, happy_eyeballs_delay=_NEXT_ADDRESS_S)
-        except (OSError, RuntimeError) as error:  # of uvloop
-            raise OSError("no connection to the host") from error
-        make = partial(TargetConnection, partial(self._end, origin))
-        try:
-            _, connection = await asyncio.get_running_loop().create_connection(
-                make,
-                sock=connected,
-                ssl=_tls() if origin.is_tls else None,
-                server_hostname=origin.host if origin.is_tls else None,
-            )
-        except BaseException as error:
-            connected.close()
-            if isinstance(error, OSError):
-                raise OSError(_text_of(error)) from error
-            raise
-        self._all.add(connection)
+            try:
+                await asyncio.get_running_loop().create_connection(
+                    lambda: connection,
+                    sock=connected,
+                    ssl=_tls() if origin.is_tls else None,
+                    server_hostname=origin.host if origin.is_tls else None,
+                )
+            except BaseException:
+                connection.abort()  # before its socket: it may have just been made
+                connected.close()
+                raise
+        except (OSError, RuntimeError) as error:  # uvloop has some of the latter
+            raise OSError(_text_of(error)) from error
+        self._origins[connection] = origin
         self._none_left.clear()
+        if self._is_closed:
+            connection.abort()
         return connection
 
     def _allowed(self, origin: _Origin, addresses: list[Address]) -> list[AddrInfoType]:
@@ -175,6 +184,7 @@ def _read(url: str) -> tuple[_Origin, str]:
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").removesuffix("."), parts.port
+        host.encode("idna")  # not every loop takes another one for TLS
     except ValueError:
         raise TargetRefused("this is no URL") from None
     usual_port = SCHEME_PORTS[parts.scheme]
@@ -182,7 +192,7 @@ def _read(url: str) -> tuple[_Origin, str]:
     if port not in (None, usual_port):
         authority += f":{port}"
     query = f"?{parts.query}" if parts.query else ""
-    origin = _Origin(parts.scheme == "https", host, port or usual_port)
+    origin = _Origin(parts.scheme == "https", host, usual_port if port is None else port)
     return origin, f"POST {parts.path or '/'}{query} HTTP/1.1\r\nHost: {authority}\r\n"
 
 
@@ -194,7 +204,7 @@ def _head(start: str, headers: Mapping[str, str], length: int) -> bytes:
     return f"{start}{''.join(lines)}Content-Length: {length}\r\n\r\n".encode()
 
 
-def _text_of(error: OSError) -> str:
+def _text_of(error: Exception) -> str:
     match error:
         case ssl.SSLCertVerificationError():
             return "the certificate of the host is not trusted"

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headgate.app.webhooks import connections as module
 from headgate.app.webhooks.connection import ANSWER_BYTES_MAX, RECEIVED_BYTES_MAX, TargetAnswer
 from headgate.app.webhooks.connections import TargetConnections
 from headgate.app.webhooks.targets import Targets
@@ -85,7 +86,7 @@ async def post(connections: TargetConnections, host: Host, body: bytes = b"{}") 
 async def ended(connections: TargetConnections) -> None:
     """Return once there is no connection."""
     async with asyncio.timeout(10):
-        while connections._all:
+        while connections._origins:
             await asyncio.sleep(0)
 
 
@@ -203,6 +204,10 @@ BAD = {
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\nok",
         "no answer of HTTP",
     ),
+    "a status that is none": (
+        b"HTTP/1.1 099 X\r\nContent-Length: 2\r\n\r\nhi" + OK,
+        "no answer of HTTP",
+    ),
     "a size that is none": (CHUNKED + b"zz\r\nok\r\n", "no answer of HTTP"),
     "a long head": (b"HTTP/1.1 200 OK\r\nA: " + b"x" * 400_000, "an answer of more than"),
     "many heads": (CONTINUE * 10_000, "an answer of more than"),
@@ -248,7 +253,7 @@ async def test_bytes_that_nobody_has_asked_for_end_a_kept_connection() -> None:
     host = Host(OK, OK)
     async with host.open() as connections:
         await post(connections, host)
-        [kept] = connections._all
+        [kept] = connections._origins
         kept.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison")
         assert await post(connections, host) == TargetAnswer(200, b"ok")
     assert host.connections == 2
@@ -301,3 +306,104 @@ async def test_a_request_that_is_cancelled_leaves_no_connection() -> None:
         await ended(connections)
         host.answers = [OK]
         assert await post(connections, host) == TargetAnswer(200, b"ok")
+
+
+async def test_a_request_that_ends_with_its_answer_leaves_no_connection() -> None:
+    host = Host(OK)
+    async with host.open() as connections:
+        await post(connections, host)
+        [connection] = connections._origins
+        posting = asyncio.create_task(post(connections, host))
+        await asyncio.sleep(0)
+        connection.data_received(OK)
+        posting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await posting
+        await ended(connections)
+
+
+async def test_nothing_piles_up_for_a_host_that_answers_and_reads_nothing() -> None:
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(OK)
+        await ends.wait()
+        writer.close()
+
+    ends, connections = asyncio.Event(), TargetConnections(LOCAL, None)
+    async with await asyncio.start_server(take, "127.0.0.1", 0) as server, asyncio.timeout(10):
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        await connections.post(url, b"", {})
+        while True:  # until the system takes no more of what is sent
+            [connection] = connections._origins
+            posting = asyncio.create_task(connections.post(url, b"x" * 60_000, {}))
+            await asyncio.sleep(0)
+            connection.data_received(OK)
+            assert await posting == TargetAnswer(200, b"ok")
+            if not connection.is_reusable:
+                break
+            transport = connection._transport
+            assert transport is not None
+            assert transport.get_write_buffer_size() == 0
+        await ended(connections)
+        ends.set()
+        await connections.close()
+        await asyncio.sleep(0)
+
+
+async def test_so_many_connections_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_KEPT_MAX", 5)
+    host = Host(*[OK] * 40)
+    async with host.open() as connections:
+        await asyncio.gather(*(post(connections, host) for _ in range(40)))
+        assert len(connections._kept_until_s) == 5
+        async with asyncio.timeout(10):
+            while len(connections._origins) > 5:
+                await asyncio.sleep(0)
+
+
+async def test_a_connection_that_its_host_ends_is_not_used_again() -> None:
+    host = Host(OK, OK)
+    async with host.open() as connections:
+        await post(connections, host)
+        [connection] = connections._origins
+        connection.eof_received()
+        assert await post(connections, host) == TargetAnswer(200, b"ok")
+    assert host.connections == 2
+
+
+async def test_an_answer_in_the_middle_of_a_body_is_whole_when_the_host_ends() -> None:
+    async def gone(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 410 Gone\r\nConnection: close\r\n\r\n")
+        writer.write_eof()
+        await ends.wait()
+        writer.close()
+
+    ends, connections = asyncio.Event(), TargetConnections(LOCAL, None)
+    async with await asyncio.start_server(gone, "127.0.0.1", 0) as server, asyncio.timeout(10):
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        answer = await connections.post(url, b"x" * 8_000_000, {})
+        ends.set()
+        await connections.close()
+        await asyncio.sleep(0)
+    assert answer == TargetAnswer(410, b"")
+
+
+async def test_what_is_being_connected_ends_with_the_others() -> None:
+    async def look_up(name: str) -> list[str]:
+        asked.set()
+        await told.wait()
+        return ["127.0.0.1"]
+
+    asked, told, host = asyncio.Event(), asyncio.Event(), Host(OK)
+    async with host.open():
+        connections = TargetConnections(LOCAL, look_up)
+        url = host.url.replace("127.0.0.1", "slow.example")
+        posting = asyncio.create_task(connections.post(url, b"", {}))
+        await asked.wait()
+        await connections.close()
+        told.set()
+        with pytest.raises(OSError, match="closed"):
+            await posting
+        await ended(connections)
