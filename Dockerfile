@@ -5,9 +5,9 @@ COPY console/package.json console/package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
 WORKDIR /src
 COPY openapi openapi
-COPY clients/typescript/client clients/typescript/client
+COPY clients/typescript clients/typescript
 COPY console console
-RUN cd console && npm run types && npm run build
+RUN cd console && npm run types && npm run build && npm run clients
 
 # Build: a virtual environment with the pinned packages and the gateway.
 FROM python:3.11-slim AS build
@@ -25,6 +25,7 @@ COPY engine engine
 COPY pipeline pipeline
 COPY console/bundle.py console/wheel_hook.py console/
 COPY --from=console /src/app/console app/console
+COPY --from=console /src/app/clients app/clients
 RUN /venv/bin/pip install --no-cache-dir --no-deps . \
     && /venv/bin/pip uninstall --yes setuptools pip
 

@@ -4,6 +4,7 @@
 PYTHON ?= python3
 PORT   ?= 8080
 ARGS   ?=
+SITE   ?= build/site
 PROCESSES ?= 3
 
 BIN     := .venv/bin
@@ -25,7 +26,7 @@ PYTEST = $(KEPT_BYTECODE) $(BIN)/pytest --numprocesses=$(PROCESSES) --dist=loadf
 .DELETE_ON_ERROR:
 # Lint comes before the tests, and the summary of the tests comes last.
 .NOTPARALLEL:
-.PHONY: check clients console help install serve serve-cluster test long sdk-test lint bench soak openapi documents release-document lock clean packages
+.PHONY: check clients console help install site serve serve-cluster test long sdk-test lint bench soak openapi documents release-document lock clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' Makefile
@@ -92,6 +93,9 @@ lock: .venv/dev.stamp ## pin the versions anew from pyproject.toml (ARGS=--upgra
 	mv requirements.txt.new requirements.txt
 	$(COMPILE) --extra server --extra arrow --extra bucket --extra tables --extra spark --extra iceberg --extra connect --extra java --extra cluster --extra otel --extra dev --constraint requirements.txt \
 		--output-file requirements-dev.txt pyproject.toml
+
+site: .venv/run.stamp ## write the guide as files that any server of files can publish (SITE=, ARGS=--root /path)
+	$(BIN)/python -m deploy.site $(ARGS) $(SITE)
 
 clean: ## remove .venv, caches and build products; data stays
 	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/*/npm/node_modules clients/typescript/node_modules console/node_modules app/console clients/typescript/*/dist clients/typescript/*/*.tsbuildinfo

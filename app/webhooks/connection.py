@@ -109,13 +109,13 @@ class TargetConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End what waits for the host (asyncio.Protocol)."""
+        """End the answer, as nothing more comes (asyncio.Protocol)."""
         self._end_input("reset" if exc else "closed")
         self.resume_writing()
         self._on_end(self)
 
     def eof_received(self) -> None:
-        """End an answer whose end is that of what the host sends (asyncio.Protocol)."""
+        """End the answer, as the host sends nothing more (asyncio.Protocol)."""
         self._end_input("closed")
 
     def _end_input(self, how: str) -> None:

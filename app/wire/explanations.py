@@ -251,7 +251,7 @@ EXPLANATIONS: dict[Code, Explanation] = {
     "memory_full": Explanation(
         "The streams have as much memory as they may have, so appends are refused.",
         ("Streams grow without `max_length` or `max_age_ms`.",),
-        "Trim streams, or let them trim themselves. `HEADGATE_FULL=trim` trims the oldest instead.",
+        "Trim streams, or let them trim themselves; or `HEADGATE_FULL=trim_oldest` does it.",
     ),
     "extra_missing": Explanation(
         "The gateway was installed without an optional package that this needs.",

@@ -59,11 +59,44 @@ async def test_the_program_of_the_first_page_runs(
 async def test_a_page_has_a_tab_for_each_client(live: Live, task: str) -> None:
     answer = await live.http.get(f"/guide/{task}".rstrip("/"), headers={"Accept": "text/html"})
     titles = re.findall(r"<label[^>]*>([^<]+)</label>", answer.text)
-    assert titles == re.findall(r"^## (.+)$", guide.source(task or "append"), re.MULTILINE)
+    parts = re.findall(r"^## (.+)$", guide.source(task or "concepts"), re.MULTILINE)
+    assert titles == [part for part in parts if part in guide.CLIENTS]
+    assert re.findall(r"<h2>([^<]+)</h2>\n", answer.text) == [
+        part for part in parts if part not in guide.CLIENTS
+    ]
     assert len(titles) <= 4  # the page's style shows so many
-    assert answer.text.count(" checked>") == 1
+    assert answer.text.count(" checked>") == bool(titles)
     assert "<!--" not in answer.text
-    assert "script-src 'none'" in answer.headers["content-security-policy"]
+    assert "script-src 'sha256-" in answer.headers["content-security-policy"]
+
+
+async def test_every_link_of_the_guide_leads_somewhere(live: Live) -> None:
+    html = {"Accept": "text/html"}
+    links = set[str]()
+    for task in guide.TASKS:
+        page = await live.http.get(f"/guide/{task}", headers=html)
+        links |= set(re.findall(r"""(?:href|src)="(/[^"#]*)\"""", page.text))
+    searched = (await live.http.get("/guide/pages.json")).json()
+    links |= {page["path"] for page in searched}
+    assert {"/guide/life.svg", "/problems/draining", "/docs"} <= links
+    answers = {link: (await live.http.get(link, headers=html)).status_code for link in links}
+    assert {link for link, status in answers.items() if status != 200} - {"/console"} == set()
+
+
+async def test_the_search_has_each_page_and_each_problem_in_words(live: Live) -> None:
+    pages = {page["path"]: page for page in (await live.http.get("/guide/pages.json")).json()}
+    assert pages["/guide/work"]["title"] == "Work entries off"
+    assert "claim_idle_ms" in pages["/guide/concepts"]["text"]
+    assert not {"`", "#", "|"} & set(pages["/guide/concepts"]["text"])
+    assert "HEADGATE_FULL" in pages["/problems/memory_full"]["text"]
+
+
+@pytest.mark.parametrize("name", guide.PICTURES)
+async def test_a_picture_is_one_and_runs_nothing(live: Live, name: str) -> None:
+    picture = await live.http.get(f"/guide/{name}.svg")
+    assert picture.headers["content-type"] == "image/svg+xml"
+    assert "script-src 'none'" in picture.headers["content-security-policy"]
+    assert (await live.http.get("/guide/none.svg")).json()["code"] == "not_found"
 
 
 async def test_what_is_no_task_is_not_found(live: Live) -> None:

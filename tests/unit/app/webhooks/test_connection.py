@@ -393,17 +393,17 @@ async def test_an_answer_in_the_middle_of_a_body_is_whole_when_the_host_ends() -
 async def test_what_is_being_connected_ends_with_the_others() -> None:
     async def look_up(name: str) -> list[str]:
         asked.set()
-        await told.wait()
+        await answers.wait()
         return ["127.0.0.1"]
 
-    asked, told, host = asyncio.Event(), asyncio.Event(), Host(OK)
+    asked, answers, host = asyncio.Event(), asyncio.Event(), Host(OK)
     async with host.open():
         connections = TargetConnections(LOCAL, look_up)
         url = host.url.replace("127.0.0.1", "slow.example")
         posting = asyncio.create_task(connections.post(url, b"", {}))
         await asked.wait()
         await connections.close()
-        told.set()
+        answers.set()
         with pytest.raises(OSError, match="closed"):
             await posting
         await ended(connections)

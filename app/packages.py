@@ -1,0 +1,103 @@
+"""Packages: the clients as files that fit this gateway, so nobody has to find them elsewhere.
+
+Those in TypeScript are built with the console, into `app/clients/`. The wheel is made of the files
+of this installation when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import NamedTuple
+
+_BUILT = Path(__file__).with_name("clients")
+_MEDIA_TYPES = {
+    ".js": "text/javascript",
+    ".tgz": "application/gzip",
+    ".whl": "application/zip",
+}
+_LEFT_OUT = frozenset(["__pycache__", ".made-of", "clients"])
+_WHEEL = "Wheel-Version: 1.0\nGenerator: headgate\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # so that the same files make the same wheel
+_MODE = 0o644 << 16
+
+
+class Package(NamedTuple):
+    """A file that clients install."""
+
+    name: str
+    media_type: str
+    content: bytes
+
+    @property
+    def sha256(self) -> str:
+        """Return its checksum, in hexadecimal digits."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def integrity(self) -> str:
+        """Return its checksum as pages and lock files write it (Subresource Integrity)."""
+        return f"sha384-{base64.b64encode(hashlib.sha384(self.content).digest()).decode()}"
+
+
+def packages() -> dict[str, Package]:
+    """Return the files by name; those in TypeScript are missing where there was no Node."""
+    return _packages(_BUILT.stat().st_mtime_ns if _BUILT.is_dir() else 0)
+
+
+@lru_cache(1)
+def _packages(built_at_ns: int) -> dict[str, Package]:
+    """Return the files; they are read again when the clients are built again."""
+    built = sorted(_BUILT.iterdir()) if built_at_ns else []
+    files = [(path.name, path.read_bytes()) for path in built if path.suffix in _MEDIA_TYPES]
+    return {
+        name: Package(name, _MEDIA_TYPES[Path(name).suffix], content)
+        for name, content in [*files, _wheel()]
+    }
+
+
+def _wheel() -> tuple[str, bytes]:
+    """Return the name of a wheel of this installation, and its content (PEP 427)."""
+    this = distribution("headgate")
+    about = f"headgate-{this.version}.dist-info"
+    files = dict(_installed())
+    for name in ("METADATA", "entry_points.txt"):
+        files[f"{about}/{name}"] = (this.read_text(name) or "").encode()
+    files[f"{about}/WHEEL"] = _WHEEL.encode()
+    lines = [f"{name},sha256={_digest(content)},{len(content)}" for name, content in files.items()]
+    files[f"{about}/RECORD"] = "\n".join([*lines, f"{about}/RECORD,,", ""]).encode()
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as written:
+        for name, content in files.items():
+            entry = zipfile.ZipInfo(name, _LONG_AGO)
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, _MODE
+            written.writestr(entry, content)
+    return f"headgate-{this.version}-py3-none-any.whl", archive.getvalue()
+
+
+def _installed() -> Iterator[tuple[str, bytes]]:
+    """Yield the files of the package, by their places in a wheel."""
+    import headgate  # noqa: PLC0415 the whole of it is no part of anything here
+
+    [top] = headgate.__path__
+    for path in sorted(_files(Path(top))):
+        yield f"headgate/{path.relative_to(top).as_posix()}", path.read_bytes()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder; a checkout has links to folders in it."""
+    for path in folder.iterdir():
+        if path.is_dir() and path.name not in _LEFT_OUT:
+            yield from _files(path)
+        elif path.is_file() and path.name not in _LEFT_OUT:
+            yield path
+
+
+def _digest(content: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
