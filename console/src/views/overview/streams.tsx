@@ -26,10 +26,11 @@ const COLUMNS = [
   { title: "Newest", class: "number" },
 ];
 
-export function Streams() {
+export function Streams({ onPages }: { onPages: (pages: StreamPages) => void }) {
   const prefix = useSignal("");
   const field = useRef<HTMLInputElement>(null);
   const pages = useComputed(() => new StreamPages(prefix.value)).value;
+  useEffect(() => onPages(pages), [pages]);
   const isOn = isSeen.value && asked.value === undefined;
   useEffect(() => {
     if (!isOn) return undefined;
