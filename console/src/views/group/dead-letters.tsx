@@ -14,6 +14,7 @@ import { count } from "../../values/numbers.js";
 import { moment } from "../../values/times.js";
 import { EntryList } from "../stream/entry-list.js";
 import { EntryPanel } from "../stream/entry-panel.js";
+import { useOpened } from "../stream/opened.js";
 import { lettersOf } from "./letter-count.js";
 import { redriveAll, redriving } from "./redriving.js";
 
@@ -39,8 +40,7 @@ export function DeadLetters({ place, policy }: Props) {
 function Letters({ place, source }: { place: Props["place"]; source: string }) {
   const { stream, group } = place;
   const marks = useSignal<ReadonlySet<string>>(new Set());
-  const opened = useSignal<Entry | undefined>(undefined);
-  const open = (entry: Entry | undefined) => (opened.value = entry);
+  const [opened, open] = useOpened(source);
   const list = useComputed(() => {
     void changes.value;
     return new EntryList(source, { order: "desc", filter: lettersOf(place) });

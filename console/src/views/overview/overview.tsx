@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { asked } from "../../gateway/key.js";
 import { isSeen } from "../../gateway/polling.js";
+import { useAddressed } from "../../parts/addressed.js";
 import { Refusal } from "../../parts/refusal.js";
 import { Switch } from "../../parts/switch.js";
 import { Attention } from "./attention.js";
@@ -13,7 +14,7 @@ import type { StreamPages } from "./stream-pages.js";
 import { Streams } from "./streams.js";
 
 export function Overview() {
-  const step = useSignal<Step>("second");
+  const step = useAddressed<Step>("step", "second", { choices: ["second", "minute"] });
   const measurements = useSignal<Measurements | undefined>(undefined);
   const isOn = isSeen.value && asked.value === undefined;
   useEffect(() => {

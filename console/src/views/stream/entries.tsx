@@ -3,6 +3,7 @@ import { useComputed, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { isSeen } from "../../gateway/polling.js";
 import { key } from "../../gateway/key.js";
+import { useAddressed } from "../../parts/addressed.js";
 import { Grid } from "../../parts/grid.js";
 import { useKeys } from "../../parts/keys.js";
 import { Refusal } from "../../parts/refusal.js";
@@ -17,20 +18,24 @@ import type { Entry } from "../../gateway/shapes.js";
 import { EntryList } from "./entry-list.js";
 import { EntryPanel } from "./entry-panel.js";
 import { Histogram, type Span } from "./histogram.js";
+import { useOpened } from "./opened.js";
 import { Tail } from "./tail.js";
 
 const COLUMNS = [{ title: "Time" }, { title: "Id", class: "mono soft wide" }, { title: "Fields", class: "mono payload" }];
 
 const HINT = 'sku=42 is exact, sku=A-* and sku=*-7 are its ends, sku=* any value, sku!=42 all others; price>=10 is a number; sku="a b" has a space';
 
+type Order = "desc" | "asc";
+
 export function Entries({ stream }: { stream: string }) {
-  const order = useSignal<"desc" | "asc">("desc");
-  const span = useSignal<Span | undefined>(undefined);
-  const place = useSignal("");
-  const words = useSignal("");
+  const order = useAddressed<Order>("order", "desc", { choices: ["desc", "asc"] });
+  const times = useAddressed("times", "");
+  const span = useComputed(() => spanFrom(times.value));
+  const choose = (chosen: Span | undefined) => (times.value = chosen ? `${chosen.fromMs}-${chosen.toMs}` : "");
+  const place = useAddressed("from", "", { written: lasting });
+  const words = useAddressed("find", "");
   const isPaused = useSignal(false);
-  const opened = useSignal<Entry | undefined>(undefined);
-  const open = (entry: Entry | undefined) => (opened.value = entry);
+  const [opened, open] = useOpened(stream);
   const field = useRef<HTMLInputElement>(null);
   const placeId = useComputed(() => (place.value.trim() ? idFrom(place.value, Date.now()) : undefined));
 
@@ -58,7 +63,7 @@ export function Entries({ stream }: { stream: string }) {
   const isSearch = words.value.trim() !== "";
   return (
     <>
-      <Histogram stream={stream} span={span} onSpan={(chosen) => (span.value = chosen)} />
+      <Histogram stream={stream} span={span} onSpan={choose} />
       <div class="tools">
         <Switch label="Order" value={order} options={[["desc", "Newest"], ["asc", "Oldest"]]} />
         <Search label="From an id or a time: 10:30, 5m ago" value={place} />
@@ -133,6 +138,17 @@ function Matches({ list: { entries, looked, isWhole, reached, range } }: { list:
   const how = matching === 1 ? "entry matches" : "entries match";
   const far = !isWhole.value && reached.value ? `, as far as ${exactMoment(timeOf(reached.value))}` : "";
   return <>{range.filter ? `${count(matching)} ${how}${far}. ` : `${count(matching)} of ${count(all)} entries match${far}. `}</>;
+}
+
+/** Return the text of a place as it means the same tomorrow. */
+function lasting(place: string): string {
+  const id = idFrom(place, Date.now());
+  return id === undefined || place.trim().startsWith(id) ? place : new Date(timeOf(id)).toISOString();
+}
+
+function spanFrom(text: string): Span | undefined {
+  const [, fromMs, toMs] = /^(\d+)-(\d+)$/.exec(text) ?? [];
+  return fromMs === undefined ? undefined : { fromMs: Number(fromMs), toMs: Number(toMs) };
 }
 
 /** Fill a list, and put what is appended in front of it while that is wanted. */
