@@ -14,10 +14,10 @@ import { Standby } from "./parts/standby.js";
 import { nextTheme, theme } from "./parts/theme.js";
 import { Who } from "./parts/who.js";
 import { go, groupPlace, HOME, type Route, route, streamPlace } from "./route.js";
-import { GroupView } from "./views/group/group.js";
 import { Overview } from "./views/overview/overview.js";
 import { StreamView } from "./views/stream/stream.js";
 
+const GroupView = lazy(() => import("./views/group/group.js").then((its) => its.GroupView));
 const Connections = lazy(() => import("./views/connections.js").then((its) => its.Connections));
 const Schedules = lazy(() => import("./views/schedules.js").then((its) => its.Schedules));
 const Pushes = lazy(() => import("./views/pushes.js").then((its) => its.Pushes));

@@ -22,6 +22,9 @@ addEventListener("popstate", () => (address.value = location.href));
 /** The route of the address. */
 export const route = computed(() => routeOf(address.value));
 
+/** The query of the address: what the view shows of what it has. */
+export const query = computed(() => new URL(address.value).searchParams);
+
 /** Go to a place below the console. */
 export function go(place: string): void {
   history.pushState(null, "", new URL(place, consoleUrl));
@@ -29,9 +32,13 @@ export function go(place: string): void {
   scrollTo(0, 0);
 }
 
-/** Stay on this page, with another address for it. */
-export function replace(place: string): void {
-  history.replaceState(null, "", new URL(place, consoleUrl));
+/** Put a value into the query, or leave it out if it is empty. That is no step back. */
+export function setQuery(name: string, value: string): void {
+  const url = new URL(location.href);
+  if ((url.searchParams.get(name) ?? "") === value) return;
+  if (value) url.searchParams.set(name, value);
+  else url.searchParams.delete(name);
+  history.replaceState(null, "", url);
   address.value = location.href;
 }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Push } from "../src/gateway/shapes.ts";
 import { bands } from "../src/values/ages.ts";
-import { matcher, originOf, payloadOf, pretty } from "../src/values/fields.ts";
+import { originOf, payloadOf, pretty } from "../src/values/fields.ts";
 import { idFrom, timeOf } from "../src/values/ids.ts";
 import { bytes, short } from "../src/values/numbers.ts";
 import { spoken, worstFirst } from "../src/values/pushes.ts";
@@ -31,14 +31,6 @@ test("numbers are short", () => {
   assert.deepEqual([0, 9.99, 950, 12_345, 4_560_000].map(short), ["0", "9.99", "950", "12.3k", "4.56M"]);
   assert.equal(bytes(1536), "1.5 KiB");
   assert.equal(short(100_000), "100k");
-});
-
-test("entries are searched anywhere, or in a field", () => {
-  const entry = { id: "1-0", fields: { sku: "A-17", note: "qty=3" } };
-  assert.equal(matcher("  "), undefined);
-  assert.equal(matcher("A-1")!(entry), true);
-  assert.equal(matcher("sku=17")!(entry), true);
-  assert.equal(matcher("note=17")!(entry), false);
 });
 
 test("a dead letter is told from its origin", () => {

@@ -1,5 +1,5 @@
 /** Search: a field whose text counts when typing has paused. */
-import type { Signal } from "@preact/signals";
+import { type Signal, useSignalEffect } from "@preact/signals";
 import type { RefObject } from "preact";
 import { useRef } from "preact/hooks";
 
@@ -10,20 +10,29 @@ interface Props {
   value: Signal<string>;
   /** The field, where the key / goes to it; then the key is shown. */
   field?: RefObject<HTMLInputElement | null>;
+  /** More about what can be typed. */
+  title?: string;
   /** Action of Enter, besides taking the text at once. */
   onEnter?: () => void;
 }
 
-export function Search({ label, value, field, onEnter }: Props) {
+export function Search({ label, value, field, title, onEnter }: Props) {
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const own = useRef<HTMLInputElement>(null);
+  const input = field ?? own;
+  useSignalEffect(() => {
+    const text = value.value;
+    if (input.current && input.current !== document.activeElement) input.current.value = text;
+  });
   const take = (text: string) => (clearTimeout(timer.current), (value.value = text));
   return (
     <span class="search">
       <input
-        ref={field ?? null}
+        ref={input}
         type="search"
         aria-label={label}
         placeholder={label}
+        title={title}
         defaultValue={value.peek()}
         autocomplete="off"
         spellcheck={false}

@@ -23,15 +23,6 @@ export function pretty(value: string): string {
   }
 }
 
-/** A search in entries: for a text anywhere, or `name=text`, in that field. */
-export function matcher(text: string): ((entry: Entry) => boolean) | undefined {
-  const wanted = text.trim();
-  if (!wanted) return undefined;
-  const [, name, part = ""] = /^([^=\s]+)=(.*)$/s.exec(wanted) ?? [];
-  if (name !== undefined) return (entry) => pairsOf(entry).some(([own, value]) => own === name && value.includes(part));
-  return (entry) => entry.id.startsWith(wanted) || pairsOf(entry).some((pair) => pair.some((own) => own.includes(wanted)));
-}
-
 /** The origin of a dead letter, if an entry is one. */
 export interface Origin {
   stream: string;

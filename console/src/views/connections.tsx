@@ -1,11 +1,11 @@
 /** Connections: who follows what, and how they keep up. */
-import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { cutOff } from "../acts/connections.js";
 import { call, send } from "../gateway/calls.js";
 import { usePolled } from "../gateway/polling.js";
 import type { Connection, Subscription } from "../gateway/shapes.js";
 import { ActButton } from "../parts/act.js";
+import { useAddressed } from "../parts/addressed.js";
 import { Grid } from "../parts/grid.js";
 import { useKeys } from "../parts/keys.js";
 import { Refusal } from "../parts/refusal.js";
@@ -33,7 +33,7 @@ const COLUMNS = [
 export function Connections() {
   const request = call("get", "/v1/admin/connections", { params: { query: { limit: LISTED } } });
   const { data, problem } = usePolled((signal) => send(request, signal), EVERY_MS, "");
-  const words = useSignal("");
+  const words = useAddressed("find", "");
   const field = useRef<HTMLInputElement>(null);
   useKeys([{ key: "/", does: "search connections", run: () => field.current?.focus() }]);
   const all = data.value?.connections ?? [];

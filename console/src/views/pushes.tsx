@@ -1,11 +1,11 @@
 /** Pushes: of all groups, those that need somebody first. */
-import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { pausePush, unreadable } from "../acts/pushes.js";
 import { call, send } from "../gateway/calls.js";
 import { usePolled } from "../gateway/polling.js";
 import type { PushSummary } from "../gateway/shapes.js";
 import { ActButton } from "../parts/act.js";
+import { useAddressed } from "../parts/addressed.js";
 import { Grid } from "../parts/grid.js";
 import { useKeys } from "../parts/keys.js";
 import { Refusal } from "../parts/refusal.js";
@@ -30,7 +30,7 @@ const COLUMNS = [
 export function Pushes() {
   const request = call("get", "/v1/pushes", { params: { query: { limit: LISTED } } });
   const { data, problem } = usePolled((signal) => send(request, signal), EVERY_MS, "");
-  const words = useSignal("");
+  const words = useAddressed("find", "");
   const field = useRef<HTMLInputElement>(null);
   useKeys([{ key: "/", does: "search pushes", run: () => field.current?.focus() }]);
   const all = worstFirst(data.value?.pushes ?? []);

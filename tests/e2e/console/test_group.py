@@ -81,7 +81,7 @@ async def test_a_group_that_falls_behind_is_said_to(
         await client.post("streams/orders/entries/batch", json=[{"fields": {"n": "1"}}] * 20)
 
     await console.act("Reset position", It_reads_after="$")
-    await expect(outlook).to_contain_text("Caught up.")
+    await expect(outlook).to_contain_text(f"Caught up, and {DEAD} entries are dead letters.")
 
 
 async def test_consumers_and_the_policy_are_changed(
@@ -129,3 +129,24 @@ async def test_dead_letters_are_shown_and_sent_back(
     await expect(console.page.get_by_text("There is no dead letter")).to_be_visible()
     group = (await client.get(BILLING)).json()
     assert (group["released"], group["lag"]) == (DEAD, ORDERS - DEAD - HELD)
+
+
+async def test_a_group_that_is_caught_up_names_its_own_dead_letters(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    other = {"_stream": "orders", "_group": "another", "_id": "1-0", "_reason": "fatal"}
+    await client.post("streams/graveyard/entries", json={"fields": other})
+    await client.patch(BILLING, json={"start": "$"})
+    await console.open(BILLING)
+    outlook = console.page.locator(".outlook")
+    await expect(outlook).to_contain_text(f"Caught up, and {DEAD} entries are dead letters.")
+    tab = console.page.get_by_role("link", name="Dead letters")
+    await expect(tab).to_have_text(f"Dead letters{DEAD}")
+
+    await outlook.get_by_role("link", name="See them").click()
+    await expect(console.rows("Dead letters")).to_have_count(DEAD)
+    await console.act("Redrive all", How_many_a_second="")
+    await console.says(f"{DEAD} dead letters sent back.")
+    await expect(tab).to_have_text("Dead letters0")
+    await expect(outlook).to_contain_text(f"To be delivered again: {DEAD} entries.")
+    await expect(outlook).not_to_contain_text("dead letter")

@@ -9,12 +9,13 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from tests.e2e.console.conftest import Console
+from tests.e2e.console.conftest import DEAD, HELD, ORDERS, Console
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MANY = 3000
 DRAWN_MAX = 120
+ASKED_MAX = 50  # streams for their groups, in a round
 
 
 async def test_streams_are_searched_and_opened_by_keyboard(console: Console, streams: None) -> None:
@@ -46,6 +47,61 @@ async def test_of_thousands_of_streams_only_those_are_drawn_that_are_seen(
 
     await console.press("g", "g")
     await expect(console.page.get_by_text("stream.00000")).to_be_in_viewport()
+
+
+async def test_groups_that_need_somebody_are_named_the_worst_first(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    orders = "streams/orders/groups"
+    await client.put(f"{orders}/fine", json={"start": "$"})
+    await client.put(f"{orders}/nobody", json={"start": "0"})
+    await client.put("streams/payments/groups/mail", json={"start": "0"})
+    await console.open()
+    attention = console.page.get_by_role("region", name="Needs attention")
+    needs = attention.get_by_role("listitem")
+    left = ORDERS - DEAD - HELD
+    await expect(needs).to_contain_text(
+        [
+            f"orders / nobodyNo consumer: {ORDERS} entries wait",
+            re.compile(rf"orders / billingNothing .* {left} entries wait; {DEAD} dead letters"),
+            "payments / mailNo consumer: 1 entry waits",
+        ]
+    )
+
+    await client.patch(f"{orders}/billing", json={"start": "$"})
+    await client.delete(f"{orders}/nobody")
+    await expect(needs).to_have_text(
+        ["payments / mailNo consumer: 1 entry waits", f"orders / billing{DEAD} dead letters"]
+    )
+    await attention.get_by_role("link", name="orders / billing").click()
+    await expect(console.rows("Dead letters")).to_have_count(DEAD)
+
+    await client.delete("streams/graveyard")
+    await client.delete("streams/payments")
+    await console.press("g", "o")
+    await expect(attention).to_have_text(
+        "Nothing needs attention. All 2 groups keep up, and there are no dead letters."
+    )
+
+
+async def test_of_many_groups_the_worst_are_named_by_few_requests(
+    console: Console, client: httpx.AsyncClient
+) -> None:
+    for number in range(120):
+        stream = f"jobs.{number:03}"
+        await client.post(f"streams/{stream}/entries/batch", json=[{"fields": {"n": "1"}}] * 9)
+        await client.put(f"streams/{stream}/groups/g", json={"start": "0"})
+    await client.post("streams/jobs.099/entries", json={"fields": {"n": "1"}})
+    asked: list[str] = []
+    console.page.on("request", lambda request: asked.append(request.url))
+    await console.open()
+    attention = console.page.get_by_role("region", name="Needs attention")
+    needs = attention.get_by_role("listitem")
+    await expect(needs).to_have_count(20)
+    assert sum("/groups?" in url for url in asked) <= ASKED_MAX
+
+    await expect(needs.first).to_contain_text("jobs.099 / gNo consumer: 10 entries wait")
+    await expect(attention).to_contain_text("And 100 other groups, less bad than these.")
 
 
 async def test_a_stream_is_gone_to_from_anywhere(console: Console, streams: None) -> None:

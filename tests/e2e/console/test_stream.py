@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Response, expect
 
 from tests.crash.gateway import Gateway
 from tests.e2e.console.conftest import ORDERS, Console
@@ -35,7 +35,7 @@ async def test_what_is_appended_is_shown_at_once_unless_it_is_paused(
     await expect(console.rows("Entries").nth(1)).to_contain_text("sku=live")
 
 
-async def test_entries_are_searched_by_a_field_and_begin_where_one_says(
+async def test_entries_are_searched_by_their_fields_and_begin_where_one_says(
     console: Console, streams: None, client: httpx.AsyncClient
 ) -> None:
     entries = (await client.get("streams/orders/entries?limit=20")).json()["entries"]
@@ -43,14 +43,42 @@ async def test_entries_are_searched_by_a_field_and_begin_where_one_says(
     await expect(console.rows("Entries").first).to_be_visible()
     await console.press("/")
     await console.page.keyboard.type("sku=A-17")
-    await expect(console.rows("Entries")).to_have_count(11)
-    await expect(console.page.get_by_text(f"11 of {ORDERS} entries match")).to_be_visible()
+    await expect(console.rows("Entries")).to_have_count(1)
+    await expect(console.page.get_by_text("1 entry matches.")).to_be_visible()
+    find = console.page.get_by_label("Find a text")
+    await find.fill("sku=A-17* qty>=5")
+    await expect(console.rows("Entries")).to_have_count(2)
+    await find.fill("A-17")
+    await expect(console.page.get_by_text(f"11 of {ORDERS} entries match.")).to_be_visible()
 
-    await console.page.get_by_label("Find a text").fill("")
+    await find.fill("")
     await console.page.get_by_label("From an id").fill(entries[12]["id"])
     await expect(console.rows("Entries")).to_have_count(13)
     await console.page.get_by_role("button", name="Oldest").click()
     await expect(console.rows("Entries").first).to_contain_text("sku=A-12 ")
+
+
+async def test_the_gateway_looks_for_fields_and_sends_only_what_matches(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    batch = [{"fields": {"n": f"{n}", "kind": "rare" if n == 0 else "common"}} for n in range(4000)]
+    await client.post("streams/long/entries/batch", json=batch)
+    sent: list[int] = []
+
+    async def count(response: Response) -> None:
+        if "/streams/long/entries?" in response.url:
+            sent.append(len((await response.json())["entries"]))
+
+    console.page.on("response", count)
+    await console.open("streams/long?find=kind%3Drare")
+    await expect(console.page.get_by_text("1 entry matches.")).to_be_visible()
+    await expect(console.rows("Entries").first).to_contain_text("n=0 kind=rare")
+    assert sum(sent) == 1
+
+    await client.post("streams/long/entries", json={"fields": {"n": "x", "kind": "common"}})
+    await client.post("streams/long/entries", json={"fields": {"n": "y", "kind": "rare"}})
+    await expect(console.rows("Entries")).to_have_count(2)
+    await expect(console.rows("Entries").first).to_contain_text("n=y kind=rare")
 
 
 async def test_an_entry_is_appended_in_the_shape_of_the_last_one_and_deleted(

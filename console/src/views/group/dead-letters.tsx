@@ -14,6 +14,8 @@ import { count } from "../../values/numbers.js";
 import { moment } from "../../values/times.js";
 import { EntryList } from "../stream/entry-list.js";
 import { EntryPanel } from "../stream/entry-panel.js";
+import { useOpened } from "../stream/opened.js";
+import { lettersOf } from "./letter-count.js";
 import { redriveAll, redriving } from "./redriving.js";
 
 const COLUMNS = [
@@ -38,14 +40,13 @@ export function DeadLetters({ place, policy }: Props) {
 function Letters({ place, source }: { place: Props["place"]; source: string }) {
   const { stream, group } = place;
   const marks = useSignal<ReadonlySet<string>>(new Set());
-  const opened = useSignal<Entry | undefined>(undefined);
+  const [opened, open] = useOpened(source);
   const list = useComputed(() => {
     void changes.value;
-    const match = (entry: Entry) => entry.fields["_stream"] === stream && entry.fields["_group"] === group;
-    return new EntryList(source, { order: "desc", match });
+    return new EntryList(source, { order: "desc", filter: lettersOf(place) });
   }).value;
   useEffect(() => (void list.more(), () => list.close()), [list]);
-  const { entries, isBusy, isWhole, looked, problem } = list;
+  const { entries, isBusy, isWhole, problem } = list;
   const ids = [...marks.value];
   const clear = () => (marks.value = new Set());
   const run = redriving.value;
@@ -84,19 +85,19 @@ function Letters({ place, source }: { place: Props["place"]; source: string }) {
               keyOf={(entry) => entry.id}
               marks={marks}
               opened={opened.value?.id}
-              onOpen={(entry) => (opened.value = entry)}
+              onOpen={open}
               onNear={() => void list.more()}
               cells={cellsOf}
             />
           )}
-          {isBusy.value && <p class="soft">Looking … {count(looked.value)} so far.</p>}
+          {isBusy.value && <p class="soft">Looking … {count(entries.value.length)} so far.</p>}
         </div>
         {opened.value && (
           <EntryPanel
             stream={source}
             entry={opened.value}
-            onClose={() => (opened.value = undefined)}
-            onDeleted={() => (opened.value = undefined)}
+            onClose={() => open(undefined)}
+            onDeleted={() => open(undefined)}
           />
         )}
       </div>

@@ -18,6 +18,7 @@ import { brief, duration, moment } from "../../values/times.js";
 import { Consumers } from "./consumers.js";
 import { DeadLetters } from "./dead-letters.js";
 import { GroupHistory } from "./group-history.js";
+import { type LetterCount, lettersShown, useLetterCount } from "./letter-count.js";
 import { PendingEntries } from "./pending.js";
 import { PushWarning } from "./push-state.js";
 import { GroupSettings } from "./settings.js";
@@ -37,6 +38,7 @@ export function GroupView({ stream, group: name, tab }: Props) {
   const group = data.value?.group;
   const history = data.value?.history;
   const place = { stream, group: name };
+  const letters = useLetterCount(place, group);
   return (
     <>
       <header class="view">
@@ -49,14 +51,14 @@ export function GroupView({ stream, group: name, tab }: Props) {
       </header>
       {problem.value && <Refusal problem={problem.value} what="The group" />}
       {tab !== "push" && !denialOf({ right: "manage", ...place }) && <PushWarning place={place} />}
-      {group && history && <Progress group={group} history={history} />}
+      {group && history && <Progress group={group} history={history} letters={letters} lettersPlace={groupPlace(stream, name, "dead-letters")} />}
       <Tabs
         label={name}
         current={tab}
         tabs={[
           { name: "pending", title: "Pending", place: groupPlace(stream, name), count: group && count(group.pending) },
           { name: "consumers", title: "Consumers", place: groupPlace(stream, name, "consumers"), count: group && count(group.consumers) },
-          { name: "dead-letters", title: "Dead letters", place: groupPlace(stream, name, "dead-letters") },
+          { name: "dead-letters", title: "Dead letters", place: groupPlace(stream, name, "dead-letters"), count: letters && lettersShown(letters) },
           { name: "push", title: "Push", place: groupPlace(stream, name, "push") },
           { name: "settings", title: "Settings", place: groupPlace(stream, name, "settings") },
         ]}
@@ -70,13 +72,20 @@ export function GroupView({ stream, group: name, tab }: Props) {
   );
 }
 
+interface ProgressProps {
+  group: Group;
+  history: History;
+  letters: LetterCount | undefined;
+  lettersPlace: string;
+}
+
 /** The state of the group: in a sentence, in facts, over time. */
-function Progress({ group, history: { times_ms: times, series } }: { group: Group; history: History }) {
+function Progress({ group, history: { times_ms: times, series }, letters, lettersPlace }: ProgressProps) {
   const lags = series["lag"] ?? [];
   const last = (name: string) => series[name]?.findLast((value) => value !== null);
   return (
     <>
-      <Outlook forecast={forecast(times, lags)} released={group.released} />
+      <Outlook forecast={forecast(times, lags)} released={group.released} letters={letters?.count ? letters : undefined} lettersPlace={lettersPlace} />
       <Facts
         facts={[
           { name: "lag", value: count(group.lag), title: "entries it has still to be given" },
@@ -117,11 +126,21 @@ function Progress({ group, history: { times_ms: times, series } }: { group: Grou
   );
 }
 
-function Outlook({ forecast: outlook, released }: { forecast: Forecast; released: number }) {
+interface OutlookProps {
+  forecast: Forecast;
+  released: number;
+  letters: LetterCount | undefined;
+  lettersPlace: string;
+}
+
+function Outlook({ forecast: outlook, released, letters, lettersPlace }: OutlookProps) {
   const [kind, title, text] = spoken(outlook, released);
+  const dead = letters && `${lettersShown(letters)} ${letters.count === 1 ? "entry is a dead letter" : "entries are dead letters"}`;
+  const isCaughtUp = outlook.state === "caught up";
   return (
-    <p class={`outlook ${kind}`} role="status">
-      <b>{title}</b> {text}
+    <p class={`outlook ${dead && kind === "good" ? "wait" : kind}`} role="status">
+      <b>{dead && isCaughtUp ? `${title}, and ${dead}` : title}.</b> {dead && isCaughtUp && !released ? "" : text}{" "}
+      {dead && <a href={lettersPlace}>{isCaughtUp ? "See them" : `${dead}`}</a>}
     </p>
   );
 }
@@ -129,15 +148,15 @@ function Outlook({ forecast: outlook, released }: { forecast: Forecast; released
 function spoken(outlook: Forecast, released: number): [kind: string, title: string, text: string] {
   switch (outlook.state) {
     case "caught up":
-      if (released) return ["wait", "Caught up.", `Nothing new is left. To be delivered again: ${counted(released, "entry", "entries")}.`];
-      return ["good", "Caught up.", "Entries are delivered as they come."];
+      if (released) return ["wait", "Caught up", `Nothing new is left. To be delivered again: ${counted(released, "entry", "entries")}.`];
+      return ["good", "Caught up", "Entries are delivered as they come."];
     case "draining":
-      return ["good", "Draining.", `Empty in about ${duration(outlook.emptyInMs)}, at ${moment(Date.now() + outlook.emptyInMs)}: the lag shrinks by ${rate(outlook.perSecond)}.`];
+      return ["good", "Draining", `Empty in about ${duration(outlook.emptyInMs)}, at ${moment(Date.now() + outlook.emptyInMs)}: the lag shrinks by ${rate(outlook.perSecond)}.`];
     case "growing":
-      return ["bad", "Getting worse.", `The lag grows by ${rate(outlook.perSecond)}: the consumers do not keep up.`];
+      return ["bad", "Getting worse", `The lag grows by ${rate(outlook.perSecond)}: the consumers do not keep up.`];
     case "steady":
-      return ["wait", "Steady.", `The lag stays at about ${count(outlook.lag)}.`];
+      return ["wait", "Steady", `The lag stays at about ${count(outlook.lag)}.`];
     case "unknown":
-      return ["soft", "Watching.", "A few seconds more show where the lag goes."];
+      return ["soft", "Watching", "A few seconds more show where the lag goes."];
   }
 }

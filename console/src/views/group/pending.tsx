@@ -5,11 +5,12 @@ import { call, send } from "../../gateway/calls.js";
 import { usePolled } from "../../gateway/polling.js";
 import type { Pending } from "../../gateway/shapes.js";
 import { ActButton, begin } from "../../parts/act.js";
+import { useAddressed } from "../../parts/addressed.js";
 import { Grid } from "../../parts/grid.js";
 import { useKeys } from "../../parts/keys.js";
 import { Refusal } from "../../parts/refusal.js";
 import { Search } from "../../parts/search.js";
-import { bands } from "../../values/ages.js";
+import { type Band, bands } from "../../values/ages.js";
 import { timeOf } from "../../values/ids.js";
 import { count, counted } from "../../values/numbers.js";
 import { brief, moment } from "../../values/times.js";
@@ -33,12 +34,12 @@ interface Props {
 export function PendingEntries({ place, total }: Props) {
   const request = call("get", "/v1/streams/{stream}/groups/{group}/pending", { params: { path: place, query: { limit: LISTED } } });
   const { data, problem } = usePolled((signal) => send(request, signal), EVERY_MS, JSON.stringify(place));
-  const holder = useSignal(new URLSearchParams(location.search).get("consumer") ?? "");
-  const band = useSignal<string | undefined>(undefined);
+  const holder = useAddressed("consumer", "");
+  const band = useAddressed("idle", ""); // the least of a band, in ms
   const marks = useSignal<ReadonlySet<string>>(new Set());
   const all = data.value?.pending ?? [];
   const ages = bands(all);
-  const chosen = ages.find(({ label }) => label === band.value);
+  const chosen = ages.find(({ fromMs }) => String(fromMs) === band.value);
   const shown = all.filter(
     ({ consumer, idle_ms: idleMs }) =>
       (consumer ?? "").includes(holder.value) && (!chosen || (idleMs != null && idleMs >= chosen.fromMs && idleMs < chosen.toMs)),
@@ -55,7 +56,7 @@ export function PendingEntries({ place, total }: Props) {
   if (problem.value && !data.value) return <Refusal problem={problem.value} what="What is pending" />;
   return (
     <>
-      {all.length > 0 && <Ages ages={ages} chosen={band.value} onChoose={(label) => (band.value = label === band.value ? undefined : label)} />}
+      {all.length > 0 && <Ages ages={ages} chosen={chosen} onChoose={({ fromMs }) => (band.value = String(fromMs) === band.value ? "" : String(fromMs))} />}
       <div class="tools sticky">
         <Search label="Held by" value={holder} />
         <span class="soft">{ids.value.length ? `${count(ids.value.length)} marked` : ""}</span>
@@ -98,22 +99,22 @@ function cellsOf(entry: Pending, before: Pending | undefined) {
 }
 
 interface AgesProps {
-  ages: ReturnType<typeof bands>;
-  chosen: string | undefined;
-  onChoose: (label: string) => void;
+  ages: Band[];
+  chosen: Band | undefined;
+  onChoose: (band: Band) => void;
 }
 
 function Ages({ ages, chosen, onChoose }: AgesProps) {
   const largest = Math.max(1, ...ages.map((each) => each.count));
   return (
     <div class="ages" role="group" aria-label="Pending by how long it is idle">
-      {ages.map(({ label, count: number }, at) => (
-        <button type="button" aria-pressed={label === chosen} onClick={() => onChoose(label)} disabled={number === 0}>
+      {ages.map((band, at) => (
+        <button type="button" aria-pressed={band === chosen} onClick={() => onChoose(band)} disabled={band.count === 0 && band !== chosen}>
           <span class="bar">
-            <i class={at >= 3 ? "old" : ""} style={{ height: `${(number / largest) * 100}%` }} />
+            <i class={at >= 3 ? "old" : ""} style={{ height: `${(band.count / largest) * 100}%` }} />
           </span>
-          <b>{count(number)}</b>
-          <small>{label}</small>
+          <b>{count(band.count)}</b>
+          <small>{band.label}</small>
         </button>
       ))}
     </div>

@@ -28,7 +28,7 @@ export class StreamPages {
   /** Whether there are no more. */
   readonly isWhole = computed(() => this.#pages.value.at(-1)?.next === null);
 
-  constructor(private readonly prefix: string) {}
+  constructor(readonly prefix: string) {}
 
   /** Ask for the next page, unless that was the last. */
   async more(): Promise<void> {

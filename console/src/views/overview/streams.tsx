@@ -1,10 +1,11 @@
 /** Streams: all of them by name, a page at a time as far as somebody scrolls. */
-import { useComputed, useSignal } from "@preact/signals";
+import { useComputed } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { asked } from "../../gateway/key.js";
 import { changes, isSeen } from "../../gateway/polling.js";
 import { ActButton } from "../../parts/act.js";
 import { ClosedBadge } from "../../parts/badge.js";
+import { useAddressed } from "../../parts/addressed.js";
 import { Grid } from "../../parts/grid.js";
 import { useKeys } from "../../parts/keys.js";
 import { Refusal } from "../../parts/refusal.js";
@@ -26,10 +27,11 @@ const COLUMNS = [
   { title: "Newest", class: "number" },
 ];
 
-export function Streams() {
-  const prefix = useSignal("");
+export function Streams({ onPages }: { onPages: (pages: StreamPages) => void }) {
+  const prefix = useAddressed("prefix", "");
   const field = useRef<HTMLInputElement>(null);
   const pages = useComputed(() => new StreamPages(prefix.value)).value;
+  useEffect(() => onPages(pages), [pages]);
   const isOn = isSeen.value && asked.value === undefined;
   useEffect(() => {
     if (!isOn) return undefined;

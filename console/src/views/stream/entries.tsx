@@ -3,30 +3,39 @@ import { useComputed, useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { isSeen } from "../../gateway/polling.js";
 import { key } from "../../gateway/key.js";
+import { useAddressed } from "../../parts/addressed.js";
 import { Grid } from "../../parts/grid.js";
 import { useKeys } from "../../parts/keys.js";
 import { Refusal } from "../../parts/refusal.js";
 import { Search } from "../../parts/search.js";
 import { Switch } from "../../parts/switch.js";
-import { matcher, pairsOf } from "../../values/fields.js";
+import { pairsOf } from "../../values/fields.js";
 import { idFrom, timeOf } from "../../values/ids.js";
 import { count } from "../../values/numbers.js";
+import { searchOf } from "../../values/search.js";
 import { exactMoment } from "../../values/times.js";
 import type { Entry } from "../../gateway/shapes.js";
 import { EntryList } from "./entry-list.js";
 import { EntryPanel } from "./entry-panel.js";
 import { Histogram, type Span } from "./histogram.js";
+import { useOpened } from "./opened.js";
 import { Tail } from "./tail.js";
 
 const COLUMNS = [{ title: "Time" }, { title: "Id", class: "mono soft wide" }, { title: "Fields", class: "mono payload" }];
 
+const HINT = 'sku=42 is exact, sku=A-* and sku=*-7 are its ends, sku=* any value, sku!=42 all others; price>=10 is a number; sku="a b" has a space';
+
+type Order = "desc" | "asc";
+
 export function Entries({ stream }: { stream: string }) {
-  const order = useSignal<"desc" | "asc">("desc");
-  const span = useSignal<Span | undefined>(undefined);
-  const place = useSignal("");
-  const words = useSignal("");
+  const order = useAddressed<Order>("order", "desc", { choices: ["desc", "asc"] });
+  const times = useAddressed("times", "");
+  const span = useComputed(() => spanFrom(times.value));
+  const choose = (chosen: Span | undefined) => (times.value = chosen ? `${chosen.fromMs}-${chosen.toMs}` : "");
+  const place = useAddressed("from", "", { written: lasting });
+  const words = useAddressed("find", "");
   const isPaused = useSignal(false);
-  const opened = useSignal<Entry | undefined>(undefined);
+  const [opened, open] = useOpened(stream);
   const field = useRef<HTMLInputElement>(null);
   const placeId = useComputed(() => (place.value.trim() ? idFrom(place.value, Date.now()) : undefined));
 
@@ -39,7 +48,7 @@ export function Entries({ stream }: { stream: string }) {
       order: order.value,
       start: start ?? (span.value && String(span.value.fromMs)),
       end: end ?? (span.value && String(span.value.toMs)),
-      match: matcher(words.value),
+      ...searchOf(words.value),
     });
   });
   const canBeLive = useComputed(() => order.value === "desc" && !span.value && placeId.value === undefined);
@@ -47,18 +56,18 @@ export function Entries({ stream }: { stream: string }) {
   useKeys([
     { key: "/", does: "search fields", run: () => field.current?.focus() },
     { key: "p", does: "pause, or go on", run: () => (isPaused.value = !isPaused.value) },
-    { key: "Escape", does: "close the entry", run: () => (opened.value = undefined) },
+    { key: "Escape", does: "close the entry", run: () => open(undefined) },
   ]);
 
-  const { entries, isBusy, isWhole, looked, problem } = list.value;
+  const { entries, isBusy, isWhole, problem } = list.value;
   const isSearch = words.value.trim() !== "";
   return (
     <>
-      <Histogram stream={stream} span={span} onSpan={(chosen) => (span.value = chosen)} />
+      <Histogram stream={stream} span={span} onSpan={choose} />
       <div class="tools">
         <Switch label="Order" value={order} options={[["desc", "Newest"], ["asc", "Oldest"]]} />
         <Search label="From an id or a time: 10:30, 5m ago" value={place} />
-        <Search label="Find a text, or field=text" value={words} field={field} />
+        <Search label="Find a text, field=value, price>10" value={words} field={field} title={HINT} />
         {place.value && placeId.value === undefined && <span class="bad">No id and no time</span>}
         <span class="push live">
           {tail?.isOver.value ? (
@@ -89,13 +98,13 @@ export function Entries({ stream }: { stream: string }) {
               rows={entries.value}
               keyOf={(entry) => entry.id}
               opened={opened.value?.id}
-              onOpen={(entry) => (opened.value = entry)}
+              onOpen={open}
               onNear={isSearch ? undefined : () => void list.value.more()}
               cells={cellsOf}
             />
           )}
           <p class="soft end" role="status">
-            {isSearch && `${count(entries.value.length)} of ${count(looked.value)} entries match. `}
+            {isSearch && <Matches list={list.value} />}
             {isBusy.value && "Looking …"}
             {isSearch && !isBusy.value && !isWhole.value && (
               <button type="button" class="small" onClick={() => void list.value.more()}>
@@ -114,13 +123,32 @@ export function Entries({ stream }: { stream: string }) {
           <EntryPanel
             stream={stream}
             entry={opened.value}
-            onClose={() => (opened.value = undefined)}
-            onDeleted={(id) => (list.value.remove(id), (opened.value = undefined))}
+            onClose={() => open(undefined)}
+            onDeleted={(id) => (list.value.remove(id), open(undefined))}
           />
         )}
       </div>
     </>
   );
+}
+
+/** Say how many entries match, of how many, and how far it was looked. */
+function Matches({ list: { entries, looked, isWhole, reached, range } }: { list: EntryList }) {
+  const [matching, all] = [entries.value.length, looked.value];
+  const how = matching === 1 ? "entry matches" : "entries match";
+  const far = !isWhole.value && reached.value ? `, as far as ${exactMoment(timeOf(reached.value))}` : "";
+  return <>{range.filter ? `${count(matching)} ${how}${far}. ` : `${count(matching)} of ${count(all)} entries match${far}. `}</>;
+}
+
+/** Return the text of a place as it means the same tomorrow. */
+function lasting(place: string): string {
+  const id = idFrom(place, Date.now());
+  return id === undefined || place.trim().startsWith(id) ? place : new Date(timeOf(id)).toISOString();
+}
+
+function spanFrom(text: string): Span | undefined {
+  const [, fromMs, toMs] = /^(\d+)-(\d+)$/.exec(text) ?? [];
+  return fromMs === undefined ? undefined : { fromMs: Number(fromMs), toMs: Number(toMs) };
 }
 
 /** Fill a list, and put what is appended in front of it while that is wanted. */
@@ -136,7 +164,7 @@ function useTail(list: EntryList, isOn: boolean, isPaused: boolean): Tail | unde
     let isOver = false;
     void list.more().then(() => {
       if (isOver || !isOn || list.problem.value) return;
-      tail.value = new Tail(list.stream, list.newest ?? "0", (entries) => list.add(entries));
+      tail.value = new Tail(list.stream, list.last ?? "0", list.range.filter, (entries) => list.add(entries));
     });
     return () => ((isOver = true), tail.value?.close(), (tail.value = undefined));
   }, [list, isOn]);

@@ -3,17 +3,17 @@ import { signal } from "@preact/signals";
 import { call, send } from "../../gateway/calls.js";
 import { Problem } from "../../gateway/problem.js";
 import type { Entry } from "../../gateway/shapes.js";
+import type { Search } from "../../values/search.js";
 
 const PAGE = 200;
 const SEARCH_PAGE = 1000;
 const MATCHES = 50; // of a search, before it waits to be asked for more
 const LIVE_KEPT = 2000;
 
-export interface Range {
+export interface Range extends Search {
   start?: string | undefined;
   end?: string | undefined;
   order: "asc" | "desc";
-  match?: ((entry: Entry) => boolean) | undefined;
 }
 
 export class EntryList {
@@ -21,21 +21,26 @@ export class EntryList {
   /** Whether the end of the range was reached. */
   readonly isWhole = signal(false);
   readonly isBusy = signal(false);
-  /** Number of entries that were looked at. */
+  /** Number of entries that came, whether they match or not. */
   readonly looked = signal(0);
+  /** The id as far as which was looked. */
+  readonly reached = signal<string>();
   readonly problem = signal<Problem>();
-  #first: string | undefined; // the first entry that was looked at
-  #next: string | undefined; // where the next page begins, exclusive
+  #last: string | undefined; // the last id of the stream when it was first looked at
   readonly #ending = new AbortController();
 
   constructor(
     readonly stream: string,
-    private readonly range: Range,
+    readonly range: Range,
   ) {}
 
-  /** The id of the newest entry that was looked at, if the newest ones come first. */
-  get newest(): string | undefined {
-    return this.#first;
+  /** The id behind which entries may have come since, if it was looked to the end of the stream. */
+  get last(): string | undefined {
+    return this.#last;
+  }
+
+  private get isSearch(): boolean {
+    return this.range.match !== undefined || this.range.filter !== undefined;
   }
 
   /** Ask for more; a search goes on until it has some more matches. */
@@ -43,7 +48,7 @@ export class EntryList {
     if (this.isBusy.peek() || this.isWhole.peek()) return;
     this.isBusy.value = true;
     try {
-      let wanted = this.range.match ? MATCHES : 1;
+      let wanted = this.isSearch ? MATCHES : 1;
       while (wanted > 0 && !this.isWhole.peek()) wanted -= await this.#page();
       this.problem.value = undefined;
     } catch (error) {
@@ -65,7 +70,7 @@ export class EntryList {
     const all = [...added, ...this.entries.peek()];
     if (all.length > LIVE_KEPT && this.entries.peek().length <= LIVE_KEPT + arrived.length) {
       all.length = LIVE_KEPT;
-      this.#next = all.at(-1)!.id;
+      this.reached.value = all.at(-1)!.id;
       this.isWhole.value = false;
     }
     this.entries.value = all;
@@ -82,27 +87,27 @@ export class EntryList {
   }
 
   async #page(): Promise<number> {
-    const { order, match } = this.range;
-    const limit = match ? SEARCH_PAGE : PAGE;
-    const next = this.#next === undefined ? undefined : `(${this.#next}`;
-    const start = (order === "asc" ? next : undefined) ?? this.range.start;
-    const end = (order === "desc" ? next : undefined) ?? this.range.end;
-    const query = { order, limit, ...(start === undefined ? {} : { start }), ...(end === undefined ? {} : { end }) };
+    const { order, match, filter } = this.range;
+    const isDown = order === "desc";
+    const reached = this.reached.peek();
+    const next = reached === undefined ? undefined : `(${reached}`;
+    const query = {
+      order,
+      limit: match ? SEARCH_PAGE : PAGE,
+      start: (isDown ? undefined : next) ?? this.range.start ?? null,
+      end: (isDown ? next : undefined) ?? this.range.end ?? null,
+      filter: filter ? JSON.stringify(filter) : null,
+    };
     const request = call("get", "/v1/streams/{stream}/entries", { params: { path: { stream: this.stream }, query } });
-    const { entries } = await send(request, this.#ending.signal);
-    this.#first ??= entries[0]?.id;
-    this.#next = entries.at(-1)?.id ?? this.#next;
-    this.isWhole.value = entries.length < limit && !isCut(entries);
+    const answer = await send(request, this.#ending.signal);
+    const { entries } = answer;
+    const behind = isDown ? answer.next_before : answer.next_after;
+    this.#last ??= answer.last_id;
+    this.reached.value = behind ?? entries.at(-1)?.id ?? reached;
+    this.isWhole.value = behind == null || (!filter && entries.length === 0);
     this.looked.value += entries.length;
     const matching = match ? entries.filter(match) : entries;
     this.entries.value = [...this.entries.peek(), ...matching];
-    return match ? matching.length : 1;
+    return this.isSearch ? matching.length : 1;
   }
-}
-
-const CUT_BYTES = 8 * 2 ** 20;
-
-/** Whether a page may be short because its entries are large. */
-function isCut(entries: readonly Entry[]): boolean {
-  return entries.length > 0 && JSON.stringify(entries).length > CUT_BYTES;
 }

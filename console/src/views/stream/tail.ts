@@ -3,7 +3,7 @@
  * nothing is taken, and the gateway sends nothing: so no stream is too fast.
  */
 import { signal } from "@preact/signals";
-import type { Following, Entry as LiveEntry } from "@headgate/client";
+import type { Filter, Following, Entry as LiveEntry } from "@headgate/client";
 import { follow } from "../../gateway/live.js";
 import { textOf } from "../../gateway/problem.js";
 import type { Entry } from "../../gateway/shapes.js";
@@ -24,10 +24,12 @@ export class Tail {
   constructor(
     stream: string,
     after: string,
+    filter: Filter | undefined,
     private readonly onEntries: (entries: Entry[]) => void,
   ) {
     this.#following = follow(stream, {
       after,
+      ...(filter && { filter }),
       onEntries: (entries) => this.#take(entries.map(written)),
       onError: (error) => (this.failure.value = textOf(error)),
       onState: (state) => (this.isOver.value = state === "closed"),

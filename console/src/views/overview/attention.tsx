@@ -1,0 +1,57 @@
+/** Attention: the groups that need somebody, the worst first, each with the reason and a link to where it is mended. */
+import { useMemo } from "preact/hooks";
+import { key } from "../../gateway/key.js";
+import { usePolled } from "../../gateway/polling.js";
+import type { Stream } from "../../gateway/shapes.js";
+import { Refusal } from "../../parts/refusal.js";
+import { groupPlace } from "../../route.js";
+import { count, counted } from "../../values/numbers.js";
+import { GroupSweep, SHOWN } from "./group-sweep.js";
+
+const EVERY_MS = 3000;
+
+export function Attention({ listed }: { listed: () => readonly Stream[] | undefined }) {
+  const sweep = useMemo(() => new GroupSweep(listed), [key.value]);
+  const { problem } = usePolled((signal) => sweep.round(signal), EVERY_MS, key.value ?? "");
+  const needs = sweep.needs.value;
+  const others = needs.length - SHOWN;
+  return (
+    <section class="attention" aria-label="Needs attention">
+      {problem.value && <Refusal problem={problem.value} what="What the groups do" />}
+      {needs.length === 0 ? (
+        <Nothing sweep={sweep} />
+      ) : (
+        <>
+          <h2>
+            Needs attention <span class="soft">{count(needs.length)}</span>
+          </h2>
+          <ul>
+            {needs.slice(0, SHOWN).map(({ stream, group, kind, tab, text }) => (
+              <li class={kind} key={`${stream}/${group}`}>
+                <a href={groupPlace(stream, group, tab)}>{`${stream} / ${group}`}</a>
+                <span>{text}</span>
+              </li>
+            ))}
+          </ul>
+          {(others > 0 || !sweep.isComplete.value) && (
+            <p class="soft">
+              {others > 0 && `And ${counted(others, "other group")}, less bad than these. `}
+              {!sweep.isComplete.value && `Looking further: ${counted(sweep.looked.value.streams, "stream")} so far.`}
+            </p>
+          )}
+        </>
+      )}
+    </section>
+  );
+}
+
+function Nothing({ sweep }: { sweep: GroupSweep }) {
+  const { streams, groups } = sweep.looked.value;
+  if (!sweep.isComplete.value) return <p class="outlook soft">{`Looking at the groups${streams ? `: of ${counted(streams, "stream")} so far` : ""} …`}</p>;
+  const dead = sweep.areCounted.value ? "and there are no dead letters." : "but not all dead letters may be counted here.";
+  return (
+    <p class="outlook good">
+      <b>Nothing needs attention.</b> {groups ? `${groups === 1 ? "The only group keeps" : `All ${count(groups)} groups keep`} up, ${dead}` : "There is no group."}
+    </p>
+  );
+}

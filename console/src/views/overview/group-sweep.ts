@@ -1,0 +1,147 @@
+/**
+ * Group sweep: looks at the groups of all streams, some streams at a time, and keeps those that need somebody. A round
+ * asks for a few dozen streams at most, however many there are; those that are shown are among them each time.
+ */
+import { signal } from "@preact/signals";
+import { call, send } from "../../gateway/calls.js";
+import { Problem } from "../../gateway/problem.js";
+import type { Group, Stream } from "../../gateway/shapes.js";
+import { type Look, lookAt, type Need, needOf } from "../../values/needs.js";
+import { countLetters, describe, type LetterCount, lettersShown } from "../group/letter-count.js";
+
+export const SHOWN = 20;
+const PAGE = 200;
+const PAGES = 5; // of streams that may have no group
+const FIRST_STREAMS = 50; // in a round until all were looked at once
+const STREAMS = 12; // in each round from then on
+const GROUPS = 1000; // of a stream
+const COUNTS = 20; // of dead letters, in a round
+const LOOKS = 4; // at a group, which tell where it goes
+
+export interface GroupNeed extends Need {
+  stream: string;
+  group: string;
+}
+
+interface Known {
+  looks: Look[];
+  letters: LetterCount | undefined;
+  countedAtMs: number; // 0: not counted yet
+}
+
+export class GroupSweep {
+  readonly needs = signal<readonly GroupNeed[]>([]);
+  /** Whether all groups were looked at. */
+  readonly isComplete = signal(false);
+  /** Whether the dead letters of all these are known. */
+  readonly areCounted = signal(true);
+  /** Numbers of streams and groups that were looked at. */
+  readonly looked = signal({ streams: 0, groups: 0 });
+  readonly #known = new Map<string, Map<string, Known>>();
+  #queue: string[] = [];
+  #seen = new Set<string>(); // streams with groups, in this sweep
+  #streams = 0;
+  #cursor: string | undefined; // of the next page; the first one unless given
+
+  /** `listed` returns all streams, if these are known anyhow. */
+  constructor(private readonly listed: () => readonly Stream[] | undefined) {}
+
+  /** Look at the groups that are shown, and at those of some more streams. */
+  async round(signal: AbortSignal): Promise<void> {
+    await this.#fill(signal);
+    const next = this.#queue.slice(0, this.isComplete.peek() ? STREAMS : FIRST_STREAMS);
+    const shown = this.needs.peek().slice(0, SHOWN).map(({ stream }) => stream);
+    const sources = new Map<string, Promise<Stream | undefined>>();
+    const describeOnce = (name: string) => sources.get(name) ?? (sources.set(name, describe(name, signal)), sources.get(name)!);
+    await Promise.all([...new Set([...next, ...shown])].map((stream) => this.#look(stream, signal)));
+    await this.#count([...next, ...shown], describeOnce, signal);
+    this.#queue.splice(0, next.length);
+    if (this.#queue.length === 0 && this.#cursor === undefined) this.#end();
+    this.#tell();
+  }
+
+  /** Have streams to look at. */
+  async #fill(signal: AbortSignal): Promise<void> {
+    for (let page = 0; this.#queue.length === 0 && page < PAGES; page += 1) {
+      const all = this.#cursor === undefined ? this.listed() : undefined;
+      const query = { limit: PAGE, ...(this.#cursor === undefined ? {} : { cursor: this.#cursor }) };
+      const { streams, next_cursor } = all ? { streams: all, next_cursor: null } : await send(call("get", "/v1/streams", { params: { query } }), signal);
+      this.#streams += streams.length;
+      this.#queue = streams.filter(({ groups }) => groups).map(({ name }) => name);
+      for (const name of this.#queue) this.#seen.add(name);
+      this.#cursor = next_cursor ?? undefined;
+      if (this.#cursor === undefined) return;
+    }
+  }
+
+  async #look(stream: string, signal: AbortSignal): Promise<void> {
+    const before = this.#known.get(stream);
+    const groups = await groupsOf(stream, signal);
+    const known = groups.map((group): [string, Known] => {
+      const old = before?.get(group.name);
+      const { letters, countedAtMs = 0 } = old ?? {};
+      return [group.name, { looks: [...(old?.looks ?? []), lookAt(group, old?.looks.at(-1))].slice(-LOOKS), letters, countedAtMs }];
+    });
+    if (known.length) this.#known.set(stream, new Map(known));
+    else this.#known.delete(stream);
+  }
+
+  /** Count the dead letters of groups, those first that were not counted for the longest time. */
+  async #count(streams: string[], describeOnce: (name: string) => Promise<Stream | undefined>, signal: AbortSignal): Promise<void> {
+    const all = streams.flatMap((stream) => [...(this.#known.get(stream) ?? [])].map(([group, known]) => ({ stream, group, known })));
+    for (const { known } of all) if (sourceOf(known) == null) known.letters = undefined;
+    const due = all.filter(({ known }) => sourceOf(known) != null).sort((a, b) => a.known.countedAtMs - b.known.countedAtMs);
+    await Promise.all(due.slice(0, COUNTS).map(async ({ stream, group, known }) => {
+      try {
+        known.letters = await countLetters({ stream, group }, await describeOnce(sourceOf(known)!), known.letters, signal);
+      } catch (error) {
+        if (!(error instanceof Problem)) throw error;
+        known.letters = undefined; // whoever may not read that stream does without
+      }
+      known.countedAtMs = Date.now();
+    }));
+  }
+
+  /** Forget what is gone, and begin again. */
+  #end(): void {
+    for (const stream of this.#known.keys()) if (!this.#seen.has(stream)) this.#known.delete(stream);
+    this.looked.value = { streams: this.#streams, groups: this.#groups() };
+    this.isComplete.value = true;
+    this.#seen = new Set();
+    this.#streams = 0;
+  }
+
+  #tell(): void {
+    if (!this.isComplete.peek()) this.looked.value = { streams: this.#streams - this.#queue.length, groups: this.#groups() };
+    const needs: GroupNeed[] = [];
+    let areCounted = true;
+    for (const [stream, groups] of this.#known) {
+      for (const [group, known] of groups) {
+        const { looks, letters } = known;
+        areCounted &&= letters !== undefined || sourceOf(known) == null;
+        const need = needOf(looks, letters && { count: letters.count, shown: lettersShown(letters) });
+        if (need) needs.push({ stream, group, ...need });
+      }
+    }
+    this.areCounted.value = areCounted;
+    this.needs.value = needs.sort((a, b) => b.rank - a.rank || b.entries - a.entries);
+  }
+
+  #groups(): number {
+    return [...this.#known.values()].reduce((sum, { size }) => sum + size, 0);
+  }
+}
+
+function sourceOf({ looks }: Known): string | null | undefined {
+  return looks.at(-1)!.group.policy.dead_letter_stream;
+}
+
+/** Return the groups of a stream; none, if it is gone, or may not be seen. */
+async function groupsOf(stream: string, signal: AbortSignal): Promise<Group[]> {
+  try {
+    return (await send(call("get", "/v1/streams/{stream}/groups", { params: { path: { stream }, query: { limit: GROUPS } } }), signal)).groups;
+  } catch (error) {
+    if (error instanceof Problem && (error.isMissing || error.isForbidden)) return [];
+    throw error;
+  }
+}

@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Group } from "../src/gateway/shapes.ts";
+import { type Look, lookAt, needOf } from "../src/values/needs.ts";
+
+const GROUP: Group = { name: "g", last_id: "1-0", entries_read: 100, lag: 0, pending: 0, released: 0, delayed: 0, consumers: 1, policy: {} };
+
+/** Return looks at a group, three seconds apart. */
+function looks(...changes: Partial<Group>[]): Look[] {
+  return changes.reduce<Look[]>((all, change, at) => [...all, lookAt({ ...GROUP, ...change }, all.at(-1), 3000 * at)], []);
+}
+
+test("a group that is caught up needs nobody, and so does one that makes up its lag at once", () => {
+  assert.equal(needOf(looks({}), undefined), undefined);
+  assert.equal(needOf(looks({}), { count: 0, shown: "0" }), undefined);
+  assert.equal(needOf(looks({ lag: 9 }, {}, { lag: 9, last_id: "2-0" }), undefined), undefined);
+  assert.equal(needOf(looks({ lag: 9 }, { lag: 9, last_id: "2-0", entries_read: 9000 }), undefined), undefined);
+});
+
+test("a group that delivers nothing while entries wait is the worst, with the reason", () => {
+  const nobody = needOf(looks({ lag: 3, consumers: 0 }), undefined)!;
+  assert.deepEqual([nobody.kind, nobody.tab, nobody.text], ["bad", "consumers", "No consumer: 3 entries wait"]);
+  const still = needOf(looks({ lag: 3 }, { lag: 3 }, { lag: 5 }), undefined)!;
+  assert.equal(still.text, "Nothing delivered for 6 s: 3 entries wait");
+  const paused = needOf(looks({ released: 1, policy: { paused_until_ms: Date.now() + 60_000 } }), undefined)!;
+  assert.match(paused.text, /^Paused until .*: 1 entry waits$/);
+  assert.equal(paused.tab, "settings");
+  const delayed = looks({ released: 1, delayed: 1 }, { released: 1, delayed: 1 }, { released: 1, delayed: 1 });
+  assert.equal(needOf(delayed, undefined), undefined);
+});
+
+test("a group that is behind says where it goes, and names its dead letters", () => {
+  const moving = (...lags: number[]) => looks(...lags.map((lag, at) => ({ lag, last_id: `${at}-0` })));
+  const letters = { count: 6, shown: "6" };
+  assert.equal(needOf(moving(10, 40), undefined)!.text, "40 entries behind, growing by 10/s");
+  assert.equal(needOf(moving(40, 10), letters)!.text, "10 entries behind, shrinking by 10/s; 6 dead letters");
+  const dead = needOf(moving(0), letters)!;
+  assert.deepEqual([dead.tab, dead.text], ["dead-letters", "6 dead letters"]);
+  const ranks = [needOf(looks({ lag: 1, consumers: 0 }), undefined), needOf(moving(1, 2), undefined), needOf(moving(2, 1), undefined), dead];
+  assert.deepEqual(ranks.map((need) => need!.rank), [4, 3, 2, 1]);
+});
