@@ -26,7 +26,7 @@ PYTEST = $(KEPT_BYTECODE) $(BIN)/pytest --numprocesses=$(PROCESSES) --dist=loadf
 .DELETE_ON_ERROR:
 # Lint comes before the tests, and the summary of the tests comes last.
 .NOTPARALLEL:
-.PHONY: check clients console help install site serve serve-cluster test long sdk-test lint bench soak openapi documents release-document lock clean packages
+.PHONY: check clients console help install site serve serve-cluster test long sdk-test lint bench soak openapi documents release-document release lock clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +86,10 @@ documents: clients openapi ## write everything that is generated from the code a
 release-document: openapi ## what is now is what clients of this release know; openapi/README.md
 	mkdir -p openapi/released
 	cp openapi/openapi.json openapi/asyncapi.json openapi/released/
+
+release: .venv/dev.stamp console ## make the files of a release in dist/ of the last commit, and try them (ARGS=--with-changes)
+	rm -rf dist
+	$(BIN)/python -m deploy.release $(ARGS)
 
 lock: .venv/dev.stamp ## pin the versions anew from pyproject.toml (ARGS=--upgrade for newer ones)
 	$(COMPILE) --extra server --extra arrow --extra bucket --output-file requirements.txt pyproject.toml

@@ -68,17 +68,17 @@ def install() -> None:
         _note(INSTALLED, checksum)
 
 
-def npm(*words: str) -> None:
-    """Run npm in the folder of the console.
+def npm(*words: str, folder: Path = HERE) -> None:
+    """Run npm in a folder, which is that of the console if none is said.
 
     Raises:
         NotBuilt: there is no npm, or it has failed.
     """
-    command, folder = _npm()
-    path = f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"
+    command, place = _npm()
+    path = f"{place}{os.pathsep}{os.environ.get('PATH', '')}"
     done = subprocess.run(
         [*command, *words],
-        cwd=HERE,
+        cwd=folder,
         env={**os.environ, "PATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -15,6 +15,7 @@ from headgate.app.settings import Settings
 from tests.installed import program
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
+FORMS = DEPLOY.parent / ".github" / "ISSUE_TEMPLATE"
 KUBERNETES = DEPLOY / "kubernetes"
 MANIFESTS = sorted(KUBERNETES.rglob("*.yaml"))
 COMPOSED = [DEPLOY / folder / "compose.yaml" for folder in (".", "bucket", "one")]
@@ -26,7 +27,11 @@ def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def check_compose(path: Path) -> subprocess.CompletedProcess[str]:
-    return run(BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", path)
+    return check_schema("compose-spec", path)
+
+
+def check_schema(name: str, *paths: Path) -> subprocess.CompletedProcess[str]:
+    return run(BIN / "check-jsonschema", "--builtin-schema", f"vendor.{name}", *paths)
 
 
 def check_manifest(path: Path) -> subprocess.CompletedProcess[str]:
@@ -106,3 +111,19 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     outcome = run(analyze, "verify", unit)
     assert outcome.returncode == 0, outcome.stderr
     assert outcome.stderr == ""
+
+
+def test_the_forms_of_issues_are_valid() -> None:
+    config, forms = FORMS / "config.yml", set(FORMS.glob("*.yml")) - {FORMS / "config.yml"}
+    assert {path.stem for path in forms} == {"bug", "feature", "question"}
+    for outcome in (
+        check_schema("github-issue-forms", *forms),
+        check_schema("github-issue-config", config),
+    ):
+        assert outcome.returncode == 0, outcome.stdout
+
+
+def test_a_word_that_forms_do_not_know_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bug.yml"
+    path.write_text((FORMS / "bug.yml").read_text().replace("type: input", "type: line"))
+    assert check_schema("github-issue-forms", path).returncode == 1
