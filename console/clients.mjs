@@ -1,7 +1,7 @@
 // Writes the clients in TypeScript as files that the gateway serves: archives that npm installs, and
 // a module for pages that install nothing. `npm run clients` has compiled them before.
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, rmSync } from "node:fs";
+import { chmodSync, cpSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { rolldown } from "rolldown";
 
@@ -15,6 +15,10 @@ for (const name of ["client", "react"]) {
   rmSync(`${folder}/dist`, { recursive: true, force: true });
   cpSync(`${folder}/src`, `${folder}/dist`, { recursive: true });
   for (const file of ["package.json", "README.md", "LICENSE"]) cpSync(`${sources}/${name}/${file}`, `${folder}/${file}`);
+  // npm packs files as the umask has made them, and a release has the same bytes everywhere.
+  for (const file of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    chmodSync(`${file.parentPath ?? file.path}/${file.name}`, file.isDirectory() ? 0o755 : 0o644);
+  }
   // npm of this Node, and not another one on the path.
   execFileSync(process.execPath, [process.env.npm_execpath, "pack", folder, "--pack-destination", served, "--silent"]);
 }

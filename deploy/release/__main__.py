@@ -11,7 +11,7 @@ from console.bundle import NotBuilt
 from deploy.release.documents import write_bill, write_changes, write_checksums
 from deploy.release.image import write_context
 from deploy.release.installation import try_tarballs, try_wheel
-from deploy.release.packages import make_tarballs, make_wheel
+from deploy.release.packages import make_wheel, take_tarballs
 from deploy.release.processes import NotReleased
 from deploy.release.tree import Tree, copy_tree
 from deploy.release.version import version_of
@@ -50,7 +50,7 @@ def main(output: Path, with_changes: bool, untried: bool) -> None:
 def make(tree: Tree, version: str, output: Path) -> None:
     """Make all files of a release; the checksums come last."""
     make_wheel(tree, output)
-    make_tarballs(tree, output)
+    take_tarballs(tree, output)
     write_context(tree, output / f"headgate-{version}-image.tar.gz")
     write_bill(tree, output / f"headgate-{version}.cdx.json")
     write_changes(tree, output / f"headgate-{version}-changes.md", version)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 
-from console.bundle import npm
 from deploy.release.processes import run
 from deploy.release.tree import Tree
-
-_QUIET = ("--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund")
-_PACK = ("pack", "--workspaces", "--ignore-scripts", "--pack-destination")
 
 
 def make_wheel(tree: Tree, output: Path) -> None:
@@ -23,11 +20,7 @@ def make_wheel(tree: Tree, output: Path) -> None:
     run(*build, folder=tree.folder, variables=tree.variables)
 
 
-def make_tarballs(tree: Tree, output: Path) -> None:
-    """Make the packages of the clients in TypeScript."""
-    workspace = tree.folder / "clients" / "typescript"
-    npm("ci", *_QUIET, folder=workspace)
-    npm("run", "build", folder=workspace)
-    for path in workspace.glob("*/dist/**/*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)  # npm packs files as the umask made them
-    npm(*_PACK, str(output), folder=workspace)
+def take_tarballs(tree: Tree, output: Path) -> None:
+    """Take the packages of the clients in TypeScript, which are built with the console."""
+    for path in (tree.folder / "app" / "clients").glob("*.tgz"):
+        shutil.copy(path, output)
