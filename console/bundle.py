@@ -68,8 +68,8 @@ def install() -> None:
         _note(INSTALLED, checksum)
 
 
-def npm(*words: str) -> None:
-    """Run npm in the folder of the console.
+def npm(*words: str, folder: Path = HERE) -> None:
+    """Run npm in a folder, which is that of the console if none is said.
 
     Raises:
         NotBuilt: there is no npm, or it has failed.
@@ -78,7 +78,7 @@ def npm(*words: str) -> None:
     path = f"{place}{os.pathsep}{os.environ.get('PATH', '')}"
     done = subprocess.run(
         [*command, *words],
-        cwd=HERE,
+        cwd=folder,
         env={**os.environ, "PATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
