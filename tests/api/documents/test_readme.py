@@ -67,7 +67,9 @@ _BLOCK = re.compile(
 )
 _ID = re.compile(r"\d{13}-\d+")
 _NUMBER = re.compile(r" *\d[\d,]*(\.\d+)?")
-_JITTER = re.compile(r'(retry: |"epoch":|"request_id":)(?:\d+|"[0-9a-f-]{36}")')
+_JITTER = re.compile(
+    r'(retry: |"epoch":|"request_id":|"secret":)(?:\d+|"[0-9a-f-]{36}"|"whsec_\S+")'
+)
 
 
 class Example(NamedTuple):
