@@ -20,6 +20,7 @@ from headgate.app.auth.exposure import Exposed
 from headgate.app.auth.keys.first import FIRST_KEY, first_key
 from headgate.app.auth.keys.key_file import KEYS_FILE
 from headgate.app.backends.redis.durability import DurabilityLevel
+from headgate.app.cli.commands.reloading import serve_again_and_again
 from headgate.app.cli.configuration import config_option, setting_option, settings_from
 from headgate.app.cli.descriptors import take_all_descriptors
 from headgate.app.cli.manual import epilog
@@ -45,6 +46,7 @@ from headgate.engine.journal.writer import FsyncPolicy
 
 log = logging.getLogger("headgate")
 
+_DEV = "--dev"
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -137,6 +139,11 @@ class Serve(click.Command):
         with _failures_in_the_log():
             return super().make_context(*words, **options)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words of the command line, and keep them for another process."""
+        ctx.obj = [word for word in args if word != _DEV]
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the gateway."""
         with _failures_in_the_log():
@@ -163,6 +170,8 @@ def _failures_in_the_log() -> Iterator[None]:
         is_stopped=True,
     ),
 )
+@click.option(_DEV, is_flag=True, help="Start again when the code changes; needs watchfiles.")
+@click.pass_obj
 @config_option
 @setting_option("host")
 @setting_option("port", type=int)
@@ -196,13 +205,16 @@ def _failures_in_the_log() -> Iterator[None]:
 @setting_option("push_key_file", metavar="FILE")
 @setting_option("allowed_hosts", "--allow-host", multiple=True, metavar="NAME")
 @setting_option("allowed_origins", "--allow-origin", multiple=True, metavar="ORIGIN")
-def command(config: Path | None, **flags: Any) -> None:
+def command(words: list[str], config: Path | None, dev: bool, **flags: Any) -> None:
     """Run the gateway until it is told to stop.
 
     Every setting can also be given as a variable (HEADGATE_PORT=9000) or in a TOML file
     (port = 9000); headgate check-config shows them all.
     """
     settings = settings_from(config, flags, partial(announce, level=logging.WARNING))
+    if dev:
+        serve_again_and_again(words)
+        return
     try:  # before the data is loaded, which may take minutes
         certificate_of(settings)
         _fetch_shared_keys(settings)
