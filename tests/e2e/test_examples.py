@@ -73,6 +73,8 @@ async def test_a_dashboard_shows_the_newest_values(
     gateway: Gateway, browser: Browser, pages_url: str
 ) -> None:
     errors: list[str] = []
+    async with httpx.AsyncClient(base_url=f"{gateway.url}/v1/") as http:
+        await http.put("streams/measures", json={})
     page = await opened(browser, f"{pages_url}/dashboard.html?url={gateway.url}", errors)
     async with httpx.AsyncClient(base_url=f"{gateway.url}/v1/streams/measures/") as http:
         for value in ("41", "44", "42.5"):
