@@ -2,6 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { asked } from "./gateway/key.js";
+import { consoleUrl } from "./gateway/place.js";
 import { OpenAct } from "./parts/act.js";
 import { Entrance } from "./parts/entrance.js";
 import { Help } from "./parts/help.js";
@@ -62,6 +63,9 @@ export function App() {
           </a>
           <a href="pushes" aria-current={route.value.view === "pushes" ? "page" : undefined}>
             Pushes
+          </a>
+          <a href={guide(route.value)} target="_blank">
+            Guide
           </a>
         </nav>
         <button type="button" class="find" onClick={palette} title="Go to a stream or a group">
@@ -124,6 +128,16 @@ function titleOf(shown: Route): string {
     default:
       return "Overview";
   }
+}
+
+/** Return the page of the guide about what a view shows. */
+function guide(shown: Route): string {
+  const pages: Record<string, string> = {
+    ...{ connections: "operate", schedules: "schedules", pushes: "push", stream: "follow", groups: "work", pending: "work" },
+    ...{ consumers: "work", "dead-letters": "retry", push: "push", group: "pause" },
+  };
+  const tab = "tab" in shown && shown.tab !== "entries" && shown.tab !== "settings" ? shown.tab : shown.view;
+  return new URL(`../guide/${pages[tab] ?? "concepts"}`, consoleUrl).href;
 }
 
 /** Return the place that a view belongs to. */

@@ -130,3 +130,27 @@ async def test_going_back_shows_what_was_shown(console: Console, streams: None) 
     await console.page.go_back()
     await expect(console.rows("Entries")).to_have_count(1)
     await expect(console.page.get_by_label("Find a text")).to_have_value("sku=A-17")
+
+
+async def test_each_view_leads_to_its_page_of_the_guide(
+    console: Console, client: httpx.AsyncClient
+) -> None:
+    await client.put("streams/letters/groups/post", json={"create_stream": True})
+    group = "streams/letters/groups/post"
+    pages = {
+        "": "concepts",
+        "schedules": "schedules",
+        "pushes": "push",
+        "connections": "operate",
+        "streams/letters": "follow",
+        group: "work",
+        f"{group}/dead-letters": "retry",
+        f"{group}/push": "push",
+        f"{group}/settings": "pause",
+    }
+    for place, page in pages.items():
+        await console.open(place)
+        link = console.page.get_by_role("link", name="Guide", exact=True)
+        await expect(link).to_have_attribute("href", re.compile(f"/guide/{page}$"))
+        answer = await client.get(await link.get_attribute("href") or "")
+        assert answer.status_code == 200
