@@ -1,4 +1,4 @@
-"""An audit log: who did what is appended once, kept for good in a lake, and asked with SQL.
+"""An audit log: each act is appended once, kept for good in a lake, and asked with SQL.
 
     headgate serve                                                    # in one terminal
     python examples/audit.py note anna deleted invoice-7              # in another
@@ -28,7 +28,7 @@ async def note(who: str, did: str, what: str) -> None:
 
 
 def ask(lake: str, who: str) -> None:
-    """Print what somebody has done, the newest first."""
+    """Print the acts of a user, the newest first."""
     import duckdb  # noqa: PLC0415 only who asks needs it
 
     database = duckdb.connect()

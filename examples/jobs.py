@@ -39,7 +39,7 @@ async def run(job: headgate.Job) -> None:
 
 
 def report(job: headgate.Job, error: Exception) -> None:
-    """Say what has failed; the gateway keeps it with the job."""
+    """Print a failure; the gateway keeps it with the job."""
     print(job.fields["customer"], job.fields["number"], f"failed: {error}", flush=True)
 
 
