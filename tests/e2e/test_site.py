@@ -44,6 +44,9 @@ async def test_it_is_searched_and_names_the_usual_address(browser: Browser, tmp_
         )
         await expect(page.get_by_role("button", name="try it")).to_have_count(0)
         await expect(page.get_by_role("link", name="Console")).to_be_hidden()
+        await page.goto(f"http://127.0.0.1:{port}/guide/browser/")
+        program = page.locator("pre").first
+        await expect(program).to_contain_text('createClient({ url: "http://localhost:8080" })')
         await page.get_by_role("searchbox").fill("memory_full")
         await page.keyboard.press("Enter")
         await expect(page).to_have_title("memory_full · Headgate")
