@@ -102,7 +102,7 @@ site: .venv/run.stamp ## write the guide as files that any server of files can p
 	$(BIN)/python -m deploy.site $(ARGS) $(SITE)
 
 clean: ## remove .venv, caches and build products; data stays
-	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/*/npm/node_modules clients/typescript/node_modules console/node_modules app/console clients/typescript/*/dist clients/typescript/*/*.tsbuildinfo
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache tests/*/npm/node_modules clients/typescript/node_modules console/node_modules app/console app/clients clients/typescript/*/dist clients/typescript/*/*.tsbuildinfo
 	find $(SOURCES) -name __pycache__ -prune -exec rm -rf {} +
 
 packages:
