@@ -5,6 +5,7 @@ faster. A user who presses a key for completion notices that.
 """
 
 import difflib
+import gc
 from importlib import import_module
 from keyword import iskeyword
 from typing import Any
@@ -59,12 +60,15 @@ class Sections(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         name = cmd_name.replace("-", "_") + ("_" if iskeyword(cmd_name) else "")
+        gc.disable()  # nothing that is loaded is garbage
         try:
             module = import_module(f"headgate.app.cli.commands.{name}")
         except ModuleNotFoundError as error:
             if error.name is None or error.name.startswith("headgate"):
                 raise
             return _without_gateway(cmd_name, error.name)
+        finally:
+            gc.enable()
         command: click.Command = module.command
         return command
 
