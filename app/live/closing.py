@@ -17,6 +17,7 @@ from headgate.engine import errors
 from headgate.engine.errors import StreamError
 
 NORMAL = 1000
+BROKEN = 1006  # the connection ended without a close frame (RFC 6455, 7.4.1)
 FAILED = 1011
 RESTARTING = 1012
 TRY_LATER = 1013

@@ -21,7 +21,7 @@ from headgate.app.auth.limits.usage import Patience, Usage
 from headgate.app.auth.principal import Forbidden, Need, Unauthenticated
 from headgate.app.backends.port import Ability
 from headgate.app.gateway.gateway import Gateway
-from headgate.app.live.closing import FAILED, NORMAL, SLOW, CloseError, ending_of
+from headgate.app.live.closing import BROKEN, FAILED, NORMAL, SLOW, CloseError, ending_of
 from headgate.app.live.followed import (
     AtEnd,
     Ended,
@@ -182,6 +182,9 @@ class Connection:
         except Exception as error:  # noqa: BLE001
             if isinstance(error, Unauthenticated):  # nothing more is sent, and all held goes back
                 await self._end_feeds()
+            if isinstance(error, WebSocketDisconnect) and error.code == BROKEN:
+                for feed in self._feeds.values():
+                    feed.subscription.is_broken = True
             await self._say_goodbye(error)
         finally:
             forget_end()

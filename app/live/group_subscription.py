@@ -185,7 +185,9 @@ class GroupSubscription(Subscription):
     async def _give_back(self) -> None:
         if self._claims is not None:
             await self._claims.__aexit__(None, None, None)
-        await self._subscriber.leave(self._access.backend, self._held.counts)
+        await self._subscriber.leave(
+            self._access.backend, self._held.counts, has_failed=self.is_broken
+        )
 
     async def _losing(self, takeovers: AsyncIterator[Takeover]) -> AsyncGenerator[Followed, None]:
         async for takeover in takeovers:

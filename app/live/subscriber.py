@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from headgate.app.backends.port import Backend, Holding
 from headgate.app.backends.releasing import temporary_name
 from headgate.engine.config import GroupPolicy, OnDisconnect
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import NotFound, Unavailable, WrongType
-from headgate.engine.requests.deliveries import GiveBack
+from headgate.engine.requests import Request
+from headgate.engine.requests.deliveries import GiveBack, Nack, NackMode
 from headgate.engine.requests.groups import DeleteConsumer
 
 
@@ -58,8 +60,10 @@ class Subscriber:
         if self.releases:
             await backend.leases.register(self._holding)
 
-    async def leave(self, backend: Backend, held: Mapping[EntryId, int]) -> None:
-        """Give back what was sent and not settled, as if it had never been delivered.
+    async def leave(
+        self, backend: Backend, held: Mapping[EntryId, int], *, has_failed: bool
+    ) -> None:
+        """Give back what was sent and not settled.
 
         What was delivered again since stays where it is, be it with this consumer on another
         connection.
@@ -67,12 +71,19 @@ class Subscriber:
         Args:
             backend: where it was read.
             held: delivery count of each entry, as it was sent.
+            has_failed: these deliveries have failed, as the consumer may have died of them; else
+                it is as if they had never been.
         """
+        names = self.stream, self.group
+        give_back: Request[Any] = GiveBack(*names, self.consumer, held)
+        if has_failed:
+            mode, error = NackMode.FAIL, b"the connection of the consumer has broken"
+            give_back = Nack(*names, [*held], mode, None, error, self.consumer, counts=held)
         leases = backend.leases
         try:
             with suppress(NotFound, WrongType):  # with the group all that was pending is gone
                 if self.releases and held:
-                    await backend.perform(GiveBack(self.stream, self.group, self.consumer, held))
+                    await backend.perform(give_back)
                 if self.is_temporary:
                     await backend.perform(
                         DeleteConsumer(self.stream, self.group, self.consumer, release=True)

@@ -78,7 +78,7 @@ class Subscription(ABC):
         beat_ms: an empty batch comes after so much silence; None: never.
     """
 
-    __slots__ = ("_access", "_beat_ms", "_credit", "_state")
+    __slots__ = ("_access", "_beat_ms", "_credit", "_state", "is_broken")
 
     @property
     @abstractmethod
@@ -95,6 +95,7 @@ class Subscription(ABC):
         self._credit = credit
         self._beat_ms = beat_ms
         self._state: StateName = "live"
+        self.is_broken = False  # the connection ended without a word
 
     @abstractmethod
     def describe(self) -> OpenSubscription:

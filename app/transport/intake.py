@@ -49,6 +49,9 @@ class BoundedWebSocket(Peer, SocketProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget unparsed data, and send nothing any more."""
         self._unparsed.clear()
+        if self.conn.close_rcvd is None:  # uvicorn says 1005, as of a close without a code
+            code = CloseCode.ABNORMAL_CLOSURE
+            self.queue.put_nowait({"type": "websocket.disconnect", "code": code})
         # As uvicorn does it, but before the turn of the connection comes: the application may end
         # until then, and that would be logged as an error if the handshake were not over.
         self.disconnected = self.handshake_complete = True

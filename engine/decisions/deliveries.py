@@ -178,11 +178,14 @@ def _nack(
         log.require_all(ids)
     for index, entry_id in enumerate(ids):
         pending = pel.by_id.get(entry_id)
+        before = counts.get(entry_id, 0 if pending is None else pending.delivery_count)
         if pending is None and request.force and log.has(entry_id):
             outcomes[index] = Outcome.RELEASED
+        elif pending is not None and request.counts and before != request.counts[entry_id]:
+            outcomes[index] = Outcome.CLAIMED  # it was delivered again since
         if outcomes[index] is Outcome.RELEASED:  # Redis: an id given twice is given back twice
-            before = 0 if pending is None else pending.delivery_count
-            counts[entry_id] = _count_after_nack(counts.pop(entry_id, before), request)
+            counts.pop(entry_id, None)
+            counts[entry_id] = _count_after_nack(before, request)
     policy = keyspace.group(name, group).policy.on(name)
     delays = {entry_id: _delay_ms(request, policy, count) for entry_id, count in counts.items()}
     released = [(entry_id, count) for entry_id, count in counts.items() if not delays[entry_id]]

@@ -224,12 +224,17 @@ class GroupReads:
         return outcomes
 
     async def _nack(self, request: Nack) -> list[Outcome]:
+        released: list[EntryId] = []
+
         def give_back(keyspace: Keyspace, now_ms: int) -> Decision[list[Outcome]]:
-            return deliveries.nack(keyspace, request, now_ms)
+            decision = deliveries.nack(keyspace, request, now_ms)
+            outcomes = zip(request.ids, decision.reply, strict=True)
+            released[:] = [each for each, outcome in outcomes if outcome is Outcome.RELEASED]
+            return decision
 
         def settle(keyspace: Keyspace, now_ms: int) -> Decision[list[Outcome]]:
             names = request.stream, request.group
-            settled = settling.settle(keyspace, *names, None, now_ms, released=request.ids)
+            settled = settling.settle(keyspace, *names, None, now_ms, released=released)
             return Decision([], settled.commands)
 
         await self._waiters.wait_turn()

@@ -154,6 +154,7 @@ class Nack(Request[list[Outcome]], frozen=True):
     retry_count: int | None = None  # set the delivery count to this, whatever the mode
     force: bool = False  # also take entries of the stream that are not pending
     by_policy: bool = True  # entries delivered too often become dead letters
+    counts: Mapping[EntryId, int] | None = None  # delivery counts: what has others was claimed
 
 
 class Extend(Request[list[Outcome]], frozen=True):

@@ -172,6 +172,15 @@ async def test_a_delivery_nobody_received_was_none(backend: Backend) -> None:
     assert await held(backend) == {1: BEN}
 
 
+async def test_only_the_delivery_that_failed_is_given_back(backend: Backend) -> None:
+    await filled(backend, 1, 2)
+    await backend.perform(take(ANA, 2))
+    await backend.perform(Claim(S, G, ANA, ids(2), min_idle_ms=0))  # over another connection
+    nack = Nack(S, G, ids(1, 2), NackMode.FAIL, consumer=ANA, counts=dict.fromkeys(ids(1, 2), 1))
+    assert await backend.perform(nack) == [Outcome.RELEASED, Outcome.CLAIMED]
+    assert await held(backend) == {1: None, 2: ANA}
+
+
 async def test_a_read_of_two_streams_fails_as_a_whole(backend: Backend) -> None:
     await filled(backend, 1)
     await backend.perform(Add(b"other", drafts(1)))

@@ -307,9 +307,10 @@ class GroupRules(Machine):
             )
         )
 
-    @rule(request=nacks, choices=pending_lists)
-    def nack(self, request: Nack, choices: list[Pick | EntryId]) -> None:
-        nack = replace(request, ids=self.pick_all(request.stream, choices))
+    @rule(request=nacks, choices=pending_lists, count=st.none() | st.integers(1, 2))
+    def nack(self, request: Nack, choices: list[Pick | EntryId], count: int | None) -> None:
+        ids = self.pick_all(request.stream, choices)
+        nack = replace(request, ids=ids, counts=count and dict.fromkeys(ids, count))
         self.both(
             self.engine.perform(nack),
             lambda: self.reference.nack_and_dead_letter(nack, self.clock.now_ms),

@@ -477,6 +477,8 @@ class Reference(RefKeyspace):
         resting: list[Pending] = []
 
         def act(ref_group: RefGroup, pending: Pending) -> Outcome:
+            if request.counts is not None and request.counts[pending.id] != pending.count:
+                return Outcome.CLAIMED
             ref_group.stamp(pending, None, 0, nack_count(request, pending))
             pending.error = pending.error if request.error is None else request.error
             resting.append(pending)
@@ -500,7 +502,11 @@ class Reference(RefKeyspace):
 
     def nack_and_dead_letter(self, request: Nack, now_ms: int) -> list[Outcome]:
         outcomes = self.nack(request, now_ms)
-        released = dict.fromkeys(request.ids)
+        released = [
+            entry_id
+            for entry_id, outcome in zip(request.ids, outcomes, strict=True)
+            if outcome is Outcome.RELEASED
+        ]
         self.settle(request.stream, request.group, None, now_ms, released)
         return outcomes
 

@@ -296,16 +296,18 @@ class History:
     async def _nack(self) -> Request[Any]:
         choice = self._random.choice
         stream, group = self._names()
+        ids = await self._ids(stream, group)
         return Nack(
             stream,
             group,
-            await self._ids(stream, group),
+            ids,
             choice([NackMode.FAIL, NackMode.FAIL, NackMode.SILENT, NackMode.FATAL]),
             delay_ms=choice([None, None, 0, HOUR_MS]),
             consumer=self._maybe(self._who()),
             retry_count=choice([None, None, None, 0, 7]),
             force=self._random.random() < 0.2,
             by_policy=self._random.random() < 0.8,
+            counts=choice([None, None, dict.fromkeys(ids, 1)]),
         )
 
     async def _extend(self) -> Request[Any]:

@@ -137,8 +137,9 @@ async def test_extending_keeps_an_entry_from_being_taken_over(live: Live) -> Non
     assert got["entries"] == []
 
 
-async def test_what_a_killed_connection_held_goes_to_the_next_at_once_and_uncounted(
-    live: Live,
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_what_a_connection_held_goes_to_the_next_at_once_and_counts_if_it_was_killed(
+    live: Live, is_killed: bool
 ) -> None:
     await live.create_group("orders", "billing")
     ids = await live.append("orders", "1", "2")
@@ -153,11 +154,42 @@ async def test_what_a_killed_connection_held_goes_to_the_next_at_once_and_uncoun
         assert await frames.ids(1) == ids[1:]
         await two.send(type="credit", entries=5)
         await live.until_waiting(2)
-        first.transport.abort()
+        if is_killed:
+            first.transport.abort()
+        else:
+            await first.close()
         [entry] = await two.entries(1)
 
-    assert (entry["id"], entry["deliveries"]) == (ids[1], 1)
+    assert (entry["id"], entry["deliveries"]) == (ids[1], 2 if is_killed else 1)
     await live.until_waiting(0)
+
+
+async def test_an_entry_that_kills_its_workers_becomes_a_dead_letter(live: Live) -> None:
+    policy = {"max_deliveries": 2, "dead_letter_stream": "orders.dead"}
+    body = {"start": "0", "create_stream": True, "policy": policy}
+    await live.http.put("/v1/streams/orders/groups/billing", json=body)
+    await live.append("orders", "deadly", "good")
+    for deliveries, pending in ((1, 1), (2, 0)):
+        socket = await connect(live.ws_url + f"{GROUP}?consumer=me&credit=1").__aenter__()
+        frames = Frames(socket)
+        await frames.next("welcome")
+        await frames.next("subscribed")
+        [entry] = await frames.entries(1)
+        assert (entry["fields"]["v"], entry["deliveries"]) == ("deadly", deliveries)
+        socket.transport.abort()
+        async with asyncio.timeout(10):
+            group = await live.group("orders", "billing")
+            while (group["released"], group["pending"]) != (pending, pending):
+                group = await live.group("orders", "billing")
+
+    async with frames_of(live, f"{GROUP}?consumer=me&credit=1") as frames:
+        await frames.next("subscribed")
+        [entry] = await frames.entries(1)
+    assert entry["fields"]["v"] == "good"
+    answer = await live.http.get("/v1/streams/orders.dead/entries?start=-&end=%2B")
+    [dead] = [entry["fields"] for entry in answer.json()["entries"]]
+    assert dead["v"] == "deadly"
+    assert dead["_error"] == "the connection of the consumer has broken"
 
 
 async def test_a_consumer_that_keeps_its_entries_finds_them_when_it_comes_again(

@@ -67,7 +67,10 @@ async def nack(client: Client, request: Nack) -> list[Outcome]:
     """Give deliveries back (XNACK). Entries that were delivered too often become dead letters."""
     outcomes: list[Outcome] = []
     for ids in _parts(request.ids, _RELEASED_AT_ONCE_MAX):
-        codes, dead_letter_count = await client.perform(Effect.FREE, request, ids=ids)
+        counts = request.counts and [str(request.counts[each]) for each in ids]
+        codes, dead_letter_count = await client.perform(
+            Effect.FREE, request, ids=ids, counts=counts
+        )
         outcomes += _outcomes(codes, Outcome.RELEASED)
         if dead_letter_count:
             await relay_now(client, request.stream)
