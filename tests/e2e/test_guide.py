@@ -1,5 +1,6 @@
 """The guide in a browser: its commands are those of this gateway, and run there."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -37,9 +38,12 @@ async def test_a_command_names_this_gateway_and_is_tried(gateway: Gateway, page:
     await page.goto(f"{gateway.url}/guide/append")
     command = page.locator("pre").first
     await expect(command).to_contain_text(f"curl -X POST {gateway.url}/v1/streams/")
+    shown = page.locator("pre.answer").first
+    await expect(shown).to_contain_text(re.compile(r'^{ "id": "\d{13}-\d" }$'))
     await page.get_by_role("button", name="try it").first.click()
     answer = page.get_by_role("status")
     await expect(answer).to_contain_text("201")
+    await expect(shown).to_contain_text("201")
     await expect(answer).to_contain_text('"id": "')
     await page.get_by_role("button", name="try it").first.click()
     await expect(answer).to_have_count(1)
@@ -81,6 +85,9 @@ async def test_the_chosen_client_stays_and_nothing_is_cut_off_on_a_phone(
     await page.get_by_role("link", name="Follow all streams of a pattern").last.click()
     await expect(page.locator("section:visible")).to_contain_text("headgate")
     await expect(page.get_by_label("Terminal")).to_be_checked()
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+    await page.goto(f"{gateway.url}/guide/keys")
+    await expect(page.locator("pre.answer")).to_contain_text("hg_")
     assert await page.evaluate("document.documentElement.scrollWidth") <= 390
     await page.get_by_role("button", name="All pages").click()
     await page.get_by_role("link", name="What there is").click()

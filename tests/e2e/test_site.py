@@ -42,6 +42,7 @@ async def test_it_is_searched_and_names_the_usual_address(browser: Browser, tmp_
         await expect(page.locator("pre").first).to_contain_text(
             "curl -X POST http://localhost:8080/"
         )
+        await expect(page.locator("pre.answer").first).to_contain_text('"id":')
         await expect(page.get_by_role("button", name="try it")).to_have_count(0)
         await expect(page.get_by_role("link", name="Console")).to_be_hidden()
         await page.goto(f"http://127.0.0.1:{port}/guide/browser/")

@@ -14,7 +14,9 @@ from headgate.app.routes import guide
 RUN_S_MAX = 90
 """A page's longest program starts a gateway twice, beside the other tests."""
 
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(
+    r"^```(\w+)\n(.*?)^```$(?:\n```(json|text)\n(.*?)^```$)?", re.DOTALL | re.MULTILINE
+)
 _ENDLESS = (
     "curl -N ",
     "headgate tail",
@@ -32,6 +34,8 @@ class Snippet(NamedTuple):
 
     language: str
     code: str
+    kind: str = ""  # of the answer
+    answer: str = ""  # the block right behind, if there is one
 
     @property
     def is_endless(self) -> bool:
@@ -55,8 +59,10 @@ def snippets_in(text: str, *languages: str) -> list[Snippet]:
     return [snippet for snippet in blocks if snippet.language in languages]
 
 
-async def run(*command: str, shell: dict[str, str], place: Path, is_endless: bool) -> str:
-    """Run a snippet, and return its first line if it is endless, or all it prints."""
+async def run(
+    *command: str, shell: dict[str, str], place: Path, is_endless: bool, lines: int = 1
+) -> str:
+    """Run a snippet, and return its first lines if it is endless, or all it prints."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=place,
@@ -69,7 +75,7 @@ async def run(*command: str, shell: dict[str, str], place: Path, is_endless: boo
     try:
         async with asyncio.timeout(RUN_S_MAX):
             if is_endless:
-                return (await process.stdout.readline()).decode()
+                return b"".join([await process.stdout.readline() for _ in range(lines)]).decode()
             output, mistakes = await process.communicate()
             assert process.returncode == 0, mistakes.decode()
             assert b'"code":' not in output, output

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,23 @@ from headgate.app.routes import guide
 from headgate.app.settings import Settings
 from tests.api.commands.command_line import HEADGATE
 from tests.api.conftest import Live
-from tests.api.documents.snippets import run, snippets, snippets_in
+from tests.api.documents.answers import check_answer
+from tests.api.documents.snippets import Snippet, run, snippets, snippets_in
 from tests.crash.gateway import ROOT
+from tests.servers.chosen import URL
+
+UNANSWERED = {
+    "-o readings.arrow": "it writes a file",
+}
+"""Parts of commands that print nothing, and why."""
+
+
+_TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
 
 
 @pytest.fixture
-def settings() -> Settings:
-    return Settings(push_allow=["127.0.0.0/8"])
+def settings(tmp_path: Path) -> Settings:
+    return Settings(push_allow=["127.0.0.0/8"], data_dir=tmp_path / "data")
 
 
 @pytest.fixture
@@ -28,22 +39,64 @@ def shell(live: Live, tmp_path: Path) -> dict[str, str]:
     script.write_text(f'#!/bin/sh\nexec {" ".join(HEADGATE)} "$@"\n')
     script.chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
-    return {**os.environ, "HEADGATE_URL": live.url, "PATH": path, "PYTHONUNBUFFERED": "1"}
+    terminal = {"TERM": "xterm-256color", "COLUMNS": "100"}
+    variables = {"HEADGATE_URL": live.url, "PATH": path, "PYTHONUNBUFFERED": "1"}
+    return {**os.environ, **variables, **terminal}
+
+
+def command_of(snippet: Snippet, code: str) -> list[str]:
+    """Return the command that runs a program; those of `headgate` are run on a terminal."""
+    if snippet.language == "python":
+        return [sys.executable, "-c", code]
+    shell = ["bash", "-ec", code.replace("curl ", "curl -sS ")]
+    return shell if "curl " in code else [sys.executable, "-c", _TERMINAL, *shell]
 
 
 @pytest.mark.parametrize("task", guide.TASKS)
 async def test_each_snippet_runs(
     live: Live, shell: dict[str, str], tmp_path: Path, task: str
 ) -> None:
-    for snippet in await asyncio.to_thread(snippets, task, "sh", "python"):
-        await live.http.post("/v1/streams/orders/entries", json={"fields": {"sku": "42"}})
+    ids: dict[str, str] = {}
+    for at, snippet in enumerate(await asyncio.to_thread(snippets, task, "sh", "python")):
+        if at == 0 or snippet.language == "python":
+            await live.http.post("/v1/streams/orders/entries", json={"fields": {"sku": "42"}})
         code = snippet.at(live.url)
-        if snippet.language == "sh":
-            command = ["bash", "-ec", code.replace("curl ", "curl -sS ")]
-        else:
-            command = [sys.executable, "-c", code]
-        output = await run(*command, shell=shell, place=tmp_path, is_endless=snippet.is_endless)
+        for shown, actual in ids.items():
+            code = code.replace(shown, actual)
+        is_compared = bool(snippet.answer) and URL is None  # servers differ in details
+        output = await run(
+            *command_of(snippet, code),
+            shell=shell,
+            place=tmp_path,
+            is_endless=snippet.is_endless,
+            lines=snippet.answer.count("\n") if is_compared else 1,
+        )
         assert output or "-o " in code, code
+        if is_compared:
+            output = output.replace(live.url.removeprefix("http://"), "localhost:8080")
+            check_answer(snippet.answer, output, ids, is_json=snippet.kind == "json")
+
+
+@pytest.mark.parametrize("task", guide.TASKS)
+def test_each_program_has_its_answer(task: str) -> None:
+    codes = [each.code for each in snippets(task, "sh", "python") if not each.answer]
+    assert [code for code in codes if not any(part in code for part in UNANSWERED)] == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_current"),
+    [
+        ('{ "id": "1700000000000-7", … "lag": 1 }', True),
+        ('{ "id": "1700000000000-7", "lag": 1 }', False),  # a key is missing
+        ('{ "id": "1700000000000-7", … "lag": 2 }', False),
+        ('{ "id": "1700000000001-7", … "lag": 1 }', False),  # an id of another entry
+    ],
+)
+def test_an_answer_that_is_out_of_date_is_noticed(shown: str, is_current: bool) -> None:
+    ids = {"1700000000000-7": "1800000000000-0", "1700000000001-7": "1800000000001-0"}
+    printed = '{"id":"1800000000000-0","name":"a","lag":1}'
+    with nullcontext() if is_current else pytest.raises(AssertionError):
+        check_answer(shown, printed, ids, is_json=True)
 
 
 async def test_the_program_of_the_first_page_runs(
