@@ -1,10 +1,13 @@
 /** useStream: the newest entries of a stream, as they come. */
-import type { Entry, Gap, LiveState } from "@headgate/client";
+import { type Entry, type Gap, isProblem, type LiveState } from "@headgate/client";
 import { useEffect, useState } from "react";
 import { useClient } from "./provider.js";
 
 /** Entries that come in so long are shown together. */
 const FRAME_MS = 16;
+
+/** Before a stream is looked for again that does not exist. */
+const MISSING_MS = 1000;
 
 export interface UseStreamOptions {
   /** Begin after this id; `$`, from now on, unless given. */
@@ -27,6 +30,7 @@ export interface StreamValue {
 
 const EMPTY: StreamValue = { entries: [], state: "connecting", error: undefined, gap: undefined };
 
+/** Show the newest entries of a stream; one that does not exist is waited for. */
 export function useStream(name: string, { after = "$", last, limit = 100 }: UseStreamOptions = {}): StreamValue {
   const client = useClient();
   const [value, setValue] = useState(EMPTY);
@@ -36,7 +40,10 @@ export function useStream(name: string, { after = "$", last, limit = 100 }: UseS
     const change = (change: Partial<StreamValue>) => signal.aborted || setValue((value) => ({ ...value, ...change }));
     const add = (entries: Entry[]) =>
       signal.aborted || setValue((value) => ({ ...value, entries: [...value.entries, ...entries].slice(-limit) }));
-    const onError = (error: unknown) => change({ error, state: "ended" });
+    const onError = (error: unknown) => {
+      if (!isProblem(error, "stream_not_found")) return change({ error, state: "ended" });
+      setTimeout(() => signal.aborted || begin(after === "$" ? "0" : after), MISSING_MS);
+    };
     const follow = (after: string) => {
       const onEntries = (entries: Entry[]) => {
         add(entries);
@@ -45,13 +52,15 @@ export function useStream(name: string, { after = "$", last, limit = 100 }: UseS
       const onState = (state: LiveState) => change({ state });
       stream.subscribe({ after, signal, onEntries, onError, onState, onGap: (gap) => change({ gap }) });
     };
-    setValue(EMPTY);
-    if (last === undefined) follow(after);
-    else
+    const begin = (after: string) => {
+      setValue(EMPTY);
+      if (last === undefined) return follow(after);
       stream.read({ order: "desc", limit: last, signal }).then(({ entries, lastId }) => {
         add(entries.reverse());
         if (!signal.aborted) follow(entries.at(-1)?.id ?? lastId);
       }, onError);
+    };
+    begin(after);
     return abort;
   }, [client, name, after, last, limit]);
   return value;
