@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 from typing_extensions import TypedDict
 
 from headgate.app.wire.fields import FieldsRead, wire_fields
@@ -87,11 +87,11 @@ class SchedulePatch(FieldsInput):
         )
 
 
-class ScheduleRefusal(BaseModel):
+class ScheduleRefusal(TypedDict):
     """The last append of a schedule that was refused."""
 
-    code: str = Field(description="The problem, for programs.")
-    detail: str = Field(description="The problem, for people.")
+    code: Annotated[str, Field(description="The problem, for programs.")]
+    detail: Annotated[str, Field(description="The problem, for people.")]
     at_ms: int
 
 
@@ -132,6 +132,10 @@ class Schedules(TypedDict):
     next_cursor: NextCursor
 
 
+def _refusal_wire(refusal: progress.Refusal) -> ScheduleRefusal:
+    return {"code": refusal.code, "detail": refusal.detail, "at_ms": refusal.at_ms}
+
+
 def schedule_wire(info: progress.ScheduleInfo) -> Schedule:
     """Return the description of a schedule."""
     defined, reached = info.definition, info.progress
@@ -149,5 +153,5 @@ def schedule_wire(info: progress.ScheduleInfo) -> Schedule:
         "last_id": None if reached.last_id is None else str(reached.last_id),
         "missed_count": reached.missed_count,
         "refused_count": reached.refused_count,
-        "problem": None if refusal is None else ScheduleRefusal(**refusal._asdict()),
+        "problem": None if refusal is None else _refusal_wire(refusal),
     }

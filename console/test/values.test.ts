@@ -37,6 +37,7 @@ test("a dead letter is told from its origin", () => {
   const fields = { sku: "A", _stream: "orders", _id: "1-0", _group: "billing", _deliveries: "3", _reason: "max_deliveries" };
   const entry = { id: "2-0", fields };
   assert.equal(originOf(entry)?.deliveries, "3");
+  assert.equal(originOf({ ...entry, fields: { ...entry.fields, _deliveries: "" } })?.deliveries, "–");
   assert.deepEqual(payloadOf(entry), [["sku", "A"]]);
   assert.equal(originOf({ id: "1-0", fields: { sku: "A" } }), undefined);
 });

@@ -124,7 +124,7 @@ function ActDialog({ act }: { act: Act }) {
         )}
         <Shell line={fault === undefined ? curlOf(request.value as Call) : "curl …"} />
         <p class="outcome" role="alert">
-          {denial ?? (failure.value && <span class="bad">{failure.value}</span>)}
+          {denial ?? (failure.value ? <span class="bad">{failure.value}</span> : !result.value && <span class="soft">{fault}</span>)}
           {result.value && <span class="good">{result.value}</span>}
         </p>
         <footer>

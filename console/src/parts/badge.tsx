@@ -9,3 +9,12 @@ export function ClosedBadge({ closedAtMs }: { closedAtMs: number | null }) {
     </span>
   );
 }
+
+/** Tell that a stream is the gateway's own; nothing, if it is not. */
+export function OwnBadge({ stream }: { stream: string }) {
+  return /^__push(:|$)/.test(stream) ? (
+    <span class="badge" title="the gateway keeps a push and its last answers in it">
+      internal
+    </span>
+  ) : null;
+}

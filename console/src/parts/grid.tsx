@@ -92,12 +92,14 @@ export function Grid<T>({ label, class: kind, columns, rows, keyOf, cells, onOpe
         <div class="row head" role="row" aria-rowindex={1}>
           {marks && (
             <span role="columnheader" class="mark">
-              <input
-                type="checkbox"
-                aria-label="Mark all"
-                checked={areAllMarked}
-                onChange={() => (marks.value = areAllMarked ? new Set() : new Set(rows.map(keyOf)))}
-              />
+              <label>
+                <input
+                  type="checkbox"
+                  aria-label="Mark all"
+                  checked={areAllMarked}
+                  onChange={() => (marks.value = areAllMarked ? new Set() : new Set(rows.map(keyOf)))}
+                />
+              </label>
             </span>
           )}
           {columns.map((column) => (
@@ -126,7 +128,9 @@ export function Grid<T>({ label, class: kind, columns, rows, keyOf, cells, onOpe
             >
               {marks && (
                 <span role="gridcell" class="mark">
-                  <input type="checkbox" tabIndex={-1} aria-label={`Mark ${key}`} checked={isMarked ?? false} onChange={() => toggle(key)} />
+                  <label>
+                    <input type="checkbox" tabIndex={-1} aria-label={`Mark ${key}`} checked={isMarked ?? false} onChange={() => toggle(key)} />
+                  </label>
                 </span>
               )}
               {cells(each).map((cell, column) => (

@@ -92,7 +92,7 @@ function optionsFor({ lines, format, together, onBrush, width, height }: Options
   return {
     width: Math.max(60, width),
     height,
-    padding: [6, 22, 0, 0], // the last place on the axis has room for its time
+    padding: [6, 28, 0, 0], // the last place on the axis has room for its time
     legend: { show: false },
     cursor: {
       y: false,
@@ -100,7 +100,11 @@ function optionsFor({ lines, format, together, onBrush, width, height }: Options
       drag: { x: onBrush !== undefined, y: false, setScale: false },
       ...(together === undefined ? {} : { sync: { key: together } }),
     },
-    scales: { y: { range: (_, _min, max) => [0, max > 0 ? max * 1.08 : 1], ...(onBrush ? ROOTS : {}) } },
+    scales: {
+      // A single place has a second around it: without that it would have years.
+      x: { range: ({ data: [times] }, min, max) => (times.length === 1 ? [times[0]!, times[0]! + 1] : [min, max]) },
+      y: { range: (_, _min, max) => [0, max > 0 ? max * 1.08 : 1], ...(onBrush ? ROOTS : {}) },
+    },
     axes: [
       { ...axis, size: 22, space: 64, incrs: STEPS_S, values: (_, splits) => splits.map((split) => clockOf(split, splits)) },
       { ...axis, size: 52, space: 26, gap: 4, ...(format === bytes ? { incrs: STEPS_BYTES } : {}), filter: (_, splits) => splits, values: (_, splits) => splits.map((split) => format(split)) },

@@ -35,12 +35,12 @@ export interface Origin {
 export function originOf(entry: Entry): Origin | undefined {
   const { _stream: stream, _id: id, _group: group, _deliveries: deliveries, _reason: reason = "–", _error: error } = entry.fields;
   if (stream === undefined || id === undefined || group === undefined) return undefined;
-  const isCounted = Number(deliveries) < GIVEN_UP;
-  return { stream, id, group, deliveries: isCounted ? deliveries! : "–", reason: error ? `${reason}: ${error}` : reason };
+  const isCounted = deliveries && Number(deliveries) < GIVEN_UP;
+  return { stream, id, group, deliveries: isCounted ? deliveries : "–", reason: error ? `${reason}: ${error}` : reason };
 }
 
 const ORIGIN = new Set(["_stream", "_id", "_group", "_deliveries", "_reason", "_error"]);
-const GIVEN_UP = 1e15; // a nack that is fatal makes the count the greatest there is
+const GIVEN_UP = 1e15; // a nack that is fatal makes the count the greatest there is, or leaves it empty
 
 /** Return the fields that a dead letter had before it was one. */
 export function payloadOf(entry: Entry): Pair[] {

@@ -1,6 +1,7 @@
 /** Needs: what a group needs somebody for, told from a few looks at it. */
-import type { Group } from "../gateway/shapes.js";
+import type { Group, PushSummary } from "../gateway/shapes.js";
 import { counted, rate } from "./numbers.js";
+import { spoken } from "./pushes.js";
 import { duration, moment } from "./times.js";
 
 /** A group as it was at a time. */
@@ -17,7 +18,7 @@ export interface Need {
   rank: number;
   entries: number;
   /** Where it can be mended. */
-  tab: "pending" | "consumers" | "dead-letters" | "settings";
+  tab: "pending" | "consumers" | "dead-letters" | "push" | "settings";
   text: string;
 }
 
@@ -30,12 +31,28 @@ export function lookAt(group: Group, last: Look | undefined, atMs = Date.now()):
 const STILL_MS = 5000; // a group that has delivered nothing for so long, delivers nothing
 const KEEPS_UP_MS = 1000; // a lag that is made up within this time is none
 
-/** Return what a group needs somebody for; undefined: nothing. `letters` is the number of its dead letters, as shown. */
-export function needOf(looks: readonly Look[], letters: { count: number; shown: string } | undefined, nowMs = Date.now()): Need | undefined {
+/** What is known of a group besides the looks at it: the number of its dead letters, as shown, and its push. */
+export interface Besides {
+  letters?: { count: number; shown: string } | undefined;
+  push?: PushSummary | undefined;
+}
+
+/** Return what a group needs somebody for; undefined: nothing. */
+export function needOf(looks: readonly Look[], { letters, push }: Besides, nowMs = Date.now()): Need | undefined {
   const dead = letters?.count ? `${letters.shown} ${letters.count === 1 ? "dead letter" : "dead letters"}` : undefined;
-  const need = stopped(looks, nowMs) ?? behind(looks);
+  const need = unsent(push, looks) ?? stopped(looks, nowMs) ?? behind(looks);
   if (need) return dead === undefined ? need : { ...need, text: `${need.text}; ${dead}` };
   return dead === undefined ? undefined : { kind: "wait", rank: 1, entries: letters!.count, tab: "dead-letters", text: dead };
+}
+
+/** Its push does not send as it should. */
+function unsent(push: PushSummary | undefined, looks: readonly Look[]): Need | undefined {
+  if (!push || push.state === "active") return undefined;
+  const entries = Math.min(...looks.map(waiting));
+  if (push.state === "paused" && !entries) return undefined;
+  const { kind, title } = spoken(push);
+  const wait = entries ? `: ${counted(entries, "entry waits", "entries wait")}` : "";
+  return { kind: kind === "bad" ? kind : "wait", rank: kind === "bad" ? 4 : 3.5, entries, tab: "push", text: `Push ${title}${wait}` };
 }
 
 /** Entries wait, and none is delivered. */

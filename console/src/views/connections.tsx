@@ -46,7 +46,7 @@ export function Connections() {
         <Search label="Client, principal, stream or group" value={words} field={field} />
       </header>
       {problem.value && !data.value && <Refusal problem={problem.value} what="The list of connections" />}
-      {data.value && shown.length === 0 && <p class="empty">{all.length ? "No connection is like that." : "Nobody is connected."}</p>}
+      {data.value && shown.length === 0 && <p class="empty">{all.length ? "No connection is like that." : "Nobody is connected. Whoever follows a stream, over a WebSocket, events or Redis, is listed here."}</p>}
       {shown.length > 0 && (
         <Grid label="Connections" class="connections" columns={COLUMNS} rows={shown} keyOf={({ id }) => id} cells={cellsOf} />
       )}

@@ -44,7 +44,7 @@ export function Schedules() {
         <ActButton act={createSchedule()} label="Set a schedule" />
       </header>
       {problem.value && !data.value && <Refusal problem={problem.value} what="The list of schedules" />}
-      {data.value && shown.length === 0 && <p class="empty">{all.length ? "No schedule is like that." : "There is no schedule."}</p>}
+      {data.value && shown.length === 0 && <p class="empty">{all.length ? "No schedule is like that." : "There is no schedule. Set one, and the gateway appends an entry whenever it is due."}</p>}
       {shown.length > 0 && (
         <Grid label="Schedules" class="schedules" columns={COLUMNS} rows={shown} keyOf={({ name }) => name} cells={cellsOf} />
       )}
@@ -71,6 +71,6 @@ function cellsOf(schedule: Schedule) {
 
 function State({ schedule: { paused, problem } }: { schedule: Schedule }) {
   if (paused) return <span class="soft">paused</span>;
-  if (problem) return <span class="warn" title={`${moment(problem.at_ms)}: ${problem.detail}`}>{problem.code}</span>;
+  if (problem) return <span class="warn" title={`${moment(problem.at_ms)}: ${problem.detail}`}>{problem.code.replaceAll("_", " ")}</span>;
   return <span class="good">active</span>;
 }

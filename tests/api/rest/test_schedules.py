@@ -171,6 +171,19 @@ async def test_the_gateway_runs_what_is_due(shared: Live) -> None:
     assert "headgate_schedule_runs_total" in metrics
 
 
+async def test_a_schedule_whose_append_is_refused_is_listed_with_the_reason(shared: Live) -> None:
+    await shared.http.put("/v1/streams/jobs")
+    await shared.http.post("/v1/streams/jobs/close")
+    definition = Definition(b"jobs", (b"a", b"1"), "0 0 1 * *", "UTC")
+    await shared.gateway.backend.perform(SetSchedule(b"monthly", definition, 60_000, 0))
+    described: dict[str, Any] = {"problem": None}
+    while described["problem"] is None:
+        described = (await shared.http.get("/v1/schedules/monthly")).json()
+    assert described["problem"]["code"] == "stream_closed"
+    answer = await shared.http.get("/v1/schedules")
+    assert answer.json()["schedules"] == [described]
+
+
 async def test_one_schedule_too_many_is_refused() -> None:
     async with running(Settings(schedules_max=1)) as live:
         await put(live)

@@ -150,3 +150,24 @@ async def test_a_group_that_is_caught_up_names_its_own_dead_letters(
     await expect(tab).to_have_text("Dead letters0")
     await expect(outlook).to_contain_text(f"To be delivered again: {DEAD} entries.")
     await expect(outlook).not_to_contain_text("dead letter")
+
+
+async def test_a_group_that_is_paused_says_until_when(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    policy = {"paused_until_ms": 4_000_000_000_000}
+    await client.put("streams/orders/groups/resting", json={"start": "0", "policy": policy})
+    await console.open("streams/orders/groups/resting")
+    outlook = console.page.locator(".outlook")
+    await expect(outlook).to_contain_text("Paused. Nothing is delivered until")
+    await expect(outlook).to_contain_text(f"{ORDERS} entries wait")
+
+
+async def test_what_is_not_there_is_said_once(console: Console, streams: None) -> None:
+    page = console.page
+    await console.open("streams/orders/groups/nowhere")
+    await page.get_by_role("link", name="The groups of orders").click()
+    await expect(console.rows("Groups")).to_have_count(1)
+    await console.open("streams/nowhere")
+    await expect(page.get_by_text("There is no stream of this name.")).to_be_visible()
+    await expect(page.get_by_role("link", name="Entries")).to_have_count(0)

@@ -37,6 +37,13 @@ SERIOUS = """async () => (await axe.run()).violations
     .filter(({impact}) => impact === "serious" || impact === "critical")
     .map(({id, nodes}) => `${id}: ${nodes[0].html} ${nodes[0].failureSummary}`)"""
 
+SMALL = """() => [...document.querySelectorAll("button, input, select, textarea, nav a")]
+    .map((control) => control.closest("label") ?? control)
+    .filter((control) => control.checkVisibility() && control.getBoundingClientRect().height < 40)
+    .filter((control) => !control.closest(".head"))
+    .map((control) => control.outerHTML)"""
+"""The controls that a finger misses."""
+
 
 @pytest.fixture(scope="session")
 def axe(console_bundle: None) -> str:
@@ -93,6 +100,9 @@ async def test_a_phone_shows_all_of_it_without_scrolling_sideways(
         await page.goto(f"{gateway.url}/console/{place}")
         await page.locator(complete).first.wait_for()
         assert await page.evaluate("document.documentElement.scrollWidth") == 390, place
+        assert await page.evaluate(SMALL) == [], place
+    await page.get_by_role("button", name="Change").first.click()
+    assert await page.evaluate(SMALL) == []
 
 
 async def test_light_and_dark_are_switched(browser: Browser, gateway: Gateway) -> None:

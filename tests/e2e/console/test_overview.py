@@ -84,6 +84,22 @@ async def test_groups_that_need_somebody_are_named_the_worst_first(
     )
 
 
+async def test_a_push_that_fails_needs_somebody(
+    console: Console, streams: None, client: httpx.AsyncClient
+) -> None:
+    mail = "streams/payments/groups/mail"
+    await client.put(mail, json={"start": "0"})
+    await client.put(f"{mail}/push", json={"url": "http://127.0.0.1:9/"})
+    while (await client.get(f"{mail}/push")).json()["state"] != "failing":
+        pass
+    await console.open()
+    attention = console.page.get_by_role("region", name="Needs attention")
+    await expect(attention).to_contain_text(re.compile(r"payments / mailPush failing since [\d:]+"))
+    await attention.get_by_role("link", name="payments / mail").click()
+    await expect(console.page.get_by_role("button", name="Retry now")).to_be_visible()
+    await client.delete(f"{mail}/push")
+
+
 async def test_of_many_groups_the_worst_are_named_by_few_requests(
     console: Console, client: httpx.AsyncClient
 ) -> None:

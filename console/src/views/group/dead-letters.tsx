@@ -7,7 +7,7 @@ import type { Entry, Policy } from "../../gateway/shapes.js";
 import { ActButton } from "../../parts/act.js";
 import { Grid } from "../../parts/grid.js";
 import { Refusal } from "../../parts/refusal.js";
-import { streamPlace } from "../../route.js";
+import { groupPlace, streamPlace } from "../../route.js";
 import { originOf, payloadOf } from "../../values/fields.js";
 import { timeOf } from "../../values/ids.js";
 import { count } from "../../values/numbers.js";
@@ -21,7 +21,7 @@ import { redriveAll, redriving } from "./redriving.js";
 const COLUMNS = [
   { title: "Died" },
   { title: "Reason" },
-  { title: "Deliveries", class: "number" },
+  { title: "Deliveries", class: "number wide" },
   { title: "Was", class: "mono soft wide" },
   { title: "Payload", class: "mono payload" },
 ];
@@ -33,7 +33,14 @@ interface Props {
 
 export function DeadLetters({ place, policy }: Props) {
   const { dead_letter_stream: source } = policy;
-  if (source == null) return <p class="empty">The group's policy names no stream for dead letters. It tries entries again for ever.</p>;
+  if (source == null) {
+    return (
+      <p class="empty">
+        The group's policy names no stream for dead letters. It tries entries again for ever.{" "}
+        <a href={groupPlace(place.stream, place.group, "settings")}>Change the policy</a>
+      </p>
+    );
+  }
   return <Letters place={place} source={source} />;
 }
 
@@ -109,12 +116,12 @@ function cellsOf(entry: Entry) {
   const origin = originOf(entry);
   return [
     moment(timeOf(entry.id)),
-    origin?.reason,
+    <span title={origin?.reason}>{origin?.reason}</span>,
     origin?.deliveries,
     origin?.id,
     payloadOf(entry).map(([name, value]) => (
       <>
-        <i>{name}</i>={value.slice(0, 200)}{" "}
+        <i>{name}</i>=<bdi>{value.slice(0, 200)}</bdi>{" "}
       </>
     )),
   ];

@@ -39,6 +39,13 @@ export function GroupView({ stream, group: name, tab }: Props) {
   const history = data.value?.history;
   const place = { stream, group: name };
   const letters = useLetterCount(place, group);
+  if (problem.value?.isMissing) {
+    return (
+      <p class="empty">
+        {problem.value.message} <a href={streamPlace(stream, "groups")}>The groups of {stream}</a>
+      </p>
+    );
+  }
   return (
     <>
       <header class="view">
@@ -85,12 +92,12 @@ function Progress({ group, history: { times_ms: times, series }, letters, letter
   const last = (name: string) => series[name]?.findLast((value) => value !== null);
   return (
     <>
-      <Outlook forecast={forecast(times, lags)} released={group.released} letters={letters?.count ? letters : undefined} lettersPlace={lettersPlace} />
+      <Outlook forecast={forecast(times, lags)} group={group} letters={letters?.count ? letters : undefined} lettersPlace={lettersPlace} />
       <Facts
         facts={[
           { name: "lag", value: count(group.lag), title: "entries it has still to be given" },
           { name: "pending", value: count(group.pending), title: "delivered and not acknowledged" },
-          { name: "oldest pending", value: brief(last("oldest_pending_ms")), class: (last("oldest_pending_ms") ?? 0) > 60_000 ? "warn" : "" },
+          { name: "oldest pending", value: brief(last("oldest_pending_ms") || null), class: (last("oldest_pending_ms") ?? 0) > 60_000 ? "warn" : "" },
           { name: "released", value: count(group.released), title: "nobody holds them: the next reader gets them" },
           { name: "delayed", value: count(group.delayed), title: "nobody gets them before a time" },
           { name: "consumers", value: count(group.consumers) },
@@ -128,15 +135,16 @@ function Progress({ group, history: { times_ms: times, series }, letters, letter
 
 interface OutlookProps {
   forecast: Forecast;
-  released: number;
+  group: Group;
   letters: LetterCount | undefined;
   lettersPlace: string;
 }
 
-function Outlook({ forecast: outlook, released, letters, lettersPlace }: OutlookProps) {
-  const [kind, title, text] = spoken(outlook, released);
+function Outlook({ forecast: outlook, group, letters, lettersPlace }: OutlookProps) {
+  const { released } = group;
+  const [kind, title, text] = spoken(outlook, group);
   const dead = letters && `${lettersShown(letters)} ${letters.count === 1 ? "entry is a dead letter" : "entries are dead letters"}`;
-  const isCaughtUp = outlook.state === "caught up";
+  const isCaughtUp = title === "Caught up";
   return (
     <p class={`outlook ${dead && kind === "good" ? "wait" : kind}`} role="status">
       <b>{dead && isCaughtUp ? `${title}, and ${dead}` : title}.</b> {dead && isCaughtUp && !released ? "" : text}{" "}
@@ -145,7 +153,10 @@ function Outlook({ forecast: outlook, released, letters, lettersPlace }: Outlook
   );
 }
 
-function spoken(outlook: Forecast, released: number): [kind: string, title: string, text: string] {
+function spoken(outlook: Forecast, { released, lag, policy: { paused_until_ms: untilMs } }: Group): [kind: string, title: string, text: string] {
+  if (untilMs != null && untilMs > Date.now()) {
+    return ["wait", "Paused", `Nothing is delivered until ${moment(untilMs)}${lag ? `: ${counted(lag, "entry waits", "entries wait")}` : ""}.`];
+  }
   switch (outlook.state) {
     case "caught up":
       if (released) return ["wait", "Caught up", `Nothing new is left. To be delivered again: ${counted(released, "entry", "entries")}.`];

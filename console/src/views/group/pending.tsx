@@ -22,7 +22,7 @@ const COLUMNS = [
   { title: "Appended", class: "wide" },
   { title: "Held by" },
   { title: "Idle", class: "number" },
-  { title: "Deliveries", class: "number" },
+  { title: "Tries", class: "number" },
   { title: "Last error", class: "wide" },
 ];
 

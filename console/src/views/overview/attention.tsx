@@ -2,6 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { key } from "../../gateway/key.js";
 import { usePolled } from "../../gateway/polling.js";
+import { principal } from "../../gateway/principal.js";
 import type { Stream } from "../../gateway/shapes.js";
 import { Refusal } from "../../parts/refusal.js";
 import { groupPlace } from "../../route.js";
@@ -10,7 +11,17 @@ import { GroupSweep, SHOWN } from "./group-sweep.js";
 
 const EVERY_MS = 3000;
 
-export function Attention({ listed }: { listed: () => readonly Stream[] | undefined }) {
+interface Props {
+  /** Returns all streams, if these are known anyhow. */
+  listed: () => readonly Stream[] | undefined;
+}
+
+/** It begins once the rights are known: they say whether pushes may be asked for. */
+export function Attention({ listed }: Props) {
+  return principal.value ? <Needs listed={listed} /> : <p class="outlook soft">Looking at the groups …</p>;
+}
+
+function Needs({ listed }: Props) {
   const sweep = useMemo(() => new GroupSweep(listed), [key.value]);
   const { problem } = usePolled((signal) => sweep.round(signal), EVERY_MS, key.value ?? "");
   const needs = sweep.needs.value;
@@ -28,7 +39,9 @@ export function Attention({ listed }: { listed: () => readonly Stream[] | undefi
           <ul>
             {needs.slice(0, SHOWN).map(({ stream, group, kind, tab, text }) => (
               <li class={kind} key={`${stream}/${group}`}>
-                <a href={groupPlace(stream, group, tab)}>{`${stream} / ${group}`}</a>
+                <a href={groupPlace(stream, group, tab)} title={`${stream} / ${group}`}>
+                  {`${stream} / ${group}`}
+                </a>
                 <span>{text}</span>
               </li>
             ))}

@@ -1,22 +1,27 @@
 /**
  * Group sweep: looks at the groups of all streams, some streams at a time, and keeps those that need somebody. A round
- * asks for a few dozen streams at most, however many there are; those that are shown are among them each time.
+ * asks for a few dozen streams, however many there are; those that are shown are among them each time. Until all were
+ * looked at once, a round but the first goes on for a while: as far as the gateway is quick.
  */
-import { signal } from "@preact/signals";
+import { signal, untracked } from "@preact/signals";
 import { call, send } from "../../gateway/calls.js";
 import { Problem } from "../../gateway/problem.js";
-import type { Group, Stream } from "../../gateway/shapes.js";
+import { denialOf } from "../../gateway/principal.js";
+import type { Group, PushSummary, Stream } from "../../gateway/shapes.js";
 import { type Look, lookAt, type Need, needOf } from "../../values/needs.js";
 import { countLetters, describe, type LetterCount, lettersShown } from "../group/letter-count.js";
 
 export const SHOWN = 20;
 const PAGE = 200;
 const PAGES = 5; // of streams that may have no group
-const FIRST_STREAMS = 50; // in a round until all were looked at once
+const FIRST_STREAMS = 50; // at a time until all were looked at once
+const FIRST_MS = 2000; // of a round until then; the page has other things to ask for, too
 const STREAMS = 12; // in each round from then on
 const GROUPS = 1000; // of a stream
 const COUNTS = 20; // of dead letters, in a round
 const LOOKS = 4; // at a group, which tell where it goes
+const PUSHES = 1000;
+const PUSHES_MS = 9000; // between two lists of them
 
 export interface GroupNeed extends Need {
   stream: string;
@@ -42,15 +47,26 @@ export class GroupSweep {
   #seen = new Set<string>(); // streams with groups, in this sweep
   #streams = 0;
   #cursor: string | undefined; // of the next page; the first one unless given
+  #pushes = new Map<string, PushSummary>();
+  #pushesAtMs = 0;
+  #isBegun = false;
 
   /** `listed` returns all streams, if these are known anyhow. */
   constructor(private readonly listed: () => readonly Stream[] | undefined) {}
 
   /** Look at the groups that are shown, and at those of some more streams. */
   async round(signal: AbortSignal): Promise<void> {
+    const untilMs = Date.now() + (this.#isBegun ? FIRST_MS : 0);
+    this.#isBegun = true;
+    await this.#listPushes(signal);
+    await this.#some(this.needs.peek().slice(0, SHOWN).map(({ stream }) => stream), signal);
+    while (!this.isComplete.peek() && Date.now() < untilMs) await this.#some([], signal);
+  }
+
+  /** Look at the groups of some streams, and of those that are shown. */
+  async #some(shown: string[], signal: AbortSignal): Promise<void> {
     await this.#fill(signal);
     const next = this.#queue.slice(0, this.isComplete.peek() ? STREAMS : FIRST_STREAMS);
-    const shown = this.needs.peek().slice(0, SHOWN).map(({ stream }) => stream);
     const sources = new Map<string, Promise<Stream | undefined>>();
     const describeOnce = (name: string) => sources.get(name) ?? (sources.set(name, describe(name, signal)), sources.get(name)!);
     await Promise.all([...new Set([...next, ...shown])].map((stream) => this.#look(stream, signal)));
@@ -58,6 +74,14 @@ export class GroupSweep {
     this.#queue.splice(0, next.length);
     if (this.#queue.length === 0 && this.#cursor === undefined) this.#end();
     this.#tell();
+  }
+
+  /** Have the pushes of all groups, if they may be seen. */
+  async #listPushes(signal: AbortSignal): Promise<void> {
+    if (Date.now() - this.#pushesAtMs < PUSHES_MS || untracked(() => denialOf({ right: "manage" }))) return;
+    const { pushes } = await send(call("get", "/v1/pushes", { params: { query: { limit: PUSHES } } }), signal);
+    this.#pushes = new Map(pushes.map((push) => [nameOf(push.stream, push.group), push]));
+    this.#pushesAtMs = Date.now();
   }
 
   /** Have streams to look at. */
@@ -119,7 +143,8 @@ export class GroupSweep {
       for (const [group, known] of groups) {
         const { looks, letters } = known;
         areCounted &&= letters !== undefined || sourceOf(known) == null;
-        const need = needOf(looks, letters && { count: letters.count, shown: lettersShown(letters) });
+        const push = this.#pushes.get(nameOf(stream, group));
+        const need = needOf(looks, { letters: letters && { count: letters.count, shown: lettersShown(letters) }, push });
         if (need) needs.push({ stream, group, ...need });
       }
     }
@@ -130,6 +155,10 @@ export class GroupSweep {
   #groups(): number {
     return [...this.#known.values()].reduce((sum, { size }) => sum + size, 0);
   }
+}
+
+function nameOf(stream: string, group: string): string {
+  return JSON.stringify([stream, group]);
 }
 
 function sourceOf({ looks }: Known): string | null | undefined {

@@ -1,11 +1,13 @@
 /** Streams: all of them by name, a page at a time as far as somebody scrolls. */
 import { useComputed } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { call, curlOf } from "../../gateway/calls.js";
 import { asked } from "../../gateway/key.js";
 import { changes, isSeen } from "../../gateway/polling.js";
 import { ActButton } from "../../parts/act.js";
-import { ClosedBadge } from "../../parts/badge.js";
+import { ClosedBadge, OwnBadge } from "../../parts/badge.js";
 import { useAddressed } from "../../parts/addressed.js";
+import { Shell } from "../../parts/copy.js";
 import { Grid } from "../../parts/grid.js";
 import { useKeys } from "../../parts/keys.js";
 import { Refusal } from "../../parts/refusal.js";
@@ -18,10 +20,11 @@ import { age } from "../../values/times.js";
 import { StreamPages } from "./stream-pages.js";
 
 const EVERY_MS = 3000;
+const FIRST = call("post", "/v1/streams/{stream}/entries", { params: { path: { stream: "orders" } }, body: { fields: { sku: "42" } } });
 const COLUMNS = [
   { title: "Stream" },
   { title: "Entries", class: "number" },
-  { title: "Appended", class: "number" },
+  { title: "Appended", class: "number wide" },
   { title: "Groups", class: "number wide" },
   { title: "Oldest", class: "number wide" },
   { title: "Newest", class: "number" },
@@ -59,7 +62,10 @@ export function Streams({ onPages }: { onPages: (pages: StreamPages) => void }) 
       </header>
       {pages.problem.value && <Refusal problem={pages.problem.value} what="The list of streams" />}
       {isKnown && rows.length === 0 && (
-        <p class="empty">{prefix.value ? `No stream begins with “${prefix.value}”.` : "There is no stream yet. The first entry makes one."}</p>
+        <div class="empty">
+          <p>{prefix.value ? `No stream begins with “${prefix.value}”.` : "There is no stream yet. The first entry makes one:"}</p>
+          {!prefix.value && <Shell line={curlOf(FIRST)} />}
+        </div>
       )}
       {rows.length > 0 && (
         <Grid
@@ -75,7 +81,7 @@ export function Streams({ onPages }: { onPages: (pages: StreamPages) => void }) 
               <a href={streamPlace(stream.name)} tabIndex={-1} title={stream.name}>
                 {stream.name}
               </a>{" "}
-              <ClosedBadge closedAtMs={stream.closed_at_ms} />
+              <ClosedBadge closedAtMs={stream.closed_at_ms} /> <OwnBadge stream={stream.name} />
             </>,
             count(stream.length),
             <span class={stream.perSecond ? "" : "soft"}>{rate(stream.perSecond)}</span>,

@@ -116,7 +116,7 @@ export function Entries({ stream }: { stream: string }) {
                 Stop
               </button>
             )}
-            {!isSearch && isWhole.value && !problem.value && (entries.value.length ? "That is all." : "There is no entry.")}
+            {!isSearch && isWhole.value && !problem.value && (entries.value.length ? "That is all." : "There is no entry. What is appended shows here at once.")}
           </p>
         </div>
         {opened.value && (
@@ -181,7 +181,7 @@ function cellsOf(entry: Entry) {
     entry.id,
     pairsOf(entry).map(([name, value]) => (
       <>
-        <i>{name}</i>={value.length > 200 ? `${value.slice(0, 200)}…` : value}{" "}
+        <i>{name}</i>=<bdi>{value.length > 200 ? `${value.slice(0, 200)}…` : value}</bdi>{" "}
       </>
     )),
   ];

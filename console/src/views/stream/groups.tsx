@@ -30,7 +30,7 @@ export function Groups({ stream }: { stream: string }) {
         </span>
       </div>
       {problem.value && <Refusal problem={problem.value} what="The list of groups" />}
-      {groups?.length === 0 && <p class="empty">No group reads this stream. Everyone who follows it sees every entry.</p>}
+      {groups?.length === 0 && <p class="empty">No group reads this stream. Everyone who follows it sees every entry. Create a group to share the entries among its consumers.</p>}
       {groups && groups.length > 0 && (
         <Grid
           label="Groups"

@@ -5,23 +5,24 @@ import { call, send } from "../../gateway/calls.js";
 import { usePolled } from "../../gateway/polling.js";
 import type { Stream } from "../../gateway/shapes.js";
 import { ActButton } from "../../parts/act.js";
-import { ClosedBadge } from "../../parts/badge.js";
+import { ClosedBadge, OwnBadge } from "../../parts/badge.js";
 import { type Fact, Facts } from "../../parts/facts.js";
 import type { Pairs } from "../../parts/form.js";
 import { useKeys } from "../../parts/keys.js";
+import { lazy } from "../../parts/lazy.js";
 import { Refusal } from "../../parts/refusal.js";
 import { Tabs } from "../../parts/tabs.js";
 import { begin } from "../../parts/act.js";
-import { type StreamTab, streamPlace } from "../../route.js";
+import { HOME, type StreamTab, streamPlace } from "../../route.js";
 import { pairsOf } from "../../values/fields.js";
 import { timeOf } from "../../values/ids.js";
 import { bytes, count, rate, short } from "../../values/numbers.js";
 import { age, moment } from "../../values/times.js";
 import { Entries } from "./entries.js";
 import { Groups } from "./groups.js";
-import { StreamSettings } from "./settings.js";
 
 const EVERY_MS = 1500;
+const StreamSettings = lazy(() => import("./settings.js").then((its) => its.StreamSettings));
 
 export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) {
   const request = call("get", "/v1/streams/{stream}", { params: { path: { stream } } });
@@ -30,6 +31,7 @@ export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) 
   const perSecond = useRate(detail?.entries_added, stream);
   const template = (detail?.last_entry ? pairsOf(detail.last_entry).filter(([name]) => !name.startsWith("_")) : []) as unknown as Pairs;
   const append = appendEntry(stream, template);
+  const isMissing = problem.value?.isMissing && !detail;
   // An act begins with what the stream is (its last entry's fields, its length), and its entries go by its epoch.
   const unread = detail || problem.value ? undefined : "The stream is being read.";
   const noAppend = detail && detail.closed_at_ms !== null ? "The stream is closed." : unread;
@@ -38,14 +40,19 @@ export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) 
     <>
       <header class="view">
         <h1>
-          {stream} {detail && <ClosedBadge closedAtMs={detail.closed_at_ms} />}
+          {stream} {detail && <ClosedBadge closedAtMs={detail.closed_at_ms} />} <OwnBadge stream={stream} />
         </h1>
         <span class="acts">
           <ActButton act={append} class="main" idle={noAppend} />
           <ActButton act={trimStream(stream, detail?.length ?? 0)} label="Trim" idle={unread} />
         </span>
       </header>
-      {problem.value && !(problem.value.isMissing && detail) && <Refusal problem={problem.value} what="The stream" />}
+      {problem.value && !problem.value.isMissing && <Refusal problem={problem.value} what="The stream" />}
+      {isMissing && (
+        <p class="empty">
+          There is no stream of this name. The first entry makes one: append it here. <a href={HOME}>All streams</a>
+        </p>
+      )}
       {detail && (
         <Facts
           facts={[
@@ -60,7 +67,7 @@ export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) 
           ]}
         />
       )}
-      <Tabs
+      {!isMissing && <Tabs
         label={stream}
         current={tab}
         tabs={[
@@ -68,9 +75,9 @@ export function StreamView({ stream, tab }: { stream: string; tab: StreamTab }) 
           { name: "groups", title: "Groups", place: streamPlace(stream, "groups"), count: detail && count(detail.groups) },
           { name: "settings", title: "Settings", place: streamPlace(stream, "settings") },
         ]}
-      />
-      {tab === "entries" && !unread && <Entries key={`${stream} ${detail?.epoch ?? ""}`} stream={stream} />}
-      {tab === "groups" && <Groups key={stream} stream={stream} />}
+      />}
+      {tab === "entries" && !unread && !isMissing && <Entries key={`${stream} ${detail?.epoch ?? ""}`} stream={stream} />}
+      {tab === "groups" && !isMissing && <Groups key={stream} stream={stream} />}
       {tab === "settings" && detail && <StreamSettings detail={detail} />}
     </>
   );
