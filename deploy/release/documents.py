@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from deploy.release.processes import NotReleased, run
 from deploy.release.tree import Tree
@@ -14,12 +17,39 @@ CHECKSUMS = "SHA256SUMS"
 
 _BILL = ("-W", "ignore", "-m", "cyclonedx_py", "requirements", "--pyproject", "pyproject.toml")
 _FORMAT = ("--output-reproducible", "--of", "JSON", "--validate")
+_LOCK = "console/package-lock.json"
 
 
 def write_bill(tree: Tree, path: Path) -> None:
-    """Write the bill of materials: the pinned packages that the image installs, as CycloneDX."""
+    """Write the bill of materials, as CycloneDX.
+
+    It has the pinned packages that the image installs, and those that are built into the console.
+    """
     words = (*_BILL, *_FORMAT, "--output-file", path, "requirements.txt")
     run(sys.executable, *words, folder=tree.folder, variables=tree.variables)
+    bill = json.loads(path.read_text("utf-8"))
+    locked = json.loads((tree.folder / _LOCK).read_text("utf-8"))["packages"]
+    bill["components"] += [
+        _npm_component(place.removeprefix("node_modules/"), package)
+        for place, package in sorted(locked.items())
+        if place and "dev" not in package
+    ]
+    path.write_text(json.dumps(bill, indent=2) + "\n", "utf-8")
+
+
+def _npm_component(name: str, package: dict[str, Any]) -> dict[str, Any]:
+    """Return a package of a lock file of npm as a component."""
+    url = f"pkg:npm/{name.replace('@', '%40')}@{package['version']}"
+    checksum = base64.b64decode(package["integrity"].removeprefix("sha512-")).hex()
+    return {
+        "bom-ref": url,
+        "hashes": [{"alg": "SHA-512", "content": checksum}],
+        "licenses": [{"expression": package["license"]}],
+        "name": name,
+        "purl": url,
+        "type": "library",
+        "version": package["version"],
+    }
 
 
 def write_changes(tree: Tree, path: Path, version: str) -> None:

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from packaging.requirements import Requirement
 
 from deploy.release.documents import section_of
@@ -158,10 +160,15 @@ def test_the_bill_of_materials_has_the_pinned_versions(release: Path) -> None:
     bill = json.loads((release / BILL).read_text())
     lines = (ROOT / "requirements.txt").read_text().splitlines()
     pins = [Requirement(line) for line in lines if line and line[0] not in " #"]
-    assert {part["name"]: part["version"] for part in bill["components"]} == {
-        pin.name: str(pin.specifier).removeprefix("==") for pin in pins
-    }
-    assert bill["bomFormat"] == "CycloneDX"
+    urls = {part["purl"] for part in bill["components"]}
+    of_python = {url for url in urls if url.startswith("pkg:pypi/")}
+    assert of_python == {f"pkg:pypi/{pin.name}@{str(pin.specifier)[2:]}" for pin in pins}
+    of_console = {url.rpartition("@")[0] for url in urls - of_python}
+    wanted = json.loads((ROOT / "console" / "package.json").read_text())["dependencies"]
+    assert of_console >= {f"pkg:npm/{name.replace('@', '%40')}" for name in wanted}
+    assert "pkg:npm/vite" not in of_console  # it builds, and nothing of it is built in
+    version = SchemaVersion.from_version(bill["specVersion"])
+    assert JsonStrictValidator(version).validate_str(json.dumps(bill)) is None
     whole = bill["metadata"]["component"]
     assert (whole["name"], whole["version"]) == ("headgate", VERSION)
 
