@@ -47,10 +47,9 @@ class AnswerModel:
         self._field = route.response_field
         self._type = route.response_model
         self._is_wire = is_typeddict(self._type)  # the type checker has seen what is returned
-        self._adapter: TypeAdapter[Any] | None = None
         if self._field is not None:
-            self._adapter = TypeAdapter(self._type)
-            self._to_json = self._adapter.serializer.to_json
+            if not self._is_wire:  # an adapter takes a millisecond of the start
+                self._to_json = TypeAdapter(self._type).serializer.to_json
             if not isinstance(route.response_class, DefaultPlaceholder):
                 raise Unsupported("a model in a response class of its own: return the response")
         elif not _is_response(route.endpoint) and _has_body(route.status_code or 200):
@@ -71,12 +70,12 @@ class AnswerModel:
         Raises:
             ResponseValidationError: the value does not fit the model.
         """
-        if self._adapter is None:
+        if self._is_wire:
+            return msgspec.json.encode(value)
+        if self._field is None:
             if value is not None:
                 raise TypeError(f"{type(value).__name__} is returned where no model is declared")
             return b""
-        if self._is_wire:
-            return msgspec.json.encode(value)
         if type(value) is not self._type:
             value, wrong = self._field.validate(value, {}, loc=("response",))
             if wrong:
