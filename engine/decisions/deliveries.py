@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, takewhile
 
@@ -178,14 +178,13 @@ def _nack(
         log.require_all(ids)
     for index, entry_id in enumerate(ids):
         pending = pel.by_id.get(entry_id)
-        before = counts.get(entry_id, 0 if pending is None else pending.delivery_count)
         if pending is None and request.force and log.has(entry_id):
             outcomes[index] = Outcome.RELEASED
-        elif pending is not None and request.counts and before != request.counts[entry_id]:
-            outcomes[index] = Outcome.CLAIMED  # it was delivered again since
+        elif pending is not None and not _stands(pending, request.counts, counts):
+            outcomes[index] = Outcome.CLAIMED
         if outcomes[index] is Outcome.RELEASED:  # Redis: an id given twice is given back twice
-            counts.pop(entry_id, None)
-            counts[entry_id] = _count_after_nack(before, request)
+            before = 0 if pending is None else pending.delivery_count
+            counts[entry_id] = _count_after_nack(counts.pop(entry_id, before), request)
     policy = keyspace.group(name, group).policy.on(name)
     delays = {entry_id: _delay_ms(request, policy, count) for entry_id, count in counts.items()}
     released = [(entry_id, count) for entry_id, count in counts.items() if not delays[entry_id]]
@@ -200,6 +199,16 @@ def _nack(
     if counts and request.error is not None:
         commands.append(ErrorNoted(name, group, list(counts), request.error))
     return Decision(outcomes, commands)
+
+
+def _stands(
+    pending: PendingEntry, counts: Mapping[EntryId, int] | None, released: Container[EntryId]
+) -> bool:
+    """Tell whether a delivery is the last one of its entry, and was not given back."""
+    if counts is None:
+        return True
+    is_held = pending.owner is not None and pending.id not in released
+    return is_held and pending.delivery_count == counts[pending.id]
 
 
 def _delay_ms(request: Nack, policy: GroupPolicy, count: int) -> int:

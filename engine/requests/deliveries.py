@@ -142,6 +142,8 @@ class Nack(Request[list[Outcome]], frozen=True):
 
     The error is kept with the entries while they are pending, until another nack carries one. It
     comes with the next deliveries, and goes into the dead letter.
+
+    With `counts`, an entry that was delivered again or given back in the meantime stays as it is.
     """
 
     stream: bytes
@@ -154,7 +156,7 @@ class Nack(Request[list[Outcome]], frozen=True):
     retry_count: int | None = None  # set the delivery count to this, whatever the mode
     force: bool = False  # also take entries of the stream that are not pending
     by_policy: bool = True  # entries delivered too often become dead letters
-    counts: Mapping[EntryId, int] | None = None  # delivery counts: what has others was claimed
+    counts: Mapping[EntryId, int] | None = None  # only deliveries that stand, of these counts
 
 
 class Extend(Request[list[Outcome]], frozen=True):

@@ -173,12 +173,18 @@ async def test_a_delivery_nobody_received_was_none(backend: Backend) -> None:
 
 
 async def test_only_the_delivery_that_failed_is_given_back(backend: Backend) -> None:
-    await filled(backend, 1, 2)
-    await backend.perform(take(ANA, 2))
+    await filled(backend, 1, 2, 3)
+    await backend.perform(take(ANA, 3))
     await backend.perform(Claim(S, G, ANA, ids(2), min_idle_ms=0))  # over another connection
-    nack = Nack(S, G, ids(1, 2), NackMode.FAIL, consumer=ANA, counts=dict.fromkeys(ids(1, 2), 1))
-    assert await backend.perform(nack) == [Outcome.RELEASED, Outcome.CLAIMED]
-    assert await held(backend) == {1: None, 2: ANA}
+    hour_ms = 3_600_000
+    await backend.perform(Nack(S, G, ids(3), NackMode.FAIL, delay_ms=hour_ms, consumer=ANA))
+    counts = dict.fromkeys(ids(1, 2, 3), 1)
+    nack = Nack(S, G, ids(1, 2, 3), NackMode.FAIL, consumer=ANA, counts=counts)
+    outcomes = [Outcome.RELEASED, Outcome.CLAIMED, Outcome.CLAIMED]
+    assert await backend.perform(nack) == outcomes
+    assert await held(backend) == {1: None, 2: ANA, 3: None}
+    again = take(BEN, 3, claim_idle_ms=hour_ms)  # 3 still has its delay
+    assert [each.id for each in await taken(backend, again)] == ids(1)
 
 
 async def test_a_read_of_two_streams_fails_as_a_whole(backend: Backend) -> None:

@@ -477,7 +477,9 @@ class Reference(RefKeyspace):
         resting: list[Pending] = []
 
         def act(ref_group: RefGroup, pending: Pending) -> Outcome:
-            if request.counts is not None and request.counts[pending.id] != pending.count:
+            if request.counts is not None and (
+                pending.owner is None or pending.count != request.counts[pending.id]
+            ):
                 return Outcome.CLAIMED
             ref_group.stamp(pending, None, 0, nack_count(request, pending))
             pending.error = pending.error if request.error is None else request.error

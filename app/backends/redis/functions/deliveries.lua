@@ -132,8 +132,8 @@ do
       if not row and asked.force and #redis.call('XRANGE', call.key, id, id) > 0 then
         outcome = DONE
       end
-      if row and asked.counts and row.count ~= asked.counts[at] then
-        outcome = CLAIMED -- it was delivered again since
+      if row and asked.counts and not (row.owner and row.count == asked.counts[at]) then
+        outcome = CLAIMED -- it was delivered again, or given back
       end
       if outcome == DONE then
         local after = count_after(row and row.count or '0')
