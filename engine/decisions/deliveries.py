@@ -204,7 +204,7 @@ def _nack(
 def _stands(
     pending: PendingEntry, counts: Mapping[EntryId, int] | None, released: Container[EntryId]
 ) -> bool:
-    """Tell whether a delivery is the last one of its entry, and was not given back."""
+    """Tell whether a delivery is the last one, and not given back."""
     if counts is None:
         return True
     is_held = pending.owner is not None and pending.id not in released
