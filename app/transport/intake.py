@@ -49,7 +49,9 @@ class BoundedWebSocket(Peer, SocketProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget unparsed data, and send nothing any more."""
         self._unparsed.clear()
-        if self.conn.close_rcvd is None:  # uvicorn says 1005, as of a close without a code
+        # Somebody gave up a peer that reads nothing: the system, or who needs room. It may be well.
+        is_slow = not self.writable.is_set() and not isinstance(exc, ConnectionError)
+        if self.conn.close_rcvd is None and not is_slow:  # uvicorn says 1005, as without a code
             code = CloseCode.ABNORMAL_CLOSURE
             self.queue.put_nowait({"type": "websocket.disconnect", "code": code})
         # As uvicorn does it, but before the turn of the connection comes: the application may end

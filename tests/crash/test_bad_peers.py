@@ -96,9 +96,13 @@ class Watched:
     def file_count(self) -> int:
         return len(list((self._proc / "fd").iterdir()))
 
+    async def metrics(self) -> str:
+        text: str = await self.wire.request("GET", "/metrics")
+        return text
+
     async def open_counts(self) -> tuple[int, int]:
         """Return how many connections and blocked reads there are."""
-        text = await self.wire.request("GET", "/metrics")
+        text = await self.metrics()
         counts = [
             sum(float(number) for number in re.findall(pattern, text, re.MULTILINE))
             for pattern in (r"^headgate_connections{.*} (\S+)$", r"^headgate_waiters (\S+)$")
@@ -134,6 +138,12 @@ class Watched:
     async def append(self, count: int, size_bytes: int) -> None:
         body = [{"fields": {"v": "x" * size_bytes}}] * count
         await self.wire.request("POST", "/v1/streams/jobs/entries/batch", body)
+
+    async def until_stuck(self) -> None:
+        """Return once somebody has not taken what was sent."""
+        async with asyncio.timeout(10):
+            while "\nheadgate_sockets_unsent_bytes 0.0" in await self.metrics():
+                await asyncio.sleep(0.001)
 
     async def take_all(self, count: int, deliveries: int = 1) -> None:
         """The next consumer is given everything at once; 1: as if nobody had had it."""
@@ -357,6 +367,7 @@ async def a_socket_that_is_not_read(gateway: Watched) -> None:
     await gateway.append(ENTRIES, ENTRY_BYTES)
     path = f"{GROUP}/ws?consumer=slow&credit={ENTRIES}"
     raw = await gateway.raw(path, receive_bytes=4096)
+    await gateway.until_stuck()
     await gateway.take_all(ENTRIES)
     raw.close()
 
@@ -371,6 +382,7 @@ async def events_that_are_not_read(gateway: Watched) -> None:
     await gateway.append(ENTRIES, ENTRY_BYTES)
     path = f"{GROUP}/events?consumer=slow&credit={ENTRIES}"
     end = await gateway.asked(request_of(path, "Accept: text/event-stream\r\n"))
+    await gateway.until_stuck()
     await gateway.take_all(ENTRIES)
     end.close()
 
