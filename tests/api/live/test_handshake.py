@@ -10,6 +10,7 @@ import pytest
 
 from headgate.app.settings import Settings
 from tests.api.conftest import running
+from tests.complaints import complaints
 from tests.conditions import until
 
 COUNT = 200
@@ -37,4 +38,4 @@ async def test_many_who_go_before_the_handshake_is_over_are_no_error(
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
             peer.close()
         await until(lambda: live.gateway.sockets.count() <= 1)
-    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
+    assert complaints(caplog, logging.ERROR) == []

@@ -1,7 +1,6 @@
 """Without credentials a gateway serves this machine only."""
 
 import asyncio
-import logging
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from headgate.app.cli import main
 from headgate.app.main import create_app
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
+from tests.complaints import complaints
 from tests.conditions import until
 from tests.crash.gateway import Gateway, failure_of
 
@@ -84,4 +84,4 @@ async def test_a_server_of_a_program_serves_this_machine(
     server.should_exit = True
     await serving
 
-    assert [line for line in caplog.records if line.levelno >= logging.WARNING] == []
+    assert complaints(caplog) == []

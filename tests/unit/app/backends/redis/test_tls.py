@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ from headgate.engine.requests.entries import Add
 from tests.conditions import until
 from tests.contract.calls import S, blocked, drafts, read_after
 from tests.servers.programs import redis_server
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sockets are counted in /proc")
 
 PASSWORD = "p@ss:word"
 LOGIN = "bob:p%40ss%3Aword"
@@ -68,6 +71,15 @@ async def running(url: str, tls: Tls = Tls()) -> AsyncIterator[RedisBackend]:  #
     yield backend
     await backend.close()
     await task
+    port = int(url.rpartition(":")[2])
+    await until(lambda: not is_connected(port))  # TLS takes leave, and the loop waits for nobody
+
+
+def is_connected(port: int) -> bool:
+    """Tell whether a process has a socket that leads there."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    ways = [line.split() for line in lines]
+    return any(way[2].endswith(f":{port:04X}") and way[9] != "0" for way in ways)
 
 
 async def test_servers_are_reached_over_tls(address: str, authority: Path) -> None:
