@@ -20,6 +20,7 @@ from rich.progress import (
 from rich.progress import Progress as ProgressBars
 
 from headgate.app.backends.copying.moving import MoveOutcome, MoveState, Summary, Watcher
+from headgate.app.cli.counts import counted_entries
 from headgate.app.cli.words import word
 from headgate.engine.errors import Invalid, StreamError
 from headgate.engine.patterns.glob import matcher
@@ -178,7 +179,7 @@ def _outcome(summary: Summary, done: str) -> str:
     if not total:
         return "There is no stream to be copied."
     copied = f"{states[MoveState.COPIED]:,} of {total:,}"
-    copies = f"{copied} streams copied with {summary.entries:,} entries"
+    copies = f"{copied} streams copied with {counted_entries(summary.entries)}"
     same = f", {states[MoveState.SAME]:,} were there already" if states[MoveState.SAME] else ""
     if not summary.is_in_force:
         return f"{copies}{same}. They are not in force yet: mend what is said above, and run again."

@@ -293,7 +293,7 @@ async def test_check_names_each_damaged_chunk_and_a_repair_keeps_all_others(
     whole = headgate("check", "--data-dir", directory)
     assert whole.returncode == 0
     size_bytes = disk.size_bytes(file)
-    assert f"1 extent files: {size_bytes} bytes, {size_bytes - 32} live, 32 dead" in whole.stdout
+    assert f"1 extent file: {size_bytes} bytes, {size_bytes - 32} live, 32 dead" in whole.stdout
 
     damage(directory / file, size_bytes - 1)
     before = contents(directory)
@@ -302,7 +302,7 @@ async def test_check_names_each_damaged_chunk_and_a_repair_keeps_all_others(
     why = "the checksum of 1 of 4 chunks is wrong"
     line = rf"{file}, byte \d+: 10 entries of stream b, 31-0 to 40-0: {why}"
     assert re.search(rf"^damaged: {line}$", checked.stdout, re.MULTILINE)
-    assert f"{directory}: 1 damaged chunks of 10 entries" in checked.stderr
+    assert f"{directory}: 1 damaged chunk of 10 entries" in checked.stderr
     assert "--repair keeps all the rest." in checked.stderr
 
     reported = headgate("check", "--data-dir", directory, "--json")

@@ -53,7 +53,7 @@ def test_a_task_that_dies_ends_the_process_with_a_code(tmp_path: Path) -> None:
     assert "the gateway has failed, and ends" in line
     assert "a mistake in housekeeping" in line
     checked = headgate("check", "--data-dir", tmp_path)
-    assert "1 streams, 1 entries" in checked.stdout
+    assert "1 stream, 1 entry" in checked.stdout
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/v1/streams"])

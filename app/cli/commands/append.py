@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 import click
 
+from headgate.app.cli.counts import counted_entries
 from headgate.app.cli.durations import Duration, TimeToCome
 from headgate.app.cli.flags import Utf8, gateway_options, json_option, stream_argument
 from headgate.app.cli.manual import epilog
@@ -86,7 +87,7 @@ def _send(stream: BlockingStream, batches: Iterator[list[Draft]], *, as_json: bo
             ids = stream.append_many(batch)
         except HeadgateError:
             if done:
-                click.echo(f"{done} entries were appended before that.", err=True)
+                click.echo(f"{counted_entries(done)} appended before that.", err=True)
             raise
         done += len(ids)
         for entry_id in ids:

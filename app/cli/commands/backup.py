@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from headgate.app.cli.backup_tar import write_tar
+from headgate.app.cli.counts import counted
 from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.descriptors import take_all_descriptors
 from headgate.app.cli.flags import json_option
@@ -74,7 +75,7 @@ def command(target: Path, data_dir: Path, as_json: bool) -> None:
         "files": [file.name for file in manifest.files],
     }
     text = (
-        f"{manifest.position} records in {manifest.size_bytes} bytes, "
+        f"{counted(manifest.position, 'record')} in {manifest.size_bytes} bytes, "
         f"of which {taken.copied_bytes} were copied"
     )
     click.echo(json.dumps(facts) if as_json else text, err=is_pipe)

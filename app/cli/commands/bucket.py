@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from headgate.app.cli.counts import contents, counted
 from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.durations import TimePast
 from headgate.app.cli.flags import json_option
@@ -55,11 +56,11 @@ def verify(url: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(verified._asdict()))
         return
-    size = f"{verified.object_count} objects with {verified.size_bytes} bytes"
+    size = f"{counted(verified.object_count, 'object')} with {verified.size_bytes} bytes"
     click.echo(f"{url} is whole: {size}, up to record {verified.position}")
     if verified.unnamed:
-        count = len(verified.unnamed)
-        click.echo(f"{count} objects are of uploads that did not end: {verified.unnamed[0]} …")
+        objects = counted(len(verified.unnamed), "object")
+        click.echo(f"{objects} of uploads that did not end: {verified.unnamed[0]} …")
 
 
 _RESTORE = """\
@@ -97,10 +98,7 @@ def restore(url: str, data_dir: Path, at_ms: int | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"position": loaded.position, **counts._asdict()}))
         return
-    click.echo(
-        f"{data_dir} holds {loaded.position} records: {counts.streams} streams, {counts.entries} "
-        f"entries, {counts.pending} pending"
-    )
+    click.echo(f"{data_dir} holds {contents(loaded.position, *counts)}")
 
 
 @contextmanager
@@ -156,8 +154,9 @@ def _lines(content: BucketContent) -> Iterator[str]:
     if last is None or since_ms is None:
         yield "It is empty."
         return
-    objects = f"{content.file_count} files and {content.part_count} parts of the journal"
-    yield f"{content.size_bytes} bytes in {objects}, up to record {last.position}."
+    objects = f"{counted(content.file_count, 'file')} and {counted(content.part_count, 'part')}"
+    size = f"{content.size_bytes} bytes in {objects} of the journal"
+    yield f"{size}, up to record {last.position}."
     yield f"It can be restored as it was from {_time(since_ms)} to {_time(last.put_ms)}."
     if content.manifests:
         yield ""

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import click
 
+from headgate.app.cli.counts import contents, counted, counted_entries
 from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
@@ -69,7 +70,8 @@ bucket; `headgate bucket verify` says whether that is whole"""
 
 
 def _fail(data_dir: Path, damaged: list[dict[str, Any]]) -> NoReturn:
-    text = f"{len(damaged)} damaged chunks of {sum(each['entries'] for each in damaged)} entries"
+    entries = counted_entries(sum(each["entries"] for each in damaged))
+    text = f"{counted(len(damaged), 'damaged chunk')} of {entries}"
     raise click.ClickException(f"{data_dir}: {text}\n--repair keeps all the rest.")
 
 
@@ -119,13 +121,10 @@ def _text(facts: dict[str, Any]) -> str:
     ]
     lines += [f"{file['name']}  {file['size_bytes']} bytes" for file in facts["files"]]
     if facts["extent_files"]["file_count"]:
-        lines.append(
-            "{file_count} extent files: {size_bytes} bytes, {live_bytes} live, {dead_bytes} "
-            "dead".format(**facts["extent_files"])
-        )
-    lines.append(
-        "{records} records: {streams} streams, {entries} entries, {pending} pending".format(**facts)
-    )
+        sizes = "{size_bytes} bytes, {live_bytes} live, {dead_bytes} dead"
+        files = counted(facts["extent_files"]["file_count"], "extent file")
+        lines.append(f"{files}: {sizes.format(**facts['extent_files'])}")
+    lines.append(contents(*(facts[name] for name in ("records", *recovery.KeyspaceCounts._fields))))
     if facts["torn"] is not None:
         lines.append(
             "{name} is torn at byte {offset}: {why}. The {size_bytes} bytes behind were never "
@@ -138,6 +137,7 @@ def _text(facts: dict[str, Any]) -> str:
 def _line(chunk: dict[str, Any]) -> str:
     shown = chunk | {"stream": one_line(chunk["stream"])}
     return (
-        "{file}, byte {offset}: {entries} entries of stream {stream}, {first_id} to {last_id}: "
-        "{why}".format(**shown)
+        "{file}, byte {offset}: {count} of stream {stream}, {first_id} to {last_id}: {why}".format(
+            count=counted_entries(chunk["entries"]), **shown
+        )
     )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from headgate.app.cli.counts import counted
 from headgate.app.cli.flags import Utf8, json_option, patient_gateway_options, stream_argument
 from headgate.app.cli.manual import CALL, epilog
 from headgate.app.cli.output.screen import progress_bar
@@ -83,4 +84,4 @@ async def command(
         except (ValueError, OSError) as error:
             raise click.ClickException(f"{file}: {error}") from None
     count = table.num_rows
-    click.echo(json.dumps({"rows": count}) if as_json else f"{count:,} rows written")
+    click.echo(json.dumps({"rows": count}) if as_json else f"{counted(count, 'row')} written")

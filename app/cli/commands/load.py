@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from headgate.app.cli.counts import counted
 from headgate.app.cli.flags import json_option, patient_gateway_options, stream_argument
 from headgate.app.cli.manual import CALL, epilog
 from headgate.app.cli.output.screen import progress_bar
@@ -55,8 +56,8 @@ async def command(
                 advance(portion.num_rows)
     except BaseException as error:
         if count:
-            click.echo(f"{count:,} rows were appended before that.", err=True)
+            click.echo(f"{counted(count, 'row')} appended before that.", err=True)
         if isinstance(error, ValueError | OSError):
             raise click.ClickException(f"{file}: {error}") from None
         raise
-    click.echo(json.dumps({"rows": count}) if as_json else f"{count:,} rows appended")
+    click.echo(json.dumps({"rows": count}) if as_json else f"{counted(count, 'row')} appended")

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from headgate.app.cli.backup_tar import TarBackup
+from headgate.app.cli.counts import contents, counted
 from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
@@ -59,10 +60,7 @@ def command(source: Path, data_dir: Path, verify_only: bool, as_json: bool) -> N
     except OSError as error:
         raise click.ClickException(str(error)) from None
     counts = loaded.counts()
-    text = (
-        f"{data_dir} holds {_size_of(manifest)}: {counts.streams} streams, {counts.entries} "
-        f"entries, {counts.pending} pending"
-    )
+    text = f"{data_dir} holds {manifest.size_bytes} bytes, {contents(manifest.position, *counts)}"
     _show(manifest, text, as_json, **counts._asdict())
 
 
@@ -80,7 +78,7 @@ def _opened(source: Path) -> Iterator[Backup]:
 
 
 def _size_of(manifest: Manifest) -> str:
-    return f"{manifest.position} records in {manifest.size_bytes} bytes"
+    return f"{counted(manifest.position, 'record')} in {manifest.size_bytes} bytes"
 
 
 def _show(manifest: Manifest, text: str, as_json: bool, **facts: int) -> None:

@@ -13,6 +13,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from headgate.app.cli.counts import counted_entries
 from headgate.app.cli.durations import age_text
 from headgate.app.cli.output.screen import NARROW, screen
 from headgate.app.cli.words import json_of, line_of, one_line, pairs_of
@@ -130,7 +131,7 @@ class _Status:
         parts = [
             (f"● {self.state}", _STYLE_OF[self.state]),
             (f"  {self._stream}", "bold"),
-            (f"  {self._count:,} {'entry' if self._count == 1 else 'entries'}", ""),
+            (f"  {counted_entries(self._count)}", ""),
             (f"  {rate:,.1f}/s", ""),
             ("  Ctrl-C ends", "dim"),
         ]
