@@ -16,6 +16,16 @@ router = APIRouter()  # pages, not operations
 
 _FILES = "/static-offline-docs"
 
+# The package has colours for the dark, and leaves the choice to the page.
+_COLOURS = """\
+<script>
+const isDark = matchMedia("(prefers-color-scheme: dark)");
+const choose = () => document.documentElement.classList.toggle("dark-mode", isDark.matches);
+isDark.addEventListener("change", choose);
+choose();
+</script>
+</head>"""
+
 
 class _Files(StaticFiles):
     """Files that a browser takes for what their names say, and for nothing else."""
@@ -47,4 +57,4 @@ def _page(root_path: str) -> str:
         swagger_css_url=f"{root_path}{_FILES}/swagger-ui.css",
         swagger_favicon_url=f"{root_path}{_FILES}/favicon.png",
     )
-    return bytes(page.body).decode()
+    return bytes(page.body).decode().replace("</head>", _COLOURS)

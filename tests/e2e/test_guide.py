@@ -13,6 +13,7 @@ from tests.e2e.test_live_page import new_key
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+HEIGHTS = "all => all.filter(each => each.checkVisibility()).map(each => each.offsetHeight)"
 EVERYTHING = {"streams": ["*"], "do": ["read", "append", "consume", "manage"], "create": True}
 
 
@@ -47,6 +48,27 @@ async def test_a_command_names_this_gateway_and_is_tried(gateway: Gateway, page:
     await expect(answer).to_contain_text('"id": "')
     await page.get_by_role("button", name="try it").first.click()
     await expect(answer).to_have_count(1)
+
+
+async def test_only_commands_that_call_a_gateway_are_told_its_address(
+    gateway: Gateway, page: Page
+) -> None:
+    await page.goto(f"{gateway.url}/guide/operate")
+    await expect(page.locator("pre").first).to_contain_text("headgate keys add me")
+    await expect(page.get_by_text("HEADGATE_URL=")).to_have_count(0)
+    await page.goto(f"{gateway.url}/guide/follow")
+    await page.get_by_text("Terminal", exact=True).click()
+    address = page.get_by_text(f"export HEADGATE_URL={gateway.url}")
+    await expect(address.filter(visible=True)).to_have_count(1)
+
+
+async def test_the_operations_are_shown_in_the_dark(gateway: Gateway, browser: Browser) -> None:
+    page = await browser.new_page(color_scheme="dark")
+    await page.goto(f"{gateway.url}/docs")
+    await expect(page.locator("html.dark-mode")).to_have_css("background-color", "rgb(28, 32, 34)")
+    await page.emulate_media(color_scheme="light")
+    await expect(page.locator("html.dark-mode")).to_have_count(0)
+    await page.close()
 
 
 async def test_a_gateway_with_keys_has_them_in_its_commands(
@@ -90,5 +112,9 @@ async def test_the_chosen_client_stays_and_nothing_is_cut_off_on_a_phone(
     await expect(page.locator("pre.answer")).to_contain_text("hg_")
     assert await page.evaluate("document.documentElement.scrollWidth") <= 390
     await page.get_by_role("button", name="All pages").click()
+    for place in ("header a, header input", "nav.chapters a, #all", ".tools button", "footer a"):
+        heights = await page.locator(place).evaluate_all(HEIGHTS)
+        assert heights
+        assert min(heights) >= 40
     await page.get_by_role("link", name="What there is").click()
     await expect(page.get_by_role("img", name="The life of an entry")).to_be_visible()

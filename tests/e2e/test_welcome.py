@@ -130,6 +130,9 @@ async def test_a_problem_is_told_beside_the_form(gateway: Gateway, page: Page) -
 
 async def test_it_is_read_anywhere(gateway: Gateway, browser: Browser) -> None:
     await append(gateway, "a-name-without-end-" * 10, field="x" * 500)
+    small = """[...document.querySelectorAll("form *, pre button")].filter((control) =>
+      ["BUTTON", "INPUT"].includes(control.tagName) && control.checkVisibility()
+      && control.getBoundingClientRect().height < 40).map((control) => control.outerHTML)"""
     for scheme in ("light", "dark"):
         for width in (320, 390, 1280):
             context = await browser.new_context(
@@ -143,6 +146,7 @@ async def test_it_is_read_anywhere(gateway: Gateway, browser: Browser) -> None:
             back = await page.evaluate("getComputedStyle(document.body).backgroundColor")
             brightness = sum(map(int, re.findall(r"\d+", back)[:3])) / 3
             assert (brightness > 128) == (scheme == "light")
+            assert width > 390 or await page.evaluate(small) == []
             await context.close()
 
 

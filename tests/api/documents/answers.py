@@ -3,6 +3,8 @@
 import re
 from itertools import zip_longest
 
+from tests.api.documents.snippets import Snippet
+
 _ID = r"\d{13}-\d+|\d{20}_\d{20}"
 """Ids of entries, and offsets. What a page names twice is the same each time it is run."""
 
@@ -24,6 +26,19 @@ _PIECES = re.compile(f"({'|'.join(_VARYING.values())}|…)")
 _ERASED = re.compile(r"[^\n]*(?:\r\x1b\[2K|\n[^\n]*\x1b\[1A\x1b\[2K)")
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _STRING_OR_SPACE = re.compile(r'("(?:\\.|[^"\\])*")|\s+')
+
+
+def check_output(snippet: Snippet, printed: str, url: str, ids: dict[str, str]) -> None:
+    """Check that a program has printed its answer, as `check_answer` does.
+
+    Args:
+        snippet: the program.
+        printed: by it.
+        url: the gateway that it was run at.
+        ids: those of this run, by those of the page.
+    """
+    printed = printed.replace(url.removeprefix("http://"), "localhost:8080")
+    check_answer(snippet.answer, printed, ids, is_json=snippet.kind == "json")
 
 
 def check_answer(shown: str, printed: str, ids: dict[str, str], *, is_json: bool) -> None:

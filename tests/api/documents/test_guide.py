@@ -13,7 +13,7 @@ from headgate.app.routes import guide
 from headgate.app.settings import Settings
 from tests.api.commands.command_line import HEADGATE
 from tests.api.conftest import Live
-from tests.api.documents.answers import check_answer
+from tests.api.documents.answers import check_answer, check_output
 from tests.api.documents.snippets import Snippet, run, snippets, snippets_in
 from tests.crash.gateway import ROOT
 from tests.servers.chosen import URL
@@ -73,13 +73,12 @@ async def test_each_snippet_runs(
         )
         assert output or "-o " in code, code
         if is_compared:
-            output = output.replace(live.url.removeprefix("http://"), "localhost:8080")
-            check_answer(snippet.answer, output, ids, is_json=snippet.kind == "json")
+            check_output(snippet, output, live.url, ids)
 
 
 @pytest.mark.parametrize("task", guide.TASKS)
 def test_each_program_has_its_answer(task: str) -> None:
-    codes = [each.code for each in snippets(task, "sh", "python") if not each.answer]
+    codes = [each.code for each in snippets(task, "sh", "python", "ts") if not each.answer]
     assert [code for code in codes if not any(part in code for part in UNANSWERED)] == []
 
 
