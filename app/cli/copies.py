@@ -20,7 +20,7 @@ from rich.progress import (
 from rich.progress import Progress as ProgressBars
 
 from headgate.app.backends.copying.moving import MoveOutcome, MoveState, Summary, Watcher
-from headgate.app.cli.counts import counted_entries
+from headgate.app.cli.output.counts import counted_entries
 from headgate.app.cli.words import word
 from headgate.engine.errors import Invalid, StreamError
 from headgate.engine.patterns.glob import matcher

@@ -7,10 +7,10 @@ from typing import BinaryIO
 
 import click
 
-from headgate.app.cli.counts import counted_entries
 from headgate.app.cli.durations import Duration, TimeToCome
 from headgate.app.cli.flags import Utf8, gateway_options, json_option, stream_argument
 from headgate.app.cli.manual import epilog
+from headgate.app.cli.output.counts import counted_entries
 from headgate.app.cli.words import fields_of
 from headgate.client.blocking import BlockingStream, Client
 from headgate.client.entries import Draft, decoded

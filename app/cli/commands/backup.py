@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 
 from headgate.app.cli.backup_tar import write_tar
-from headgate.app.cli.counts import counted
 from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.descriptors import take_all_descriptors
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
+from headgate.app.cli.output.counts import counted
 from headgate.app.runtime.logs.loading import show_progress
 from headgate.engine.bucket.tiers import tiered
 from headgate.engine.errors import StreamError

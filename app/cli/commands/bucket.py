@@ -11,11 +11,11 @@ from pathlib import Path
 
 import click
 
-from headgate.app.cli.counts import contents, counted
 from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.durations import TimePast
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
+from headgate.app.cli.output.counts import contents, counted
 from headgate.app.runtime.logs.loading import show_progress
 from headgate.engine.bucket import restoring, verification
 from headgate.engine.bucket.bucket import Bucket

@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 
 import click
 
-from headgate.app.cli.counts import contents, counted, counted_entries
 from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
+from headgate.app.cli.output.counts import contents, counted, counted_entries
 from headgate.app.cli.words import one_line
 from headgate.app.runtime.logs.loading import show_progress
 from headgate.engine.bucket.marker import read_marker

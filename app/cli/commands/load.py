@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from headgate.app.cli.counts import counted
 from headgate.app.cli.flags import json_option, patient_gateway_options, stream_argument
 from headgate.app.cli.manual import CALL, epilog
+from headgate.app.cli.output.counts import counted
 from headgate.app.cli.output.screen import progress_bar
 from headgate.app.cli.output.table_file import PORTION, TableFile, portions_of, row_count
 from headgate.client import tables

@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 
 from headgate.app.cli.backup_tar import TarBackup
-from headgate.app.cli.counts import contents, counted
 from headgate.app.cli.data_dir import data_dir_option
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
+from headgate.app.cli.output.counts import contents, counted
 from headgate.app.runtime.logs.loading import show_progress
 from headgate.engine.errors import StreamError
 from headgate.engine.journal import recovery
