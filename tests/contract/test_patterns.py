@@ -11,7 +11,7 @@ from headgate.app.backends.port import Ability, Backend
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import Invalid
 from headgate.engine.patterns.cursor import PatternCursor
-from headgate.engine.replies import Gap, PatternRead
+from headgate.engine.replies import Gap, PatternRead, StreamRead
 from headgate.engine.requests.dumps import CopyStream
 from headgate.engine.requests.entries import Add, Trim, TrimTo
 from headgate.engine.requests.keyspace import DeleteAll, DeleteStreams, RenameStream
@@ -36,13 +36,19 @@ def texts(read: PatternRead) -> list[str]:
 
 async def all_of(backend: Backend, request: ReadPattern) -> tuple[list[str], PatternCursor]:
     """Return all entries behind a cursor, and the cursor behind them."""
-    came: list[str] = []
+    read = await read_to_end(backend, request)
+    return texts(read), read.next_after
+
+
+async def read_to_end(backend: Backend, request: ReadPattern) -> PatternRead:
+    """Read everything behind a cursor: one read gets as far as its turn of the event loop."""
+    reads: list[StreamRead] = []
     while True:
         read = await backend.perform(request)
-        came += texts(read)
+        reads += read.reads
         request = replace(request, after=read.next_after)
         if read.is_at_end and not read.reads:
-            return came, read.next_after
+            return read._replace(reads=reads)
 
 
 async def now(backend: Backend, pattern: bytes = ORDERS) -> PatternCursor:
@@ -60,13 +66,12 @@ async def test_streams_that_match_are_followed_and_those_that_come_later(backend
     await add(backend, b"orders.a", "old stream")
     await add(backend, b"orders.b", "new stream")
     await add(backend, b"bills.a", "other")
-    read = await backend.perform(ReadPattern(ORDERS, cursor))
+    read = await read_to_end(backend, ReadPattern(ORDERS, cursor))
     assert [(each.stream, len(each.entries)) for each in read.reads] == [
         (b"orders.a", 1),
         (b"orders.b", 1),
     ]
     assert texts(read) == ["old stream", "new stream"]
-    assert read.is_at_end
 
 
 async def test_an_initial_cursor_reads_everything_behind_an_id(backend: Backend) -> None:
@@ -90,7 +95,7 @@ async def test_a_wait_is_over_in_time_and_its_cursor_goes_on(backend: Backend) -
     read = await backend.perform(ReadPattern(ORDERS, cursor, wait_ms=1))
     assert not read.reads
     await add(backend, b"orders.a", "later")
-    assert texts(await backend.perform(ReadPattern(ORDERS, read.next_after))) == ["later"]
+    assert (await all_of(backend, ReadPattern(ORDERS, read.next_after)))[0] == ["later"]
 
 
 async def test_a_read_that_is_cancelled_leaves_nothing(backend: Backend) -> None:
@@ -100,7 +105,7 @@ async def test_a_read_that_is_cancelled_leaves_nothing(backend: Backend) -> None
     await asyncio.wait([reading])
     assert not backend.waiter_count
     await add(backend, b"orders.a", "later")
-    assert texts(await backend.perform(ReadPattern(ORDERS, cursor))) == ["later"]
+    assert (await all_of(backend, ReadPattern(ORDERS, cursor)))[0] == ["later"]
 
 
 async def test_only_names_that_may_be_read_are_shown(backend: Backend) -> None:
@@ -109,7 +114,7 @@ async def test_only_names_that_may_be_read_are_shown(backend: Backend) -> None:
     for name in (b"orders.x", b"orders.ann.1", b"orders.ben.1"):
         await add(backend, name, name.decode())
     request = ReadPattern(b"*", read.next_after, only=only)
-    assert sorted(texts(await backend.perform(request))) == ["orders.ann.1", "orders.x"]
+    assert sorted((await all_of(backend, request))[0]) == ["orders.ann.1", "orders.x"]
     came, _ = await all_of(backend, replace(request, after=kept(read.next_after)))
     assert sorted(came) == ["orders.ann.1", "orders.x"]
 
@@ -193,7 +198,7 @@ async def test_a_gap_is_told_where_trimming_overtook_the_reader(backend: Backend
     cursor = await now(backend)
     await backend.perform(Add(b"orders.a", [Draft(None, (b"n", b"x"))] * 3))
     await backend.perform(Trim(b"orders.a", TrimTo(max_length=1)))
-    [read] = (await backend.perform(ReadPattern(ORDERS, cursor))).reads
+    [read] = (await read_to_end(backend, ReadPattern(ORDERS, cursor))).reads
     assert len(read.entries) == 1
     assert isinstance(read.gap, Gap)
 

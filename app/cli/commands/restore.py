@@ -50,7 +50,8 @@ def command(source: Path, data_dir: Path, verify_only: bool, as_json: bool) -> N
         with _opened(source) as backup:
             if verify_only:
                 manifest = verify(backup)
-                _show(manifest, f"{source} is whole: {_size_of(manifest)}", as_json)
+                size = f"{counted(manifest.position, 'record')} in {manifest.size_bytes} bytes"
+                _show(manifest, f"{source} is whole: {size}", as_json)
                 return
             with closing(SystemDisk(data_dir)) as target:
                 manifest = restore(backup, target)
@@ -75,10 +76,6 @@ def _opened(source: Path) -> Iterator[Backup]:
     else:
         with source.open("rb") as file:
             yield TarBackup(file)
-
-
-def _size_of(manifest: Manifest) -> str:
-    return f"{counted(manifest.position, 'record')} in {manifest.size_bytes} bytes"
 
 
 def _show(manifest: Manifest, text: str, as_json: bool, **facts: int) -> None:
