@@ -163,6 +163,7 @@ class Watched:
 
 @pytest.fixture
 async def watched(tmp_path: Path, abuse: Abuse) -> AsyncIterator[Watched]:
+    bomb()  # it takes seconds on a busy machine, and connections would be closed as idle
     pings = QUICK_PINGS if abuse is no_answer_to_pings else {}
     gateway = await Gateway.start(tmp_path, SETTINGS | pings)
     wire, another = await Wire.open(gateway.url), await Wire.open(gateway.url)
