@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from tests.crash.gateway import Gateway
+from tests.system_sockets import system_sockets
 
 TRIES_MAX = 200
 PAUSE_S = 0.05
@@ -136,13 +137,8 @@ async def worker_of(gateway: Gateway, client: Client) -> str:
             await asyncio.sleep(0.01)
 
 
-def _inode(local_port: int, remote_port: int) -> str | None:
-    ends = f":{local_port:04X}", f":{remote_port:04X}"
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        words = line.split()
-        if words[1].endswith(ends[0]) and words[2].endswith(ends[1]):
-            return words[9]
-    return None
+def _inode(*ports: int) -> int | None:
+    return next((each.inode for each in system_sockets() if each[:2] == ports), None)
 
 
 def _descriptors(process_id: int) -> set[str]:
