@@ -49,10 +49,11 @@ class BoundedWebSocket(Peer, SocketProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget unparsed data, and send nothing any more."""
         self._unparsed.clear()
-        # Somebody gave up a peer that reads nothing: the system, or who needs room. It may be well.
+        # A peer that does not read is given up, by the system or to make room for others. It is
+        # slow, and nothing says that it has failed.
         is_slow = not self.writable.is_set() and not isinstance(exc, ConnectionError)
-        if self.conn.close_rcvd is None and not is_slow:  # uvicorn says 1005, as without a code
-            code = CloseCode.ABNORMAL_CLOSURE
+        if self.conn.close_rcvd is None and not is_slow:
+            code = CloseCode.ABNORMAL_CLOSURE  # uvicorn says 1005, as of a close without a code
             self.queue.put_nowait({"type": "websocket.disconnect", "code": code})
         # As uvicorn does it, but before the turn of the connection comes: the application may end
         # until then, and that would be logged as an error if the handshake were not over.
