@@ -40,7 +40,7 @@ from headgate.engine.requests.keyspace import (
     RenameStream,
     ScanNames,
 )
-from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.names import UNRESERVED, NameFilter, is_reserved
 from headgate.engine.requests.patterns import ReadPattern
 from headgate.engine.requests.schedules import (
     DeleteSchedule,
@@ -184,14 +184,11 @@ class Access:
 
     def admit(self, request: Request[T]) -> Request[T]:
         """Return the request as it may be performed; raises as `perform`."""
-        principal, kind = self.principal, type(request)
-        if principal.is_home:
-            principal.check_valid()
-            return request
+        principal = self.principal
         needs = aspects_of(request).needs(request)
         if not principal.may_all(needs):
             self._check(needs, request)
-        narrow = _NARROW.get(kind)
+        narrow = _NARROW.get(type(request))
         return request if narrow is None else narrow(request, principal)
 
     def charge(self, requests: Sequence[Request[Any]]) -> None:
@@ -211,8 +208,16 @@ class Access:
             if self.usage.is_rated and not isinstance(outcome, StreamError):
                 metering.settle(request, outcome, self.usage)
 
-    def act(self, what: str) -> AbstractContextManager[None]:
-        """Write a line about an act that is no request, when the context ends."""
+    async def perform_owned(self, request: Request[T]) -> T:
+        """Carry out a request on a stream of the gateway's own, for the feature that owns it.
+
+        The feature has checked the rights.
+        """
+        with self.act(request):
+            return await self.backend.perform(request)
+
+    def act(self, what: Request[Any] | str) -> AbstractContextManager[None]:
+        """Write a line about an act when the context ends: a request, or the operation's name."""
         return nullcontext() if self.principal.is_home else self.audit.act(self.principal, what)
 
     def refusal(
@@ -368,8 +373,13 @@ def _narrow_move(request: Move, principal: Principal) -> Move:
 
 
 def _narrow_list(request: ListRequest, principal: Principal) -> ListRequest:
-    readable = principal.reach((Verb.READ,))
-    return request if readable is None else replace(request, only=readable)
+    return replace(request, only=principal.reach((Verb.READ,)) or UNRESERVED)
+
+
+def _narrow_streams(request: ListStreams, principal: Principal) -> ListStreams:
+    if is_reserved(request.prefix) and principal.may(Need((Verb.READ,), request.prefix)):
+        return request
+    return _narrow_list(request, principal)
 
 
 def _narrow_seen(request: SeenRequest, principal: Principal) -> SeenRequest:
@@ -391,7 +401,7 @@ _NARROW: dict[type[Request[Any]], Callable[[Any, Principal], Any]] = {
     UpdateGroup: _narrow_policy,
     RenameStream: _narrow_move,
     CopyStream: _narrow_move,
-    ListStreams: _narrow_list,
+    ListStreams: _narrow_streams,
     ListNames: _narrow_list,
     ReadPattern: _narrow_list,
     ScanNames: _narrow_list,

@@ -11,7 +11,7 @@ from headgate.app.auth.grants import EVERYTHING, Right, UsageLimits, Verb, verbs
 from headgate.app.wire.names import text_of
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.clock import Clock
-from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.names import RESERVED, NameFilter, is_reserved
 
 log = logging.getLogger("headgate")
 
@@ -29,6 +29,12 @@ class Need(NamedTuple):
     group: bytes | None = None  # None: the stream itself
     consumer: bytes | None = None  # None: the whole group
     is_shared: bool = False  # the same for all consumers, so a grant for one of them is enough
+    is_owned: bool = False  # the name is that of a feature's object, such as a subscription
+
+    @property
+    def is_reserved(self) -> bool:
+        """Tell whether the stream is one of the gateway's own. No grant covers these."""
+        return self.stream is not None and not self.is_owned and is_reserved(self.stream)
 
     def __str__(self) -> str:
         """Return it in words."""
@@ -37,6 +43,8 @@ class Need(NamedTuple):
             text += f", group {_shown(self.group)}"
         return text if self.consumer is None else f"{text}, as consumer {_shown(self.consumer)}"
 
+
+_ADMIN = Need((Verb.ADMIN,))
 
 K = TypeVar("K", Need, bytes)
 
@@ -59,6 +67,16 @@ class Forbidden(GatewayError):
     def __init__(self, need: Need | str) -> None:
         """Name the missing right."""
         super().__init__("forbidden", f"This needs {need}, and the credential does not allow it.")
+
+
+class Reserved(Forbidden):
+    """The name is one of the gateway's own."""
+
+    def __init__(self, stream: bytes | None) -> None:
+        """Name the stream."""
+        text = f"Names that begin with `{RESERVED.decode()}` are reserved for the gateway"
+        rule = "their streams are read and deleted with `admin`, and no request changes them"
+        GatewayError.__init__(self, "forbidden", f"{text}, as {_shown(stream)}: {rule}.")
 
 
 class Principal:
@@ -131,9 +149,12 @@ class Principal:
         """Tell whether the rights are enough."""
         known = self._allowed.get(need)
         if known is None:
-            known = any(_allows(right, need) for right in self.rights) and (
-                self.parent is None or self.parent.may(need)
-            )
+            if need.is_reserved:
+                known = Verb.READ in need.verbs and self.may(_ADMIN)
+            else:
+                known = any(_allows(right, need) for right in self.rights) and (
+                    self.parent is None or self.parent.may(need)
+                )
             if sum(map(len, filter(None, need[1:4]))) <= _REMEMBERED_BYTES_MAX:
                 _remember(self._allowed, need, known)
         return known
@@ -146,7 +167,7 @@ class Principal:
             Unauthenticated: likewise, and nobody has said who asks.
         """
         if not self.may(need):
-            raise self._refusal(str(need))
+            raise Reserved(need.stream) if need.is_reserved else self._refusal(str(need))
 
     def check_any(self, verbs: AbstractSet[Verb]) -> None:
         """Check that the rights have one of these verbs, on any stream. No verb: any will do.
@@ -173,7 +194,10 @@ class Principal:
         return self.expires_at_ms is not None and clock.wall_ms() >= self.expires_at_ms
 
     def reach(self, verbs: tuple[Verb, ...]) -> NameFilter | None:
-        """Return the streams on which one of these verbs is allowed; None: all."""
+        """Return the streams on which one of these verbs is allowed; None: all.
+
+        Reserved names are not among them, unless it is None.
+        """
         if self.may(Need(verbs)):
             return None
         patterns = {
@@ -182,6 +206,7 @@ class Principal:
             if right.groups is None and right.consumer is None and not right.verbs.isdisjoint(verbs)
             for pattern in right.streams
         }
+        patterns = {pattern for pattern in patterns if not is_reserved(pattern.text)}
         names = frozenset(pattern.text for pattern in patterns if not pattern.is_prefix)
         if self.parent is not None:  # a ticket has names only
             names = frozenset(name for name in names if self.may(Need(verbs, name)))
@@ -195,6 +220,7 @@ class Principal:
                 any(
                     right.create and Verb.APPEND in right.verbs and _names(right, stream)
                     for right in self.rights
+                    if not is_reserved(stream)
                 )
                 and (self.parent is None or self.parent.may_create(stream))
             )

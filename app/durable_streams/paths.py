@@ -6,7 +6,8 @@
 | `:` | `%3A` |
 | `%` | `%25` |
 
-Everything else is the same in both. The first segment `__ds` is reserved by the protocol.
+Everything else is the same in both. The first segment `__ds` is reserved by the protocol, and no
+path begins with `__`, as the names that begin so are the gateway's own.
 """
 
 import re
@@ -14,6 +15,7 @@ from urllib.parse import quote
 
 from headgate.app.wire.name_rule import fault_of
 from headgate.app.wire.problems import GatewayError
+from headgate.engine.requests.names import RESERVED
 
 ROOT = "/v1/stream/"
 CONTROL = "__ds"
@@ -31,8 +33,8 @@ def name_of(path: str) -> bytes:
     Raises:
         GatewayError: no stream can have it.
     """
-    if path.partition("/")[0] == CONTROL:
-        raise GatewayError("not_found", f"paths below {CONTROL} are no streams")
+    if path.startswith(RESERVED.decode()):
+        raise GatewayError("not_found", "paths that begin with `__` are no streams")
     name = _IN_PATH.sub(lambda match: _TO_NAME[match[0]], path)
     fault = fault_of(name)
     if fault is not None:

@@ -1,4 +1,8 @@
-"""Observer: measures streams and groups now and then, the first ones by name."""
+"""Observer: measures streams and groups now and then, the first ones by name.
+
+There is a bound for both together. A stream that was measured stays so, whatever streams with names
+before its own are created later: nobody hides a stream from alerts by creating others.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from headgate.app.measuring.sample import ObservedStreams
 from headgate.app.runtime import periodic
 from headgate.engine.clock import Clock
 from headgate.engine.errors import StreamError
+from headgate.engine.replies import ObservedStream
 from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import Observe
 
@@ -39,6 +44,7 @@ class Observer:
         self._clock = clock
         self._is_wanted = asyncio.Event()
         self._news: ObservedStreams | None = None
+        self._names: frozenset[bytes] = frozenset()  # of the streams last measured
 
     def want(self, *, is_wanted: bool) -> None:
         """Begin or stop to measure."""
@@ -65,22 +71,35 @@ class Observer:
         await asyncio.sleep(self._every_s)
 
     async def _observe(self) -> None:
-        observation = await self._backend.perform(self._request)
-        streams = observation.streams
+        first, left_out = await self._backend.perform(self._request)
+        streams, count = first, len(first) + left_out
+        if left_out or any(stream.groups_left_out for stream in first):
+            known = Observe(self._request.limit, only=NameFilter(self._names))
+            streams = (await self._backend.perform(known)).streams
+            streams += [stream for stream in first if stream.name not in self._names]
+        streams = self._within_bound(streams)
+        self._names = frozenset(stream.name for stream in streams)
         if self._is_wanted.is_set():
             self._news = ObservedStreams(
                 self._clock.monotonic_ms(),
                 self._valid_ms,
                 streams,
-                observation.streams_left_out,
+                count - len(streams),
                 sum(stream.groups_left_out for stream in streams),
             )
 
+    def _within_bound(self, streams: Sequence[ObservedStream]) -> list[ObservedStream]:
+        room, taken = self._request.limit, list[ObservedStream]()
+        for stream in streams:
+            room -= 1 + len(stream.groups)
+            if room < 0:
+                break
+            taken.append(stream)
+        return taken
 
-def filter_of(patterns: Sequence[str]) -> NameFilter | None:
-    """Return the filter of names that patterns match; None: all match."""
-    if "*" in patterns:
-        return None
+
+def filter_of(patterns: Sequence[str]) -> NameFilter:
+    """Return the filter of names that patterns match."""
     names = frozenset(each.encode() for each in patterns if not each.endswith("*"))
     prefixes = tuple(each[:-1].encode() for each in patterns if each.endswith("*"))
     return NameFilter(names, prefixes)

@@ -97,8 +97,8 @@ class PushRunner:
     async def round(self) -> None:
         """Follow all pushes that there are, and wait for changes."""
         try:
-            if self._seen is None:
-                self._seen = await self._end_of_changes()
+            end = await self._end_of_changes()
+            self._seen = end if self._seen is None else min(self._seen, end)
             names = await self._names()
             self._follow_only(names)
             until_s = asyncio.get_running_loop().time() + LOOK_MS / 1000

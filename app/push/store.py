@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from headgate.app.push.definition import PREFIX, PUSHES_MAX, PushCounts, PushRecord, name_of
+from headgate.app.scheduling.newest import append_newest
 from headgate.app.scheduling.runner import Perform
 from headgate.engine.entry import Draft, Entry
 from headgate.engine.errors import LimitReached, StreamExists, StreamNotFound, StreamsChanged
@@ -168,7 +169,8 @@ async def add_answers(perform: Perform, name: bytes, new: Sequence[PushAnswer]) 
     drafts = [Draft(None, (b"answer", msgspec.json.encode(answer))) for answer in new]
     with suppress(StreamNotFound):
         trim = TrimTo(max_length=ANSWERS_KEPT)
-        await perform(Add(name, drafts[-ANSWERS_KEPT:], create_stream=False, trim=trim))
+        add = Add(name, drafts[-ANSWERS_KEPT:], create_stream=False, trim=trim)
+        await append_newest(perform, add)
 
 
 async def add_counts(perform: Perform, name: bytes, delivered: int, failed: int) -> None:
@@ -184,7 +186,7 @@ async def add_counts(perform: Perform, name: bytes, delivered: int, failed: int)
 async def announce(perform: Perform, name: bytes) -> None:
     """Let all gateways know that a push has changed."""
     trim = TrimTo(max_length=_CHANGES_KEPT)
-    await perform(Add(CHANGES, [Draft(None, (_CHANGED, name))], trim=trim))
+    await append_newest(perform, Add(CHANGES, [Draft(None, (_CHANGED, name))], trim=trim))
 
 
 def changed_names(entries: Sequence[Entry]) -> set[bytes]:

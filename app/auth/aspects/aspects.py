@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.principal import Need
 from headgate.engine.requests import Request
+from headgate.engine.requests.names import is_reserved
 
 Rule = Callable[[Any], Collection[Need]]
 """Returns the needs of a request. A need may name several verbs: one is enough. All must be met."""
@@ -70,6 +71,14 @@ def on_streams(*verbs: Verb, is_shared: bool = False) -> Rule:
         return [Need(verbs, stream, is_shared=is_shared) for stream in request.streams or ()]
 
     return rule
+
+
+def on_deleted(request: Any) -> Collection[Need]:
+    """Return the needs of a deletion of streams: an operator may delete the gateway's own."""
+    names = (request.stream,) if hasattr(request, "stream") else request.streams
+    return [
+        Need((Verb.ADMIN,)) if is_reserved(name) else Need((Verb.MANAGE,), name) for name in names
+    ]
 
 
 def on_cursors(request: Any) -> Collection[Need]:

@@ -7,6 +7,7 @@ from headgate.app.auth.aspects.aspects import (
     Table,
     on_all,
     on_both,
+    on_deleted,
     on_nothing,
     on_stream,
 )
@@ -32,7 +33,7 @@ ASPECTS: Table = {
     streams.CloseStream: Aspects(
         needs=_close, is_act=True, appended=lambda close: len(close.drafts)
     ),
-    streams.DeleteStream: Aspects(needs=on_stream(Verb.MANAGE), is_act=True),
+    streams.DeleteStream: Aspects(needs=on_deleted, is_act=True),
     attributes.GetAttributes: Aspects(needs=on_stream(Verb.READ, Verb.APPEND, Verb.MANAGE)),
     attributes.ChangeAttributes: Aspects(needs=on_stream(Verb.MANAGE)),
     dumps.DumpStream: Aspects(needs=on_stream(Verb.READ), delivered=lambda image: image.length),

@@ -92,9 +92,9 @@ def subscription_id(subscription: str) -> str:
 
 
 def _require(access: Access, subscription: str, *verbs: Verb) -> None:
-    """Check the rights on the stream of a subscription."""
+    """Check the rights on a subscription."""
     subscription_id(subscription)
-    access.require([Need(verbs, PREFIX + subscription.encode())])
+    access.require([Need(verbs, PREFIX + subscription.encode(), is_owned=True)])
 
 
 async def _key(request: Request) -> SigningKey:
@@ -133,6 +133,7 @@ async def put_subscription(request: WholeRequest, access: AccessDep, subscriptio
     gateway = gateway_of(request)
     definition = parse(request.content)
     if definition.webhook_url is not None:
+        _require(access, subscription, Verb.PUSH)
         try:
             gateway.targets.check(definition.webhook_url)
         except TargetRefused as error:
@@ -150,6 +151,7 @@ async def put_subscription(request: WholeRequest, access: AccessDep, subscriptio
     perform = gateway.backend.perform
     status = 201
     try:
+        await store.check_room(perform, subscription)
         await store.make(access, subscription, state)
     except StreamExists:
         status = 200
@@ -178,8 +180,9 @@ async def delete_subscription(
 ) -> Response:
     """Delete a subscription; wakes that are on their way are void (6.3)."""
     _require(access, subscription, Verb.MANAGE)
-    stored = await store.load(gateway_of(request).backend.perform, subscription)
-    await access.perform(DeleteStream(stored.name))
+    perform = gateway_of(request).backend.perform
+    stored = await store.load(perform, subscription)
+    await access.perform_owned(DeleteStream(stored.name))
     return Response(status_code=204)
 
 

@@ -95,7 +95,8 @@ class SubscriptionRunner:
         """
         self._perform, self._sender, self._clock = perform, sender, clock
         self._has_patterns = has_patterns
-        self._following: dict[bytes, asyncio.Task[None]] = {}
+        # By the stream and its epoch: a task ends where a stream is no subscription, and stays so.
+        self._following: dict[tuple[bytes, int], asyncio.Task[None]] = {}
         self._wakes: Counter[str] = Counter()  # by outcome
 
     async def run(self) -> None:
@@ -109,7 +110,8 @@ class SubscriptionRunner:
     def families(self) -> Iterator[Metric]:
         """Yield the metrics of subscriptions."""
         text = "Subscriptions of Durable Streams."
-        yield GaugeMetricFamily("headgate_subscriptions", text, len(self._following))
+        following_count = sum(not task.done() for task in self._following.values())
+        yield GaugeMetricFamily("headgate_subscriptions", text, following_count)
         text = "Wakes of workers: `delivered`, or `failed`, and then tried again."
         wakes = CounterMetricFamily("headgate_subscription_wakes", text, labels=["outcome"])
         for outcome in _OUTCOMES:
@@ -125,24 +127,19 @@ class SubscriptionRunner:
 
     async def _follow_all(self) -> None:
         """Follow the subscriptions that there are, and rest."""
-        names = await self._names()
-        for name in names:
-            task = self._following.get(name)
-            if task is None or task.done():
-                following = periodic.complete("subscription", partial(self._follow, name))
-                self._following[name] = asyncio.create_task(following)
-        for name in self._following.keys() - names:
-            self._following.pop(name).cancel()
-        await asyncio.sleep(POLL_MS / 1000)
-
-    async def _names(self) -> set[bytes]:
-        names, after = set[bytes](), None
+        there, after = set[tuple[bytes, int]](), b""
         while True:
             page = await self._perform(ListStreams(PREFIX, after, _PAGE))
-            names.update(info.name for info in page)
+            there.update((info.name, info.epoch) for info in page)
             if len(page) < _PAGE:
-                return names
+                break
             after = page[-1].name
+        for stream in there - self._following.keys():
+            following = periodic.complete("subscription", partial(self._follow, stream[0]))
+            self._following[stream] = asyncio.create_task(following)
+        for stream in self._following.keys() - there:
+            self._following.pop(stream).cancel()
+        await asyncio.sleep(POLL_MS / 1000)
 
     async def _follow(self, name: bytes) -> None:
         """Wake the workers of a subscription until it is gone."""

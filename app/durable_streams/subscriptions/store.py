@@ -18,9 +18,10 @@ from headgate.app.durable_streams.subscriptions.definition import (
     names_of,
 )
 from headgate.app.runtime.turns import Turn
+from headgate.app.scheduling.newest import append_newest
 from headgate.app.scheduling.runner import Perform
 from headgate.engine.entry import MIN_ID, Draft, EntryId
-from headgate.engine.errors import StreamExists, StreamNotFound
+from headgate.engine.errors import StreamError, StreamExists, StreamNotFound
 from headgate.engine.requests.attributes import AttributeChange, GetAttributes
 from headgate.engine.requests.entries import Add, TrimTo
 from headgate.engine.requests.names import NameFilter, is_shown
@@ -146,7 +147,7 @@ async def load(perform: Perform, subscription: str) -> Stored:
     """Return a subscription.
 
     Raises:
-        SubscriptionFault: there is none.
+        SubscriptionFault: there is none, or what is kept of it cannot be read.
     """
     try:
         attributes = await perform(GetAttributes(PREFIX + subscription.encode()))
@@ -155,12 +156,17 @@ async def load(perform: Perform, subscription: str) -> Stored:
     raw = attributes.get(_STATE)
     if raw is None:
         raise unknown()
-    links = {
-        name.removeprefix(_LINK): StreamLink.decode(value)
-        for name, value in attributes.items()
-        if name.startswith(_LINK)
-    }
-    return Stored(subscription, raw, msgspec.json.decode(raw, type=SubscriptionState), links)
+    try:
+        links = {
+            name.removeprefix(_LINK): StreamLink.decode(value)
+            for name, value in attributes.items()
+            if name.startswith(_LINK)
+        }
+        state = msgspec.json.decode(raw, type=SubscriptionState)
+    except (msgspec.DecodeError, ValueError, StreamError):
+        text = "what is kept of the subscription cannot be read: delete the stream"
+        raise SubscriptionFault(409, "DAMAGED", f"{text} `{CONTROL}:{subscription}`") from None
+    return Stored(subscription, raw, state, links)
 
 
 def unknown() -> SubscriptionFault:
@@ -173,24 +179,28 @@ async def make(access: Access, subscription: str, state: SubscriptionState) -> N
 
     Raises:
         StreamExists: there is one.
-        SubscriptionFault: there are too many.
     """
     made = Stored(subscription, b"", state, {})
-    await _check_room(access.backend.perform, made.name)
     status = await status_of(access.backend.perform, made)
     links = {name: link._replace(acked=status.tails[name]) for name, link in status.links.items()}
     values = {_STATE: msgspec.json.encode(state), **_encoded(links)}
-    created = await access.perform(CreateStream(made.name, attributes=AttributeChange(values)))
+    create = CreateStream(made.name, attributes=AttributeChange(values))
+    created = await access.perform_owned(create)
     if not created.is_new:
         raise StreamExists(made.name)
 
 
-async def _check_room(perform: Perform, name: bytes) -> None:
+async def check_room(perform: Perform, subscription: str) -> None:
+    """Check that a subscription is there, or that there may be another one.
+
+    Raises:
+        SubscriptionFault: there are too many.
+    """
     if len(await perform(ListStreams(PREFIX, limit=SUBSCRIPTIONS_MAX))) < SUBSCRIPTIONS_MAX:
         return
     try:
-        await perform(DescribeStream(name))
-    except StreamNotFound:
+        await load(perform, subscription)
+    except SubscriptionFault:
         text = f"there are {SUBSCRIPTIONS_MAX} subscriptions, as many as there may be"
         raise SubscriptionFault(409, "LIMIT_REACHED", text) from None
 
@@ -210,15 +220,14 @@ async def change(
     """
     values: dict[bytes, bytes | None] = {_STATE: msgspec.json.encode(state)}
     values.update(_encoded(links or {}))
-    await perform(
-        Add(
-            stored.name,
-            [_event(event, state)],
-            create_stream=False,
-            trim=TrimTo(max_length=_EVENTS_KEPT),
-            attributes=AttributeChange(values, {_STATE: stored.raw}),
-        )
+    append = Add(
+        stored.name,
+        [_event(event, state)],
+        create_stream=False,
+        trim=TrimTo(max_length=_EVENTS_KEPT),
+        attributes=AttributeChange(values, {_STATE: stored.raw}),
     )
+    await append_newest(perform, append)
 
 
 def _encoded(links: Mapping[bytes, StreamLink | None]) -> dict[bytes, bytes | None]:

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from headgate.engine.limits import NAME_RANGES_AT_ONCE_MAX
-from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.names import RESERVED, NameFilter
 from headgate.engine.state.keyspace import Keyspace
 
 _BYTE_MAX = b"\xff"
@@ -49,6 +49,24 @@ def beginning_with(prefix: bytes) -> NameRange:
     return NameRange(prefix, stem[:-1] + bytes((stem[-1] + 1,)) if stem else None)
 
 
+_BEHIND_RESERVED = beginning_with(RESERVED).end or b""
+
+
+def _shown_by_prefix(prefix: bytes) -> Iterator[NameRange]:
+    """Yield the ranges of the names that a prefix shows: those beside the reserved names."""
+    names = beginning_with(prefix)
+    if not _is_split(prefix):
+        yield names
+    else:
+        yield NameRange(names.start, RESERVED)
+        yield NameRange(_BEHIND_RESERVED, names.end)
+
+
+def _is_split(prefix: bytes) -> bool:
+    """Tell whether the reserved names lie among those that begin so."""
+    return RESERVED.startswith(prefix) and prefix != RESERVED
+
+
 def following(name: bytes) -> bytes:
     """Return the first name behind this one in byte order."""
     return name + b"\0"
@@ -58,7 +76,7 @@ def shown_by(only: NameFilter | None) -> list[NameRange]:
     """Return the ranges that a filter shows, in byte order and apart from each other."""
     if only is None:
         return [beginning_with(b"")]
-    ranges = [beginning_with(prefix) for prefix in only.prefixes]
+    ranges = [names for prefix in only.prefixes for names in _shown_by_prefix(prefix)]
     ranges += [NameRange(name, following(name)) for name in only.names]
     ranges.sort(key=lambda names: names.start)  # a prefix stays before the name that equals it
     apart: list[NameRange] = []
@@ -85,8 +103,10 @@ def parts_of(only: NameFilter | None) -> list[NameFilter | None]:
     """Return filters that together show the same, in byte order, each of a size for one turn."""
     if only is None or len(only.names) + len(only.prefixes) <= NAME_RANGES_AT_ONCE_MAX:
         return [only]
-    starts = [names.start for names in shown_by(only)]
     prefixes = frozenset(only.prefixes)
+    starts = [names.start for names in shown_by(only)]
+    if any(map(_is_split, prefixes)):
+        starts.remove(_BEHIND_RESERVED)  # it comes with the prefix
     return [
         _part(prefixes, starts[at : at + NAME_RANGES_AT_ONCE_MAX])
         for at in range(0, len(starts), NAME_RANGES_AT_ONCE_MAX)

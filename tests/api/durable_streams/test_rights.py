@@ -120,6 +120,17 @@ async def test_a_subscription_tells_only_what_its_maker_may_read(gateway: Secure
         assert await _subscription_statuses(http) == [403] * 4
 
 
+async def test_a_webhook_needs_the_right_to_push(gateway: Secured) -> None:
+    wanted = {"type": "webhook", "pattern": "**", "webhook": {"url": "https://hooks.example/"}}
+    for grants, status in (
+        ([Grant(streams=["*"], do=[Verb.MANAGE, Verb.READ])], 403),
+        ([Grant(streams=["__ds:*"], do=[Verb.MANAGE])], 403),
+        ([Grant(streams=["__ds:s"], do=[Verb.MANAGE, Verb.PUSH])], 201),
+    ):
+        async with gateway.client(await gateway.key(*grants)) as http:
+            assert (await http.put(SUBSCRIPTION, json=wanted)).status_code == status
+
+
 async def _subscription_statuses(http: httpx.AsyncClient) -> list[int]:
     answers = [
         await http.get(SUBSCRIPTION),

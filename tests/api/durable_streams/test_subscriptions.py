@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -16,7 +17,13 @@ from headgate.app.durable_streams.subscriptions.runner import SubscriptionRunner
 from headgate.app.settings import Settings
 from headgate.app.webhooks.sending import Sender
 from headgate.engine.clock import SystemClock
-from headgate.engine.requests.streams import DeleteStream
+from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes
+from headgate.engine.requests.streams import (
+    CreateStream,
+    DeleteStream,
+    DescribeStream,
+    ListStreams,
+)
 from tests.api.conftest import Live
 from tests.receiver import Notice, Receiver
 
@@ -399,6 +406,44 @@ async def test_beyond_the_bound_of_links_a_subscription_goes_on(
         answer = await live.http.post(f"{SUBSCRIPTION}/streams", json=body)
         assert answer.status_code == status, answer.text
     assert (await live.http.delete(f"{SUBSCRIPTION}/streams/more/0")).status_code == 204
+
+
+async def test_streams_that_are_no_subscriptions_are_looked_at_once(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "POLL_MS", 1)
+    backend, asked, several_rounds = live.gateway.backend, Counter[bytes](), asyncio.Event()
+
+    async def perform(request: Any) -> Any:
+        if isinstance(request, DescribeStream | ListStreams):
+            asked[getattr(request, "stream", b"all")] += 1
+            if asked[b"all"] > 3:
+                several_rounds.set()
+        return await backend.perform(request)
+
+    for name in (b"__ds:a", b"__ds:b"):
+        await backend.perform(CreateStream(name))
+    sender = Sender(live.gateway.targets)
+    running = asyncio.create_task(
+        SubscriptionRunner(perform, sender, SystemClock(), has_patterns=True).run()
+    )
+    async with asyncio.timeout(20):
+        await several_rounds.wait()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await sender.close()
+    assert (asked[b"__ds:a"], asked[b"__ds:b"]) == (1, 1)
+
+
+async def test_a_damaged_subscription_is_told_and_can_be_replaced(live: Live) -> None:
+    await live.http.put(SUBSCRIPTION, json=PULL)
+    damage = AttributeChange({b"state": b"{"})
+    await live.gateway.backend.perform(ChangeAttributes(b"__ds:s", damage))
+    refused = (await live.http.get(SUBSCRIPTION)).json()["error"]
+    assert refused["code"] == "DAMAGED"
+    assert "`__ds:s`" in refused["message"]
+    assert (await live.http.delete("/v1/streams/__ds:s")).status_code == 204
+    assert (await live.http.put(SUBSCRIPTION, json=PULL)).status_code == 201
 
 
 async def test_no_more_subscriptions_are_made_than_are_followed(

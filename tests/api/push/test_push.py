@@ -12,6 +12,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from headgate.app.push.definition import name_of
+from headgate.app.push.store import CHANGES
+from headgate.engine.entry import MAX_ID, Draft, EntryId
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.streams import CreateStream
 from tests.api.conftest import Live
 from tests.api.push.conftest import (
     GROUP,
@@ -293,8 +298,9 @@ async def test_pushes_are_listed(live: Live, receiver: Receiver) -> None:
 
 async def test_a_stream_that_is_no_push_hides_no_others(live: Live, receiver: Receiver) -> None:
     await put(live, receiver)
-    for name in ("__push:0", "__push:zzz"):
-        await live.http.put(f"/v1/streams/{name}", json={})
+    perform = live.gateway.backend.perform
+    for junk in (b"__push:0", b"__push:zzz"):
+        await perform(CreateStream(junk))
     shown, cursors, cursor = list[str](), list[str | None](), ""
     for _ in range(3):
         page = (await live.http.get(f"/v1/pushes?limit=1{cursor}")).json()
@@ -303,7 +309,7 @@ async def test_a_stream_that_is_no_push_hides_no_others(live: Live, receiver: Re
         cursor = f"&cursor={cursors[-1]}"
     assert (shown, cursors[-1]) == (["billing"], None)
     for name in ("__push:0", "__push:zzz"):
-        await live.http.delete(f"/v1/streams/{name}")
+        assert (await live.http.delete(f"/v1/streams/{name}")).status_code == 204
 
 
 async def test_a_push_of_a_stream_that_is_closed_waits_for_nothing(
@@ -321,16 +327,36 @@ async def test_a_push_of_a_stream_that_is_closed_waits_for_nothing(
     assert clock() - began_s < 0.8  # it does not look again and again
 
 
-async def test_what_others_append_to_the_answers_of_a_push_is_none_of_them(
+async def test_an_entry_that_is_no_answer_of_a_push_is_not_shown(
     live: Live, receiver: Receiver
 ) -> None:
     await put(live, receiver)
-    [stream] = (await live.http.get("/v1/streams?prefix=__push:")).json()["streams"]
-    place = f"/v1/streams/{stream['name']}/entries"
-    for value in ("eyJhIjoi/yJ9", "Ww==", "eyJhdF9tcyI6IngifQ=="):  # no UTF-8, no JSON, no answer
-        entry = {"fields": {"answer": value}, "base64": ["answer"]}
-        assert (await live.http.post(place, json=entry)).status_code == 201
+    for value in (b'{"a":"\xff"}', b"[]", b'{"at_ms":"x"}'):  # no UTF-8, no JSON, no answer
+        await add_made_up(live, name_of(b"orders", b"billing"), value)
     assert (await described(live))["answers"] == []
+
+
+async def add_made_up(
+    live: Live, stream: bytes, value: bytes, entry_id: EntryId | None = None
+) -> None:
+    """Add to a stream of the gateway, as nothing that the gateway does."""
+    await live.gateway.backend.perform(Add(stream, [Draft(entry_id, (b"answer", value))]))
+
+
+async def test_a_push_goes_on_though_its_streams_have_the_greatest_id_of_all(
+    live: Live, receiver: Receiver
+) -> None:
+    await put(live, receiver)
+    for stream in (CHANGES, name_of(b"orders", b"billing")):
+        await add_made_up(live, stream, b"", MAX_ID)
+    assert (await live.http.post(f"{PUSH}/pause")).status_code == 200
+    assert (await live.http.post(f"{PUSH}/resume")).status_code == 200
+    await live.append("orders", "42")
+    await receiver.next()
+    async with asyncio.timeout(20):
+        while not (await described(live))["answers"]:
+            await asyncio.sleep(0.02)
+    assert (await live.http.delete(PUSH)).status_code == 204
 
 
 async def test_no_error_has_the_url_in_it(live: Live, receiver: Receiver) -> None:

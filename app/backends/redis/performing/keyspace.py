@@ -54,6 +54,7 @@ from headgate.engine.requests.keyspace import (
     TellTime,
     TimeToLive,
 )
+from headgate.engine.requests.names import UNRESERVED
 from headgate.engine.requests.streams import DeleteStream
 
 
@@ -78,17 +79,17 @@ async def list_names(client: Client, request: ListNames) -> list[bytes]:
 async def scan_names(client: Client, request: ScanNames) -> NamePage:
     """Return about `count` names after a cursor (SCAN).
 
-    If all names are shown, the primaries are searched one after the other, in no order. The cursor
-    is that of a primary times the number of primaries, plus its place among them. Else the cursor
-    is the number of names before it, so that it says nothing of other names.
+    If all names of clients are shown, the primaries are searched one after the other, in no order.
+    The cursor is that of a primary times the number of primaries, plus its place among them. Else
+    the cursor is the number of names before it, so that it says nothing of other names.
     """
-    if request.only is not None:
+    if request.only not in (None, UNRESERVED):
         end = request.cursor + request.count
         names = await first_names(client, end + 1, only=request.only)
         return NamePage(names[request.cursor : end], end if len(names) > end else 0)
     primaries = await client.known()
     cursor, place = divmod(request.cursor, len(primaries))
-    shown = Shown(b"", None)
+    shown = Shown(b"", request.only)
     following, names = await search(client, primaries[place], cursor, request.count, shown)
     if following:
         return NamePage(names, following * len(primaries) + place)

@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from headgate.app.backends.redis.address import Address
 from headgate.app.backends.redis.client import Client
-from headgate.engine.requests.names import NameFilter
+from headgate.engine.requests.names import NameFilter, is_shown
 
 _KEYS_AT_ONCE = 1_000
 """Keys that a server looks at before other commands run (SCAN COUNT)."""
@@ -98,7 +98,7 @@ class Shown:
     """The requested names that may be shown."""
 
     def __init__(self, prefix: bytes, only: NameFilter | None) -> None:
-        self._prefix = prefix
+        self._prefix, self._only = prefix, only
         prefixes = (b"",) if only is None else only.prefixes
         names = () if only is None else only.names
         # The longer of two prefixes says it all, if it begins with the other.
@@ -108,7 +108,6 @@ class Shown:
             if prefix.startswith(each) or each.startswith(prefix)
         )
         self.names = sorted(name for name in names if name.startswith(prefix))
-        self._names = frozenset(self.names)
 
     @property
     def stem(self) -> bytes:
@@ -119,7 +118,7 @@ class Shown:
 
     def shows(self, name: bytes) -> bool:
         """Tell whether a name is one of them."""
-        return name.startswith(self.starts) or name in self._names
+        return name.startswith(self._prefix) and is_shown(name, self._only)
 
 
 async def exists(client: Client, stream: bytes) -> bool:
