@@ -245,6 +245,13 @@ class Access:
             self.audit.denial(refusal, self.principal, request)
         return refusal
 
+    def own_producer(self, producer: bytes) -> bytes:
+        """Return the name under which appends of a producer of this principal are remembered.
+
+        An append that is known appends nothing, so nobody uses up those of another principal.
+        """
+        return _own_producer(producer, self.principal)
+
     def own_writer(self, writer: bytes) -> bytes:
         """Return the name under which a writer of this principal is remembered.
 
@@ -313,10 +320,6 @@ _APPEND_EVERYWHERE = Need((Verb.APPEND,))
 
 
 def _own_producer(producer: bytes, principal: Principal) -> bytes:
-    """Return the name under which keys of a producer of this principal are remembered.
-
-    An append under a known key appends nothing. So a principal must not use up those of another.
-    """
     if principal.may(_APPEND_EVERYWHERE):
         return producer
     owner = principal.id.encode()

@@ -74,6 +74,9 @@ async def write(access: Access, stream: bytes, writing: Writing, *, messages_max
         text = "an append says what it is"
         raise GatewayError("malformed", text, pointer="/header/Content-Type")
     access.require([Need((Verb.APPEND if writing.body else Verb.MANAGE,), stream)])
+    if writing.producer is not None:
+        own = access.own_producer(writing.producer.producer)
+        writing = writing._replace(producer=writing.producer._replace(producer=own))
     for _ in range(ATTEMPTS_MAX):
         try:
             written = await _try(access, stream, writing, messages_max)

@@ -1,7 +1,9 @@
 """Forking: a stream that begins with what another has up to an offset (4.2).
 
 1. The fork is made, as `forking`: to everybody else it is not there.
-2. The source notes the fork (an attribute with its name), so it knows that it is referred to.
+2. The source notes the fork (an attribute with its name), so it knows that it is referred to. A
+   fork of somebody who may only read the source is not noted: it would take room in the source, and
+   hold its path after a DELETE. It has its own copy of everything, so it lacks nothing.
 3. It gets the entries of the source up to the offset, with their ids: offsets are the same in both.
 4. With the rest, and the first body, it becomes `made`.
 
@@ -104,7 +106,8 @@ async def fork(access: Access, stream: bytes, wanted: Creation, *, messages_max:
         begun = there.encoded()
         point = Point(there.source_epoch, EntryId.parse(there.through), point.part)
     try:
-        await _refer(access, source, stream)
+        if access.principal.may(Need((Verb.APPEND,), source)):
+            await _refer(access, source, stream)
         end = await _copy(access, source, stream, point)
         await _finish(access, stream, wanted, [*last, *drafts], begun, end)
     except (StreamNotFound, GatewayError, LimitReached, LastIdMismatch, StreamsChanged) as error:

@@ -120,6 +120,38 @@ async def test_a_subscription_tells_only_what_its_maker_may_read(gateway: Secure
         assert await _subscription_statuses(http) == [403] * 4
 
 
+async def test_a_producer_is_that_of_its_principal(gateway: Secured) -> None:
+    writing = Grant(streams=["there"], do=[Verb.READ, Verb.APPEND])
+    async with (
+        gateway.client(await gateway.key(writing, name="ann")) as ann,
+        gateway.client(await gateway.key(writing, name="bob")) as bob,
+    ):
+
+        async def append(http: httpx.AsyncClient, body: bytes, epoch: int, seq: int) -> int:
+            place = {"Producer-Id": "w", "Producer-Epoch": str(epoch), "Producer-Seq": str(seq)}
+            return (await http.post(THERE, headers={**TEXT, **place}, content=body)).status_code
+
+        assert [await append(ann, b"1", 0, 0), await append(bob, b"x", 0, 0)] == [200, 200]
+        assert [await append(bob, b"y", 0, 1), await append(ann, b"2", 0, 1)] == [200, 200]
+        assert await append(bob, b"z", 2**53 - 1, 0) == 200
+        assert [await append(ann, b"2", 0, 1), await append(ann, b"3", 0, 2)] == [204, 200]
+        assert (await ann.get(THERE)).text == "a1xy2z3"
+
+
+async def test_a_fork_of_a_reader_takes_nothing_of_its_source(gateway: Secured) -> None:
+    reading = Grant(streams=["there"], do=[Verb.READ])
+    own = Grant(streams=["bob"], do=[Verb.READ, Verb.APPEND, Verb.MANAGE], create=True)
+    perform = gateway.live.gateway.backend.perform
+    before = await perform(GetAttributes(b"there"))
+    async with gateway.client(await gateway.key(reading, own)) as http:
+        forked = await http.put("/v1/stream/bob", headers={"Stream-Forked-From": THERE})
+        assert forked.status_code == 201
+        assert await perform(GetAttributes(b"there")) == before
+        assert (await gateway.admin.delete(THERE)).status_code == 204
+        assert (await gateway.admin.put(THERE, headers=TEXT)).status_code == 201
+        assert (await http.get("/v1/stream/bob")).text == "a"
+
+
 async def test_a_webhook_needs_the_right_to_push(gateway: Secured) -> None:
     wanted = {"type": "webhook", "pattern": "**", "webhook": {"url": "https://hooks.example/"}}
     for grants, status in (
