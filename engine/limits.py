@@ -81,13 +81,16 @@ STREAMS_MAX = 10_000_000
 """Streams. Each one takes about a kilobyte, so memory is usually full before this bound is
 reached."""
 
-SCHEDULES_MAX = 10_000
-
 ATTRIBUTES_MAX = 10_000
 """Attributes of a stream."""
 
 ATTRIBUTES_BYTES_MAX = 2**20
 """Names and values of the attributes of a stream together: a snapshot has them in one item."""
+
+ATTRIBUTE_BYTES = 180
+"""Memory of an attribute besides its name and its value."""
+
+SCHEDULES_MAX = 10_000
 """Schedules. Each one takes about 2 kB besides its fields; if all are due at one moment, the last
 one runs some seconds later."""
 

@@ -32,6 +32,7 @@ from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.dumps import CopyStream
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, UpdateGroup
+from headgate.engine.requests.idempotency import owned
 from headgate.engine.requests.keyspace import (
     CountStreams,
     ListNames,
@@ -322,8 +323,7 @@ _APPEND_EVERYWHERE = Need((Verb.APPEND,))
 def _own_producer(producer: bytes, principal: Principal) -> bytes:
     if principal.may(_APPEND_EVERYWHERE):
         return producer
-    owner = principal.id.encode()
-    return b"%d:%b/%b" % (len(owner), owner, producer)  # the name of a producer may have a slash
+    return owned(producer, principal.id.encode())
 
 
 def _narrow_key(request: RememberKey, principal: Principal) -> RememberKey:

@@ -17,6 +17,7 @@ import re
 import shutil
 import stat
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -57,6 +58,11 @@ _OF_UNFINISHED = re.compile(rf"{_UNFINISHED}\d*")
 _FOLDERS = re.compile(r"[0-9a-f]{64}"), re.compile(_NUMBER)
 """Names of folders of writers, and of batches in them."""
 
+_OWNER_DIGITS = 16
+"""Digits of a writer's folder that are its owner's."""
+
+_NOBODY = "0" * _OWNER_DIGITS
+
 _SHOWN_MAX = 5
 
 
@@ -87,8 +93,18 @@ class BatchName(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Return the folder of its chunks: names of writers may be too long for files."""
-        return Path(sha256(self.writer).hexdigest(), str(self.batch))
+        """Return the folder of its chunks: names of writers may be too long for files.
+
+        It begins in the same way for all writers of one owner.
+        """
+        owner, has_owner, _ = self.writer.rpartition(b"/")
+        start = sha256(owner).hexdigest()[:_OWNER_DIGITS] if has_owner else _NOBODY
+        return Path(start + sha256(self.writer).hexdigest()[_OWNER_DIGITS:], str(self.batch))
+
+
+def _owner(folder: Path) -> str:
+    """Return the digits of the owner in the folder of a batch."""
+    return folder.parent.name[:_OWNER_DIGITS]
 
 
 class _Batch:
@@ -130,7 +146,7 @@ class Staging:
         self._ttl_ms = ttl_ms
         self._clock = clock or SystemClock()
         self._batches: dict[Path, _Batch] | None = None  # by folder; None: not looked at yet
-        self._size_bytes = 0  # of all chunks
+        self._sizes: Counter[str] = Counter()  # of the chunks of each owner
         self._count = 0
         self._thread = Threads(1, "staging")
 
@@ -203,7 +219,7 @@ class Staging:
         held = self._loaded().get(folder)
         data = staged.encode(rows)
         replaced = 0 if held is None else held.sizes.get(chunk, 0)
-        self._check_room(len(data) - replaced, 0 if replaced else 1)
+        self._check_room(folder, len(data) - replaced, 0 if replaced else 1)
         try:
             self._write(self._root() / folder, chunk, data)
         except OSError as error:
@@ -242,13 +258,22 @@ class Staging:
         replaced = held.sizes.get(chunk)
         held.sizes[chunk] = size_bytes
         held.touched_ms = now_ms
-        self._size_bytes += size_bytes - (replaced or 0)
+        self._resize(folder, size_bytes - (replaced or 0))
         self._count += replaced is None
 
-    def _check_room(self, more_bytes: int, more: int) -> None:
-        if self._size_bytes + more_bytes > self._bytes_max:
-            text = f"staged chunks may take {self._bytes_max} bytes: commit or abort a batch first"
+    def _resize(self, folder: Path, by_bytes: int) -> None:
+        owner = _owner(folder)
+        self._sizes[owner] += by_bytes
+        if not self._sizes[owner]:
+            del self._sizes[owner]
+
+    def _check_room(self, folder: Path, more_bytes: int, more: int) -> None:
+        owner, share = _owner(folder), self._bytes_max // 2
+        text = f"staged chunks may take {self._bytes_max} bytes: commit or abort a batch first"
+        if self._sizes.total() + more_bytes > self._bytes_max:
             raise GatewayError("too_large", text, pointer="/body")
+        if owner != _NOBODY and self._sizes[owner] + more_bytes > share:
+            raise GatewayError("too_large", f"{text}; yours may take {share}", pointer="/body")
         if self._count + more > CHUNKS_MAX:
             text = f"there may be {CHUNKS_MAX} staged chunks: commit or abort a batch first"
             raise GatewayError("too_large", text, pointer="/body")
@@ -284,7 +309,7 @@ class Staging:
         held = self._loaded().pop(folder, None)
         if held is None:
             return False
-        self._size_bytes -= sum(held.sizes.values())
+        self._resize(folder, -sum(held.sizes.values()))
         self._count -= len(held.sizes)
         return True
 
@@ -316,7 +341,7 @@ class Staging:
                 for folder in _folders(self._directory, scan):
                     self._load(folder, scan)
             except BaseException:  # the next call looks again
-                self._batches, self._size_bytes, self._count = None, 0, 0
+                self._batches, self._sizes, self._count = None, Counter(), 0
                 raise
             if scan.unknown:
                 first = list(map(str, scan.unknown[:_SHOWN_MAX]))
@@ -346,7 +371,7 @@ class Staging:
             age_ms = max(self._clock.wall_ms() - touched_ms, 0)
             held.touched_ms = self._clock.monotonic_ms() - age_ms
             self._batches[folder.relative_to(self._root())] = held
-            self._size_bytes += sum(held.sizes.values())
+            self._resize(folder, sum(held.sizes.values()))
             self._count += len(held.sizes)
 
     def _remove_unfinished(self, entry: os.DirEntry[str], written_at_s: float) -> None:

@@ -27,6 +27,7 @@ from headgate.app.durable_streams.producers import (
     ProducerState,
     check_epoch,
     check_order,
+    check_share,
     idle_among,
 )
 from headgate.app.wire.problems import GatewayError
@@ -98,6 +99,8 @@ async def _try(access: Access, stream: bytes, writing: Writing, messages_max: in
     if append is not None:
         place = ProducerState.decode(there.attributes.get(append.attribute))
         check_epoch(append, place)
+        if place is None:
+            check_share(append, (await attributes_of(access, stream, has_all=True)).attributes)
         end = await _end(access, stream, writing)
         if end.is_closed or check_order(append, place):
             return end._replace(is_repeat=True, place=place)

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from headgate.app.wire.problems import GatewayError
+from headgate.engine.errors import LimitReached
+from headgate.engine.limits import ATTRIBUTE_BYTES, ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX
+from headgate.engine.requests.idempotency import owner_prefix
 
 PRODUCER = b"durable-stream:producer:"
 """Attributes that begin so belong to the producer whose id follows."""
@@ -132,6 +135,21 @@ def check_order(append: Append, place: ProducerState | None) -> bool:
         headers = {EXPECTED_SEQ: str(expected), RECEIVED_SEQ: str(append.seq)}
         raise ProducerRefusal(GatewayError("out_of_sequence", text), headers)
     return False
+
+
+def check_share(append: Append, attributes: Mapping[bytes, bytes]) -> None:
+    """Refuse another producer of an owner whose producers take half of the attributes' room.
+
+    Raises:
+        LimitReached: they do.
+    """
+    prefix = owner_prefix(append.producer)
+    if not prefix:
+        return
+    places = [each for each in attributes.items() if each[0].startswith(PRODUCER + prefix)]
+    size_bytes = sum(ATTRIBUTE_BYTES + len(name) + len(place) for name, place in places)
+    if len(places) >= ATTRIBUTES_MAX // 2 or size_bytes >= ATTRIBUTES_BYTES_MAX // 2:
+        raise LimitReached("producers of one owner in this stream", len(places))
 
 
 def idle_among(attributes: Mapping[bytes, bytes], now_ms: int) -> list[bytes]:

@@ -13,6 +13,20 @@ _HASH_MASK = (1 << 8 * _HASH_BYTES) - 1
 _PORTION_BYTES = 2**20  # takes a millisecond
 
 
+def owned(producer: bytes, owner: bytes) -> bytes:
+    """Return the name of a producer that belongs to an owner, and to no other."""
+    return b"%d:%b/%b" % (len(owner), owner, producer)  # the name of a producer may have a slash
+
+
+def owner_prefix(producer: bytes) -> bytes:
+    """Return the common prefix of the producers of its owner; empty: it has no owner."""
+    length, _, _ = producer.partition(b":")
+    if not length.isdigit():
+        return b""
+    end = len(length) + 1 + int(length) + 1
+    return producer[:end] if producer[end - 1 : end] == b"/" else b""
+
+
 class Idempotent(NamedTuple):
     """The idempotency key of an append, its producer, and optionally a digest of the request."""
 

@@ -21,6 +21,7 @@ from headgate.engine.limits import (
     STREAMS_MAX,
     TIMED_MAX,
 )
+from headgate.engine.requests.idempotency import owner_prefix
 from headgate.engine.state.group import Group
 from headgate.engine.state.stream import Stream, attribute_bytes
 
@@ -74,7 +75,15 @@ class KeyspaceBounds(NamedTuple):
             raise LimitReached("bytes of attributes of this stream", ATTRIBUTES_BYTES_MAX)
 
     def check_producer(self, stream: Stream, name: bytes) -> None:
-        """Check that a stream remembers keys of a producer, or may do so for another."""
-        producers = stream.keys.by_producer
-        if name not in producers and len(producers) >= self.producers_max:
+        """Check that a stream remembers keys of a producer, or may do so for another.
+
+        Producers of one owner take half of the room at most, so others have some.
+        """
+        producers, share = stream.keys.by_producer, self.producers_max // 2
+        if name in producers:
+            return
+        if len(producers) >= self.producers_max:
             raise LimitReached("producers in this stream", self.producers_max)
+        prefix = owner_prefix(name) if len(producers) >= share else b""
+        if prefix and sum(each.startswith(prefix) for each in producers) >= share:
+            raise LimitReached("producers of one owner in this stream", share)

@@ -18,7 +18,6 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 STREAM_BYTES = 900
-ATTRIBUTE_BYTES = 180  # of a stream, besides its name and its value
 GROUP_BYTES = 1_500
 CONSUMERS_BYTES = 4_000  # of a group, once it has a consumer, besides what follows
 CONSUMER_BYTES = 750

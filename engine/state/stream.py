@@ -14,7 +14,7 @@ from sortedcontainers import SortedDict
 from headgate.engine.commands import TailLost
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.entry import MIN_ID, Entry, EntryId, EntryTimes
-from headgate.engine.limits import COUNT_MAX, LOST_MAX
+from headgate.engine.limits import ATTRIBUTE_BYTES, COUNT_MAX, LOST_MAX
 from headgate.engine.replies import Gap, gap_after
 from headgate.engine.state.dismantling import Pieces
 from headgate.engine.state.entries.chunk import Chunk, ChunkState
@@ -26,7 +26,7 @@ from headgate.engine.state.entries.shared_chunk import SharedChunk, shared_chunk
 from headgate.engine.state.extents.missing import require_each
 from headgate.engine.state.group import Group
 from headgate.engine.state.idempotency import Keys
-from headgate.engine.state.memory import ATTRIBUTE_BYTES, STREAM_BYTES, Memory
+from headgate.engine.state.memory import STREAM_BYTES, Memory
 
 _NO_ATTRIBUTES: dict[bytes, bytes] = {}
 """Of every stream that has none."""

@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from headgate.app.auth.grants import Grant, Verb
-from headgate.engine.requests.attributes import GetAttributes
+from headgate.engine.limits import ATTRIBUTE_BYTES, ATTRIBUTES_BYTES_MAX
+from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
 from tests.api.auth.secured import Secured, secured
 
 TEXT = {"Content-Type": "text/plain"}
@@ -136,6 +137,24 @@ async def test_a_producer_is_that_of_its_principal(gateway: Secured) -> None:
         assert await append(bob, b"z", 2**53 - 1, 0) == 200
         assert [await append(ann, b"2", 0, 1), await append(ann, b"3", 0, 2)] == [204, 200]
         assert (await ann.get(THERE)).text == "a1xy2z3"
+
+
+async def test_the_producers_of_one_principal_leave_half_of_the_room_to_others(
+    gateway: Secured,
+) -> None:
+    writing = Grant(streams=["there"], do=[Verb.APPEND])
+    place = b"0 0 %d" % gateway.live.gateway.auth.now_ms()  # or else it is idle
+    places: dict[bytes, bytes | None] = {
+        b"durable-stream:producer:3:ann/%d" % number: place
+        for number in range(ATTRIBUTES_BYTES_MAX // 2 // ATTRIBUTE_BYTES)
+    }
+    change = ChangeAttributes(b"there", AttributeChange(places))
+    await gateway.live.gateway.backend.perform(change)
+    new = {**TEXT, "Producer-Id": "new", "Producer-Epoch": "0", "Producer-Seq": "0"}
+    for name, status in (("ann", 409), ("bob", 200)):
+        async with gateway.client(await gateway.key(writing, name=name)) as http:
+            answer = await http.post(THERE, headers=new, content=b"b")
+            assert answer.status_code == status, answer.text
 
 
 async def test_a_fork_of_a_reader_takes_nothing_of_its_source(gateway: Secured) -> None:

@@ -217,3 +217,28 @@ async def test_nobody_else_may_read_what_is_staged(tmp_path: Path) -> None:
     async with staging(tmp_path / "data" / "staged") as opened:
         await opened.put(BATCH, CHUNK, ROWS)
     assert (tmp_path / "data" / "staged").stat().st_mode & 0o777 == 0o700
+
+
+async def test_the_chunks_of_one_owner_leave_half_of_the_room_to_others(tmp_path: Path) -> None:
+    size_bytes = len(staged.encode(ROWS))
+
+    def opened() -> Staging:
+        return Staging(tmp_path, bytes_max=4 * size_bytes, ttl_ms=3_600_000)
+
+    async def put(held: Staging, writer: bytes, number: int) -> None:
+        await held.put(BatchName(writer, 7), ChunkName(0, number, "a"), ROWS)
+
+    first = opened()
+    await put(first, b"ann/w", 0)
+    await put(first, b"ann/v", 0)
+    await first.close()
+    second = opened()  # it knows by the folders whose they are
+    with pytest.raises(GatewayError, match="yours may take"):
+        await put(second, b"ann/u", 0)
+    await put(second, b"bob/w", 0)
+    await put(second, b"w", 0)
+    with pytest.raises(GatewayError, match="commit or abort"):
+        await put(second, b"w", 1)
+    await second.drop(BatchName(b"ann/w", 7))
+    await put(second, b"ann/u", 0)
+    await second.close()

@@ -24,7 +24,7 @@ from headgate.engine.requests.groups import (
     GroupStart,
     ListConsumers,
 )
-from headgate.engine.requests.idempotency import Idempotent
+from headgate.engine.requests.idempotency import Idempotent, owned
 from headgate.engine.requests.keyspace import ExpireStream
 from headgate.engine.requests.streams import CreateStream, DeleteStream
 from headgate.engine.state.bounds import KeyspaceBounds
@@ -230,6 +230,18 @@ async def test_a_producer_too_many_is_refused_until_one_goes() -> None:
 
     await engine.perform(configured(S, StreamConfig(idempotency_max=5)))  # which forgets all keys
     await engine.perform(Add(S, [DRAFT], Idempotent(b"new", b"1")))
+
+
+async def test_the_producers_of_one_owner_leave_half_of_the_room_to_others() -> None:
+    engine = Driver(bounds=KeyspaceBounds(producers_max=4))
+    first, second, third = [Idempotent(owned(name, b"ann"), b"1") for name in (b"a", b"b", b"c")]
+    for key in (first, second):
+        await engine.perform(Add(S, [DRAFT], key))
+    with refused(engine, "producers of one owner in this stream", 2):
+        await engine.perform(Add(S, [DRAFT], third))
+    for name in (owned(b"a", b"bob"), b"nobody's"):
+        await engine.perform(Add(S, [DRAFT], Idempotent(name, b"1")))
+    assert (await engine.perform(Add(S, [DRAFT], second))).is_repeat
 
 
 # A bound that is lowered
