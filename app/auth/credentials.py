@@ -120,8 +120,10 @@ class Credentials:
         if self._keys is not None and self._keys.warning is not None:
             yield "The keys file cannot be used as it is: what was read before stays in use."
         jwks = None if self._issuer is None else self._issuer.jwks
-        if jwks is not None and jwks.is_empty:
-            yield "The keys that verify tokens were not fetched yet."
+        if jwks is not None and not jwks.is_known:
+            yield "The keys that verify tokens were not fetched yet: tokens are answered 503."
+        elif jwks is not None and not jwks.keys:
+            yield "The issuer has no key that can verify tokens: all are refused."
         elif jwks is not None and jwks.warning is not None:
             yield "The keys that verify tokens may be old: those fetched last stay in use."
 

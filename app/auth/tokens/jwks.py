@@ -1,7 +1,7 @@
 """JWKS: the keys of an issuer, from a file or a URL, kept as they are there.
 
 Nothing is fetched in a request. A fetch that fails changes nothing: the last keys stay in use, and
-`warning` says so.
+`warning` says so. A set without keys is no failure: it withdraws all.
 """
 
 import asyncio
@@ -41,14 +41,10 @@ class Jwks:
             on_withdrawn: called after a change, if there are keys that are no longer good.
         """
         self.keys = KeySet()
+        self.is_known = False  # there was a key set, so a key that is not in it is none
         self._pinned = frozenset(pinned)
         self._on_withdrawn = on_withdrawn
         self._withdrawn: frozenset[str] = frozenset()  # and perhaps not all ended yet
-
-    @property
-    def is_empty(self) -> bool:
-        """Tell whether there was never a good key set."""
-        return len(self.keys) == 0
 
     @property
     def warning(self) -> str | None:
@@ -64,7 +60,9 @@ class Jwks:
 
     def _take(self, keys: KeySet) -> None:
         self._withdrawn |= self.keys.withdrawn_in(keys)
-        self.keys = keys
+        self.keys, self.is_known = keys, True
+        if not keys:
+            log.warning("the issuer has no key that can verify tokens: all are refused")
         if self._withdrawn:
             self._on_withdrawn(self._withdrawn)
             self._withdrawn = frozenset()
@@ -84,8 +82,10 @@ class JwksFile(Jwks):
         super().__init__(pinned, on_withdrawn)
         self._file = WatchedFile(path, self._read, self._take)
         self._file.load()
-        if self.is_empty:
+        if not self.is_known:
             raise KeySetFault(f"{path}: there is no such file")
+        if not self.keys:
+            raise KeySetFault(f"{path}: the key set has no keys")
 
     @property
     def warning(self) -> str | None:

@@ -16,7 +16,7 @@ KEYS_MAX = 1000
 
 
 class KeySetFault(CredentialFault):
-    """The text is no key set, or has no key that can verify tokens."""
+    """The text is no key set, or none of its keys can verify tokens."""
 
 
 class KeySet:
@@ -55,12 +55,14 @@ class KeySet:
 def parse_key_set(data: bytes, pinned: Collection[Algorithm] = ()) -> KeySet:
     """Return the keys of a JWKS that can verify tokens; the others are named in the log.
 
+    An empty set is good: so an issuer withdraws all that it has signed.
+
     Args:
         data: the JSON.
         pinned: the only algorithms to accept; all that fit the keys if empty.
 
     Raises:
-        KeySetFault: it is too large, is no key set, or none of the keys is good.
+        KeySetFault: it is too large, is no key set, or none of its keys is good.
     """
     if len(data) > SIZE_BYTES_MAX:
         raise KeySetFault(f"the key set is larger than {SIZE_BYTES_MAX} bytes")
@@ -81,9 +83,8 @@ def parse_key_set(data: bytes, pinned: Collection[Algorithm] = ()) -> KeySet:
         if key.label in keys:
             skipped.append(f"keys[{number}]: a key before it has the same kid")
         keys.setdefault(key.label, key)
-    if not keys:
-        why = f": {skipped[0]}" if skipped else ""
-        raise KeySetFault(f"the key set has no key that can verify tokens{why}")
+    if skipped and not keys:
+        raise KeySetFault(f"the key set has no key that can verify tokens: {skipped[0]}")
     if skipped:
         log.warning("keys of the key set skipped", extra={"reasons": skipped[:10]})
     return KeySet(keys.values())

@@ -11,6 +11,7 @@ from headgate.app.auth.tokens.claims import ClaimRules, principal_of
 from headgate.app.auth.tokens.compact import Compact, Malformed, members_of, parse_token
 from headgate.app.auth.tokens.key_set import KeySet
 from headgate.app.auth.tokens.verifying_key import VerifyingKey
+from headgate.app.wire.problems import GatewayError
 
 _INVALID = "The token is not valid."
 """Whatever is wrong before the signature is verified: details would be for attackers only."""
@@ -26,6 +27,11 @@ class KeySource(Protocol):
     @property
     def keys(self) -> KeySet:
         """Return the present keys."""
+        ...
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether the keys were ever fetched."""
         ...
 
     def ask_for_refresh(self) -> None:
@@ -71,6 +77,7 @@ class TokenVerifier:
 
         Raises:
             Unauthenticated: it is not valid. There are reasons for a token whose signature is good.
+            GatewayError: nobody can say yet, as the keys were not fetched.
         """
         try:
             parts = parse_token(token)
@@ -85,10 +92,14 @@ class TokenVerifier:
         return principal_of(claims, self._rules, key=key.label, now_ms=now_ms)
 
     def knows(self, key: str | None) -> bool:
-        """Tell whether tokens are verified with a key of this label; None: one without a label."""
+        """Tell whether tokens are verified with a key of this label; None: one without a label.
+
+        Raises:
+            GatewayError: there are no keys of the issuer yet.
+        """
         if key is None:
             return bool(self._keys)
-        return self._source is not None and self._source.keys[key] is not None
+        return self._source is not None and _known_keys(self._source)[key] is not None
 
     def _key_for(self, parts: Compact) -> VerifyingKey | None:
         """Return the only key that may have signed a token.
@@ -109,11 +120,22 @@ class TokenVerifier:
         return candidates[0] if len(candidates) == 1 else None
 
     def _note_unknown(self, parts: Compact) -> None:
-        """Ask for a refresh if the token may be of a key that the issuer has made meanwhile."""
+        """Ask for a refresh if the token may be of a key that the issuer has made meanwhile.
+
+        Raises:
+            GatewayError: there are no keys of the issuer yet.
+        """
         if self._source is None or parts.algorithm not in _PUBLIC:
             return
-        if parts.kid is None or self._source.keys.with_kid(parts.kid) is None:
+        known = _known_keys(self._source)
+        if parts.kid is None or known.with_kid(parts.kid) is None:
             self._source.ask_for_refresh()
+
+
+def _known_keys(source: KeySource) -> KeySet:
+    if not source.is_known:
+        raise GatewayError("unavailable", "The keys that verify tokens were not fetched yet.")
+    return source.keys
 
 
 def _is_signed(token: str, algorithm: str, key: VerifyingKey) -> bool:

@@ -55,7 +55,7 @@ def test_a_url_is_not_fetched_at_the_start() -> None:
 
     assert issuer is not None
     assert issuer.jwks is not None
-    assert issuer.jwks.is_empty
+    assert not issuer.jwks.is_known
     assert issuer.jwks.warning == "https://issuer.example/keys: the keys are not fetched yet"
     with pytest.raises(CredentialFault, match=r"jwt_jwks: http://10\.0\.0\.1 is not") as refused:
         opened(jwks="http://10.0.0.1/keys?token=s3cret")

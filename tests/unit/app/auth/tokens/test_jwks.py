@@ -74,11 +74,11 @@ class TestUrl:
 
     @with_issuer
     async def test_it_is_fetched_at_once_and_every_five_minutes(self, issuer: Issuer) -> None:
-        assert issuer.jwks.is_empty
+        assert not issuer.jwks.is_known
         assert issuer.jwks.warning is not None
         await asyncio.sleep(1000)
 
-        assert not issuer.jwks.is_empty
+        assert issuer.jwks.is_known
         assert issuer.jwks.warning is None
         assert issuer.fetched_at_ms[0] == 0
         assert issuer.pauses_s() == [300, 300, 300]
@@ -150,6 +150,15 @@ class TestUrl:
         assert issuer.jwks.keys.with_kid("a") is None
         assert issuer.jwks.keys.with_kid("b") is not None
 
+    @with_issuer
+    async def test_an_issuer_without_keys_has_withdrawn_all(self, issuer: Issuer) -> None:
+        await asyncio.sleep(1)
+        issuer.answer = key_set_of()
+        await asyncio.sleep(300)
+
+        assert issuer.withdrawn == [{"a"}]
+        assert (len(issuer.jwks.keys), issuer.jwks.warning) == (0, None)
+
     def test_a_failure_is_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO)
 
@@ -192,7 +201,7 @@ async def test_a_file_is_followed(tmp_path: Path) -> None:
         await task
 
 
-@pytest.mark.parametrize("data", [None, b"", b"{}"])
+@pytest.mark.parametrize("data", [None, b"", b"{}", b'{"keys": []}'])
 def test_a_file_that_is_missing_or_has_a_fault_stops_the_start(
     tmp_path: Path, data: bytes | None
 ) -> None:

@@ -40,7 +40,6 @@ def test_keys_that_cannot_be_used_are_skipped_and_named(caplog: pytest.LogCaptur
         b"[]",
         b"{}",
         b'{"keys": {}}',
-        b'{"keys": []}',
         b'{"keys": [7]}',
         b'{"keys": [{"kty": "oct", "k": "AAAA"}]}',
         b'{"keys": [], "keys": []}',
@@ -52,6 +51,12 @@ def test_keys_that_cannot_be_used_are_skipped_and_named(caplog: pytest.LogCaptur
 def test_what_is_no_key_set_is_refused(data: bytes) -> None:
     with pytest.raises(KeySetFault, match="key set"):
         parse_key_set(data)
+
+
+def test_a_set_without_keys_withdraws_all() -> None:
+    before = parse_key_set(key_set_of(jwk_of("ES256", "a")))
+
+    assert before.withdrawn_in(parse_key_set(key_set_of())) == {"a"}
 
 
 @pytest.mark.parametrize(

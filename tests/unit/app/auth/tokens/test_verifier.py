@@ -18,6 +18,7 @@ from headgate.app.auth.tokens.claims import ClaimRules
 from headgate.app.auth.tokens.key_set import KeySet, parse_key_set
 from headgate.app.auth.tokens.verifier import TokenVerifier
 from headgate.app.auth.tokens.verifying_key import VerifyingKey, key_of_jwk, key_of_secret
+from headgate.app.wire.problems import GatewayError
 from tests.unit.app.auth.tokens.issuing import (
     ASYMMETRIC,
     NOW_MS,
@@ -43,7 +44,7 @@ class Source:
 
     def __init__(self, *jwks: dict[str, Any]) -> None:
         self.keys = parse_key_set(key_set_of(*jwks)) if jwks else KeySet()
-        self.asked = 0
+        self.asked, self.is_known = 0, True
 
     def ask_for_refresh(self) -> None:
         self.asked += 1
@@ -279,6 +280,21 @@ NONE: list[object] = [
     ["HS256"],
     {},
 ]
+
+
+def test_before_the_keys_of_the_issuer_are_there_nobody_is_refused_for_good() -> None:
+    source = Source(jwk_of("ES256", "e"))
+    source.keys, source.is_known = KeySet(), False
+    verifier = verifier_of("HS256", source=source)
+
+    for header in ({"kid": "e"}, {}):
+        with pytest.raises(GatewayError, match="not fetched yet") as refused:
+            verifier.verify(sign("ES256", header=header), NOW_MS)
+        assert refused.value.code == "unavailable"
+    with pytest.raises(GatewayError, match="not fetched yet"):
+        verifier.knows("e")
+    assert verifier.verify(sign("HS256"), NOW_MS).id == "ann"
+    assert refusal(verifier, unsigned("none", "")) == INVALID
 
 
 class TestForged:
