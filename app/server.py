@@ -119,7 +119,7 @@ class Server(uvicorn.Server):
         """Answer blocked requests, then stop."""
         self._gateway.draining.set()
         self._gateway.backend.drain()
-        await self.redis.close(GRACE_S)
+        await self.redis.close(0 if self.force_exit else GRACE_S)
         await super().shutdown(sockets)
 
     async def _listen(self, sockets: list[socket.socket] | None) -> None:

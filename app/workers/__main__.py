@@ -16,7 +16,7 @@ from headgate.app.workers import engine_process, worker
 from headgate.app.workers.channel import read_orders
 from headgate.app.workers.child import Role
 from headgate.app.workers.heartbeat import answer_with_stack
-from headgate.app.workers.member import report_failure
+from headgate.app.workers.member import kill_with_supervisor, report_failure
 from headgate.engine.errors import StreamError
 
 log = logging.getLogger("headgate")
@@ -26,6 +26,7 @@ def main(name: str, descriptor: str) -> None:
     """Run the process of the orders, until told to end."""
     for number in (signal.SIGINT, signal.SIGHUP):  # of the terminal, for all its processes
         signal.signal(number, signal.SIG_IGN)  # the supervisor says what is to be done
+    kill_with_supervisor(is_so=True)
     end = socket.socket(fileno=int(descriptor))
     end.set_inheritable(False)
     try:

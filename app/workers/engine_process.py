@@ -124,7 +124,8 @@ async def _serve(
         if removing is not None and not settings.standby:
             await removing
         server = EngineServer(backend)
-        serving = tasks.create_task(server.run(listening))
+        # The other descriptor is open until the end: so a next gateway sees that there is this one.
+        serving = tasks.create_task(server.run(listening.dup()))
         member.ready()
         await is_over.wait()
         await _until_left(server)

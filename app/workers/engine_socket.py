@@ -10,12 +10,18 @@ import os
 import shutil
 import socket
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from headgate.app.runtime.logs.lines import announce
+from headgate.app.workers.member import ORPHAN_S_MAX
+
 _NAME: Final = "engine.sock"
 _QUEUE_LENGTH = 128
+LEFTOVER_S_MAX: Final = 2 * ORPHAN_S_MAX
+_LOOK_S = 0.2
 _OWNER_ONLY = 0o177  # as a mask: nobody else may connect
 
 
@@ -59,6 +65,23 @@ class EngineSocket:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
+def await_leftover(data_dir: Path) -> None:
+    """Wait for the processes of a gateway that still use a directory, as its supervisor was killed.
+
+    They end by themselves. A gateway that goes on is found in use later.
+    """
+    path = data_dir / _NAME
+    for number in range(round(LEFTOVER_S_MAX / _LOOK_S)):
+        if not _is_in_use(path):
+            return
+        if not number:
+            text = (
+                f"{data_dir} is in use: waiting {LEFTOVER_S_MAX:.0f} s for the other gateway to end"
+            )
+            announce(text, data_dir=str(data_dir))
+        time.sleep(_LOOK_S)
+
+
 def _listening(path: Path) -> socket.socket:
     _remove_stale(path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -80,15 +103,26 @@ def _remove_stale(path: Path) -> None:
     Raises:
         InUse: somebody listens there.
     """
+    if _is_in_use(path):
+        raise InUse(f"{path.parent}: in use by another gateway")
+    if path.is_socket():
+        path.unlink(missing_ok=True)
+
+
+def _is_in_use(path: Path) -> bool:
+    """Tell whether somebody listens there.
+
+    Raises:
+        InUse: that cannot be told.
+    """
     if not path.is_socket():
-        return
+        return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:
-            path.unlink(missing_ok=True)
+            return False
         except OSError:
             raise InUse(f"{path}: cannot be told to be unused") from None
-        else:
-            raise InUse(f"{path.parent}: in use by another gateway")
+        return True

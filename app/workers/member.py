@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import faulthandler
 import itertools
+import signal
 import socket
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
@@ -28,6 +32,11 @@ from headgate.app.workers.frames import (
 
 BEAT_S: Final = 1.0
 
+ORPHAN_S_MAX: Final = 5.0
+"""Time for a process to end whose supervisor is gone: it holds the port, or the data directory."""
+
+_PR_SET_PDEATHSIG: Final = 1  # prctl(2)
+
 
 class Member:
     """This process: `runtime.siblings.Siblings` over the control channel to the supervisor."""
@@ -44,6 +53,7 @@ class Member:
         self.has_engine = orders.engine_path is not None
         self._end = end
         self._channel: Channel | None = None
+        self.is_orphan = False  # the supervisor is gone
         self._on_stop: Callable[[bool], None] = lambda _: None
         self._announced: dict[str, list[Callable[[int, bytes], None]]] = {}
         self._answers: dict[str, Callable[[bytes], bytes]] = {}
@@ -61,6 +71,7 @@ class Member:
         """
         self._on_stop = on_stop
         self._channel = await Channel.open(self._end, self._take, self._end_with_supervisor)
+        kill_with_supervisor(is_so=False)  # from now on the channel tells
         self._beat()
 
     def ready(self) -> None:
@@ -114,6 +125,8 @@ class Member:
     def _end_with_supervisor(self) -> None:
         """End this process as well: nobody would keep it, and its port could not be used again."""
         self._channel = None
+        self.is_orphan = True
+        faulthandler.dump_traceback_later(ORPHAN_S_MAX, exit=True)
         for answers in self._gathered.values():
             if not answers.done():
                 answers.set_result([])
@@ -146,6 +159,15 @@ class Member:
         waiting = self._gathered.get(answers.number)
         if waiting is not None and not waiting.done():
             waiting.set_result(answers.bodies)
+
+
+def kill_with_supervisor(*, is_so: bool) -> None:
+    """Let the system kill this process when the supervisor dies, or no more; Linux only.
+
+    A process that loads the streams hears nothing of its channel, and has nothing to lose.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if is_so else 0)
 
 
 def report_failure(end: socket.socket, reason: str) -> None:

@@ -88,6 +88,7 @@ class WorkerServer(Server):
     def _on_stop(self, is_replaced: bool) -> None:
         self._is_replaced = is_replaced and not self.should_exit
         self.should_exit = True
+        self.force_exit = self.force_exit or self._member.is_orphan
 
     async def _leave(self) -> None:
         """Refuse nobody who is connected: others serve new connections.

@@ -79,15 +79,29 @@ async def test_a_signal_to_all_processes_lets_a_long_poll_be_answered(
     assert not [line for line in gateway.log_lines if "ERROR" in line or "CRITICAL" in line]
 
 
-async def test_all_processes_end_with_the_supervisor(tmp_path: Path) -> None:
+async def test_all_processes_end_with_the_supervisor_and_the_next_gateway_waits_for_that(
+    tmp_path: Path,
+) -> None:
     gateway = await Gateway.start(tmp_path, TWO)
+    processes, port = gateway.process_ids(), gateway.url.rpartition(":")[2]
+    os.kill(processes["engine"], signal.SIGSTOP)  # it ends when it goes on
+    os.kill(gateway.process_id, signal.SIGKILL)
+    following = await Gateway.begin(tmp_path, {**TWO, "port": port})
+    await until(lambda: any("is in use: waiting" in line for line in following.log_lines), WITHIN_S)
+    os.kill(processes["engine"], signal.SIGCONT)
+    await following.until_greeting()
+    assert not any(map(is_running, processes.values()))
+    await gateway.until_end()
+    await following.stop()
+
+
+async def test_a_process_that_still_starts_ends_with_the_supervisor(tmp_path: Path) -> None:
+    gateway = await Gateway.begin(tmp_path, TWO)
+    await until(lambda: len(gateway.process_ids()) == 3, WITHIN_S)
     processes = gateway.process_ids()
     os.kill(gateway.process_id, signal.SIGKILL)
     await until(lambda: not any(map(is_running, processes.values())), WITHIN_S)
     await gateway.until_end()
-
-    gateway = await Gateway.start(tmp_path, TWO)
-    await gateway.stop()
 
 
 async def test_a_second_gateway_does_not_take_the_directory_of_the_first(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from headgate.app.settings import MEMORY, DurableIn, LogLevel, Settings, with_se
 from headgate.app.transport import listening
 from headgate.app.transport.certificate import UnusableCertificate
 from headgate.app.workers.child import StartFailed
-from headgate.app.workers.engine_socket import InUse
+from headgate.app.workers.engine_socket import InUse, await_leftover
 from headgate.app.workers.slot import RestartFailed
 from headgate.app.workers.supervisor import ProcessPlan, Supervisor
 from headgate.engine.clock import SystemClock
@@ -220,9 +220,11 @@ def command(words: list[str], config: Path | None, dev: bool, **flags: Any) -> N
         _fetch_shared_keys(settings)
         _make_first_key(settings)
         credentials = open_credentials(settings)
+        if settings.data_dir != MEMORY:
+            await_leftover(settings.data_dir)
         sockets = _bound(settings, credentials, settings.host, settings.port)
         redis_sockets = _bound_for_redis(settings, credentials)
-    except (UnusableCertificate, Exposed, ValueError) as error:
+    except (UnusableCertificate, Exposed, InUse, ValueError) as error:
         raise click.ClickException(str(error)) from None
     take_all_descriptors()  # each connection needs one
     if settings.workers > 1:
