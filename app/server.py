@@ -11,7 +11,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from headgate.app.auth.exposure import check_exposure, keys_flags
+from headgate.app.auth.exposure import check_exposure, is_loopback, keys_flags
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.resp.commands import DESCRIBED
 from headgate.app.resp.listener import RespListener
@@ -26,6 +26,8 @@ from headgate.app.transport.requests import in_time
 log = logging.getLogger("headgate")
 
 GRACE_S = 5
+
+_HSTS_S = 31_536_000  # a year
 """Time for open connections to end when the gateway is told to stop."""
 
 
@@ -83,6 +85,9 @@ class Server(uvicorn.Server):
             addresses = [str(each.getsockname()[0]) for each in sockets]
         has_credentials = self._gateway.credentials.are_configured
         check_addresses(addresses, settings, has_credentials=has_credentials)
+        is_open = not all(map(is_loopback, addresses))
+        if is_open and has_credentials and not (settings.tls_cert or settings.trusted_proxies):
+            log.warning("credentials travel unencrypted: there is no TLS, nor a trusted proxy")
         if settings.allow_anonymous:
             log.warning("allow_anonymous is set: requests without a credential are served")
         await self._listen(sockets)
@@ -197,8 +202,12 @@ def _config(app: FastAPI, settings: Settings, certificate: Certificate | None) -
     logs_requests = settings.log_requests or settings.log_level == LogLevel.DEBUG
     http: Any = in_time(settings.request_ms_max, logs_requests=logs_requests)
     ws: Any = type("LoggedSocket", (BoundedWebSocket,), {"logs_requests": logs_requests})
+    headers = []
     if certificate is not None:
         http = over_tls(http, _tls_choices(settings, certificate))
+        # A browser applies it to all ports of a host: of this machine they are others' as well.
+        if settings.host != "localhost" and not is_loopback(settings.host):
+            headers.append(("strict-transport-security", f"max-age={_HSTS_S}"))
     return uvicorn.Config(
         app,
         host=settings.host,
@@ -212,5 +221,6 @@ def _config(app: FastAPI, settings: Settings, certificate: Certificate | None) -
         log_config=None,
         access_log=False,  # see `request_log`
         server_header=False,
+        headers=headers,
         proxy_headers=False,  # read only where they are needed: see `proxies`
     )

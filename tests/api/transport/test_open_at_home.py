@@ -11,6 +11,8 @@ from headgate.app.cli import main
 from headgate.app.main import create_app
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
+from tests.api.conftest import running
+from tests.api.transport.certificates import Authority
 from tests.complaints import complaints
 from tests.conditions import until
 from tests.crash.gateway import Gateway, failure_of
@@ -54,7 +56,20 @@ async def test_a_first_key_opens_it_to_others(tmp_path: Path) -> None:
     key = (tmp_path / "first-key").read_text().strip()
     assert key.startswith("hg_")
     assert sum(key in line for line in first.log_lines) == 1
+    assert sum("unencrypted" in line for line in first.log_lines) == 1
     assert not any(key in line for line in again.log_lines)
+
+
+@pytest.mark.parametrize(("host", "expects_it"), [(ABROAD, True), ("127.0.0.1", False)])
+async def test_browsers_are_told_to_stay_with_tls_unless_this_machine_alone_is_served(
+    host: str, expects_it: bool, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    settings = authority.settings(host=host, data_dir=MEMORY, allow_anonymous=True)
+    async with running(settings, trust=authority.trust) as live:
+        for path in ("/healthz", "/v1/streams", "/nowhere"):
+            answer = await live.http.get(path)
+            assert ("strict-transport-security" in answer.headers) == expects_it
 
 
 async def test_the_operator_may_let_everybody_in_and_the_log_warns_once() -> None:
