@@ -36,6 +36,11 @@ def event(
     return format_sse_event(data_str=text, event=name, id=event_id, retry=retry_ms)
 
 
+def heartbeat(last_id: EntryId | PatternCursor) -> bytes:
+    """Return a comment with an id: nothing is new behind it."""
+    return b": heartbeat\nid: %b\n\n" % str(last_id).encode()
+
+
 def entry_events(read: StreamRead) -> bytes:
     """Return the `entry` events of a stream's entries."""
     return _last_events.encoded(read)
