@@ -65,10 +65,11 @@ def _events(read: StreamRead) -> bytes:
     return b"".join(_entry_event(entry.id, text) for entry, text in texts)
 
 
-_last_events = LastBatches(_events)
+_last_events = LastBatches(_events, len)
 
 _last_stream_events = LastBatches[bytes](
     lambda read: b"".join(
         format_sse_event(data_str=text, event="entry") for text in stream_entry_texts(read)
-    )
+    ),
+    len,
 )

@@ -89,7 +89,7 @@ async def test_coming_back_acknowledges_nothing_that_a_group_has_not_sent(live: 
 
 
 async def last_id_behind(live: Live, url: str, line: str) -> str:
-    """Return what `EventSource` keeps when the event or comment with this line has come."""
+    """Return the id that `EventSource` keeps behind the event or comment with this line."""
     last_id = ""
     async with lines_of(live, url, Accept="text/event-stream") as lines:
         while True:
