@@ -48,6 +48,22 @@ class LastBatches(Generic[T]):
         return encoded
 
 
+def unbroken(json: bytes) -> bytes:
+    """Return JSON for lines and events without the other line ends of Unicode.
+
+    Readers of lines in Python, such as httpx, end a line there, too. In JSON these characters only
+    stand in strings.
+    """
+    if json.isascii():  # nearly always
+        return json
+    for raw, escape in _LINE_ENDS:
+        json = json.replace(raw, escape)
+    return json
+
+
+_LINE_ENDS = [(chr(end).encode(), b"\\u%04x" % end) for end in (0x85, 0x2028, 0x2029)]
+
+
 def entry_wire(entry: Entry) -> WireEntry:
     """Return the wire form of an entry of a stream."""
     (ms, seq), flat = entry

@@ -60,8 +60,10 @@ SALES = quote(json.dumps({"prefix": {"v": "sale"}}))
 
 @pytest.mark.parametrize(
     "url",
-    [STREAM, f"{STREAM}?after=$", f"{STREAM}?after=0", f"{STREAM}?filter={SALES}"]
-    + ["/v1/events?match=ord*", f"/v1/events?match=ord*&filter={SALES}"],
+    [
+        *(STREAM, f"{STREAM}?after=$", f"{STREAM}?after=0", f"{STREAM}?filter={SALES}"),
+        *("/v1/events?match=ord*", f"/v1/events?match=ord*&filter={SALES}"),
+    ],
 )
 @pytest.mark.parametrize("before", ["event: ready", "event: caught_up", ": heartbeat"])
 async def test_a_connection_that_ends_before_an_entry_came_is_continued_where_it_began(
