@@ -175,8 +175,8 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         exchange = self.cycle = self._arriving = Exchange(
             self,
             scope,
-            keep_alive=http_version != "1.0" and parser.should_keep_alive(),
-            expects_continue=self.expect_100_continue,
+            keep_alive=http_version >= "1.1" and parser.should_keep_alive(),
+            expects_continue=http_version >= "1.1" and self.expect_100_continue,
         )
         if is_first:
             self._begun = exchange

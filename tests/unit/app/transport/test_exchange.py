@@ -302,3 +302,30 @@ async def test_a_connection_is_not_idle_while_a_request_is_answered() -> None:
         loop.call_later(0.06, completion.succeed, None)
         assert await client.body() == b"/slow "
         assert await client.reader.read() == b""
+
+
+async def in_two_parts(scope: Scope, receive: Receive, send: Send) -> None:
+    del receive
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"one", "more_body": True})
+    if scope["path"] == "/fails":
+        raise ValueError
+    await send({"type": "http.response.body", "body": b"two"})
+
+
+async def test_a_streamed_body_has_no_chunks_for_http_1_0_and_ends_with_the_connection() -> None:
+    async with serving(in_two_parts) as client:
+        client.writer.write(
+            b"GET / HTTP/1.0\r\nconnection: keep-alive\r\nexpect: 100-continue\r\n\r\n"
+        )
+        head, _, body = (await client.reader.read()).partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in head.lower()
+    assert b"connection: close" in head
+    assert body == b"onetwo"
+
+
+async def test_half_of_a_body_for_http_1_0_does_not_end_as_a_whole_one() -> None:
+    async with serving(in_two_parts) as client:
+        client.writer.write(b"GET /fails HTTP/1.0\r\n\r\n")
+        with pytest.raises(ConnectionResetError):
+            await client.reader.read()
