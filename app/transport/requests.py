@@ -144,6 +144,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request; its time begins, too."""
         super().on_message_begin()
+        self._sockets.idle.pop(self, None)
         self._expect_no_more()
         self._is_arriving = True
 
@@ -245,6 +246,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
                 self._start_asgi_task(*self.pipeline.pop())
             return
         self._answered_at_s = self.loop.time()
+        self._sockets.idle[self] = None
         if self.timeout_keep_alive_task is None:
             self._end_if_idle()
 
