@@ -217,6 +217,7 @@ def _config(app: FastAPI, settings: Settings, certificate: Certificate | None) -
         ws_max_size=settings.frame_bytes_max,
         ws_ping_interval=settings.ping_interval_ms / 1000,
         ws_ping_timeout=settings.pong_wait_ms / 1000,
+        timeout_keep_alive=settings.keepalive_s,
         timeout_graceful_shutdown=GRACE_S,
         log_config=None,
         access_log=False,  # see `request_log`

@@ -243,6 +243,13 @@ class Choices(BaseSettings):
     request_ms_max: int = Field(
         30_000, ge=100, description="Time for a request to arrive, header and body."
     )
+    keepalive_s: int = Field(
+        80,
+        ge=1,
+        le=86_400,
+        description="Time for which a connection waits for its next request. A proxy has to close "
+        "its own end earlier: the usual ones do after 60 or 75 s.",
+    )
     workers: Workers = Field(
         1,
         ge=1,

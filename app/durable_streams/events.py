@@ -11,7 +11,7 @@ import msgspec
 from fastapi import Request
 
 from headgate.app.auth.access import Access
-from headgate.app.durable_streams.content import body_of, is_text, whole_count
+from headgate.app.durable_streams.content import body_of, is_json, is_text, whole_count
 from headgate.app.durable_streams.offsets import cursor_after, offset_of
 from headgate.app.durable_streams.reading import Seen, use
 from headgate.app.gateway.gateway import Gateway
@@ -20,6 +20,7 @@ from headgate.app.live import followed
 from headgate.app.live.event_connection import EventConnection
 from headgate.app.live.subscription import StreamSubscription
 from headgate.app.runtime.turns import Turn
+from headgate.app.wire.encoding import unbroken
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.errors import Draining
 from headgate.engine.replies import StreamRead
@@ -127,6 +128,8 @@ class Events:
         self._gateway.metrics.delivered_counts["sse"] += len(entries)
         content_type = self._seen.configuration.content_type
         body = body_of(entries, content_type)
+        if is_json(content_type):
+            body = unbroken(body)
         return text_event(body) if is_text(content_type) else base64_event(body)
 
     def _control(self, at: EntryId, *, at_end: bool, is_closed: bool = False) -> bytes:

@@ -8,6 +8,7 @@ import msgspec
 from fastapi import Response
 
 from headgate.app.runtime.turns import Turn
+from headgate.app.wire.encoding import unbroken
 from headgate.engine.entry import EntryId
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ async def lines_in_turns(items: Iterable[T], wire: Callable[[T], object]) -> byt
     """Return items as NDJSON; they must not change meanwhile."""
     turn, left, parts = Turn(), iter(items), []
     while batch := _next_batch(left, wire, turn):
-        parts.append(json_lines(batch))
+        parts.append(unbroken(json_lines(batch)))
         await turn.pause()
     return b"".join(parts)
 

@@ -11,11 +11,11 @@ Text = str | Iterator[str]
 class _Due:
     """An answer that has its place; what it says may not be known yet."""
 
-    __slots__ = ("intent", "is_known", "text")
+    __slots__ = ("intent", "is_known", "texts")
 
-    def __init__(self, intent: Intent | None, text: Text | None = None) -> None:
+    def __init__(self, intent: Intent | None, *texts: Text) -> None:
         self.intent = intent
-        self.text = text
+        self.texts = texts
         self.is_known = intent is None
 
 
@@ -44,16 +44,14 @@ class OrderedAnswers:
         """Keep the place of the answer to a frame for which something is to be done."""
         self._due.append(_Due(intent))
 
-    def done(self, intent: Intent, text: Text | None) -> None:
-        """Answer a frame for which everything is done; None: there is nothing to answer."""
+    def done(self, intent: Intent, *texts: Text) -> None:
+        """Answer a frame for which everything is done, if there is something to answer."""
         for due in self._due:
             if due.intent is intent:
-                due.text, due.is_known = text, True
+                due.texts, due.is_known = texts, True
                 break
         while self._due and self._due[0].is_known:
-            first = self._due.pop(0)
-            if first.text is not None:
-                self._ready.append(first.text)
+            self._ready += self._due.pop(0).texts
 
     def take(self) -> list[Text]:
         """Return the frames that can be sent now, each once."""

@@ -8,7 +8,7 @@ from headgate.engine.config import OnDisconnect
 
 
 class SubscriptionChoices(NamedTuple):
-    """The choices of a subscriber. All but the last are about groups."""
+    """The choices of a subscriber. All but the last two are about groups."""
 
     claim_idle_ms: int | None = None  # also take entries pending and idle for so long
     on_disconnect: OnDisconnect | None = None  # None: as the policy of the group says
@@ -16,6 +16,7 @@ class SubscriptionChoices(NamedTuple):
     auto_credit: bool = False  # what is settled gives its credit back
     max_pending: int | None = None  # unacknowledged entries
     filters: str | None = None  # of a stream, as JSON: only entries come for which they hold
+    frame_bytes_max: int | None = None  # that the client takes; None: it does not say it
 
     @classmethod
     def of(cls, form: BaseModel) -> Self:

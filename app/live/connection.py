@@ -56,7 +56,7 @@ from headgate.app.transport.proxies import client_address
 from headgate.app.transport.request_ids import request_id_of
 from headgate.app.transport.scopes import ServedScope
 from headgate.app.transport.unsent import unsent_bytes
-from headgate.app.wire.problems import GatewayError, cut_off
+from headgate.app.wire.problems import FrameTooLarge, GatewayError, cut_off
 from headgate.app.wire.schemas.limits import ConnectionLimits
 from headgate.engine import errors
 from headgate.engine.errors import StreamError
@@ -475,7 +475,11 @@ class Connection:
                 if isinstance(item, AtEnd | Ended):
                     ended = item
                     break
-                self._session.followed(sub, item)
+                try:
+                    self._session.followed(sub, item)
+                except FrameTooLarge as error:
+                    ended = Ended(error.with_traceback(None))
+                    break
                 entry_count = _entry_count(item)
                 self._sent_entries += entry_count
                 delivered_counts["websocket"] += entry_count

@@ -24,9 +24,9 @@ Where the handshake does not say who is there, the first frame must be `auth`; u
 other frame is taken, and nothing is sent.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum, auto
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from pydantic import BaseModel, ValidationError
 
@@ -44,6 +44,7 @@ from headgate.app.live.followed import (
     StreamBatch,
 )
 from headgate.app.live.frames.client import (
+    FRAME_IDS_MAX,
     RID_LENGTH_MAX,
     AckFrame,
     AppendFrame,
@@ -58,9 +59,10 @@ from headgate.app.live.frames.client import (
     UnsubscribeFrame,
 )
 from headgate.app.live.frames.entries import (
-    deliveries_frame,
-    entries_frame,
-    pattern_frame,
+    FrameOf,
+    deliveries_frames,
+    entries_frames,
+    pattern_frames,
     settled_frame,
 )
 from headgate.app.live.frames.reading import (
@@ -125,6 +127,8 @@ _BAD_FRAME_S = 0.002
 
 Refusal = StreamError | GatewayError
 
+T = TypeVar("T")
+
 
 class Phase(Enum):
     """The phase of a subscription; a missing one has none."""
@@ -139,6 +143,7 @@ class _Known(NamedTuple):
     phase: Phase
     held: Held | None = None  # what it was sent and has to settle
     is_of_pattern: bool = False
+    frame_bytes_max: int | None = None  # that its client takes
 
 
 class Session:
@@ -230,7 +235,9 @@ class Session:
 
     def subscribe(self, intent: SubscribeIntent) -> None:
         """Take a subscription that the URL asks for, as if a frame did."""
-        self._known[intent.sub] = _Known(Phase.OPENING)
+        self._known[intent.sub] = _Known(
+            Phase.OPENING, frame_bytes_max=intent.choices.frame_bytes_max
+        )
         self._answers.expect(intent)
 
     @overload
@@ -251,7 +258,7 @@ class Session:
             outcome: of a subscription where it begins, of an append its ids, of what settles
                 entries an outcome each; or why it was refused.
         """
-        answer: Text | None
+        answer: Text
         match intent:
             case CreditIntent():
                 return
@@ -267,27 +274,32 @@ class Session:
             case AppendIntent(rid):
                 answer = self._text(AppendedFrame(rid=rid, ids=list(map(str, outcome))))
             case _:
-                answer = _settled(intent, outcome)
+                self._answers.done(intent, *_settled(intent, outcome))
+                return
         self._answers.done(intent, answer)
 
     def followed(self, sub: str, item: Followed) -> None:
-        """Take an item of a subscription, and tell the client."""
+        """Take an item of a subscription, and tell the client.
+
+        Raises:
+            FrameTooLarge: the client does not take an entry. What stands before it is told.
+        """
         match item:
             case StreamBatch(read, credit_left):
                 if read.entries or read.gap is not None or is_position_news(read):
-                    self._answers.say(entries_frame(sub, read, credit_left=credit_left or 0))
+                    self._say_all(entries_frames(self._of(sub), read, credit_left=credit_left or 0))
             case PatternBatch(read, credit_left):
-                self._answers.say(pattern_frame(sub, read, credit_left=credit_left or 0))
-            case GroupBatch(deliveries, gone, lag, credit_left):
-                if deliveries or gone:
-                    names, left = [str(entry_id) for entry_id in gone], credit_left or 0
-                    self._answers.say(
-                        deliveries_frame(sub, deliveries, names, credit_left=left, lag=lag)
-                    )
+                self._say_all(pattern_frames(self._of(sub), read, credit_left=credit_left or 0))
+            case GroupBatch(deliveries, gone, lag, credit_left) if deliveries or gone:
+                names, left = [str(entry_id) for entry_id in gone], credit_left or 0
+                self._say_all(
+                    deliveries_frames(self._of(sub), deliveries, names, credit_left=left, lag=lag)
+                )
             case State(name):
                 self.say(StateFrame(sub=sub, state=name))
             case ClaimedAway(ids, by):
-                self.say(Claimed(sub=sub, ids=list(map(str, ids)), by=text_of(by)))
+                for portion in _portions(list(map(str, ids))):
+                    self.say(Claimed(sub=sub, ids=portion, by=text_of(by)))
             case AtEnd(position, closed_at_ms):
                 self._known.pop(sub, None)
                 self.say(Closed(sub=sub, at=str(position), closed_at_ms=closed_at_ms))
@@ -297,6 +309,14 @@ class Session:
                 self.say(ProblemFrame(sub=sub, problem=problem_of(error, INSTANCE)))
                 is_gone = isinstance(error, errors.NotFound)
                 self.say(Unsubscribed(sub=sub, reason="gone" if is_gone else "failed"))
+
+    def _of(self, sub: str) -> FrameOf:
+        known = self._known.get(sub)
+        return FrameOf(sub, None if known is None else known.frame_bytes_max)
+
+    def _say_all(self, frames: Iterable[str]) -> None:
+        for frame in frames:
+            self._answers.say(frame)
 
     def _text(self, frame: BaseModel) -> str:
         if isinstance(frame, ProblemFrame):
@@ -357,7 +377,11 @@ class Session:
         if is_of_pattern and count >= self._limits.patterns_max:
             text = f"a connection follows at most {self._limits.patterns_max} patterns"
             raise GatewayError("invalid_request", text, pointer="/body/match")
-        self._known[intent.sub] = _Known(Phase.OPENING, is_of_pattern=is_of_pattern)
+        self._known[intent.sub] = _Known(
+            Phase.OPENING,
+            is_of_pattern=is_of_pattern,
+            frame_bytes_max=intent.choices.frame_bytes_max,
+        )
         return intent
 
     def _subscribed(self, intent: SubscribeIntent, ready: Ready) -> str:
@@ -392,18 +416,31 @@ class Session:
             raise BadFramesError(f"{self._bad_count} frames in a row made no sense")
 
 
-def _settled(intent: Settlement, outcomes: Sequence[Outcome]) -> Text | None:
+def _settled(intent: Settlement, outcomes: Sequence[Outcome]) -> Iterator[Text]:
+    """Yield the answer to what settles entries.
+
+    Of more ids than a frame may have (`up_to`), the first ones come in frames without the `rid`.
+    """
     is_ack = isinstance(intent, AckIntent)
     if is_ack and intent.rid is None and all(outcome is Outcome.ACKED for outcome in outcomes):
-        return None
-    frame: Acked | Ok
-    if is_ack:
-        frame = {"type": "acked", "sub": intent.sub, "results": []}
-    else:
-        frame = {"type": "ok", "sub": intent.sub, "results": []}
-    if intent.rid is not None:
-        frame["rid"] = intent.rid
-    return settled_frame(frame, intent.ids, outcomes)
+        return
+    left = len(intent.ids)
+    for ids, results in zip(_portions(intent.ids), _portions(outcomes), strict=True):
+        frame: Acked | Ok
+        if is_ack:
+            frame = {"type": "acked", "sub": intent.sub, "results": []}
+        else:
+            frame = {"type": "ok", "sub": intent.sub, "results": []}
+        left -= len(ids)
+        if intent.rid is not None and not left:
+            frame["rid"] = intent.rid
+        yield settled_frame(frame, ids, results)
+
+
+def _portions(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield as many values at a time as a frame may have ids; nothing is a portion, too."""
+    for at in range(0, max(len(values), 1), FRAME_IDS_MAX):
+        yield values[at : at + FRAME_IDS_MAX]
 
 
 def no_subscription(sub: str) -> GatewayError:

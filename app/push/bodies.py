@@ -12,13 +12,14 @@ from headgate.app.cloud_events.event import BATCH, STRUCTURED, event_of_delivery
 from headgate.app.push.definition import digest_of
 from headgate.app.webhooks.sending import LARGE_UNIT_BYTES
 from headgate.app.wire.encoding import delivery_wire
+from headgate.app.wire.fields import json_bytes
 from headgate.app.wire.names import text_of
 from headgate.app.wire.pushes import PushBody
 from headgate.engine.entry import EntryId
 from headgate.engine.replies import Delivery
 
 BODY_BYTES_MAX = 1_048_576
-"""Names and values of the entries of one request, about; a larger entry comes alone."""
+"""The body of one request, about; a larger entry comes alone."""
 
 _BATCHED_MAX = 2
 """Deliveries of an entry together with others."""
@@ -31,7 +32,7 @@ class PushRequest(NamedTuple):
     """The entries of a request, which come in its body."""
 
     deliveries: Sequence[Delivery]
-    size_bytes: int  # of names and values
+    size_bytes: int  # of names and values, as they are sent
 
     @property
     def is_large(self) -> bool:
@@ -77,7 +78,7 @@ def requests_of(deliveries: Sequence[Delivery], entries_max: int) -> Iterator[Pu
     for delivery in deliveries:
         if delivery.fields is None:
             continue
-        own_bytes = sum(map(len, delivery.fields))
+        own_bytes = sum(map(json_bytes, delivery.fields))
         if delivery.delivered_before >= _BATCHED_MAX:
             yield PushRequest([delivery], own_bytes)
             continue

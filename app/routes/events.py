@@ -29,7 +29,7 @@ from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import StreamSubscription, Subscription
 from headgate.app.wire.encoding import gap_wire, is_position_news
-from headgate.app.wire.events import delivery_events, entry_events, event
+from headgate.app.wire.events import delivery_events, entry_events, event, heartbeat
 from headgate.app.wire.filters import OF_GROUPS, checked_text
 from headgate.app.wire.ids import parse_after
 from headgate.app.wire.names import text_of
@@ -163,7 +163,8 @@ async def stream_events(
     `problem {…}`. A comment every 15 s keeps the connection open. Behind `closed` the answer ends.
     A browser comes back all the same, with a `Last-Event-ID`: the answer 204 makes it stop. With a
     `filter` there is also `position {at}`: its id line moves `Last-Event-ID` past entries that do
-    not match.
+    not match. `ready`, `caught_up` and the comment have an id line, too, so that a connection that
+    ends before an entry came is continued where it began.
     """
     after, is_resumed = cursor
     gateway = gateway_of(request)
@@ -373,7 +374,7 @@ class _Encoder:
                 return delivery_events(deliveries) or HEARTBEAT
             case followed.State("caught_up"):
                 at = await self._subscription.position()
-                return event("caught_up", CaughtUp(at=str(at)))
+                return event("caught_up", CaughtUp(at=str(at)), last_id=self._place(at))
             case followed.State() | followed.PatternBatch():  # the latter has a route of its own
                 return b""
             case followed.AtEnd(at, closed_at_ms):
@@ -394,7 +395,7 @@ class _Encoder:
             at = read.next_after
             after = event("position", Position(at=str(at)), last_id=at)
         if not read.entries:
-            return news + after or HEARTBEAT
+            return news + after or heartbeat(read.next_after)
         self._note_sent(len(read.entries))
         return news + entry_events(read) + after
 
@@ -409,4 +410,14 @@ class _Encoder:
             ready.gap = gap_wire(gap)
         else:
             ready.consumer = text_of(consumer)
-        return event("ready", ready, retry_ms=self._gateway.reconnect_after_ms())
+        retry_ms = self._gateway.reconnect_after_ms()
+        return event("ready", ready, retry_ms=retry_ms, last_id=self._place(position))
+
+    def _place(self, at: EntryId | PatternCursor) -> EntryId | PatternCursor | None:
+        """Return the place that a browser comes back to, also if no entry comes before that.
+
+        The gateway itself keeps the place of a group. Its position is the group's, and may be above
+        entries that this consumer has not been sent: with `on_reconnect` its id would acknowledge
+        them.
+        """
+        return at if self._ready.consumer is None else None

@@ -152,7 +152,7 @@ class _Encoder:
                 return self._entries(read)
             case followed.State("caught_up"):
                 at = await self._subscription.position()
-                return event("caught_up", PatternPosition(at=str(at)))
+                return event("caught_up", PatternPosition(at=str(at)), last_id=at)
             case followed.Ended(error):
                 return self._connection.last_event(error)
         return b""

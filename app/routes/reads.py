@@ -37,7 +37,7 @@ from headgate.app.http.streaming import PatientResponse
 from headgate.app.runtime.turns import Turn
 from headgate.app.transport.request_ids import request_id_of
 from headgate.app.transport.scopes import path_of
-from headgate.app.wire.encoding import add_times, entry_wire, gap_wire
+from headgate.app.wire.encoding import add_times, entry_wire, gap_wire, unbroken
 from headgate.app.wire.filters import Selection, filter_text, narrowed
 from headgate.app.wire.ids import parse_after, parse_bound
 from headgate.app.wire.names import check_name, text_of
@@ -462,7 +462,7 @@ async def _range_lines(
     except (StreamError, GatewayError) as error:
         problem = problem_of(error, path_of(request.scope))
         problem.request_id = request_id_of(request.scope)
-        yield problem.model_dump_json(exclude_none=True).encode() + b"\n"
+        yield unbroken(problem.model_dump_json(exclude_none=True).encode()) + b"\n"
 
 
 def _count(request: Request, entries: int) -> None:

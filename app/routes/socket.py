@@ -15,7 +15,7 @@ from headgate.app.http.operation import check_path
 from headgate.app.live.choices import SubscriptionChoices
 from headgate.app.live.closing import code_of
 from headgate.app.live.connection import Connection
-from headgate.app.live.frames.client import SHORT_FORM_SUB
+from headgate.app.live.frames.client import FRAME_BYTES_MIN, SHORT_FORM_SUB
 from headgate.app.live.frames.reading import INSTANCE
 from headgate.app.live.frames.server import ProblemFrame
 from headgate.app.live.intents import SubscribeIntent
@@ -40,6 +40,7 @@ class SocketQuery(BaseModel):
 
     credit: Annotated[int, Field(ge=1)] = 64
     auto_credit: bool = True
+    frame_bytes_max: Annotated[int, Field(ge=FRAME_BYTES_MIN)] | None = None
 
 
 class StreamSocketQuery(SocketQuery):

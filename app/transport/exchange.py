@@ -8,6 +8,8 @@ not be in it. That took longer than the engine takes for an append.
 import asyncio
 import logging
 import re
+import socket
+import struct
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -26,6 +28,7 @@ _JOINED_BYTES_MAX = 64 * 1024
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NO_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _NAMES_MAX = 256
+_RESET = struct.pack("ii", 1, 0)  # waits no time until all is sent
 _WITHOUT_BODY = frozenset({204, 304})
 _names: set[bytes] = set()  # of headers, which are known to be in order
 
@@ -105,7 +108,7 @@ class Exchange:
         self._has_news = False  # since the app has received something
         self._arrived: asyncio.Event | None = None  # set if there are, once somebody waits
         self._head = b""  # of an answer, until its body comes
-        self._content_bytes = 0  # of the answer, which are still to come
+        self._content_bytes: int | None = 0  # of the answer, to come; None: it says no length
         self._is_chunked = False
 
     @property
@@ -157,10 +160,12 @@ class Exchange:
                 await self._fail()
             elif not self.response_complete:
                 self._flush()
+                self._cut()
                 self._connection.transport.close()
         else:
             if self.response_started and not self.response_complete:
                 self.disconnected = True
+                self._cut()
                 self._connection.transport.abort()
             elif not self.response_started and not self.disconnected:
                 log.error("ASGI callable returned without starting response.")
@@ -220,6 +225,12 @@ class Exchange:
         for message in _FAILED:
             await self.send(message)
 
+    def _cut(self) -> None:
+        """Let the close of the connection be a reset, where a plain one would end the body well."""
+        if self._connection is not None and self._content_bytes is None and not self._is_chunked:
+            taken = self._connection.transport.get_extra_info("socket")
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+
     def _begin(self, connection: HttpConnection, message: Message) -> None:
         if message["type"] != "http.response.start":
             raise RuntimeError(f"{message['type']!r} is sent before an answer begins")
@@ -239,14 +250,16 @@ class Exchange:
             lines.append(b"connection: close\r\n")
         has_body = self.scope["method"] != "HEAD" and status not in _WITHOUT_BODY
         if has_body and b"content-length" not in values:
-            self._is_chunked = True
-            if b"transfer-encoding" not in values:
+            self._content_bytes = None
+            # A client of HTTP/1.0 knows no chunks (RFC 9112, 6.1): the connection ends the body.
+            self._is_chunked = self.scope["http_version"] >= "1.1"
+            if self._is_chunked and b"transfer-encoding" not in values:
                 lines.append(b"transfer-encoding: chunked\r\n")
         elif has_body:
             self._content_bytes = int(values[b"content-length"])
         lines.append(b"\r\n")
         self._head = b"".join(lines)
-        if self._is_chunked:  # it may take long until there is a part of the body
+        if self._content_bytes is None:  # it may take long until there is a part of the body
             self._flush()
 
     def _send_body(self, connection: HttpConnection, message: Message) -> None:
@@ -256,10 +269,8 @@ class Exchange:
         if self.scope["method"] == "HEAD":
             body = b""
         elif self._is_chunked:
-            body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-            if is_last:
-                body += b"0\r\n\r\n"
-        else:
+            body = _chunk(body, is_last=is_last)
+        elif self._content_bytes is not None:
             self._content_bytes -= len(body)
             if self._content_bytes < 0 or (is_last and self._content_bytes):
                 raise RuntimeError("the body of an answer has another length than its header says")
@@ -284,6 +295,11 @@ class Exchange:
         if self._head and self._connection is not None:
             head, self._head = self._head, b""
             self._connection.transport.write(head)
+
+
+def _chunk(body: bytes, *, is_last: bool) -> bytes:
+    chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+    return chunk + b"0\r\n\r\n" if is_last else chunk
 
 
 class _Defaults:

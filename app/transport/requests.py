@@ -144,6 +144,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request; its time begins, too."""
         super().on_message_begin()
+        self._sockets.idle.pop(self, None)
         self._expect_no_more()
         self._is_arriving = True
 
@@ -175,8 +176,8 @@ class BoundedHttp(Peer, HttpToolsProtocol):
         exchange = self.cycle = self._arriving = Exchange(
             self,
             scope,
-            keep_alive=http_version != "1.0" and parser.should_keep_alive(),
-            expects_continue=self.expect_100_continue,
+            keep_alive=http_version >= "1.1" and parser.should_keep_alive(),
+            expects_continue=http_version >= "1.1" and self.expect_100_continue,
         )
         if is_first:
             self._begun = exchange
@@ -245,6 +246,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
                 self._start_asgi_task(*self.pipeline.pop())
             return
         self._answered_at_s = self.loop.time()
+        self._sockets.idle[self] = None
         if self.timeout_keep_alive_task is None:
             self._end_if_idle()
 

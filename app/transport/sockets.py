@@ -82,6 +82,7 @@ class Sockets:
         self._unread_bytes = 0
         self._unsent: dict[asyncio.Transport, int] = {}  # the slowest one comes first
         self._unsent_bytes = 0
+        self.idle: dict[Peer, None] = {}  # wait for the next request, the longest first
         self._refused_count = 0
         self._cut_off_count = 0
         self._warn_not_before_s = 0.0
@@ -119,6 +120,8 @@ class Sockets:
     def has_room(self, uncounted: int = 0) -> bool:
         """Tell whether a connection may stay that has come; if not, the log says so now and then.
 
+        The one that has waited for its next request for the longest time makes room.
+
         Listeners pause once this process is full and another is not. Those that accept one in the
         same turn cannot give it back, so these stay: they take a few of the files reserved.
 
@@ -132,6 +135,11 @@ class Sockets:
             if self.free_elsewhere():
                 count_max += self.listener_count - 1
         if count <= count_max and count + self.elsewhere() <= self._count_max_together:
+            return True
+        if self.idle:
+            longest = next(iter(self.idle))
+            del self.idle[longest]
+            longest.transport.close()
             return True
         self._refused_count += 1
         now_s = asyncio.get_running_loop().time()
@@ -235,6 +243,7 @@ class Peer(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Give the room back, and end the connection in its turn."""
         self._sockets.free(self.transport)
+        self._sockets.idle.pop(self, None)
         self.note_arriving(0)
         self._sockets.departures.add(partial(self.leave, exc))
 

@@ -7,10 +7,15 @@ error in words of ours. The URL is never among them, as it is secret.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, cast
 
 import httptools
+
+from headgate.engine.clock import SystemClock
 
 ANSWER_BYTES_MAX = 16_384
 """More of the body of an answer is not read."""
@@ -22,6 +27,7 @@ _PIECE_BYTES = 65_536
 """A larger body is sent in pieces, as the receiver takes them."""
 
 _RETRY_AFTER_S_MAX = 3_600
+_DATE_BYTES_MAX = 64
 _CONTINUE, _SWITCHING, _OK = 100, 101, 200
 
 
@@ -51,7 +57,7 @@ class TargetConnection(asyncio.Protocol):
         self._writable: asyncio.Future[None] | None = None
         self._received_bytes, self._body = 0, bytearray()
         self._status, self._has_length = 0, False
-        self._retry_after_s: int | None = None
+        self._retry_after, self._date = b"", b""
 
     async def request(self, head: bytes, body: bytes) -> TargetAnswer:
         """Send a request, and return the beginning of its answer.
@@ -166,7 +172,9 @@ class TargetConnection(asyncio.Protocol):
         """Read a header."""
         name = name.lower()
         if name == b"retry-after":
-            self._retry_after_s = _seconds(value.strip())
+            self._retry_after = value.strip()
+        elif name == b"date":
+            self._date = value.strip()
         elif name == b"content-length":
             self._has_length = True
         elif name == b"transfer-encoding":
@@ -202,18 +210,40 @@ class TargetConnection(asyncio.Protocol):
         return self._answer is not None and not self._answer.done()
 
     def _begin_head(self) -> None:
-        self._status, self._has_length, self._retry_after_s = 0, False, None
+        self._status, self._has_length = 0, False
+        self._retry_after, self._date = b"", b""
 
     def _end(self) -> None:
         if self._is_open and self._answer is not None:
             body = bytes(self._body[:ANSWER_BYTES_MAX])
-            self._answer.set_result(TargetAnswer(self._status, body, self._retry_after_s))
+            rest_s = _seconds(self._retry_after, self._date)
+            self._answer.set_result(TargetAnswer(self._status, body, rest_s))
 
     def _fail(self, text: str) -> None:
         if self._is_open and self._answer is not None:
             self._answer.set_exception(OSError(text))
 
 
-def _seconds(value: bytes) -> int | None:
-    """Return the seconds of `Retry-After` (RFC 9110, 10.2.3); dates are not taken."""
-    return min(int(value[:9]), _RETRY_AFTER_S_MAX) if value.isdigit() else None
+def _seconds(value: bytes, date: bytes) -> int | None:
+    """Return the seconds of `Retry-After` (RFC 9110, 10.2.3).
+
+    A date there is read by the clock of whoever wrote it, the header `Date` beside it; where that
+    is missing, by ours.
+    """
+    if value.isdigit():
+        return min(int(value[:9]), _RETRY_AFTER_S_MAX)
+    until_s = _unix_s(value)
+    if until_s is None:
+        return None
+    now_s = _unix_s(date)
+    left_s = until_s - (SystemClock().wall_ms() / 1000 if now_s is None else now_s)
+    return min(max(math.ceil(left_s), 0), _RETRY_AFTER_S_MAX)
+
+
+def _unix_s(date: bytes) -> float | None:
+    """Return the time of an HTTP date; None if it is none."""
+    try:
+        at = parsedate_to_datetime(date[:_DATE_BYTES_MAX].decode("ascii"))
+    except ValueError:
+        return None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

@@ -4,7 +4,7 @@ All JSON of entries and deliveries is made here. Those who follow a stream side 
 same entries, so the batch of a stream that was encoded last is remembered.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sized
+from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar, overload
 
 import msgspec
@@ -23,15 +23,16 @@ from headgate.engine.replies import Delivery, Gap, StreamRead
 
 _encode = msgspec.json.Encoder().encode
 
-T = TypeVar("T", bound=Sized)
+T = TypeVar("T")
 
 
 class LastBatches(Generic[T]):
     """The entries encoded last of each of some streams, and what became of them."""
 
-    def __init__(self, encode: Callable[[StreamRead], T]) -> None:
-        """Remember the encoded entries of reads."""
+    def __init__(self, encode: Callable[[StreamRead], T], size_bytes: Callable[[T], int]) -> None:
+        """Remember the encoded entries of reads, and know how many bytes they have."""
         self._encode = encode
+        self._size_bytes = size_bytes
         self._by_ends: Recent[Hashable, tuple[list[Entry], T]] = Recent()
 
     def encoded(self, read: StreamRead) -> T:
@@ -43,8 +44,24 @@ class LastBatches(Generic[T]):
         if last is not None and last[0] == read.entries:
             return last[1]
         encoded = self._encode(read)
-        self._by_ends.put(key, (read.entries, encoded), len(encoded))
+        self._by_ends.put(key, (read.entries, encoded), self._size_bytes(encoded))
         return encoded
+
+
+def unbroken(json: bytes) -> bytes:
+    """Return JSON for lines and events without the other line ends of Unicode.
+
+    Readers of lines in Python, such as httpx, end a line there, too. In JSON these characters only
+    stand in strings.
+    """
+    if json.isascii():  # nearly always
+        return json
+    for raw, escape in _LINE_ENDS:
+        json = json.replace(raw, escape)
+    return json
+
+
+_LINE_ENDS = [(chr(end).encode(), b"\\u%04x" % end) for end in (0x85, 0x2028, 0x2029)]
 
 
 def entry_wire(entry: Entry) -> WireEntry:

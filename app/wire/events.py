@@ -10,6 +10,7 @@ from headgate.app.wire.encoding import (
     delivery_text,
     entry_texts,
     stream_entry_texts,
+    unbroken,
 )
 from headgate.engine.entry import EntryId
 from headgate.engine.patterns.cursor import PatternCursor
@@ -33,7 +34,12 @@ def event(
     """
     text = data.model_dump_json(exclude_unset=True, by_alias=True)
     event_id = None if last_id is None else str(last_id)
-    return format_sse_event(data_str=text, event=name, id=event_id, retry=retry_ms)
+    return unbroken(format_sse_event(data_str=text, event=name, id=event_id, retry=retry_ms))
+
+
+def heartbeat(last_id: EntryId | PatternCursor) -> bytes:
+    """Return a comment with an id: nothing is new behind it."""
+    return b": heartbeat\nid: %b\n\n" % str(last_id).encode()
 
 
 def entry_events(read: StreamRead) -> bytes:
@@ -48,7 +54,8 @@ def stream_entry_events(read: StreamRead) -> bytes:
 
 def delivery_events(deliveries: Iterable[Delivery]) -> bytes:
     """Return the `entry` events of a group's deliveries; their entries are there."""
-    return b"".join(_entry_event(delivery.id, delivery_text(delivery)) for delivery in deliveries)
+    events = (_entry_event(delivery.id, delivery_text(delivery)) for delivery in deliveries)
+    return unbroken(b"".join(events))
 
 
 def _entry_event(entry_id: EntryId, text: str) -> bytes:
@@ -57,13 +64,16 @@ def _entry_event(entry_id: EntryId, text: str) -> bytes:
 
 def _events(read: StreamRead) -> bytes:
     texts = zip(read.entries, entry_texts(read), strict=True)
-    return b"".join(_entry_event(entry.id, text) for entry, text in texts)
+    return unbroken(b"".join(_entry_event(entry.id, text) for entry, text in texts))
 
 
-_last_events = LastBatches(_events)
+_last_events = LastBatches(_events, len)
 
 _last_stream_events = LastBatches[bytes](
-    lambda read: b"".join(
-        format_sse_event(data_str=text, event="entry") for text in stream_entry_texts(read)
-    )
+    lambda read: unbroken(
+        b"".join(
+            format_sse_event(data_str=text, event="entry") for text in stream_entry_texts(read)
+        )
+    ),
+    len,
 )

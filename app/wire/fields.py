@@ -81,6 +81,16 @@ def _binary_fields(flat: Fields) -> FieldsRead:
     return fields
 
 
+def json_bytes(value: bytes) -> int:
+    """Return the bytes that a name or value takes in JSON, at most and about."""
+    escapes_bytes = 5 * len(value.translate(None, _PLAIN))
+    return max(len(value) + escapes_bytes, 0 if value.isascii() else len(value) * 4 // 3)
+
+
+_PLAIN = bytes(set(range(256)) - set(range(32)) - {*b'"\\'})
+"""Bytes that stand for themselves in JSON; all others take six at most."""
+
+
 def _is_text(value: bytes) -> bool:
     # What cannot be decoded becomes U+FFFD; an exception for each would take five times as long.
     text = value.decode(errors="replace")

@@ -84,6 +84,9 @@ class Problem(BaseModel):
     last_id: str | None = Field(
         None, description="The stream's last id, where that was the matter."
     )
+    entry_id: str | None = Field(
+        None, description="The entry that is too large for its reader, where that was the matter."
+    )
     leader: str | None = Field(
         None, description="Of `not_leader`: the address of the gateway that leads, if it is known."
     )
@@ -101,6 +104,19 @@ class GatewayError(Exception):
         self.code = code
         self.pointer = pointer
         self.retry_after_ms: int | None = None  # when to try again, if that is known
+
+
+class FrameTooLarge(GatewayError):
+    """An entry takes more than its reader says that it takes: nothing comes behind it."""
+
+    def __init__(self, entry_id: str, size_bytes: int, bytes_max: int) -> None:
+        """Name the entry, and what it takes."""
+        text = (
+            f"The frame of entry {entry_id} has {size_bytes} bytes, and frame_bytes_max is "
+            f"{bytes_max}: read the entry by its id, and go on behind it."
+        )
+        super().__init__("too_large", text)
+        self.entry_id = entry_id
 
 
 def cut_off() -> GatewayError:
@@ -255,6 +271,8 @@ def problem_of(error: Exception, instance: str) -> Problem:
         problem = make_problem(code, f"{pointer}: {detail}", instance, errors_found)
     if isinstance(error, errors.IdNotGreater | errors.LastIdMismatch):
         problem.last_id = str(error.last_id)
+    if isinstance(error, FrameTooLarge):
+        problem.entry_id = error.entry_id
     if isinstance(error, errors.NotLeader) and error.leader:
         problem.leader = error.leader
     if isinstance(error, GatewayError) and error.retry_after_ms is not None:

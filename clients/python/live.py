@@ -18,9 +18,8 @@ from headgate.client.backoff import backoff_s
 from headgate.client.conversation import SUBPROTOCOL, Conversation
 from headgate.client.credential import Bearer, Credential
 from headgate.client.problems import HeadgateError, Unauthenticated, problem_in
-from headgate.client.subscription import EXTEND_S, Closed, Subscription
+from headgate.client.subscription import EXTEND_S, FRAME_BYTES_MAX, Closed, Subscription
 
-_FRAME_BYTES_MAX: Final = 64 * 2**20
 _OPEN_S: Final = 10.0
 _UNAUTHENTICATED: Final = 4401
 _TOO_BIG: Final = 1009
@@ -170,7 +169,7 @@ class Live:
             f"ws{url.removeprefix('http')}/v1/ws",
             additional_headers=headers,
             subprotocols=[Subprotocol(SUBPROTOCOL)],
-            max_size=_FRAME_BYTES_MAX,
+            max_size=FRAME_BYTES_MAX,
             max_queue=4,
             open_timeout=_OPEN_S,
             compression=None,

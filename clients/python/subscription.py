@@ -50,6 +50,9 @@ EXTEND_S: Final = 10.0
 FRAME_IDS_MAX: Final = 1_000
 """Entries that are settled by one frame."""
 
+FRAME_BYTES_MAX: Final = 128 * 2**20
+"""Bytes of a frame: an entry of 16 MiB may take six times as many in JSON."""
+
 
 class Subscription:
     """A stream that is followed, or a group that is consumed."""
@@ -88,7 +91,13 @@ class Subscription:
     def subscribe_frame(self) -> dict[str, Any]:
         """Return the frame that begins it on a connection."""
         credit = self._credit if self.is_group else max(self._credit - len(self.items), 1)
-        frame = {"type": "subscribe", "rid": f"s{self.name}", "sub": self.name, "credit": credit}
+        frame = {
+            "type": "subscribe",
+            "rid": f"s{self.name}",
+            "sub": self.name,
+            "credit": credit,
+            "frame_bytes_max": FRAME_BYTES_MAX,
+        }
         if self.is_group:
             frame["auto_credit"] = True
         self._returned = 0

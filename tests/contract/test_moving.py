@@ -28,7 +28,7 @@ from headgate.engine.requests.bulk import BulkCursor, PlanRead
 from headgate.engine.requests.deliveries import Ack, Autoclaim, Claim, ListPending, Nack, NackMode
 from headgate.engine.requests.entries import Add, Delete, FindTimes, Range, Trim, TrimTo
 from headgate.engine.requests.groups import CreateConsumer, CreateGroup, GroupStart, ListGroups
-from headgate.engine.requests.keyspace import ExpireStream, ListNames, SetCounters, TimeToLive
+from headgate.engine.requests.keyspace import ExpireStream, GetExpiry, ListNames, SetCounters
 from headgate.engine.requests.streams import CloseStream, CreateStream, DescribeStream
 from tests.contract.backends import KINDS, Kind
 from tests.contract.calls import (
@@ -184,9 +184,9 @@ async def test_a_stream_is_moved_with_all_that_it_is_made_of(ends: list[Backend]
     assert await target.perform(ListGroups(S)) == await source.perform(ListGroups(S))
     attributes = await target.perform(GetAttributes(b"expiring"))
     assert attributes == {b"kind": b"\x00\xff", b"empty": b""}
-    ttl_ms = await target.perform(TimeToLive(b"expiring"))
-    assert ttl_ms is not None
-    assert 0 < ttl_ms <= HOUR_MS
+    at_ms = await source.perform(GetExpiry(b"expiring"))
+    assert at_ms is not None
+    assert await target.perform(GetExpiry(b"expiring")) == at_ms
 
 
 async def test_what_is_pending_stays_with_its_consumer_for_its_time(ends: list[Backend]) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from headgate.app.backends.copying.contents import MARK, StreamStore
 from headgate.app.backends.copying.entries import copy_entries, settle_entries
 from headgate.app.backends.copying.groups import copy_groups, place_groups
 from headgate.engine.entry import MIN_ID, EntryId
-from headgate.engine.errors import Conflict
+from headgate.engine.errors import Conflict, StreamNotFound
 from headgate.engine.replies import StreamInfo
 from headgate.engine.requests.groups import CreateGroup, DestroyGroup, GroupStart
-from headgate.engine.requests.keyspace import ExpireStream, TimeToLive
+from headgate.engine.requests.keyspace import ExpireStream, GetExpiry
 from headgate.engine.requests.streams import DescribeStream
 
 
@@ -56,8 +57,12 @@ async def fill(
 
 
 async def unmark(source: StreamStore, target: StreamStore, stream: bytes) -> None:
-    """Give a copy its expiry, and take its mark away: it is complete."""
-    ttl_ms = await source.perform(TimeToLive(stream))
-    if ttl_ms is not None:
-        await target.perform(ExpireStream(stream, ttl_ms))
-    await target.perform(DestroyGroup(stream, MARK))
+    """Give a copy its expiry, and take its mark away: it is complete.
+
+    If its time is over meanwhile, it goes.
+    """
+    at_ms = await source.perform(GetExpiry(stream))
+    if at_ms is not None:
+        await target.perform(ExpireStream(stream, 0, at_ms=at_ms))
+    with suppress(StreamNotFound):
+        await target.perform(DestroyGroup(stream, MARK))

@@ -13,7 +13,6 @@ from hiredis import pack_command
 
 from headgate.app.backends.plain.commands import Words, added, commands_of
 from headgate.app.backends.port import Ability
-from headgate.engine.clock import Clock
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import MIN_ID
 from headgate.engine.replies import StreamInfo
@@ -30,15 +29,13 @@ class CommandFile:
 
     abilities: frozenset[Ability] = frozenset()
 
-    def __init__(self, write: Callable[[bytes], Any], clock: Clock) -> None:
+    def __init__(self, write: Callable[[bytes], Any]) -> None:
         """Begin with nothing.
 
         Args:
             write: writes a part of the file.
-            clock: tells when streams expire.
         """
         self._write = write
-        self._clock = clock
         self._lengths: Counter[bytes] = Counter()  # in entries
 
     async def perform(self, request: Request[T]) -> T:
@@ -50,7 +47,7 @@ class CommandFile:
             case DescribeStream(stream):
                 reply = self._info(stream)
             case _:
-                commands = commands_of(request, self._clock.wall_ms())
+                commands = commands_of(request)
                 self._write(b"".join(map(_packed, commands)))
         if isinstance(request, Add):
             self._lengths[request.stream] += len(request.drafts)

@@ -30,12 +30,11 @@ Redis 8.8 has this name in their place where it lists pending entries.
 """
 
 
-def commands_of(request: Request[Any], now_ms: int) -> list[Words]:
+def commands_of(request: Request[Any]) -> list[Words]:
     """Return the commands that carry out a request that changes a copy.
 
     Args:
         request: one of those in `CHANGES`.
-        now_ms: unix time, from which an expiry counts.
 
     Raises:
         NotSupported: copying makes no such request.
@@ -43,7 +42,7 @@ def commands_of(request: Request[Any], now_ms: int) -> list[Words]:
     words_of = CHANGES.get(type(request))
     if words_of is None:
         raise NotSupported(type(request).__name__)
-    return words_of(request, now_ms)
+    return words_of(request)
 
 
 def added(request: Add) -> Added:
@@ -72,17 +71,17 @@ def _counters(request: SetCounters) -> Words:
     return words
 
 
-def _add(request: Add, _: int) -> list[Words]:
+def _add(request: Add) -> list[Words]:
     return [(b"XADD", request.stream, str(draft.id), *draft.fields) for draft in request.drafts]
 
 
-def _create_group(request: CreateGroup, _: int) -> list[Words]:
+def _create_group(request: CreateGroup) -> list[Words]:
     made: Words = (b"MKSTREAM",) if request.create_stream else ()
     start = str(request.start.last_id or "$")
     return [[b"XGROUP", b"CREATE", request.stream, request.group, start, *made]]
 
 
-def _update_group(request: UpdateGroup, _: int) -> list[Words]:
+def _update_group(request: UpdateGroup) -> list[Words]:
     entries_read = request.entries_read
     assert isinstance(request.last_id, EntryId), "copying chooses a position"
     read: Words = () if entries_read is UNSET else (b"ENTRIESREAD", entries_read)
@@ -91,21 +90,21 @@ def _update_group(request: UpdateGroup, _: int) -> list[Words]:
     ]
 
 
-CHANGES: Mapping[type[Request[Any]], Callable[[Any, int], list[Words]]] = {
+CHANGES: Mapping[type[Request[Any]], Callable[[Any], list[Words]]] = {
     Add: _add,
-    Delete: lambda request, _: [(b"XDEL", request.stream, *map(str, request.ids))],
-    Trim: lambda request, _: [(b"XTRIM", request.stream, b"MINID", str(request.to.min_id))],
-    SetCounters: lambda request, _: [_counters(request)],
-    ExpireStream: lambda request, now_ms: [(b"PEXPIREAT", request.stream, now_ms + request.ttl_ms)],
-    UpdateStream: lambda *_: [],
-    DeleteStream: lambda request, _: [(b"UNLINK", request.stream)],
+    Delete: lambda request: [(b"XDEL", request.stream, *map(str, request.ids))],
+    Trim: lambda request: [(b"XTRIM", request.stream, b"MINID", str(request.to.min_id))],
+    SetCounters: lambda request: [_counters(request)],
+    ExpireStream: lambda request: [(b"PEXPIREAT", request.stream, request.at_ms or 0)],
+    UpdateStream: lambda _: [],
+    DeleteStream: lambda request: [(b"UNLINK", request.stream)],
     CreateGroup: _create_group,
-    DestroyGroup: lambda request, _: [(b"XGROUP", b"DESTROY", request.stream, request.group)],
+    DestroyGroup: lambda request: [(b"XGROUP", b"DESTROY", request.stream, request.group)],
     UpdateGroup: _update_group,
-    CreateConsumer: lambda request, _: [
+    CreateConsumer: lambda request: [
         (b"XGROUP", b"CREATECONSUMER", request.stream, request.group, request.consumer)
     ],
-    Claim: lambda request, _: [_claim(request, request.consumer, request.time_ms or 0)],
-    Nack: lambda request, _: [_claim(request, NOBODY, 0)],
+    Claim: lambda request: [_claim(request, request.consumer, request.time_ms or 0)],
+    Nack: lambda request: [_claim(request, NOBODY, 0)],
 }
 """The requests that change a copy, and what is sent for each."""

@@ -38,7 +38,7 @@ from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import ListPending, SumPending
 from headgate.engine.requests.entries import Range
 from headgate.engine.requests.groups import DescribeGroup, ListConsumers, ListGroups
-from headgate.engine.requests.keyspace import TellTime, TimeToLive
+from headgate.engine.requests.keyspace import GetExpiry, TellTime
 from headgate.engine.requests.streams import DescribeStream, ListStreams
 
 T = TypeVar("T")
@@ -101,7 +101,7 @@ class RdbFile:
         self._performers: dict[type[Request[Any]], Callable[[Any], Any]] = {
             ListStreams: self._list_streams,
             DescribeStream: lambda request: self._stream(request.stream).info,
-            TimeToLive: self._time_to_live,
+            GetExpiry: lambda request: self._stream(request.stream).begin.expires_at_ms,
             TellTime: lambda _: self._now_ms,
             Range: self._range,
             ListGroups: self._list_groups,
@@ -171,10 +171,6 @@ class RdbFile:
     def _list_streams(self, request: ListStreams) -> list[StreamInfo]:
         begin = 0 if request.after is None else bisect_right(self._names, request.after)
         return [self._streams[name].info for name in self._names[begin : begin + request.limit]]
-
-    def _time_to_live(self, request: TimeToLive) -> int | None:
-        expires_at_ms = self._stream(request.stream).begin.expires_at_ms
-        return None if expires_at_ms is None else expires_at_ms - self._now_ms
 
     # Entries and groups
 

@@ -48,7 +48,7 @@ from headgate.engine.requests.groups import (
     ListConsumers,
     ListGroups,
 )
-from headgate.engine.requests.keyspace import SetCounters, TellTime, TimeToLive
+from headgate.engine.requests.keyspace import GetExpiry, SetCounters, TellTime
 from headgate.engine.requests.streams import DescribeStream, ListStreams
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class PlainServer:
         Args:
             options: how the servers are used. Streams whose names begin with the prefix belong to
                 gateways, and are not listed.
-            clock: tells when streams expire.
+            clock: tells the time, if the server does not.
         """
         self._client = PlainClient(options)
         self._prefix = options.prefix
@@ -86,7 +86,7 @@ class PlainServer:
             **dict.fromkeys(CHANGES, self._change),
             ListStreams: self._list_streams,
             DescribeStream: self._describe_stream,
-            TimeToLive: self._time_to_live,
+            GetExpiry: self._get_expiry,
             TellTime: self._tell_time,
             Range: self._range,
             ListGroups: self._list_groups,
@@ -184,11 +184,13 @@ class PlainServer:
     async def _describe(self, stream: bytes) -> StreamInfo:
         return read_stream(stream, await self._read(stream, b"XINFO", b"STREAM", stream))
 
-    async def _time_to_live(self, request: TimeToLive) -> int | None:
+    async def _get_expiry(self, request: GetExpiry) -> int | None:
+        """Return what PEXPIRETIME does, which old servers have not."""
+        now_ms = await self._tell_time(TellTime())
         ttl_ms: int = await self._read(request.stream, b"PTTL", request.stream)
         if ttl_ms == -2:
             raise StreamNotFound(request.stream)
-        return None if ttl_ms < 0 else ttl_ms
+        return None if ttl_ms < 0 else now_ms + ttl_ms
 
     async def _tell_time(self, request: TellTime) -> int:
         del request
@@ -282,7 +284,7 @@ class PlainServer:
         await self._change(request)
 
     async def _change(self, request: Any) -> None:
-        await self._send(request.stream, commands_of(request, self._clock.wall_ms()))
+        await self._send(request.stream, commands_of(request))
 
     async def _send(self, stream: bytes, commands: Sequence[Words]) -> None:
         if commands:

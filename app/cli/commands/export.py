@@ -21,7 +21,6 @@ from headgate.app.cli.copies import (
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
 from headgate.app.cli.places import data_dir, open_plain, place_option, source, target
-from headgate.engine.clock import SystemClock
 
 _HELP = """\
 Copy streams to a Redis or Valkey server, or write them as commands that redis-cli --pipe takes.
@@ -87,7 +86,7 @@ def command(
         async with source("--from", begin, open_plain) as old:
             if end is None:
                 with _file(output) as file:
-                    commands = CommandFile(file.write, SystemClock())
+                    commands = CommandFile(file.write)
                     summary = await write_streams(old, commands, watcher, is_chosen)
                 if output is not None and summary.is_complete:
                     _part(output).replace(output)

@@ -16,6 +16,8 @@ from headgate.app.wire.schemas.values import Flag, IdText, Milliseconds, OnDisco
 from headgate.engine.limits import COUNT_MAX
 
 FRAME_IDS_MAX = 10_000
+FRAME_BYTES_MIN = 2**16
+"""The least bound of frames that a client may have."""
 RID_LENGTH_MAX = 64
 SUB_LENGTH_MAX = 64
 SHORT_FORM_SUB = "0"
@@ -26,6 +28,7 @@ Sub = Annotated[
     str,
     Field(min_length=1, max_length=SUB_LENGTH_MAX, description="The client's name for it."),
 ]
+FrameBytes = Annotated[int, Field(ge=FRAME_BYTES_MIN, strict=True)]
 FrameIds = Annotated[list[IdText], Field(fail_fast=True, min_length=1, max_length=FRAME_IDS_MAX)]
 
 
@@ -72,6 +75,12 @@ class SubscribeFrame(ClientFrame):
     )
     credit: Annotated[int, Field(ge=1, strict=True)] = Field(
         64, description="Number of entries that may come before more credit is given."
+    )
+    frame_bytes_max: FrameBytes | None = Field(
+        None,
+        description="Bytes of a frame that the client takes. An entry that takes more, even alone, "
+        "ends the subscription with a problem that names it. Entries come together in a frame of "
+        "up to 1 MiB, whatever is said here, and an entry that is larger comes alone.",
     )
     auto_credit: Flag = Field(False, description="A settled entry gives its credit back.")
     claim_idle_ms: Annotated[int, Field(ge=0, le=COUNT_MAX, strict=True)] | None = Field(

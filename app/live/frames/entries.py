@@ -1,11 +1,13 @@
 """Entry frames: entries, deliveries and outcomes by the thousand, without a model for each."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from itertools import accumulate, chain, islice
+from typing import Any, NamedTuple
 
 import msgspec
 
-from headgate.app.live.frames.server import Acked, Entries, Ok
+from headgate.app.live.frames.server import Acked, Ok
 from headgate.app.wire.encoding import (
     LastBatches,
     delivery_wire,
@@ -15,7 +17,8 @@ from headgate.app.wire.encoding import (
     stream_entries_wire,
     stream_gap_wire,
 )
-from headgate.engine.entry import EntryId
+from headgate.app.wire.problems import FrameTooLarge
+from headgate.engine.entry import Entry, EntryId
 from headgate.engine.replies import Delivery, Outcome, PatternRead, StreamRead
 
 _SETTLED_AT_ONCE = 1_000
@@ -27,90 +30,179 @@ _OUTCOMES = {outcome: f'","outcome":"{outcome}"}}' for outcome in Outcome}
 _encode = msgspec.json.Encoder().encode
 
 
-def _array(read: StreamRead) -> Any:
-    return msgspec.Raw(_encode(entries_wire(read)))
+FRAME_BYTES_MAX = 2**20
+"""Bytes of a frame with several entries: many clients take no more unless they are told to."""
+
+_HEAD_BYTES_MAX = 2**14
+"""Bytes of a frame beside its entries: names, ids that are gone, a position, some gaps."""
+
+_GAPS_MAX = 8
+"""Gaps in a frame with entries, each with the name of its stream."""
 
 
-def _members(read: StreamRead) -> bytes:
-    """Return the members of an array, with commas between them."""
-    return _encode(stream_entries_wire(read))[1:-1]
+class _Array(NamedTuple):
+    """Entries as a JSON array."""
+
+    whole: Any  # msgspec.Raw of the text
+    text: bytes
+    ends: list[int]  # where each of them ends, with what is behind it
 
 
-_last_arrays = LastBatches(_array)
-_last_members = LastBatches(_members)
+def _array(wire: Iterable[object]) -> _Array:
+    encoded = list(map(_encode, wire))
+    ends = list(accumulate((len(each) + 1 for each in encoded), initial=1))[1:]
+    return _array_of(b",".join(encoded), ends)
 
 
-def entries_frame(sub: str, read: StreamRead, *, credit_left: int) -> str:
-    """Return the `entries` frame of a stream.
+def _array_of(members: bytes, ends: list[int]) -> _Array:
+    text = b"[%b]" % members
+    return _Array(msgspec.Raw(text), text, ends)
+
+
+_EMPTY = _array(())
+
+
+def _size_bytes(array: _Array) -> int:
+    return len(array.text)
+
+
+_last_entries = LastBatches(lambda read: _array(entries_wire(read)), _size_bytes)
+_last_stream_entries = LastBatches(lambda read: _array(stream_entries_wire(read)), _size_bytes)
+
+
+class FrameOf(NamedTuple):
+    """The subscription of some frames."""
+
+    sub: str
+    bytes_max: int | None = None  # that the client takes; None: it does not say it
+
+
+def entries_frames(of: FrameOf, read: StreamRead, *, credit_left: int) -> Iterable[str]:
+    """Return the `entries` frames of a stream: one, unless that would be too large.
 
     Args:
-        sub: the subscription.
+        of: the subscription.
         read: what is sent, and what trimming took before that.
         credit_left: how many more may come.
+
+    Raises:
+        FrameTooLarge: while they are made: the client does not take an entry, even alone.
     """
-    frame: Entries = {
-        "type": "entries",
-        "sub": sub,
-        "entries": _last_arrays.encoded(read),
-        "credit_left": credit_left,
-    }
-    if read.gap is not None:
-        frame["gap"] = gap_wire(read.gap)
-    if is_position_news(read):
-        frame["position"] = str(read.next_after)
-    return _text(frame)
+    first = None if read.gap is None else {"gap": gap_wire(read.gap)}
+    last = {"position": str(read.next_after)} if is_position_news(read) else None
+    return _frames(of, _last_entries.encoded(read), read.entries, credit_left, first, last)
 
 
-def pattern_frame(sub: str, read: PatternRead, *, credit_left: int) -> str:
-    """Return the `entries` frame of streams that match a pattern.
+def pattern_frames(of: FrameOf, read: PatternRead, *, credit_left: int) -> Iterable[str]:
+    """Return the `entries` frames of streams that match a pattern. See `entries_frames`.
 
-    Args:
-        sub: the subscription.
-        read: what is sent.
-        credit_left: how many more may come.
+    Only the last one has a position, which is behind all of them.
     """
-    members = b",".join(_last_members.encoded(each) for each in read.reads if each.entries)
-    frame: Entries = {
-        "type": "entries",
-        "sub": sub,
-        "entries": cast("Any", msgspec.Raw(b"[%b]" % members)),
-        "credit_left": credit_left,
-        "position": str(read.next_after),
-    }
+    frames = list[Iterable[str]]()
     gaps = [gap for each in read.reads if (gap := stream_gap_wire(each)) is not None]
-    if gaps:
-        frame["gaps"] = gaps
-    return _text(frame)
+    while len(gaps) > _GAPS_MAX:
+        first_gaps, gaps = {"gaps": gaps[:_GAPS_MAX]}, gaps[_GAPS_MAX:]
+        frames.append(_frames(of, _EMPTY, (), credit_left + read.entry_count, first_gaps, None))
+    encoded = [_last_stream_entries.encoded(each) for each in read.reads if each.entries]
+    starts = accumulate((len(each.text) - 1 for each in encoded), initial=0)
+    ends = [start + end for start, each in zip(starts, encoded, strict=False) for end in each.ends]
+    array = _array_of(b",".join(each.text[1:-1] for each in encoded), ends)
+    entries = chain.from_iterable(each.entries for each in read.reads)
+    first = {"gaps": gaps} if gaps else None
+    last = {"position": str(read.next_after)}
+    frames.append(_frames(of, array, entries, credit_left, first, last))
+    return chain.from_iterable(frames)
 
 
-def deliveries_frame(
-    sub: str,
-    deliveries: Iterable[Delivery],
+def deliveries_frames(
+    of: FrameOf,
+    deliveries: Sequence[Delivery],
     gone: list[str],
     *,
     credit_left: int,
     lag: int | None,
-) -> str:
-    """Return the `entries` frame of a group.
+) -> Iterable[str]:
+    """Return the `entries` frames of a group. See `entries_frames`.
 
     Args:
-        sub: the subscription.
+        of: the subscription.
         deliveries: what is sent; their entries are there.
         gone: ids whose entries are not.
         credit_left: how many more may come.
         lag: how many the group has still to be given, if that is known.
     """
-    frame: Entries = {
+    array = _array(map(delivery_wire, deliveries))
+    first = {"deleted_ids": gone} if gone else None
+    last = None if lag is None else {"lag": lag}
+    return _frames(of, array, deliveries, credit_left, first, last)
+
+
+def _frames(
+    of: FrameOf,
+    array: _Array,
+    entries: Iterable[Entry | Delivery],
+    credit_left: int,
+    first: Mapping[str, object] | None,
+    last: Mapping[str, object] | None,
+) -> Iterable[str]:
+    """Return frames with as many entries each as fit, but with one at least.
+
+    Args:
+        of: the subscription.
+        array: the entries, encoded.
+        entries: the same.
+        credit_left: how many more may come behind all of them.
+        first: what the first frame says besides.
+        last: what the last frame says besides.
+    """
+    room = min(of.bytes_max or FRAME_BYTES_MAX, FRAME_BYTES_MAX) - _HEAD_BYTES_MAX
+    if len(array.text) <= room:  # nearly always
+        return (_encode(_frame(of, array.whole, credit_left, first, last)).decode(),)
+    return _cut(of, array, room, entries, credit_left, first, last)
+
+
+def _frame(
+    of: FrameOf,
+    array: Any,
+    credit_left: int,
+    first: Mapping[str, object] | None,
+    last: Mapping[str, object] | None,
+) -> dict[str, object]:
+    frame: dict[str, object] = {
         "type": "entries",
-        "sub": sub,
-        "entries": [delivery_wire(delivery) for delivery in deliveries],
+        "sub": of.sub,
+        "entries": array,
         "credit_left": credit_left,
     }
-    if gone:
-        frame["deleted_ids"] = gone
-    if lag is not None:
-        frame["lag"] = lag
-    return _text(frame)
+    if first is not None:
+        frame.update(first)
+    if last is not None:
+        frame.update(last)
+    return frame
+
+
+def _cut(
+    of: FrameOf,
+    array: _Array,
+    room: int,
+    entries: Iterable[Entry | Delivery],
+    credit_left: int,
+    first: Mapping[str, object] | None,
+    last: Mapping[str, object] | None,
+) -> Iterator[str]:
+    _, text, ends = array
+    begin, sent = 1, 0
+    while sent < len(ends):
+        count = max(bisect_right(ends, begin + room), sent + 1)
+        left, end = len(ends) - count, ends[count - 1]
+        part = msgspec.Raw(b"[%b]" % text[begin : end - 1])
+        before, behind = None if sent else first, None if left else last
+        encoded = _encode(_frame(of, part, credit_left + left, before, behind))
+        if of.bytes_max is not None and len(encoded) > of.bytes_max:
+            entry_id = next(islice(entries, sent, None)).id
+            raise FrameTooLarge(str(entry_id), len(encoded), of.bytes_max)
+        yield encoded.decode()
+        begin, sent = end, count
 
 
 def settled_frame(

@@ -44,3 +44,23 @@ async def events_of(live: Live, url: str, **headers: str) -> AsyncIterator[Event
     ):
         assert source.response.status_code == 200, await source.response.aread()
         yield Events(source)
+
+
+@asynccontextmanager
+async def lines_of(live: Live, url: str, **headers: str) -> AsyncIterator[AsyncIterator[str]]:
+    """Follow a stream as lines of events."""
+    async with (
+        httpx.AsyncClient(base_url=live.url, timeout=30) as http,
+        http.stream("GET", url, headers=headers) as answer,
+    ):
+        assert answer.status_code == 200, await answer.aread()
+        yield answer.aiter_lines()
+
+
+async def until_line(lines: AsyncIterator[str], wanted: str) -> list[str]:
+    """Read lines up to one; returns those before it."""
+    before: list[str] = []
+    async with asyncio.timeout(10):
+        while (line := await anext(lines)) != wanted:
+            before.append(line)
+    return before

@@ -61,7 +61,7 @@ async def test_the_event_of_the_end_has_the_id_with_which_a_browser_comes_back(l
     await live.append("orders", "1")
     await close(live)
     text = (await live.http.get(f"{ORDERS}/events")).text
-    [last_id] = [line[4:] for line in text.splitlines() if line.startswith("id: ")]
+    *_, last_id = (line[4:] for line in text.splitlines() if line.startswith("id: "))
     answer = await live.http.get(f"{ORDERS}/events", headers={"Last-Event-ID": last_id})
     assert answer.status_code == 204
 

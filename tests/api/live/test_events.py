@@ -1,10 +1,13 @@
 """Event streams: what a browser's EventSource sees."""
 
+import json
+from urllib.parse import quote
+
 import pytest
 
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, refusal_of, running
-from tests.api.live.event_source import events_of
+from tests.api.live.event_source import events_of, lines_of, until_line
 from tests.conditions import until
 
 
@@ -52,6 +55,52 @@ async def test_a_browser_that_connects_again_continues_where_it_was(live: Live, 
         assert await events.entries(1) == ids[1:]
 
 
+SALES = quote(json.dumps({"prefix": {"v": "sale"}}))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(STREAM, f"{STREAM}?after=$", f"{STREAM}?after=0", f"{STREAM}?filter={SALES}"),
+        *("/v1/events?match=ord*", f"/v1/events?match=ord*&filter={SALES}"),
+    ],
+)
+@pytest.mark.parametrize("before", ["event: ready", "event: caught_up", ": heartbeat"])
+async def test_a_connection_that_ends_before_an_entry_came_is_continued_where_it_began(
+    before: str, url: str
+) -> None:
+    async with running(Settings(heartbeat_ms=100)) as live:
+        await live.http.put("/v1/streams/orders", json={})
+        last_id = await last_id_behind(live, url, before)
+        await live.append("orders", "sale")
+        async with lines_of(live, url, **{"Last-Event-ID": last_id}) as lines:
+            assert '"resumed":true' in "".join(await until_line(lines, ""))
+            assert '"v":"sale"' in "".join(await until_line(lines, ""))
+
+
+async def test_coming_back_acknowledges_nothing_that_a_group_has_not_sent(live: Live) -> None:
+    await live.create_group("orders", "billing")
+    await live.append("orders", "1", "2")
+    await live.read_group("orders", "billing", "me", limit=2)
+    url = f"{GROUP}?consumer=me&ack=on_reconnect"
+
+    last_id = await last_id_behind(live, url, "event: ready")
+    async with events_of(live, url, **{"Last-Event-ID": last_id}) as events:
+        await events.next("ready")
+        await events.entries(2)
+
+
+async def last_id_behind(live: Live, url: str, line: str) -> str:
+    """Return the id that `EventSource` keeps behind the event or comment with this line."""
+    last_id = ""
+    async with lines_of(live, url, Accept="text/event-stream") as lines:
+        while True:
+            block = await until_line(lines, "")
+            last_id = "".join(each[4:] for each in block if each.startswith("id: ")) or last_id
+            if line in block or (line == ": heartbeat" and "event: position" in block):
+                return last_id
+
+
 async def test_a_reader_that_comes_too_late_is_told_what_it_missed(live: Live) -> None:
     ids = await live.append("orders", "1", "2", "3")
     await live.http.post("/v1/streams/orders/trim", json={"max_length": 1})
@@ -70,7 +119,7 @@ async def test_events_are_neither_cached_nor_buffered_and_keep_the_connection_op
         assert answer.headers["cache-control"] == "no-cache, no-transform"
         assert answer.headers["x-accel-buffering"] == "no"
         lines = answer.aiter_lines()
-        seen = [await anext(lines) for _ in range(8)]
+        seen = [await anext(lines) for _ in range(10)]
     assert any(line.startswith("retry: ") for line in seen)
     assert ": heartbeat" in seen
 

@@ -1,40 +1,16 @@
 """Streams that are followed with a filter: only matches come, and the position moves on."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from urllib.parse import quote
 
-import httpx
 import pytest
 
 from tests.api.conftest import Live, refusal_of
-from tests.api.live.event_source import events_of
+from tests.api.live.event_source import events_of, lines_of, until_line
 from tests.api.live.frames import frames_of
 
 EVENTS = "/v1/streams/orders/events"
 SALES = json.dumps({"prefix": {"v": "sale"}})
-
-
-@asynccontextmanager
-async def lines_of(live: Live, url: str) -> AsyncIterator[AsyncIterator[str]]:
-    """Follow a stream as lines of events."""
-    async with (
-        httpx.AsyncClient(base_url=live.url, timeout=30) as http,
-        http.stream("GET", url) as answer,
-    ):
-        assert answer.status_code == 200, await answer.aread()
-        yield answer.aiter_lines()
-
-
-async def until_line(lines: AsyncIterator[str], wanted: str) -> list[str]:
-    """Read lines up to one; returns those before it."""
-    before: list[str] = []
-    async with asyncio.timeout(10):
-        while (line := await anext(lines)) != wanted:
-            before.append(line)
-    return before
 
 
 async def test_events_are_only_of_what_matches(live: Live) -> None:

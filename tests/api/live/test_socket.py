@@ -471,3 +471,33 @@ async def test_a_problem_of_an_append_points_at_the_entry_of_the_frame(live: Liv
     assert refused["rid"] == "a"
     assert refused["problem"]["code"] == "id_not_greater"
     assert [error["pointer"] for error in refused["problem"]["errors"]] == ["/body/entries/3/id"]
+
+
+@pytest.mark.parametrize("url", [f"{STREAM}?after=0", f"{GROUP}?consumer=me"])
+async def test_entries_that_take_more_encoded_come_in_more_frames(live: Live, url: str) -> None:
+    await live.create_group("orders", "billing")
+    ids = [each for _ in range(30) for each in await live.append("orders", "\x01" * 30_000)]
+
+    async with frames_of(live, url) as frames:  # of a client that takes 1 MiB
+        await frames.next("subscribed")
+        assert await frames.ids(30) == ids
+
+
+@pytest.mark.parametrize("url", [f"{STREAM}?after=0&", f"{GROUP}?consumer=me&"])
+async def test_an_entry_that_the_client_does_not_take_is_named_and_ends_it(
+    live: Live, url: str
+) -> None:
+    await live.create_group("orders", "billing")
+    small, large = await live.append("orders", "1", "\x01" * 30_000)
+
+    async with frames_of(live, f"{url}frame_bytes_max=65536") as frames:
+        await frames.next("subscribed")
+        assert await frames.ids(1) == [small]
+        problem = (await frames.next("problem"))["problem"]
+        assert (problem["code"], problem["entry_id"]) == ("too_large", large)
+        assert await frames.closed() == 4400  # nobody connects again
+
+    async with frames_of(live, "/v1/ws") as frames:
+        await frames.subscribe("a", after=small, frame_bytes_max=65_536)
+        assert (await frames.next("problem"))["problem"]["entry_id"] == large
+        assert (await frames.next("unsubscribed"))["reason"] == "failed"

@@ -90,3 +90,28 @@ async def test_a_request_that_offers_http_2_is_served_as_one_that_does_not(
 
     entries = (await live.http.get("/v1/streams/orders/entries")).json()["entries"]
     assert [entry["fields"] for entry in entries] == [{"sku": "42"}] * 2
+
+
+@pytest.mark.parametrize(
+    ("path", "accept"),
+    [
+        ("/v1/streams/orders/entries", "application/x-ndjson"),
+        ("/v1/streams/orders/entries", "application/vnd.apache.arrow.stream"),
+        ("/v1/streams/orders/events?after=0", "text/event-stream"),
+        ("/v1/stream/orders?offset=-1&live=sse", "text/event-stream"),
+    ],
+)
+async def test_what_is_streamed_is_as_it_is_for_a_client_of_http_1_0(
+    live: Live, path: str, accept: str
+) -> None:
+    await live.append("orders", "1")
+    closed = await live.http.post("/v1/streams/orders/close")
+    assert closed.status_code == 200, closed.text
+
+    head = f"GET {path} HTTP/1.0\r\nhost: localhost\r\naccept: {accept}\r\n\r\n"
+    answer = await answer_to(live, head.encode())
+
+    answered, _, body = answer.partition(b"\r\n\r\n")
+    assert answered.startswith(b"HTTP/1.1 200 OK"), answer
+    assert b"transfer-encoding" not in answered.lower()
+    assert body.startswith((b"{", b"event: ", b"\xff\xff\xff\xff"))

@@ -70,6 +70,8 @@ def test_streams_come_from_a_file(server: Server, snapshot: Path, tmp_path: Path
     assert ended.exit_code == 0
     assert json.loads(ended.stdout.splitlines()[-1])["left_out"]["of type string"] >= 1
     assert_brought(server, place)
+    expiry = [("PEXPIRETIME", EXPIRING)]
+    assert of_directory(place, expiry) == replies(server, expiry)  # however long it took
     # Both ways lead to the same.
     assert bring(server.url, "--to", str(place)).stdout.startswith("0 of 3 streams copied")
 

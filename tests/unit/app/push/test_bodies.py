@@ -36,6 +36,19 @@ def test_a_batch_has_so_many_bytes_and_a_larger_entry_comes_alone() -> None:
     assert sizes([*deliveries, delivery(4)], 100) == [[1], [2], [3], [4]]
 
 
+@pytest.mark.parametrize(
+    "value", [b"v" * 100, b"\x01" * 50_000, b'"' * 90_000, b"\xff" * 90_000, "é".encode() * 50_000]
+)
+def test_the_body_of_a_batch_has_so_many_bytes_as_it_is_sent(value: bytes) -> None:
+    deliveries = [delivery(number, b"v", value) for number in range(1, 51)]
+    content_of = Bodies(PushBody.BATCH, b"orders", b"g").content_of
+
+    bodies = [content_of(request).body for request in requests_of(deliveries, 100)]
+
+    assert sum(body.count(b'"id"') for body in bodies) == 50
+    assert max(map(len, bodies)) < 1.1 * BODY_BYTES_MAX
+
+
 def test_an_entry_that_has_failed_twice_comes_alone() -> None:
     deliveries = [delivery(1), delivery(2, before=2), delivery(3, before=1), delivery(4)]
     assert sorted(sizes(deliveries, 100)) == [[1, 3, 4], [2]]

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,8 +28,13 @@ class Client:
     """A connection to a server that runs nothing but the app."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, state: ServerState
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        state: ServerState,
+        address: tuple[str, int],
     ) -> None:
+        self.address = address  # of the server
         self.reader = reader
         self.writer = writer
         self.state = state
@@ -46,18 +51,22 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(app: App, *, idle_s: float = 5) -> AsyncIterator[Client]:
+async def serving(
+    app: App, *, idle_s: float = 5, connections_max: int = 100
+) -> AsyncIterator[Client]:
     config = uvicorn.Config(app, log_config=None, lifespan="off", access_log=False)
     config.load()
     config.timeout_keep_alive = idle_s  # type: ignore[assignment]  # less than a second
     state = ServerState()
-    sockets = Sockets(100, arriving_bytes_max=2**20, unsent_bytes_max=2**20)
+    sockets = Sockets(connections_max, arriving_bytes_max=2**20, unsent_bytes_max=2**20)
     shared = {"gateway": SimpleNamespace(sockets=sockets)}
     loop, http = asyncio.get_running_loop(), in_time(10_000)
     server = await loop.create_server(lambda: http(config, state, shared), "127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+    sockets.count = lambda: len(state.connections)
+    address = server.sockets[0].getsockname()[:2]
+    reader, writer = await asyncio.open_connection(*address)
     try:
-        yield Client(reader, writer, state)
+        yield Client(reader, writer, state, address)
     finally:
         writer.close()
         server.close()
@@ -302,3 +311,61 @@ async def test_a_connection_is_not_idle_while_a_request_is_answered() -> None:
         loop.call_later(0.06, completion.succeed, None)
         assert await client.body() == b"/slow "
         assert await client.reader.read() == b""
+
+
+async def test_the_connection_that_is_idle_for_longest_makes_room_for_another() -> None:
+    async with serving(echo, idle_s=60, connections_max=2) as client:
+        client.writer.write(GET % b"a")
+        assert await client.body() == b"/a "
+        later = [await asyncio.open_connection(*client.address) for _ in range(2)]
+        assert await client.reader.read() == b""
+        for reader, writer in later:
+            writer.write(GET % b"b")
+            await reader.readuntil(b"/b ")
+            writer.close()
+
+
+async def test_a_connection_with_a_request_makes_no_room() -> None:
+    completion, begun = Completion[None](), asyncio.Event()
+
+    async def wait(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.set()
+        await completion
+        await echo(scope, receive, send)
+
+    async with serving(wait, connections_max=1) as client:
+        client.writer.write(GET % b"slow")
+        await begun.wait()
+        reader, writer = await asyncio.open_connection(*client.address)
+        with suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+        completion.succeed(None)
+        assert await client.body() == b"/slow "
+
+
+async def in_two_parts(scope: Scope, receive: Receive, send: Send) -> None:
+    del receive
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"one", "more_body": True})
+    if scope["path"] == "/fails":
+        raise ValueError
+    await send({"type": "http.response.body", "body": b"two"})
+
+
+async def test_a_streamed_body_has_no_chunks_for_http_1_0_and_ends_with_the_connection() -> None:
+    async with serving(in_two_parts) as client:
+        client.writer.write(
+            b"GET / HTTP/1.0\r\nconnection: keep-alive\r\nexpect: 100-continue\r\n\r\n"
+        )
+        head, _, body = (await client.reader.read()).partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in head.lower()
+    assert b"connection: close" in head
+    assert body == b"onetwo"
+
+
+async def test_half_of_a_body_for_http_1_0_does_not_end_as_a_whole_one() -> None:
+    async with serving(in_two_parts) as client:
+        client.writer.write(b"GET /fails HTTP/1.0\r\n\r\n")
+        with pytest.raises(ConnectionResetError):
+            await client.reader.read()

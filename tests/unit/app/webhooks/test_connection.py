@@ -94,6 +94,10 @@ def chunk(body: bytes, extension: bytes = b"") -> bytes:
     return b"%x%b\r\n%b\r\n" % (len(body), extension, body)
 
 
+def later(retry_after: bytes) -> bytes:
+    return b"HTTP/1.1 503 \r\nContent-Length: 0\r\nRetry-After: %b\r\n\r\n" % retry_after
+
+
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nRetry-After: 9\r\nContent-Length: 9\r\n\r\n"
 GOOD = {
@@ -116,12 +120,27 @@ GOOD = {
         True,
     ),
     "to come again at a date": (
-        b"HTTP/1.1 503 \r\nContent-Length: 0\r\nRetry-After: Fri, 31 Dec 1999 23:59:59 GMT\r\n\r\n",
+        later(b"Fri, 31 Dec 1999 23:59:59 GMT\r\nDate: Fri, 31 Dec 1999 23:58:17 GMT"),
+        TargetAnswer(503, b"", 102),
+        True,
+    ),
+    "to come again at a date by our clock": (
+        later(b"Fri, 31 Dec 9999 23:59:59 GMT"),
+        TargetAnswer(503, b"", 3600),
+        True,
+    ),
+    "to come again at a date that is over": (
+        later(b"Friday, 31-Dec-99 23:59:59 GMT"),
+        TargetAnswer(503, b"", 0),
+        True,
+    ),
+    "to come again at no date": (
+        later(b"tomorrow\xff"),
         TargetAnswer(503, b""),
         True,
     ),
     "for years": (
-        b"HTTP/1.1 503 No\r\nRetry-After: 99999999999999\r\nContent-Length: 0\r\n\r\n",
+        later(b"99999999999999"),
         TargetAnswer(503, b"", 3600),
         True,
     ),

@@ -138,7 +138,7 @@ def test_streams_that_are_followed_in_turn_are_encoded_once_each() -> None:
         encoded.append(read.entries)
         return b"%d" % len(encoded)
 
-    batches = encoding.LastBatches(encode)
+    batches = encoding.LastBatches(encode, len)
     drawn = [Entry(EntryId(1, 0), (b"k", b"v"))]
 
     texts = [batches.encoded(read_of(drawn, stream=name)) for name in [b"a", b"b"] * 3]

@@ -79,6 +79,10 @@ export interface SubscribeFrame {
    */
   credit?: number;
   /**
+   * Bytes of a frame that the client takes. An entry that takes more, even alone, ends the subscription with a problem that names it. Entries come together in a frame of up to 1 MiB, whatever is said here, and an entry that is larger comes alone.
+   */
+  frame_bytes_max?: number | null;
+  /**
    * A settled entry gives its credit back.
    */
   auto_credit?: boolean;
@@ -697,6 +701,10 @@ export interface Problem {
    * The stream's last id, where that was the matter.
    */
   last_id?: string | null;
+  /**
+   * The entry that is too large for its reader, where that was the matter.
+   */
+  entry_id?: string | null;
   /**
    * Of `not_leader`: the address of the gateway that leads, if it is known.
    */

@@ -1434,6 +1434,10 @@ export interface ProblemDetails {
    */
   lastId?: string | null;
   /**
+   * The entry that is too large for its reader, where that was the matter.
+   */
+  entryId?: string | null;
+  /**
    * Of `not_leader`: the address of the gateway that leads, if it is known.
    */
   leader?: string | null;
