@@ -314,7 +314,7 @@ class CredentialChoices(BaseModel):
     anonymous: GivenGrants | None = Field(
         None,
         description="Grants, as JSON, of requests without a credential where these are allowed; "
-        "everything but `admin` unless given.",
+        "everything but `admin` and `push` unless given.",
     )
     otlp_url: HttpUrl | None = Field(
         None,
