@@ -110,6 +110,11 @@ class Access:
         return "default" if self.principal.is_anonymous else self.principal.id
 
     @property
+    def maker(self) -> str | None:
+        """Return the principal in whose share something is made; None: an operator, without one."""
+        return None if self.principal.may(_ADMIN) else self.principal.id
+
+    @property
     def is_limited(self) -> bool:
         """Tell whether the principal may use only so much."""
         return self.usage.is_limited
@@ -318,6 +323,7 @@ def _is_target(request: Request[Any], stream: bytes) -> bool:
 
 
 _APPEND_EVERYWHERE = Need((Verb.APPEND,))
+_ADMIN = Need((Verb.ADMIN,))
 
 
 def _own_producer(producer: bytes, principal: Principal) -> bytes:

@@ -52,6 +52,7 @@ class PushRecord(msgspec.Struct, frozen=True):
     failures: int = 0  # requests, one after the other
     disabled_at_ms: int | None = None
     disabled_reason: str | None = None
+    maker: str | None = None  # in whose share it is; None: in that of the operators
 
     @property
     def name(self) -> bytes:

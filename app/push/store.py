@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -13,8 +14,9 @@ from msgspec.structs import replace
 from headgate.app.push.definition import PREFIX, PUSHES_MAX, PushCounts, PushRecord, name_of
 from headgate.app.scheduling.newest import append_newest
 from headgate.app.scheduling.runner import Perform
+from headgate.app.scheduling.shares import check_share
 from headgate.engine.entry import Draft, Entry
-from headgate.engine.errors import LimitReached, StreamExists, StreamNotFound, StreamsChanged
+from headgate.engine.errors import StreamExists, StreamNotFound, StreamsChanged
 from headgate.engine.requests.attributes import AttributeChange, ChangeAttributes, GetAttributes
 from headgate.engine.requests.entries import Add, Range, TrimTo
 from headgate.engine.requests.streams import CreateStream, DeleteStream, ListStreams
@@ -195,12 +197,22 @@ def changed_names(entries: Sequence[Entry]) -> set[bytes]:
 
 
 async def _create(perform: Perform, push: PushRecord) -> None:
-    if len(await perform(ListStreams(PREFIX, None, PUSHES_MAX))) >= PUSHES_MAX:
-        raise LimitReached("pushes", PUSHES_MAX)
+    count = len(await perform(ListStreams(PREFIX, None, PUSHES_MAX)))
+    await check_share("pushes", PUSHES_MAX, count, push.maker, partial(_makers, perform))
     change = AttributeChange({_PUSH: msgspec.json.encode(push)}, {_PUSH: None})
     created = await perform(CreateStream(push.name, attributes=change))
     if not created.is_new:  # a stream without a push
         await perform(ChangeAttributes(push.name, change))
+
+
+async def _makers(perform: Perform) -> AsyncIterator[str]:
+    after = None
+    while True:
+        pushes, after = await load_page(perform, after, _READ_AT_ONCE)
+        for stored in pushes:
+            yield stored.push.maker or ""
+        if after is None:
+            return
 
 
 async def _change(perform: Perform, push: PushRecord, raw: bytes) -> None:

@@ -120,6 +120,8 @@ async def set_push(
             before = await store.load(gateway.backend.perform, stream, group)
             try:
                 held, is_new, push = await _definition(gateway, new, stream, group, before)
+                if before is None:
+                    push = replace(push, maker=access.maker)
                 await store.write(gateway.backend.perform, push, before)
             except StreamsChanged:
                 continue

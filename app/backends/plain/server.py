@@ -185,7 +185,7 @@ class PlainServer:
         return read_stream(stream, await self._read(stream, b"XINFO", b"STREAM", stream))
 
     async def _get_expiry(self, request: GetExpiry) -> int | None:
-        """Return what PEXPIRETIME does, which old servers have not."""
+        """Return the unix time of an expiry, as PEXPIRETIME does on newer servers."""
         now_ms = await self._tell_time(TellTime())
         ttl_ms: int = await self._read(request.stream, b"PTTL", request.stream)
         if ttl_ms == -2:

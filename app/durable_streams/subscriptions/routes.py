@@ -147,11 +147,12 @@ async def put_subscription(request: WholeRequest, access: AccessDep, subscriptio
         root_url(request),
         gateway.auth.now_ms(),
         None if reach is None else Reach(sorted(reach.names), sorted(reach.prefixes)),
+        maker=access.maker,
     )
     perform = gateway.backend.perform
     status = 201
     try:
-        await store.check_room(perform, subscription)
+        await store.check_room(perform, subscription, access.maker)
         await store.make(access, subscription, state)
     except StreamExists:
         status = 200

@@ -1,7 +1,9 @@
 """Store: subscriptions as they are kept, and their changes, one after the other."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -20,8 +22,9 @@ from headgate.app.durable_streams.subscriptions.definition import (
 from headgate.app.runtime.turns import Turn
 from headgate.app.scheduling.newest import append_newest
 from headgate.app.scheduling.runner import Perform
+from headgate.app.scheduling.shares import check_share
 from headgate.engine.entry import MIN_ID, Draft, EntryId
-from headgate.engine.errors import StreamError, StreamExists, StreamNotFound
+from headgate.engine.errors import LimitReached, StreamError, StreamExists, StreamNotFound
 from headgate.engine.requests.attributes import AttributeChange, GetAttributes
 from headgate.engine.requests.entries import Add, TrimTo
 from headgate.engine.requests.names import NameFilter, is_shown
@@ -76,6 +79,7 @@ class SubscriptionState(msgspec.Struct, frozen=True):
     lease_until_ms: int | None = None
     failures: int = 0  # of deliveries, one after the other
     next_attempt_ms: int | None = None
+    maker: str | None = None  # in whose share it is; None: in that of the operators
     woken_at_ms: int | None = None  # since when workers that claim it are told of its wake
 
     @property
@@ -190,19 +194,28 @@ async def make(access: Access, subscription: str, state: SubscriptionState) -> N
         raise StreamExists(made.name)
 
 
-async def check_room(perform: Perform, subscription: str) -> None:
+async def check_room(perform: Perform, subscription: str, maker: str | None) -> None:
     """Check that a subscription is there, or that there may be another one.
 
     Raises:
         SubscriptionFault: there are too many.
     """
-    if len(await perform(ListStreams(PREFIX, limit=SUBSCRIPTIONS_MAX))) < SUBSCRIPTIONS_MAX:
+    infos = await perform(ListStreams(PREFIX, limit=SUBSCRIPTIONS_MAX))
+    names = [info.name for info in infos]
+    if PREFIX + subscription.encode() in names:
         return
+    makers = partial(_makers, perform, names)
     try:
-        await load(perform, subscription)
-    except SubscriptionFault:
-        text = f"there are {SUBSCRIPTIONS_MAX} subscriptions, as many as there may be"
-        raise SubscriptionFault(409, "LIMIT_REACHED", text) from None
+        await check_share("subscriptions", SUBSCRIPTIONS_MAX, len(names), maker, makers)
+    except LimitReached as error:
+        raise SubscriptionFault(409, "LIMIT_REACHED", str(error)) from None
+
+
+async def _makers(perform: Perform, names: Iterable[bytes]) -> AsyncIterator[str]:
+    for name in names:
+        with suppress(SubscriptionFault):
+            stored = await load(perform, name.removeprefix(PREFIX).decode())
+            yield stored.state.maker or ""
 
 
 async def change(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headgate.app.auth.grants import Grant, Verb
+from headgate.app.push import store
 from tests.api.auth.secured import Secured, secured
 
 GROUP = "/v1/streams/orders/groups/billing"
@@ -77,3 +78,23 @@ async def test_each_act_leaves_a_line_that_names_the_group(
         ("rotatePushSecret", "orders", "billing", "ok"),
         ("deletePush", "orders", "billing", "ok"),
     ]
+
+
+async def test_one_principal_leaves_pushes_to_others(
+    gateway: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PUSHES_MAX", 4)
+    grant = Grant(streams=["s*"], do=list(ALL))
+    for name in ("s1", "s2", "s3", "s4"):
+        await gateway.admin.put(f"/v1/streams/{name}/groups/g", json={"create_stream": True})
+    ann, bob = [await gateway.key(grant, name=name) for name in ("ann", "bob")]
+    async with gateway.client(ann) as http, gateway.client(bob) as other:
+        for client, name, status in (
+            (http, "s1", 201),
+            (http, "s2", 201),
+            (http, "s3", 409),
+            (other, "s3", 201),
+            (http, "s1", 200),
+        ):
+            answer = await client.put(f"/v1/streams/{name}/groups/g/push", json=BODY)
+            assert answer.status_code == status, answer.text
