@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from itertools import count
+from itertools import count, pairwise
 
 import httpx
 import pytest
@@ -99,6 +99,20 @@ async def test_a_source_goes_with_its_last_fork_and_keeps_no_entry_meanwhile(sha
     assert await numbers(shared) == [*range(COUNT)]
     assert (await shared.http.delete(FORK)).status_code == 204
     assert (await shared.http.get(SOURCE)).status_code == 404
+
+
+async def test_the_last_of_a_chain_of_forks_takes_the_whole_chain_with_it(shared: Live) -> None:
+    links = [f"/v1/stream/link-{number}" for number in range(50)]
+    await shared.http.put(links[0], headers=JSON)
+    await shared.http.post(links[0], json=["a"])
+    for before, link in pairwise(links):
+        made = await shared.http.put(link, headers={"Stream-Forked-From": before})
+        assert made.status_code == 201
+    for link in links[:-1]:
+        assert (await shared.http.delete(link)).status_code == 204
+    assert (await shared.http.get(links[-1])).json() == ["a"]
+    assert (await shared.http.delete(links[-1])).status_code == 204
+    assert {(await shared.http.get(link)).status_code for link in links} == {404}
 
 
 async def test_a_fork_that_went_by_itself_is_no_reason_to_stay(shared: Live) -> None:
