@@ -246,7 +246,7 @@ class BoundedHttp(Peer, HttpToolsProtocol):
                 self._start_asgi_task(*self.pipeline.pop())
             return
         self._answered_at_s = self.loop.time()
-        self._sockets.idle[self] = None
+        self._sockets.idle[self] = self._answered_at_s
         if self.timeout_keep_alive_task is None:
             self._end_if_idle()
 

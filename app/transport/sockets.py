@@ -22,6 +22,9 @@ SOCKETS_MIN = 16
 
 _WARN_EVERY_S = 10.0
 
+IDLE_S_MIN = 5.0
+"""A connection that waits for its next request for longer makes room for another one."""
+
 UNREAD_BYTES_MIN = 16 * 1024
 """Unused bytes that any connection may have received; if it has more, all of them count."""
 
@@ -82,7 +85,8 @@ class Sockets:
         self._unread_bytes = 0
         self._unsent: dict[asyncio.Transport, int] = {}  # the slowest one comes first
         self._unsent_bytes = 0
-        self.idle: dict[Peer, None] = {}  # wait for the next request, the longest first
+        self.idle: dict[Peer, float] = {}  # wait for the next request, the longest first; since
+        self.idle_s_min = IDLE_S_MIN
         self._refused_count = 0
         self._cut_off_count = 0
         self._warn_not_before_s = 0.0
@@ -136,13 +140,13 @@ class Sockets:
                 count_max += self.listener_count - 1
         if count <= count_max and count + self.elsewhere() <= self._count_max_together:
             return True
-        if self.idle:
-            longest = next(iter(self.idle))
+        now_s = asyncio.get_running_loop().time()
+        longest, since_s = next(iter(self.idle.items()), (None, now_s))
+        if longest is not None and now_s - since_s >= self.idle_s_min:
             del self.idle[longest]
             longest.transport.close()
             return True
         self._refused_count += 1
-        now_s = asyncio.get_running_loop().time()
         if now_s >= self._warn_not_before_s:
             self._warn_not_before_s = now_s + _WARN_EVERY_S
             facts = {"sockets_max": self._count_max_together, "refused": self._refused_count}

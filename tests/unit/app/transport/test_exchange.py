@@ -62,6 +62,7 @@ async def serving(
     shared = {"gateway": SimpleNamespace(sockets=sockets)}
     loop, http = asyncio.get_running_loop(), in_time(10_000)
     server = await loop.create_server(lambda: http(config, state, shared), "127.0.0.1", 0)
+    sockets.idle_s_min = 0
     sockets.count = lambda: len(state.connections)
     address = server.sockets[0].getsockname()[:2]
     reader, writer = await asyncio.open_connection(*address)
