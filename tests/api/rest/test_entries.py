@@ -397,7 +397,7 @@ async def test_an_entry_is_told_in_the_same_bytes_wherever_it_is_read(shared: Li
 
     lines = (await shared.http.get(ENTRIES, headers=LINES)).content
     pages = [await shared.http.get(path) for path in (ENTRIES, ORDERS, f"{ORDERS}?full=true")]
-    assert lines == encoded + b"\n"
+    assert lines == encoded.replace("\u2028".encode(), rb"\u2028") + b"\n"  # it would end a line
     assert [page.content.count(encoded) for page in pages] == [1, 2, 3]
 
 
