@@ -321,7 +321,9 @@ class Session:
     def _text(self, frame: BaseModel) -> str:
         if isinstance(frame, ProblemFrame):
             frame.problem.request_id = self._request_id
-        return frame.model_dump_json(exclude_none=True, by_alias=True)
+        # A limit that is null is told: there is none.
+        is_whole = isinstance(frame, Welcome)
+        return frame.model_dump_json(exclude_none=not is_whole, by_alias=True)
 
     def _begin(self) -> None:
         """Say the first frame, now that it is known who is there."""

@@ -23,7 +23,7 @@ from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.requests.schedules import DeleteSchedule, ListSchedules
 from headgate.engine.requests.streams import DeleteStream, ListStreams
-from tests.api.documents.documented import check_documented
+from tests.api.documents.documented import check_answer, check_documented
 from tests.behind_socket import served
 from tests.conditions import until
 from tests.running import running as keeping_running
@@ -157,7 +157,13 @@ async def _served(
     limits = httpx.Limits(max_connections=None)
     # To read the certificates of the world takes 40 ms, and plain HTTP needs none.
     verify = False if trust is None else trust
-    async with httpx.AsyncClient(base_url=url, timeout=30, limits=limits, verify=verify) as http:
+    async with httpx.AsyncClient(
+        base_url=url,
+        timeout=30,
+        limits=limits,
+        verify=verify,
+        event_hooks={"response": [check_answer]},
+    ) as http:
         try:
             if settings.backend is not None or isinstance(backend, RemoteBackend):
                 await until(lambda: app.state.gateway.backend.refusal is None)

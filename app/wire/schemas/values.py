@@ -14,7 +14,7 @@ IdText = Annotated[
     Field(
         description="Entry id.",
         examples=["1718000000000-0"],
-        json_schema_extra={"pattern": r"^[0-9]{1,19}(-[0-9]{1,19})?$"},
+        json_schema_extra={"pattern": r"^[0-9]{1,20}(-[0-9]{1,20})?$"},
     ),
 ]
 

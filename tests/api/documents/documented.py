@@ -7,14 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import jsonschema_rs
 
-DOCUMENT = Path(__file__).parents[3] / "openapi" / "openapi.json"
+FOLDER = Path(__file__).parents[3] / "openapi"
+DOCUMENT, FRAMES = FOLDER / "openapi.json", FOLDER / "asyncapi.json"
+JSON_TYPES = "application/json", "application/problem+json"
+LARGE_BYTES = 200_000
+"""A larger answer has nothing that smaller ones have not."""
+
+
+@functools.cache
+def _read(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(path.read_text())
+    return document
 
 
 @functools.cache
 def _operations() -> list[tuple[re.Pattern[str], str, dict[str, Any]]]:
     """Return path, method and description of each operation; the fewer parameters the earlier."""
-    paths = json.loads(DOCUMENT.read_text())["paths"]
+    paths = _read(DOCUMENT)["paths"]
     return [
         (re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), method, operation)
         for path in sorted(paths, key=lambda path: path.count("{"))
@@ -29,6 +40,42 @@ def operation_of(request: httpx.Request) -> dict[str, Any] | None:
         if method == request.method.lower() and pattern.fullmatch(path):
             return operation
     return None
+
+
+@functools.cache
+def _validator(path: Path, schema: str) -> Any:
+    """Return the validator of a schema, given as JSON, of a document."""
+    components = {"components": {"schemas": _read(path)["components"]["schemas"]}}
+    return jsonschema_rs.Draft202012Validator(json.loads(schema) | components)
+
+
+async def check_answer(answer: httpx.Response) -> None:
+    """Check an answer in JSON against its schema in the document, extremes included."""
+    media_type = answer.headers.get("content-type", "").partition(";")[0]
+    operation = operation_of(answer.request)
+    if media_type not in JSON_TYPES or operation is None:
+        return
+    response = operation["responses"].get(str(answer.status_code))
+    content = {} if response is None else response.get("content", {})
+    if media_type in content and int(answer.headers.get("content-length", 0)) <= LARGE_BYTES:
+        value = json.loads(await answer.aread())
+        _validator(DOCUMENT, json.dumps(content[media_type]["schema"])).validate(value)
+
+
+def check_frame(frame: dict[str, Any]) -> None:
+    """Check a frame of the gateway against its schema in the document."""
+    _validator(FRAMES, json.dumps({"$ref": _frames()[frame["type"]]})).validate(frame)
+
+
+@functools.cache
+def _frames() -> dict[str, str]:
+    """Return the schemas of the frames that the gateway sends, by type."""
+    messages = _read(FRAMES)["components"]["messages"]
+    return {
+        message["name"]: message["payload"]["$ref"]
+        for name, message in messages.items()
+        if name.startswith("send_")
+    }
 
 
 def check_documented(answer: httpx.Response, code: str) -> None:

@@ -16,7 +16,8 @@ class Events:
 
     def __init__(self, source: httpx_sse.EventSource) -> None:
         self.headers = source.response.headers
-        self._source = source.aiter_sse()
+        # `EventSource` shows no event without data: a comment, an id or `retry` alone.
+        self._source = (event async for event in source.aiter_sse() if event.data)
 
     async def next(self, name: str) -> Any:
         """Return the data of the next event, which must be of this name."""
@@ -28,9 +29,9 @@ class Events:
         return event.json()
 
     async def ended(self) -> None:
-        """Wait for the end, before which nothing more may come (but for `retry`, without data)."""
+        """Wait for the end, before which nothing more may come."""
         async with asyncio.timeout(10):
-            assert [event async for event in self._source if event.data] == []
+            assert [event async for event in self._source] == []
 
     async def entries(self, count: int) -> list[str]:
         return [(await self.next("entry"))["id"] for _ in range(count)]

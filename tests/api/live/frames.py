@@ -9,6 +9,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 
 from tests.api.conftest import Live
+from tests.api.documents.documented import check_frame
 
 
 class Frames:
@@ -31,6 +32,7 @@ class Frames:
 
     async def any(self) -> dict[str, Any]:
         frame: dict[str, Any] = json.loads(await self.socket.recv())
+        check_frame(frame)
         return frame
 
     async def subscribe(self, sub: str, **frame: Any) -> dict[str, Any]:

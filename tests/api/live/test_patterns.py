@@ -20,7 +20,7 @@ class PatternEvents:
     """Events of a pattern."""
 
     def __init__(self, source: httpx_sse.EventSource) -> None:
-        self._source = source.aiter_sse()
+        self._source = (event async for event in source.aiter_sse() if event.data)
         self.last_id = ""
 
     async def next(self, name: str) -> Any:
