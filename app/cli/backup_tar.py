@@ -64,6 +64,8 @@ class TarBackup:
                     content = tar.extractfile(member)
                     if content is None:
                         raise Corrupt(member.name, 0, "it is no file")
+                    if member.issparse():  # a kilobyte may stand for a terabyte of zeros
+                        raise Corrupt(member.name, 0, "it is a sparse file, and no backup has any")
                     if member.name == MANIFEST and member.size <= _MANIFEST_BYTES_MAX:
                         self._manifest = backup.decoded(content.read())
                     elif is_finished(member.name):

@@ -315,6 +315,26 @@ def test_a_tar_file_with_other_files_is_refused(name: str) -> None:
     assert target.names() == []
 
 
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@pytest.mark.parametrize("does", [verify, lambda backup: restore(backup, MemoryDisk())])
+def test_a_sparse_file_is_refused_and_its_zeros_are_not_made(
+    form: int, does: Callable[[TarBackup], object]
+) -> None:
+    member = tarfile.TarInfo(journal_name(1))
+    member.size, terabyte = 512, 2**40
+    if form == tarfile.PAX_FORMAT:
+        member.pax_headers = {"GNU.sparse.size": str(terabyte), "GNU.sparse.map": "0,512"}
+    header = bytearray(member.tobuf(form))
+    if form == tarfile.GNU_FORMAT:
+        header[156:157] = tarfile.GNUTYPE_SPARSE
+        header[386:410] = b"%011o\0%011o\0" % (0, 512)
+        header[483:495] = b"\x80" + terabyte.to_bytes(11, "big")
+        header[148:156] = b" " * 8
+        header[148:156] = b"%06o\0 " % sum(header)
+    with pytest.raises(Corrupt, match="sparse"):
+        does(TarBackup(io.BytesIO(bytes(header) + bytes(512 * 4))))
+
+
 def test_a_newer_manifest_is_no_damage() -> None:
     newer = b'{"format": 2, "position": 0, "taken_ms": 0, "files": []}'
     with pytest.raises(NewerFormat):
