@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import json
 import logging
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from rich.progress import Progress as ProgressBars
 
 from headgate.app.backends.copying.moving import MoveOutcome, MoveState, Summary, Watcher
 from headgate.app.cli.output.counts import counted_entries
-from headgate.app.cli.words import word
+from headgate.app.cli.words import json_line, word
 from headgate.engine.errors import Invalid, StreamError
 from headgate.engine.patterns.glob import matcher
 
@@ -84,7 +83,7 @@ def copy_streams(
     except (StreamError, OSError) as error:
         raise click.ClickException(str(error)) from None
     if as_json:
-        click.echo(json.dumps(_facts(summary)), err=to_error)
+        click.echo(json_line(_facts(summary)), err=to_error)
     else:
         click.echo(_text(summary, done), err=to_error or not summary.is_complete)
     if not summary.is_complete:
@@ -132,7 +131,7 @@ class _Lines:
         stream = outcome.stream.decode(errors="backslashreplace")
         if self._as_json:
             facts = {"stream": stream, "state": outcome.state, "why": outcome.why}
-            click.echo(json.dumps(facts, ensure_ascii=False), err=self._to_error)
+            click.echo(json_line(facts), err=self._to_error)
         elif outcome.state not in _EXPECTED:
             click.echo(f"{word(stream)} {outcome.state}: {outcome.why}", err=True)
 

@@ -22,7 +22,12 @@ def word(text: str) -> str:
     """Return text as one word: quoted as JSON if it has spaces, quotes or control characters."""
     if text and text.isprintable() and _NEED_QUOTES.isdisjoint(text):
         return text
-    return one_line(json.dumps(text, ensure_ascii=False))
+    return json_line(text)
+
+
+def json_line(value: Any) -> str:
+    """Return a value as a line of JSON that has no power over a terminal."""
+    return one_line(json.dumps(value, ensure_ascii=False))
 
 
 def pairs_of(entry: Entry | Delivery) -> Iterator[tuple[str, str]]:

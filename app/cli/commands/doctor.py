@@ -1,7 +1,6 @@
 """`headgate doctor`."""
 
 import asyncio
-import json
 import secrets
 import time
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from headgate.app.cli.configuration import config_option, setting_option, settin
 from headgate.app.cli.flags import json_option
 from headgate.app.cli.manual import epilog
 from headgate.app.cli.output.screen import screen
-from headgate.app.cli.words import one_line
+from headgate.app.cli.words import json_line, one_line
 from headgate.app.diagnosis.bucket import examine_bucket
 from headgate.app.diagnosis.findings import Finding, Severity
 from headgate.app.gateway.servers import client_options
@@ -110,7 +109,7 @@ def _show(findings: list[Finding], *, as_json: bool) -> None:
     console = screen()
     if as_json:
         for finding in findings:
-            click.echo(json.dumps(finding._asdict(), ensure_ascii=False))
+            click.echo(json_line(finding._asdict()))
     elif console is None:
         for finding in findings:
             click.echo("\t".join(_cells(finding)))

@@ -1,6 +1,5 @@
 """Display: where a stream that is followed is shown: in a pipe, or on a terminal."""
 
-import json
 import sys
 import time
 from collections import deque
@@ -16,7 +15,7 @@ from rich.text import Text
 from headgate.app.cli.durations import age_text
 from headgate.app.cli.output.counts import counted_entries
 from headgate.app.cli.output.screen import NARROW, screen
-from headgate.app.cli.words import json_of, line_of, one_line, pairs_of
+from headgate.app.cli.words import json_line, json_of, line_of, one_line, pairs_of
 from headgate.client.entries import Entry, Gap
 from headgate.client.subscription import State
 
@@ -70,7 +69,7 @@ class _Pipe(Display):
 
     def show(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
-            line = json.dumps(json_of(entry), ensure_ascii=False) if self._as_json else None
+            line = json_line(json_of(entry)) if self._as_json else None
             sys.stdout.write(f"{line or line_of(entry)}\n")
         sys.stdout.flush()
 

@@ -1,6 +1,5 @@
 """The groups of a stream with their consumers, as `headgate group list` shows them."""
 
-import json
 import time
 from collections.abc import Sequence
 
@@ -11,7 +10,7 @@ from rich.text import Text
 
 from headgate.app.cli.durations import age_text
 from headgate.app.cli.output.screen import NAME, NARROW, screen
-from headgate.app.cli.words import one_line, word
+from headgate.app.cli.words import json_line, one_line, word
 from headgate.client.blocking import BlockingStream
 from headgate.client.shapes.answers import GroupDetail
 
@@ -28,7 +27,7 @@ def show_groups(stream: BlockingStream, *, as_json: bool) -> None:
     groups = stream.detail(count=1)["group_details"]
     if as_json:
         for group in groups:
-            click.echo(json.dumps(_item(group), ensure_ascii=False))
+            click.echo(json_line(_item(group)))
     elif console is None:
         for line in _lines(groups):
             click.echo("\t".join(line))

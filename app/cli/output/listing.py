@@ -1,6 +1,5 @@
 """Listing: items as a table, as columns in a pipe, or as lines of JSON."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.app.cli.output.screen import screen
-from headgate.app.cli.words import json_of, line_of, one_line, word
+from headgate.app.cli.words import json_line, json_of, line_of, one_line, word
 from headgate.client.entries import Delivery, Entry
 
 _NONE = "-"
@@ -29,7 +28,7 @@ def show_item(item: Mapping[str, Any], *, as_json: bool, nothing: str = "") -> N
         nothing: what a terminal says if there are none.
     """
     if as_json:
-        click.echo(json.dumps(item, ensure_ascii=False))
+        click.echo(json_line(item))
         return
     lines = dict(_flat(item))
     console = screen()
@@ -56,7 +55,7 @@ def show_items(
     """
     if as_json:
         for item in items:
-            click.echo(json.dumps(item, ensure_ascii=False))
+            click.echo(json_line(item))
         return
     rows = [[_cell(item.get(column)) for column in columns] for item in items]
     console = screen()
@@ -72,7 +71,7 @@ def show_items(
 def show_entries(entries: Iterable[Entry | Delivery], *, as_json: bool) -> None:
     """Show entries, a line for each."""
     for entry in entries:
-        click.echo(json.dumps(json_of(entry), ensure_ascii=False) if as_json else line_of(entry))
+        click.echo(json_line(json_of(entry)) if as_json else line_of(entry))
 
 
 def show_outcomes(outcomes: Mapping[str, str], wanted: str, *, as_json: bool) -> None:
@@ -115,7 +114,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return _NONE
     if isinstance(value, list):
-        return ",".join(map(str, value)) or _NONE
+        return ",".join(map(_cell, value)) or _NONE
     if isinstance(value, Mapping):
         return " ".join(f"{word(name)}={_cell(each)}" for name, each in value.items())
     return word(value) if isinstance(value, str) else one_line(str(value))
@@ -127,4 +126,4 @@ def _flat(item: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, str]
         if isinstance(value, Mapping):
             yield from _flat(value, f"{before}{name}.")
         else:
-            yield f"{before}{name}", _cell(value)
+            yield one_line(f"{before}{name}"), _cell(value)

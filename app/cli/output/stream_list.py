@@ -1,6 +1,5 @@
 """The list of streams, as `headgate stream list` shows it."""
 
-import json
 from collections.abc import Sequence
 
 import click
@@ -8,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headgate.app.cli.output.screen import NAME, NARROW, screen
-from headgate.app.cli.words import one_line, word
+from headgate.app.cli.words import json_line, one_line, word
 from headgate.client.shapes.answers import StreamInfo
 
 _NOTHING = "There is no stream yet: headgate append orders sku=42"
@@ -21,7 +20,7 @@ def show_streams(streams: Sequence[StreamInfo], *, as_json: bool) -> None:
     console = screen()
     if as_json:
         for stream in streams:
-            click.echo(json.dumps(stream, ensure_ascii=False))
+            click.echo(json_line(stream))
     elif console is None:
         click.echo("stream\tentries\tgroups\tlast_id")
         for stream in streams:

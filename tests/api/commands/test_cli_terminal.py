@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.api.commands.command_line import terminal
 from tests.api.conftest import Live
 from tests.sdk.cut_way import Proxy
@@ -124,3 +126,41 @@ async def test_a_dump_shows_how_far_it_is_while_entries_come(live: Live, tmp_pat
             assert await screen.until_end() == 0
 
     assert screen.text.endswith("10,000 rows written\n")
+
+
+HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\u202e"
+SHOWN = [
+    ("stream", "info", "orders"),
+    ("stream", "info", "orders", "--json"),
+    ("stream", "list", "--json"),
+    ("tail", "orders", "--after", "0", "--no-follow", "--json"),
+    ("read", "orders", "--json"),
+    ("pending", "orders", "billing"),
+    ("pending", "orders", "billing", "--json"),
+    ("group", "list", "orders", "--json"),
+]
+
+
+@pytest.mark.parametrize("words", SHOWN, ids=" ".join)
+async def test_what_clients_have_named_has_no_power_over_the_terminal(
+    live: Live, words: tuple[str, ...]
+) -> None:
+    for command in (
+        ["XADD", "orders", "*", HOSTILE, HOSTILE],
+        ["XADD", f"s{HOSTILE}", "*", "k", "v"],
+        ["XGROUP", "CREATE", "orders", "billing", "0"],
+        ["XGROUP", "CREATE", "orders", f"g{HOSTILE}", "0"],
+        ["XREADGROUP", "GROUP", "billing", f"c{HOSTILE}", "STREAMS", "orders", ">"],
+    ):
+        answer = await live.http.post("/v1/commands", json=command)
+        assert "error" not in answer.json(), answer.text
+
+    async with terminal(live.url, *words) as screen:
+        assert await screen.until_end() == 0
+
+    # What the terminal itself is told, such as colours, is neither of these.
+    found = [
+        each for each in ("\x1b]0", "\x07", "\x1b[2J", "\x9b", "\u202e") if each in screen.shown
+    ]
+    assert raw == []
+    assert "u001b" in screen.shown
