@@ -146,17 +146,19 @@ class Housekeeping:
 
     async def _let_go(self, stream: bytes, pace: _Pace) -> None:
         await self._let_expire(stream, pace)
-        keyspace = self._keyspace()
-        if stream in keyspace.aging:
-            await self._carry_out(lambda: trims.retain(self._keyspace(), stream, self._now_ms()))
-        while stream in keyspace.keyed:
-            decision = await self._carry_out(
-                lambda: keys.forget_keys(self._keyspace(), stream, self._now_ms())
-            )
-            if not decision.commands:
-                return
+        if stream in self._keyspace().retaining:
+            await self._repeat_while_some_goes(trims.retain, stream, pace)
+        if stream in self._keyspace().keyed:
+            await self._repeat_while_some_goes(keys.forget_keys, stream, pace)
+
+    async def _repeat_while_some_goes(
+        self, decide: Callable[[Keyspace, bytes, int], Decision[None]], stream: bytes, pace: _Pace
+    ) -> None:
+        def act() -> Decision[None]:
+            return decide(self._keyspace(), stream, self._now_ms())
+
+        while (await self._carry_out(act)).commands:
             await pace.go_on()
-            keyspace = self._keyspace()
 
     async def _let_expire(self, stream: bytes, pace: _Pace) -> None:
         """Settle entries that are expired."""
