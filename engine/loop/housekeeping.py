@@ -26,10 +26,10 @@ from headgate.engine.limits import (
     DEAD_LETTERS_AT_ONCE_MAX,
     HOUSEKEEPING_MS_MAX,
     HOUSEKEEPING_PIECES_MAX,
-    TURN_MS_MAX,
 )
 from headgate.engine.periodic import Watch, repeat
 from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.threads.turn import this_turn
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class Housekeeping:
         left = len(keyspace.expiring) + 1
         while left > len(keyspace.expiring) > 0 and keyspace.expiring[0][0] <= self._now_ms():
             left = len(keyspace.expiring)  # if no stream goes, the storage refuses changes
-            await asyncio.sleep(0)  # no pause: the expired streams are still visible
+            await this_turn().end()  # no pause: the expired streams are still visible
             keyspace = self._keyspace()
         await self._plan_again(pace)
         keyspace = self._keyspace()
@@ -253,12 +253,12 @@ class _Pace:
     async def go_on(self) -> None:
         """Return when the next step of work may begin."""
         self._pieces += 1
-        turn_s = self._loop.time() - self._began_s
-        if turn_s < TURN_MS_MAX / 1000 and self._pieces < HOUSEKEEPING_PIECES_MAX:
+        turn = this_turn()
+        if not turn.is_over and self._pieces < HOUSEKEEPING_PIECES_MAX:
             return
-        self._used_s += turn_s
+        self._used_s += self._loop.time() - self._began_s
         if self._used_s < HOUSEKEEPING_MS_MAX / 1000:
-            await asyncio.sleep(0)
+            await turn.end()
         else:
             await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
             self._used_s = 0.0
