@@ -454,7 +454,6 @@ def _read_matching(
 ) -> StreamRead:
     """Look at the first entries after a cursor, and read those for which the filter holds."""
     assert request.filters is not None
-    matcher, share = matcher_of(request.filters), len(request.cursors)
     name, last_id, gap = stream.name, stream.last_id, None
     if isinstance(cursor.after, EntryId):
         after, low = cursor.after, cursor.after.next()
@@ -465,6 +464,7 @@ def _read_matching(
     if after >= last_id:
         return StreamRead(name, [], after, last_id, None, after)
     log = _logs_of(stream, archived=request.archived)
+    matcher, share = matcher_of(request.filters), len(request.cursors)
     page = matching_page(log, matcher, (low, last_id), request.limit, room, share=share)
     if cursor.after is not From.LAST:
         gap = stream.gap_after(after, page.last_id, with_archive=request.archived)
