@@ -37,11 +37,32 @@ from headgate.engine.periodic import Watch, repeat, unwatched
 from headgate.engine.replies import Added
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch, PlanRead, SplitRange
-from headgate.engine.requests.deliveries import Autoclaim, Nack, ReadGroup
+from headgate.engine.requests.deliveries import (
+    AckAndDelete,
+    Autoclaim,
+    ListPending,
+    Nack,
+    ReadGroup,
+)
 from headgate.engine.requests.dumps import DumpStream, RestoreStream
-from headgate.engine.requests.entries import Add, Read
-from headgate.engine.requests.groups import CreateGroup, ListConsumers, ListGroups
+from headgate.engine.requests.entries import (
+    Add,
+    Delete,
+    Range,
+    RangeMatching,
+    RangePacked,
+    Read,
+    Trim,
+    TrimArchive,
+)
+from headgate.engine.requests.groups import (
+    CreateGroup,
+    DeleteConsumer,
+    ListConsumers,
+    ListGroups,
+)
 from headgate.engine.requests.histogram import CountByTime
+from headgate.engine.requests.keyspace import ListNames, ScanNames
 from headgate.engine.requests.patterns import ReadPattern
 from headgate.engine.requests.ranges import CloseRange, OpenRanges, ReadOn
 from headgate.engine.requests.schedules import (
@@ -50,11 +71,12 @@ from headgate.engine.requests.schedules import (
     RunSchedule,
     SetSchedule,
 )
-from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
+from headgate.engine.requests.streams import DetailStream, ListStreams, Observe, UpdateStream
 from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.extents.missing import Missing
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory, MemoryBounds
+from headgate.engine.threads.turn import this_turn
 from headgate.engine.transactions.transactions import Transactions
 
 T = TypeVar("T")
@@ -63,6 +85,14 @@ _ENDED = "the gateway has failed"
 
 _GROWING = {Add, CommitBatch, RestoreStream, CreateGroup, RunSchedule, SetSchedule}
 """Requests that take memory for good: they wait until a rewrite has made room."""
+
+_LONG = {
+    *(AckAndDelete, Autoclaim, CommitBatch, CountByTime, Delete, DeleteConsumer, DetailStream),
+    *(DumpStream, ListConsumers, ListGroups, ListNames, ListPending, ListStreams, Observe),
+    *(OpenRanges, Range, RangeMatching, RangePacked, ReadOn, ScanNames, SplitRange, Trim),
+    *(TrimArchive, UpdateStream),
+}
+"""Requests whose first part may take a while: it begins in a turn that has time."""
 
 
 class Begun(NamedTuple, Generic[T]):
@@ -211,6 +241,8 @@ class Engine:
             raise withheld
         if executor.must_freeze and kind in _GROWING:
             await executor.until_frozen()
+        if kind in _LONG:
+            await this_turn().begin()
         perform = self._performers.get(kind)
         if kind is not Add:
             self._appends.decide_gathered()
@@ -247,6 +279,8 @@ class Engine:
             raise withheld
         self._appends.decide_gathered()
         if executor.must_freeze and kind in _GROWING:
+            return None
+        if kind in _LONG and this_turn().is_over:
             return None
         try:
             if kind is Add:

@@ -208,7 +208,10 @@ CLOCK_STEP_MS_MIN = 1_000
 clock in small steps, by half a millisecond per second."""
 
 TURN_MS_MAX = 5
-"""Long work pauses after this time to let other tasks of the loop run."""
+"""Long work, all of it together, pauses after this time to let other tasks of the loop run."""
+
+BEGUN_AT_ONCE_MAX = 16
+"""First parts of long work that are woken in one turn of the loop."""
 
 GATHERED_AT_ONCE_MAX = 2_000
 """Requests of a transaction that are gathered, or whose replies are given out, before other
@@ -402,7 +405,7 @@ KEY_AHEAD_MAX = 100_000
 KEY_AHEAD_DEFAULT = 10_000
 """The same, unless the policy says it."""
 
-PASSED_AT_ONCE_MAX = 4_000
+PASSED_AT_ONCE_MAX = 2_000
 """Entries that a group read looks at, to pass by those that its filters do not let through, before
 other requests run. Each one takes 1 to 3 µs."""
 
@@ -422,6 +425,10 @@ condition takes 0.1 to 0.25 µs, and an entry as long as eight of them."""
 
 LOOKED_BYTES_MAX = 2**20
 """Bytes of names and values of these entries."""
+
+CONDITIONS_KEPT_MAX = 50_000
+"""Conditions of the filters that are kept ready, whoever uses them: each takes half a kilobyte. A
+filter with 64 of them takes half a millisecond to be made ready again."""
 
 FILTER_BYTES_MAX = 4096
 """Bytes of a filter's JSON."""

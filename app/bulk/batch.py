@@ -11,12 +11,12 @@ from pydantic_core import from_json
 
 from headgate.app.bulk import pieces
 from headgate.app.http.operation import json_of
-from headgate.app.runtime.turns import Turn
 from headgate.app.wire.plain import plain_drafts
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.entries import EntryInput
 from headgate.app.wire.structure import check_dense, check_members
 from headgate.engine.entry import Draft
+from headgate.engine.threads.turn import this_turn
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ async def drafts_of(body: bytes, *, is_lines: bool, entries_max: int) -> list[Dr
         GatewayError: an entry makes no sense, or there are none, or too many.
         RequestValidationError: the body is no JSON, or has something else than entries in it.
     """
-    turn, drafts = Turn(), list[Draft]()
+    turn, drafts = this_turn(), list[Draft]()
     for portion in _of_lines(body) if is_lines else portions_of(body, _of_items):
         drafts += portion
         if len(drafts) > entries_max and len(drafts) > len(portion):

@@ -8,9 +8,9 @@ from headgate.app.bulk.batch import NotJsonError, check_count, portions_of
 from headgate.app.cloud_events.binary_mode import parse_message
 from headgate.app.cloud_events.event import BATCH, STRUCTURED, Event
 from headgate.app.cloud_events.json_format import EVENT_BYTES_MAX, items_of, parse_event
-from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Draft, Timing
+from headgate.engine.threads.turn import this_turn
 
 _IDENTITY_BYTES_MAX = 256
 _DIGEST_BYTES = 16
@@ -64,7 +64,7 @@ async def event_body(
 
 
 async def _batch(content: bytes, timing: Timing | None, events_max: int) -> EventBody:
-    turn, drafts = Turn(), list[Draft]()
+    turn, drafts = this_turn(), list[Draft]()
     digest, first_source = blake2b(digest_size=_DIGEST_BYTES), b""
     for items in portions_of(content, _items, EVENT_BYTES_MAX):
         await turn.pause()  # also if it has none: then the end of the next one is looked for

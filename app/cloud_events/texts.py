@@ -7,7 +7,7 @@ import msgspec
 
 from headgate.app.cloud_events.data import BASE64, PLAIN_BYTES_MAX
 from headgate.app.cloud_events.event import Event
-from headgate.app.runtime.turns import Turn
+from headgate.engine.threads.turn import this_turn
 
 _PORTION_BYTES = 3 * 2**18
 """Bytes that become base64 at once: whole groups of three."""
@@ -26,7 +26,7 @@ async def batch_in_turns(events: Iterable[Event]) -> bytes:
 
 
 async def _in_turns(events: Iterable[Event], begin: bytes, end: bytes) -> list[bytes]:
-    turn, parts = Turn(), [begin]
+    turn, parts = this_turn(), [begin]
     for number, event in enumerate(events):
         if number:
             parts.append(b",")

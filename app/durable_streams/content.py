@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from headgate.app.runtime.turns import Turn
 from headgate.app.wire.fields import wire_fields
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.structure import check_dense
 from headgate.engine.entry import Draft, Entry, Fields
+from headgate.engine.threads.turn import this_turn
 
 JSON = "application/json"
 BYTES = "application/octet-stream"
@@ -103,7 +103,7 @@ async def drafts_of(
         text = f"at most {messages_max} messages, not {len(messages)}"
         raise GatewayError("too_large", text, pointer="/body")
     await asyncio.sleep(0)
-    turn, drafts = Turn(), list[Draft]()
+    turn, drafts = this_turn(), list[Draft]()
     for message in messages:
         drafts.append(Draft(None, _fields_of(bytes(message))))
         await turn.pause()

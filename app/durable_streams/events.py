@@ -19,11 +19,11 @@ from headgate.app.http.streaming import HEARTBEAT
 from headgate.app.live import followed
 from headgate.app.live.event_connection import EventConnection
 from headgate.app.live.subscription import StreamSubscription
-from headgate.app.runtime.turns import Turn
 from headgate.app.wire.encoding import unbroken
 from headgate.engine.entry import Entry, EntryId
 from headgate.engine.errors import Draining
 from headgate.engine.replies import StreamRead
+from headgate.engine.threads.turn import this_turn
 
 CONNECTION_S_MAX = 60.0
 """After so long a connection ends, so that new readers can share one of a cache."""
@@ -74,7 +74,7 @@ class Events:
                     if pieces is None:
                         return
                     await use(self._access, self._stream, self._seen)
-                    turn = Turn()
+                    turn = this_turn()
                     for part in in_parts(pieces):
                         yield part
                         await turn.pause()

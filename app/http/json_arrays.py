@@ -1,15 +1,15 @@
 """JSON arrays: answers of any size, encoded in several turns of the event loop."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
 from fastapi import Response
 
-from headgate.app.runtime.turns import Turn
 from headgate.app.wire.encoding import unbroken
 from headgate.engine.entry import EntryId
+from headgate.engine.threads.turn import this_turn
 
 T = TypeVar("T")
 
@@ -21,44 +21,42 @@ json_lines = _encoder.encode_lines
 """Encode items, one per line."""
 
 
-async def array_in_turns(
-    items: Iterable[T], wire: Callable[[T], object], turn: Turn | None = None
-) -> Any:
+async def array_in_turns(items: Iterable[T], wire: Callable[[T], object]) -> Any:
     """Return a JSON array, encoded: it stands where the model of an answer has the list.
 
     Args:
         items: what to encode; they must not change meanwhile.
         wire: returns the wire form of one.
-        turn: that has begun already, where there are many arrays.
     """
-    turn, left = turn or Turn(), iter(items)
     parts = [b"["]
-    while batch := _next_batch(left, wire, turn):
+    async for batch in _batches(list(items), wire):
         parts += [_encoder.encode(batch)[1:-1], b","]
-        await turn.pause()
     parts[-1] = b"]" if len(parts) > 1 else b"[]"
-    whole = b"".join(parts)  # it may have many megabytes, so it is copied once
-    await turn.pause()
-    return msgspec.Raw(whole)
+    return msgspec.Raw(b"".join(parts))  # it may have many megabytes, so it is copied once
 
 
 async def lines_in_turns(items: Iterable[T], wire: Callable[[T], object]) -> bytes:
     """Return items as NDJSON; they must not change meanwhile."""
-    turn, left, parts = Turn(), iter(items), []
-    while batch := _next_batch(left, wire, turn):
-        parts.append(unbroken(json_lines(batch)))
-        await turn.pause()
-    return b"".join(parts)
+    lines = [unbroken(json_lines(batch)) async for batch in _batches(list(items), wire)]
+    return b"".join(lines)
 
 
-def _next_batch(left: Iterator[T], wire: Callable[[T], object], turn: Turn) -> list[object]:
-    """Return the wire forms of the next items, fewer if they are so large that the turn is over."""
-    batch = []
-    for item in islice(left, _AT_ONCE):
-        batch.append(wire(item))
-        if turn.is_over:
-            break
-    return batch
+async def _batches(
+    items: Sequence[T], wire: Callable[[T], object]
+) -> AsyncGenerator[list[object], None]:
+    """Yield the wire forms of the next items, few of them if they are large."""
+    turn, at = this_turn(), 0
+    await turn.begin()
+    while at < len(items):
+        if at:
+            await turn.pause()
+        batch = []
+        for item in islice(items, at, at + _AT_ONCE):
+            batch.append(wire(item))
+            if turn.is_over:
+                break
+        at += len(batch)
+        yield batch
 
 
 def json_answer(value: object) -> Response:

@@ -51,7 +51,6 @@ from headgate.app.live.session import Session, no_subscription
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import Credit, StreamSubscription, Subscription
 from headgate.app.runtime.connections import OpenConnection
-from headgate.app.runtime.turns import Turn
 from headgate.app.transport.proxies import client_address
 from headgate.app.transport.request_ids import request_id_of
 from headgate.app.transport.scopes import ServedScope
@@ -63,6 +62,7 @@ from headgate.engine.errors import StreamError
 from headgate.engine.replies import Outcome
 from headgate.engine.requests.entries import Add, StreamCursor
 from headgate.engine.requests.groups import DescribeGroup
+from headgate.engine.threads.turn import this_turn
 
 log = logging.getLogger("headgate")
 
@@ -531,7 +531,7 @@ def _entry_count(item: Followed) -> int:
 
 async def _joined(parts: Iterator[str]) -> str:
     """Return a frame that comes in parts; to make it may take a while."""
-    turn, made = Turn(), []
+    turn, made = this_turn(), []
     for part in parts:
         made.append(part)
         await turn.pause()

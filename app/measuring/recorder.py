@@ -17,9 +17,9 @@ from headgate.app.measuring.history import History, Step
 from headgate.app.measuring.sample import NOTHING, ObservedStreams, Sample, SampleGrowth
 from headgate.app.measuring.series import Values
 from headgate.app.runtime import periodic
-from headgate.app.runtime.turns import Turn
 from headgate.engine.clock import Clock
 from headgate.engine.replies import ObservedGroup, ObservedStream
+from headgate.engine.threads.turn import this_turn
 
 HISTORY: Final = "history"
 """Topic of the question for a part of it."""
@@ -116,7 +116,7 @@ class Recorder:
                 self._note(sample.observed)
         if at_ms > self.observed.at_ms + self.observed.valid_ms:
             self._forget_values()
-        turn = Turn()
+        turn = this_turn()
         for subject in list(self._subjects.values()):
             subject.history.add(time_ms, subject.values)
             await turn.pause()

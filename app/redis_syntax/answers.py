@@ -12,8 +12,8 @@ from pydantic_core import to_json
 
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.replies import NullArray, Reply, Status
-from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamError
+from headgate.engine.threads.turn import this_turn
 
 _ITEMS_AT_ONCE = 256
 """Strings or numbers written before other tasks may run."""
@@ -27,13 +27,14 @@ class Answers:
         self._is_base64 = is_base64
         self._written = BytesIO(b"[")  # the start of an array; `only` leaves it out
         self._written.seek(1)
-        self._turn = Turn()
+        self._turn = this_turn()
         self._count = 0
         self.size_bytes = 0
 
     async def add(self, reply: Reply | StreamError) -> None:
         """Write the reply of a command, or its error, as a JSON object."""
         if self._count:
+            await self._turn.pause()
             self._write(b",")
         self._count += 1
         if isinstance(reply, StreamError):
@@ -42,7 +43,6 @@ class Answers:
             self._write(b'{"result":')
             await self._add(reply)
             self._write(b"}")
-        await self._turn.pause()
 
     def only(self) -> bytes:
         """Return the JSON of the only reply."""
@@ -61,6 +61,7 @@ class Answers:
         begin = 0
         while begin < len(reply):
             if begin:
+                await self._turn.pause()
                 self._write(b",")
             if _is_array(reply[begin]):
                 await self._add(reply[begin])
@@ -69,7 +70,6 @@ class Answers:
                 leaves = _leaves(reply, begin)
                 self._write(to_json([self._shape(leaf) for leaf in leaves])[1:-1])
                 begin += len(leaves)
-            await self._turn.pause()
         self._write(b"]")
 
     def _shape(self, reply: Reply) -> Any:

@@ -21,7 +21,6 @@ from headgate.app.redis_syntax.server import ServerCommands
 from headgate.app.redis_syntax.table import find
 from headgate.app.redis_syntax.words import AnyPlan, Bounds, CommandError, failing
 from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
-from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.entry import Draft
 from headgate.engine.errors import (
@@ -42,6 +41,7 @@ from headgate.engine.requests import Request
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.keyspace import GetRevisions, IfUnchanged
 from headgate.engine.requests.ranges import OpenRanges
+from headgate.engine.threads.turn import this_turn
 
 T = TypeVar("T")
 
@@ -208,7 +208,7 @@ class CommandRunner:
             StreamError: the first command cannot be run.
         """
         plans: list[tuple[AnyPlan, str]] = []
-        turn, may_open = Turn(), False
+        turn, may_open = this_turn(), False
         for words in commands:
             try:
                 entry, name = self._find(words)
@@ -295,7 +295,7 @@ class CommandRunner:
             CommandError: a command is unknown or has a wrong number of words. In this case no
                 command is run.
         """
-        turn = Turn()
+        turn = this_turn()
         try:
             _check_transaction(commands)
             entries = []

@@ -14,7 +14,7 @@ import msgspec
 
 from headgate.app.resp.client_filter import ClientFacts, ClientFilter
 from headgate.app.runtime.siblings import Siblings
-from headgate.app.runtime.turns import Turn
+from headgate.engine.threads.turn import this_turn
 
 NAME_BYTES_MAX: Final = 1024
 """Longest name of a client. It is kept for as long as the client is connected."""
@@ -138,7 +138,7 @@ class Clients:
 
     async def lines(self, chosen: ClientFilter) -> list[str]:
         """Describe connections, a line each, the oldest first."""
-        turn, lines = Turn(), list[tuple[int, str]]()
+        turn, lines = this_turn(), list[tuple[int, str]]()
         for number, client in list(self._clients.items()):
             # Who has gone meanwhile knows nothing any more, not even its number.
             if number in self._clients and chosen.matches(client.facts()):

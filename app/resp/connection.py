@@ -20,10 +20,10 @@ from headgate.app.resp.encoder import error_reply
 from headgate.app.resp.parser import CommandParser, ProtocolError, Words
 from headgate.app.resp.replies import BrokenReply
 from headgate.app.resp.session import RespSession
-from headgate.app.runtime.turns import Turn
 from headgate.app.transport.sockets import UNREAD_BYTES_MAX, Peer
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.eager import EagerCall
+from headgate.engine.threads.turn import this_turn
 
 log = logging.getLogger("headgate")
 
@@ -211,7 +211,7 @@ class RespConnection(Peer):
 
     async def _serve(self) -> None:
         """Run commands until there are none, and let others have their turn in between."""
-        turn = Turn()
+        turn = this_turn()
         try:
             while not self._is_ending and (taken := self._take()):
                 if commands := list(filter(None, taken)):

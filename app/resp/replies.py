@@ -8,9 +8,9 @@ from typing import Final, cast
 from headgate.app.redis_syntax.long_array import LongRange, long_ranges_in
 from headgate.app.redis_syntax.replies import KeyedArrays, Reply, Status
 from headgate.app.resp.encoder import RESP2, RESP3, encode, joined, pieces
-from headgate.app.runtime.turns import Turn
 from headgate.app.transport.sockets import UNTAKEN_BYTES_MAX
 from headgate.engine.errors import StreamError
+from headgate.engine.threads.turn import Turn, this_turn
 
 _LARGE_BYTES: Final = 2**20
 """Replies that are so large together are sent before more of them are made."""
@@ -67,17 +67,18 @@ class Replies:
         elif long:
             await self._add_keyed(cast("KeyedArrays", outcome), long)
         elif isinstance(outcome, list):
-            await self._add_all(pieces(outcome, self.protocol), Turn())
+            await self._add_all(pieces(outcome, self.protocol), this_turn())
         else:
             self._add(encode(outcome, self.protocol))
 
     async def _add_all(self, encoded: Iterable[Sequence[bytes]], turn: Turn) -> None:
-        for parts in encoded:
+        for at, parts in enumerate(encoded):
+            if at:
+                await turn.pause()
             self._add(parts)
             if self.are_large:
                 self.flush()
                 await self._until_taken(UNTAKEN_BYTES_MAX)
-            await turn.pause()
 
     async def _add_long(self, array: LongRange) -> None:
         """Add an array page by page, as fast as the client takes it.
@@ -85,7 +86,7 @@ class Replies:
         Raises:
             BrokenReply: the rest cannot be read, and the client has the beginning.
         """
-        turn = Turn()
+        turn = this_turn()
         self._add([b"*%d\r\n" % array.count])
         try:
             async for page in array.pages():

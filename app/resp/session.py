@@ -24,11 +24,11 @@ from headgate.app.resp.parser import Words
 from headgate.app.resp.queued_commands import QueuedCommands, size_of
 from headgate.app.resp.replies import Replies
 from headgate.app.runtime.connections import OpenConnection
-from headgate.app.runtime.turns import Turn
 from headgate.app.transport.sockets import UNTAKEN_BYTES_MAX
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.errors import Draining, StreamError
 from headgate.engine.requests.keyspace import IfUnchanged
+from headgate.engine.threads.turn import Turn
 
 _ATTACKS: Final = frozenset({b"POST", b"HOST:"})
 """Words of a web page that was made to send commands here (Redis: the same)."""

@@ -12,10 +12,10 @@ from headgate.app.redis_syntax.words import OK, CommandError
 from headgate.app.resp.own_command import OwnCommand, OwnCommands
 from headgate.app.resp.queued_commands import WORD_BYTES, QueuedCommands
 from headgate.app.resp.session import RespSession
-from headgate.app.runtime.turns import Turn
 from headgate.engine.errors import StreamsChanged
 from headgate.engine.limits import QUEUES_MAX
 from headgate.engine.requests.keyspace import IfUnchanged
+from headgate.engine.threads.turn import this_turn
 
 ABORTED = "EXECABORT Transaction discarded because of previous errors."
 
@@ -55,7 +55,7 @@ async def _exec(session: RespSession, words: Sequence[bytes]) -> Reply:
         replies = iter(await session.runner.run_all(transaction.about_streams, condition))
     except StreamsChanged:
         return NULL_ARRAY
-    outcomes, turn = list[Any](), Turn()
+    outcomes, turn = list[Any](), this_turn()
     for queued in transaction.commands:
         outcomes.append(await session.run_own(queued) if session.is_own(queued) else next(replies))
         await turn.pause()

@@ -28,7 +28,6 @@ from headgate.app.http.operation import (
     plain_body,
     prompt,
 )
-from headgate.app.runtime.turns import Turn
 from headgate.app.wire.ids import parse_id
 from headgate.app.wire.plain import plain_entry
 from headgate.app.wire.problems import GatewayError, place_drafts, responses
@@ -48,6 +47,7 @@ from headgate.engine.replies import Added
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.idempotency import Digest, Idempotent
 from headgate.engine.requests.streams import CloseStream
+from headgate.engine.threads.turn import this_turn
 
 router = APIRouter(prefix="/v1", tags=["Entries"], route_class=Operation)
 batches = APIRouter(prefix="/v1", tags=["Entries"], route_class=BatchOperation)
@@ -89,7 +89,7 @@ class WriterKey(NamedTuple):
         """
         if digest:
             return Idempotent(self.producer, self.key, digest)
-        turn, unfinished = Turn(), Digest()
+        turn, unfinished = this_turn(), Digest()
         for index, draft in enumerate(drafts):
             if draft.id is not None:
                 text = "with an Idempotency-Key the stream chooses the id: leave it out"

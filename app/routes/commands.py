@@ -20,10 +20,10 @@ from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.replies import Reply
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.app.redis_syntax.words import CommandError, shown
-from headgate.app.runtime.turns import Turn
 from headgate.app.wire.problems import GatewayError, responses
 from headgate.engine.errors import StreamError, Unavailable
 from headgate.engine.limits import COMMAND_WORDS_MAX, TRANSACTION_COMMANDS_MAX
+from headgate.engine.threads.turn import this_turn
 
 router = APIRouter(prefix="/v1/commands", tags=["Commands"], route_class=Operation)
 paths = APIRouter(prefix="/v1/commands", tags=["Commands"], route_class=UncheckedOperation)
@@ -167,7 +167,7 @@ async def run_transaction(
     limit = min(limits.batch_entries_max, TRANSACTION_COMMANDS_MAX)
     check_at_most(len(commands), limit, pointer="/body")
     access_of(request).usage.spend(requests=len(commands) - 1)
-    turn, words = Turn(), []
+    turn, words = this_turn(), []
     for command in commands:
         words.append(_encoded(command))
         await turn.pause()

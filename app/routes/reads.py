@@ -34,7 +34,6 @@ from headgate.app.http.operation import (
 )
 from headgate.app.http.presence import while_present, while_valid
 from headgate.app.http.streaming import PatientResponse
-from headgate.app.runtime.turns import Turn
 from headgate.app.transport.request_ids import request_id_of
 from headgate.app.transport.scopes import path_of
 from headgate.app.wire.encoding import add_times, entry_wire, gap_wire, unbroken
@@ -366,14 +365,11 @@ async def read_streams(
     )
     reads = await (while_present(request, reading) if read.wait_ms else reading)
     _count(request, sum(len(stream_read.entries) for stream_read in reads))
-    turn = Turn()
     streams: list[StreamEntries] = [
         {
             **_page_of(
                 stream_read,
-                await array_in_turns(
-                    stream_read.entries, _wire_of(_WHOLE, stream_read.times), turn
-                ),
+                await array_in_turns(stream_read.entries, _wire_of(_WHOLE, stream_read.times)),
             ),
             "stream": text_of(stream_read.stream),
         }

@@ -15,12 +15,12 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.aspects.aspects import MessagingOperation
 from headgate.app.auth.aspects.table import aspects_of
 from headgate.app.auth.limits.metering import delivered_in
-from headgate.app.runtime.turns import Turn
 from headgate.app.tracing import spans
 from headgate.engine.entry import Draft, Entry
 from headgate.engine.replies import Delivery
 from headgate.engine.requests import Request
 from headgate.engine.requests.entries import Add
+from headgate.engine.threads.turn import this_turn
 
 T = TypeVar("T")
 
@@ -104,7 +104,7 @@ class TracedAccess(Access):
         carrier: dict[str, str] = {}
         _propagator.inject(carrier, trace.set_span_in_context(span, self._parent))
         added = self._field, carrier["traceparent"].encode()
-        turn, drafts = Turn(), []
+        turn, drafts = this_turn(), []
         for draft in request.drafts:
             has_context = self._field in draft.fields[::2]  # of a client that does it by itself
             drafts.append(draft if has_context else Draft(draft.id, draft.fields + added))

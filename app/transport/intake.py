@@ -12,11 +12,11 @@ from typing import Any
 from websockets.frames import CloseCode, Frame
 from websockets.protocol import State
 
-from headgate.app.runtime.turns import Turn
 from headgate.app.transport.portions import Unparsed
 from headgate.app.transport.sockets import Peer
 from headgate.app.transport.websocket import SocketProtocol
 from headgate.app.wire.problems import GatewayError
+from headgate.engine.threads.turn import this_turn
 
 PORTION_BYTES = 512
 """Parsed at a time: about eighty of the smallest frames. Deflate makes at most about a thousand
@@ -38,7 +38,6 @@ class BoundedWebSocket(Peer, SocketProtocol):
         self._sockets = self.app_state["gateway"].sockets
         self._unparsed = Unparsed()
         self._message = bytearray()
-        self._turn = Turn()  # of the app: how long it has taken what was here already
         self._next: asyncio.Handle | None = None  # set while more is to be parsed soon
 
     def data_received(self, data: bytes) -> None:
@@ -68,12 +67,9 @@ class BoundedWebSocket(Peer, SocketProtocol):
 
     async def receive(self) -> Any:
         """Return the next event for the app; other tasks run in between."""
-        if self.queue.empty():
-            event = await super().receive()
-            self._turn = Turn()
-        else:
-            await self._turn.pause()
-            event = await super().receive()
+        if not self.queue.empty():
+            await this_turn().pause()
+        event = await super().receive()
         self._parse()
         return event
 
@@ -153,14 +149,14 @@ class BoundedWebSocket(Peer, SocketProtocol):
 
     def _parse(self) -> None:
         """Parse for one turn, while the app takes the messages and the peer reads its answers."""
-        turn = Turn()
+        turn = this_turn()
         while self._unparsed.data and not self.read_paused and self.writable.is_set():
-            if turn.is_over:
-                self._parse_soon()
-                break
             portion = self._unparsed.take(PORTION_BYTES)
             if self.conn.parser_exc is None and not self.transport.is_closing():
                 super().data_received(bytes(portion))
+            if self._unparsed.data and turn.is_over:
+                self._parse_soon()
+                break
         if self.transport.is_closing():
             return
         self._count_arriving()

@@ -28,7 +28,6 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from headgate.app.runtime.turns import Turn
 from headgate.app.transport.exchange import Exchange
 from headgate.app.transport.portions import Unparsed
 from headgate.app.transport.request_ids import id_of, new_id
@@ -36,6 +35,7 @@ from headgate.app.transport.sockets import Peer
 from headgate.app.transport.upgrade import has_offer, parser_for, without_offer
 from headgate.app.wire.problems import Code, make_problem
 from headgate.engine.eager import EagerCall
+from headgate.engine.threads.turn import this_turn
 
 log = logging.getLogger("headgate")
 
@@ -309,12 +309,12 @@ class BoundedHttp(Peer, HttpToolsProtocol):
     def _parse(self) -> None:
         """Parse for one turn, and read on once everything is parsed."""
         self._next = None
-        turn = Turn()
+        turn = this_turn()
         while self._unparsed.data and self._takes_more() and not self.transport.is_closing():
-            if turn.is_over:
+            self._feed(self._unparsed.take(PORTION_BYTES))
+            if self._unparsed.data and turn.is_over:
                 self._parse_soon()
                 break
-            self._feed(self._unparsed.take(PORTION_BYTES))
         if self.transport.is_closing():
             return
         if self._unparsed.data:

@@ -46,6 +46,10 @@ class FieldsRead(TypedDict):
     ]
 
 
+_LONG_BYTES = 1_000
+"""A value that takes longer to read than an exception."""
+
+
 def wire_fields(flat: Fields) -> FieldsRead:
     """Return the wire parts of an entry's fields; what is not needed is left out."""
     texts = map(bytes.decode, flat)
@@ -92,6 +96,12 @@ _PLAIN = bytes(set(range(256)) - set(range(32)) - {*b'"\\'})
 
 
 def _is_text(value: bytes) -> bool:
+    if len(value) > _LONG_BYTES:  # to replace each wrong byte of many takes a hundred times as long
+        try:
+            value.decode()
+        except UnicodeDecodeError:
+            return False
+        return True
     # What cannot be decoded becomes U+FFFD; an exception for each would take five times as long.
     text = value.decode(errors="replace")
     return "\ufffd" not in text or text.encode() == value

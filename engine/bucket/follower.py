@@ -27,7 +27,7 @@ from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.names import in_use, position_of
 from headgate.engine.journal.records import Records
 from headgate.engine.journal.storage import Holder
-from headgate.engine.limits import TURN_MS_MAX
+from headgate.engine.threads.turn import this_turn
 
 _MANIFEST_MS = 10_000
 """A follower looks so often whether there is a new snapshot. Parts stay far longer than that."""
@@ -142,14 +142,11 @@ class BucketFollower:
             disk.sync_names()
 
     async def _replay(self, part: Part, records: Records, holder: Holder) -> None:
-        over_ms = self._clock.monotonic_ms() + TURN_MS_MAX
         for number, record in self._records_of(part):
             if number > records.position:
                 await holder.replay(record)
                 records.follow(number)
-                if self._clock.monotonic_ms() >= over_ms:
-                    await asyncio.sleep(0)
-                    over_ms = self._clock.monotonic_ms() + TURN_MS_MAX
+                await this_turn().pause()
 
     def _records_of(self, part: Part) -> Iterator[tuple[int, list[commands.Command]]]:
         """Yield the records of a part, with their positions."""

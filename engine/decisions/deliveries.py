@@ -19,6 +19,7 @@ from headgate.engine.commands import (
 from headgate.engine.config import GroupPolicy
 from headgate.engine.decisions import Decision, Decisions, in_parts
 from headgate.engine.decisions.group_reads.claims import taken_over, with_times
+from headgate.engine.decisions.trims import deleted_at_once
 from headgate.engine.entry import MIN_ID, EntryId, Fields
 from headgate.engine.limits import (
     AUTOCLAIM_MAX,
@@ -119,7 +120,8 @@ def ack_and_delete(
     exist, no entry is found.
     """
     part = partial(_ack_and_delete, request)
-    return in_parts(keyspace, now_ms, request.ids, LOOKUPS_AT_ONCE_MAX, part)
+    at_once = deleted_at_once(keyspace.find(request.stream), request.references)
+    return in_parts(keyspace, now_ms, request.ids, at_once, part)
 
 
 def _ack_and_delete(
@@ -134,14 +136,15 @@ def _ack_and_delete(
     deleted: list[EntryId] = []
     reply = []
     stream.log.require_all(ids)
+    is_spared = references is References.ACKED
+    free = stream.unreferenced(ids, but_by=group) if is_spared else frozenset(ids)
     for entry_id in ids:
         if entry_id in acked or entry_id not in group.pel.by_id:
             reply.append(Deletion.NOT_FOUND)
             continue
         acked[entry_id] = None
         alive = stream.log.has(entry_id)
-        is_kept = references is References.ACKED and stream.is_referenced(entry_id, but_by=group)
-        if alive and is_kept:
+        if alive and entry_id not in free:
             reply.append(Deletion.REFERENCED)
             continue
         reply.append(Deletion.DELETED)

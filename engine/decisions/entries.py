@@ -24,7 +24,7 @@ from headgate.engine.decisions import Decision, Decisions, in_parts
 from headgate.engine.decisions.attributes import attributes_changed, check_attributes
 from headgate.engine.decisions.keys import keys_max, made_before
 from headgate.engine.decisions.matching import matching_page
-from headgate.engine.decisions.trims import purge, trims_after
+from headgate.engine.decisions.trims import deleted_at_once, purge, trims_after
 from headgate.engine.entry import (
     MAX_ID,
     MIN_ID,
@@ -55,7 +55,6 @@ from headgate.engine.filters.matching import matcher_of
 from headgate.engine.limits import (
     ENTRY_BYTES_MAX,
     ENTRY_FIELDS_MAX,
-    LOOKUPS_AT_ONCE_MAX,
     TIMED_AT_ONCE_MAX,
     U64_MAX,
 )
@@ -455,7 +454,6 @@ def _read_matching(
 ) -> StreamRead:
     """Look at the first entries after a cursor, and read those for which the filter holds."""
     assert request.filters is not None
-    matcher, share = matcher_of(request.filters), len(request.cursors)
     name, last_id, gap = stream.name, stream.last_id, None
     if isinstance(cursor.after, EntryId):
         after, low = cursor.after, cursor.after.next()
@@ -466,6 +464,7 @@ def _read_matching(
     if after >= last_id:
         return StreamRead(name, [], after, last_id, None, after)
     log = _logs_of(stream, archived=request.archived)
+    matcher, share = matcher_of(request.filters), len(request.cursors)
     page = matching_page(log, matcher, (low, last_id), request.limit, room, share=share)
     if cursor.after is not From.LAST:
         gap = stream.gap_after(after, page.last_id, with_archive=request.archived)
@@ -548,12 +547,12 @@ def delete(keyspace: Keyspace, request: Delete, now_ms: int) -> Decision[list[De
 
     If the stream is deleted between two parts, the ids of the later parts are not found.
     """
-    keyspace.stream(request.stream)
+    at_once = deleted_at_once(keyspace.stream(request.stream), request.references)
 
     def part(keyspace: Keyspace, ids: Sequence[EntryId], _: int) -> Decision[list[Deletion]]:
         return _delete(keyspace, request, ids)
 
-    return in_parts(keyspace, now_ms, request.ids, LOOKUPS_AT_ONCE_MAX, part)
+    return in_parts(keyspace, now_ms, request.ids, at_once, part)
 
 
 def _delete(
@@ -565,8 +564,9 @@ def _delete(
     doomed: dict[EntryId, None] = {}
     reply = []
     stream.require_all(ids)
+    free = stream.unreferenced(ids) if references is References.ACKED else frozenset(ids)
     for entry_id in ids:
-        if references is References.ACKED and stream.is_referenced(entry_id):
+        if entry_id not in free:
             # Redis checks references first, so an id without a stream entry can be referenced.
             reply.append(Deletion.REFERENCED)
         elif entry_id in doomed or not stream.has(entry_id):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from itertools import islice
-from typing import cast
 
 from headgate.engine.commands import (
     Command,
@@ -15,7 +13,6 @@ from headgate.engine.commands import (
     StreamCreated,
     StreamDeleted,
 )
-from headgate.engine.config import StreamConfig
 from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.decisions.attributes import attributes_changed, check_attributes
 from headgate.engine.decisions.entries import add, check_last_id
@@ -124,7 +121,10 @@ def create_stream(
 
 
 def update_stream(keyspace: Keyspace, request: UpdateStream, now_ms: int) -> Decision[StreamInfo]:
-    """Decide to change a stream's configuration, which takes effect at once."""
+    """Decide to change a stream's configuration, which takes effect at once.
+
+    If it makes very many entries go, housekeeping removes most of them later.
+    """
     name = request.stream
     stream = keyspace.stream(name)
     config = request.config.applied_to(stream.config)
@@ -135,19 +135,8 @@ def update_stream(keyspace: Keyspace, request: UpdateStream, now_ms: int) -> Dec
         commands.append(StreamConfigured(name, config))
         if key_limits(keyspace, stream.config) != key_limits(keyspace, config):
             commands.append(KeysForgotten(name, None))  # Redis: a changed value wipes the history
-        return _retain(name, commands, config, keyspace, now_ms)
+        commands += trim_command(name, retention_cut(stream, [], config, now_ms))
     return Decision.then(commands, lambda keyspace, _: stream_info(keyspace, name))
-
-
-def _retain(
-    name: bytes, commands: list[Command], config: StreamConfig, keyspace: Keyspace, now_ms: int
-) -> Decision[StreamInfo]:
-    """Decide on the trims that a changed configuration needs, in parts."""
-    cut = retention_cut(keyspace.stream(name), [], config, now_ms)
-    commands = [*commands, *trim_command(name, cut)]
-    if cut is None or cut.is_whole:
-        return Decision.then(commands, lambda keyspace, _: stream_info(keyspace, name))
-    return Decision(cast("StreamInfo", None), commands, partial(_retain, name, [], config))
 
 
 def close_stream(keyspace: Keyspace, request: CloseStream, now_ms: int) -> Decision[ClosedStream]:
@@ -194,9 +183,11 @@ def due_ms(keyspace: Keyspace, stream: bytes) -> int | None:
     if stream_state is None:
         return None
     due_times = []
-    max_age_ms = stream_state.config.max_age_ms
+    max_age_ms, max_length = stream_state.config.max_age_ms, stream_state.config.max_length
     if max_age_ms is not None and stream_state.log.length:
         due_times.append(stream_state.log.first_id.ms + max_age_ms + 1)
+    if max_length is not None and stream_state.log.length > max_length:
+        due_times.append(0)
     first_at_ms = stream_state.keys.first_at_ms
     if first_at_ms is not None:
         due_times.append(keyspace.wall_ms(first_at_ms) + key_window_ms(keyspace, stream_state) + 1)

@@ -20,6 +20,8 @@ from headgate.engine.decisions import Decision, Decisions
 from headgate.engine.entry import MAX_ID, MIN_ID, Entry, EntryId
 from headgate.engine.limits import (
     CHUNK_ENTRIES_MAX,
+    COUNT_MAX,
+    LOOKUPS_AT_ONCE_MAX,
     SAMPLED_MAX,
     SETTLED_AT_ONCE_MAX,
     TRIM_CHUNKS_DEFAULT,
@@ -121,7 +123,8 @@ def trim_oldest(keyspace: Keyspace, after: bytes | None) -> Decision[bytes | Non
     commands: list[Command] = []
     if filled:
         oldest, log = min(filled, key=lambda each: each[1].first_id)
-        cut = log.portion(MIN_ID, MAX_ID, TRIMMED_AT_ONCE)
+        at_once = min(TRIMMED_AT_ONCE, removed_at_once(oldest, References.KEEP))
+        cut = log.portion(MIN_ID, MAX_ID, at_once)
         commands = trim_command(oldest.name, cut) if log is oldest.log else []
         if cut is not None and (log is not oldest.log or oldest.config.archive):
             commands.append(ArchiveTrimmed(oldest.name, cut.through))
@@ -182,7 +185,7 @@ def _trim_part(
     if cut is None:
         return _TrimPart(0, [], None)
     commands: list[Command] = []
-    cut = _settling_part(stream, cut, settles=request.references is References.DELETE)
+    cut = _part_of(stream, cut, request.references)
     if request.references is References.DELETE:
         commands = purge(stream, stream.log.ids(MIN_ID, cut.through))
     commands.append(StreamTrimmed(stream.name, cut.through))
@@ -207,21 +210,22 @@ def _unneeded(
     limit = _trim_limit(request.limit, limits) if request.approximate else None
     length = stream.log.length + len(appended)
     evicted: list[EntryId] = []
-    seen_count = 0
+    seen_count, at_once = 0, removed_at_once(stream, References.ACKED)
     reached: EntryId | None = None
     for ids in stream.log.nodes(after, appended, limits):
         if limit is not None and removed + len(evicted) + len(ids) > limit:
             break
         if ids[0] > last_id:
             break
-        if seen_count >= SETTLED_AT_ONCE_MAX:
+        if seen_count >= at_once:
             reached = after
             break
         is_last = not _goes_whole(request, ids, length)
+        free = stream.unreferenced(ids)
         for entry_id in ids:
             if _is_reached(request, entry_id, length) or entry_id > last_id:
                 break
-            if not stream.is_referenced(entry_id):
+            if entry_id in free:
                 evicted.append(entry_id)
                 length -= 1
         if is_last:
@@ -250,11 +254,13 @@ def purge(stream: Stream, ids: Sequence[EntryId]) -> list[Command]:
 
     The list is empty if none of the ids is pending.
     """
-    groups = stream.groups.values()
-    pending = [
-        entry_id for entry_id in dict.fromkeys(ids) if any(entry_id in g.pel.by_id for g in groups)
-    ]
-    return [PendingPurged(stream.name, pending)] if pending else []
+    left = dict.fromkeys(ids)
+    pending: set[EntryId] = set()
+    for group in stream.groups.values():
+        if group.pel.by_id:
+            pending |= group.pel.by_id.keys() & left.keys()
+    purged = [entry_id for entry_id in left if entry_id in pending]
+    return [PendingPurged(stream.name, purged)] if purged else []
 
 
 def retention_cut(
@@ -268,14 +274,37 @@ def retention_cut(
         oldest = EntryId(max(now_ms - config.max_age_ms, 0), 0)
         cuts.append(stream.log.cut_below(oldest, appended))
     cut = max(filter(None, cuts), key=attrgetter("through"), default=None)
-    return None if cut is None else _settling_part(stream, cut)
+    return None if cut is None else _part_of(stream, cut, References.KEEP)
 
 
-def _settling_part(stream: Stream, cut: Cut, *, settles: bool = False) -> Cut:
-    """Return the first part of a cut if it is long, and settles what is pending or ends turns."""
-    if cut.length <= SETTLED_AT_ONCE_MAX or not (settles or stream.groups_by_key):
+def removed_at_once(stream: Stream, references: References) -> int:
+    """Return how many entries may go in one step: each one is work in several groups.
+
+    Nothing is to be done in a group without pending entries, unless they are looked for (ACKED).
+    To forget an entry with its turn takes a group twice as long as to settle one.
+    """
+    if references is References.ACKED:
+        concerned = len(stream.groups)
+    else:
+        is_kept = references is References.KEEP
+        groups = stream.groups_by_key if is_kept else stream.groups.values()
+        concerned = sum(1 for group in groups if group.pel.by_id)
+    return max(SETTLED_AT_ONCE_MAX // (2 * concerned), 1) if concerned else COUNT_MAX
+
+
+def deleted_at_once(stream: Stream | None, references: References) -> int:
+    """Return how many entries may be deleted by id in one step."""
+    if stream is None:
+        return LOOKUPS_AT_ONCE_MAX
+    return min(LOOKUPS_AT_ONCE_MAX, removed_at_once(stream, references))
+
+
+def _part_of(stream: Stream, cut: Cut, references: References) -> Cut:
+    """Return the part of a cut that is made in one step."""
+    at_once = removed_at_once(stream, references)
+    if cut.length <= at_once:
         return cut
-    first = stream.log.portion(MIN_ID, cut.through, SETTLED_AT_ONCE_MAX)
+    first = stream.log.portion(MIN_ID, cut.through, at_once)
     return cut if first is None else first._replace(is_whole=False)
 
 

@@ -2,15 +2,14 @@
 
 A filter becomes functions that refer to each other. They are given the values of the fields that
 the filter names, in an order that is fixed. Neighbouring entries mostly have the same names in the
-same order, so where these values stand is looked up by all names at once.
+same order, so where their values stand is remembered, for all filters together.
 """
 
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from weakref import WeakValueDictionary
 
 from headgate.engine.entry import Fields
 from headgate.engine.filters.conditions import (
@@ -26,14 +25,11 @@ from headgate.engine.filters.conditions import (
 )
 from headgate.engine.filters.needed import needed_bytes
 from headgate.engine.filters.reading import read_filter
-from headgate.engine.limits import LOOKED_AT_ONCE_MAX, NUMBER_LENGTH_MAX
+from headgate.engine.limits import CONDITIONS_KEPT_MAX, LOOKED_AT_ONCE_MAX, NUMBER_LENGTH_MAX
 
 _NUMBER = re.compile(rb"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _LAYOUTS_MAX, _NAMES_MAX, _NAMES_BYTES_MAX = 64, 256, 4096
 """Orders of names whose places are remembered; names in one, and the bytes of all."""
-
-_FILTERS_KEPT = 256
-"""Of those that nobody holds."""
 
 _ENTRY_COST = 8
 """Conditions that take as long as it takes to have an entry."""
@@ -48,8 +44,6 @@ class Matcher:
     """A filter that is ready to be asked about entries."""
 
     __slots__ = (
-        "__weakref__",
-        "_layouts",
         "_names",
         "_test",
         "condition_count",
@@ -67,41 +61,56 @@ class Matcher:
         self.portion = LOOKED_AT_ONCE_MAX // (_ENTRY_COST + self.condition_count)
         self._names = sorted(names_in(condition))
         self._test = _test_of(condition, {name: at for at, name in enumerate(self._names)})
-        self._layouts: dict[tuple[bytes, ...], Sequence[int]] = {}
 
     def matches(self, fields: Fields) -> bool:
         """Tell whether an entry with these fields is let through."""
-        names = fields[::2]
-        places = self._layouts.get(names)
-        if places is None:
-            places = self._places(names)
-        return self._test([None if place < 0 else fields[place] for place in places])
+        places = _places_in(fields)
+        found_places = map(places.get, self._names)
+        return self._test([None if place is None else fields[place] for place in found_places])
 
-    def _places(self, names: tuple[bytes, ...]) -> Sequence[int]:
-        last = {name: 2 * at + 1 for at, name in enumerate(names)}
-        places = [last.get(name, -1) for name in self._names]
+
+_layouts: dict[tuple[bytes, ...], Mapping[bytes, int]] = {}
+
+
+def _places_in(fields: Fields) -> Mapping[bytes, int]:
+    """Return the place of the last value of each name."""
+    names = fields[::2]
+    places = _layouts.get(names)
+    if places is None:
+        places = {name: 2 * at + 1 for at, name in enumerate(names)}
         if len(names) <= _NAMES_MAX and sum(map(len, names)) <= _NAMES_BYTES_MAX:
-            if len(self._layouts) >= _LAYOUTS_MAX:
-                self._layouts.clear()
-            self._layouts[names] = places
-        return places
+            if len(_layouts) >= _LAYOUTS_MAX:
+                _layouts.clear()
+            _layouts[names] = places
+    return places
 
 
-_matchers: WeakValueDictionary[str, Matcher] = WeakValueDictionary()
-_kept: deque[Matcher] = deque(maxlen=_FILTERS_KEPT)
+class Matchers:
+    """The matchers of the filters that were used last, as many as there is room for."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.condition_count = 0
+        self._by_text: OrderedDict[str, Matcher] = OrderedDict()
+
+    def of(self, text: str) -> Matcher:
+        """Return the matcher of a filter in JSON.
+
+        Raises:
+            Invalid: it is no filter, or too large.
+        """
+        matcher = self._by_text.get(text)
+        if matcher is not None:
+            self._by_text.move_to_end(text)
+            return matcher
+        matcher = self._by_text[text] = Matcher(read_filter(text))
+        self.condition_count += matcher.condition_count
+        while self.condition_count > CONDITIONS_KEPT_MAX:
+            self.condition_count -= self._by_text.popitem(last=False)[1].condition_count
+        return matcher
 
 
-def matcher_of(text: str) -> Matcher:
-    """Return the matcher of a filter in JSON. Whoever holds it is not given another one.
-
-    Raises:
-        Invalid: it is no filter, or too large.
-    """
-    matcher = _matchers.get(text)
-    if matcher is None:
-        matcher = _matchers[text] = Matcher(read_filter(text))
-        _kept.append(matcher)
-    return matcher
+matcher_of = Matchers().of
 
 
 def _test_of(condition: Filter, places: Mapping[bytes, int]) -> _Test:

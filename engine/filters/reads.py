@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import Read, StreamCursor
+from headgate.engine.threads.turn import this_turn
 
 Look = Callable[[Read], Awaitable[list[StreamRead]]]
 """Looks at the next part behind each cursor."""
@@ -51,7 +52,7 @@ async def _read_on(
         request = behind(request, reads)
         waited = await wait(request, left_ms) if are_at_end(reads) else None
         if waited is None:
-            await asyncio.sleep(0)
+            await this_turn().end()
             reads = await look(request)
         else:
             reads = waited

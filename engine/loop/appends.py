@@ -31,6 +31,7 @@ from headgate.engine.state.entries.packed import (
     pack,
 )
 from headgate.engine.state.extents.missing import Missing
+from headgate.engine.threads.turn import this_turn
 
 _NOTHING = Added([], is_repeat=False)
 """Stands for the reply to an append that is not decided yet."""
@@ -220,7 +221,7 @@ class Appends:
         with suppress(HasPartialIds):
             for portion in pack(drafts, self._executor.keyspace.defaults.node_limits):
                 chunks += portion
-                await asyncio.sleep(0)
+                await this_turn().end()
             return PackedDrafts(drafts, chunks)
         return drafts
 

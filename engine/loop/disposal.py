@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 
 from headgate.engine.state.dismantling import Pieces
+from headgate.engine.threads.turn import this_turn
 
 
 class Disposal:
@@ -30,4 +31,4 @@ class Disposal:
             self._has_some.clear()
             await self._has_some.wait()
         for _ in self._left.popleft():
-            await asyncio.sleep(0)  # let other requests run
+            await this_turn().end()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
 from headgate.engine.config import StreamConfig
@@ -13,6 +12,7 @@ from headgate.engine.requests.dumps import DumpStream, RestoreStream
 from headgate.engine.state import restoring
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.stream import Stream
+from headgate.engine.threads.turn import this_turn
 
 
 class Dumps:
@@ -30,9 +30,9 @@ class Dumps:
         try:
             for index in range(len(dump.extents)):
                 await executor.cold.until_read(partial(dump.add_extent, index))
-                await asyncio.sleep(0)  # let other requests run
+                await this_turn().end()
             for _ in dump.steps():
-                await asyncio.sleep(0)
+                await this_turn().end()
         finally:
             dump.close()
         await executor.until_durable(position)
@@ -51,7 +51,7 @@ class Dumps:
         stream = Stream(request.stream, 0, StreamConfig(), keyspace.memory)
         try:
             for _ in restoring.fill(stream, request.image, clock_set_ms):
-                await asyncio.sleep(0)  # let other requests run
+                await this_turn().end()
             is_as_made = executor.keyspace is keyspace and keyspace.clock_set_ms == clock_set_ms
             if is_as_made:  # or else it is made again, in one step
                 keyspace.prepared[request.stream] = stream

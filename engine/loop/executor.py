@@ -41,6 +41,7 @@ from headgate.engine.state.bounds import KeyspaceBounds
 from headgate.engine.state.extents.missing import Damaged, Missing
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import MemoryBounds, WhenFull
+from headgate.engine.threads.turn import this_turn
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -190,7 +191,7 @@ class Executor:
 
     async def _run_on(self, decision: Decision[T]) -> T:
         while (next_part := decision.next_part) is not None:
-            await asyncio.sleep(0)  # let other requests run
+            await this_turn().end()
             decide = partial(self._decide_part, next_part)
             decision = await self.until_carried_out(decide)
         reply = decision.reply

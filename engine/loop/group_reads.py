@@ -23,6 +23,7 @@ from headgate.engine.replies import Claimed, GroupRead, GroupState, Outcome
 from headgate.engine.requests.deliveries import Ack, Autoclaim, GiveBack, Nack, NackMode, ReadGroup
 from headgate.engine.state.extents.missing import Missing
 from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.threads.turn import this_turn
 
 T = TypeVar("T")
 
@@ -53,6 +54,7 @@ class GroupReads:
 
         Nothing is acknowledged for a read that would be refused: the checks come before step 3.
         """
+        await this_turn().begin()
         await self._wait_turn(request)
         request, acked = replace(self._under_policy(request), acked=()), request.acked
         if acked:  # check now: the read must not be refused after it has acknowledged
@@ -67,7 +69,7 @@ class GroupReads:
         until_read = self._executor.cold.until_read
         reads = await until_read(partial(self._read_at_once, request, acked))
         while reads is None:
-            await asyncio.sleep(0)  # let other requests run
+            await this_turn().end()
             reads = await until_read(partial(self._read_at_once, request, ()))
         if not _is_served(reads) and request.wait_ms != 0:
             reads = await self._wait_to_read(request, reads)
@@ -218,7 +220,7 @@ class GroupReads:
         ids, outcomes = request.ids, list[Outcome]()
         for at in range(0, max(len(ids), 1), LOOKUPS_AT_ONCE_MAX):
             if at:
-                await asyncio.sleep(0)  # let other requests run
+                await this_turn().end()
             part = replace(request, ids=ids[at : at + LOOKUPS_AT_ONCE_MAX])
             outcomes += await self._nack(part)
         return outcomes

@@ -26,10 +26,10 @@ from headgate.engine.limits import (
     DEAD_LETTERS_AT_ONCE_MAX,
     HOUSEKEEPING_MS_MAX,
     HOUSEKEEPING_PIECES_MAX,
-    TURN_MS_MAX,
 )
 from headgate.engine.periodic import Watch, repeat
 from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.threads.turn import this_turn
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class Housekeeping:
         left = len(keyspace.expiring) + 1
         while left > len(keyspace.expiring) > 0 and keyspace.expiring[0][0] <= self._now_ms():
             left = len(keyspace.expiring)  # if no stream goes, the storage refuses changes
-            await asyncio.sleep(0)  # no pause: the expired streams are still visible
+            await this_turn().end()  # no pause: the expired streams are still visible
             keyspace = self._keyspace()
         await self._plan_again(pace)
         keyspace = self._keyspace()
@@ -146,17 +146,19 @@ class Housekeeping:
 
     async def _let_go(self, stream: bytes, pace: _Pace) -> None:
         await self._let_expire(stream, pace)
-        keyspace = self._keyspace()
-        if stream in keyspace.aging:
-            await self._carry_out(lambda: trims.retain(self._keyspace(), stream, self._now_ms()))
-        while stream in keyspace.keyed:
-            decision = await self._carry_out(
-                lambda: keys.forget_keys(self._keyspace(), stream, self._now_ms())
-            )
-            if not decision.commands:
-                return
+        if stream in self._keyspace().retaining:
+            await self._repeat_while_some_goes(trims.retain, stream, pace)
+        if stream in self._keyspace().keyed:
+            await self._repeat_while_some_goes(keys.forget_keys, stream, pace)
+
+    async def _repeat_while_some_goes(
+        self, decide: Callable[[Keyspace, bytes, int], Decision[None]], stream: bytes, pace: _Pace
+    ) -> None:
+        def act() -> Decision[None]:
+            return decide(self._keyspace(), stream, self._now_ms())
+
+        while (await self._carry_out(act)).commands:
             await pace.go_on()
-            keyspace = self._keyspace()
 
     async def _let_expire(self, stream: bytes, pace: _Pace) -> None:
         """Settle entries that are expired."""
@@ -251,12 +253,12 @@ class _Pace:
     async def go_on(self) -> None:
         """Return when the next step of work may begin."""
         self._pieces += 1
-        turn_s = self._loop.time() - self._began_s
-        if turn_s < TURN_MS_MAX / 1000 and self._pieces < HOUSEKEEPING_PIECES_MAX:
+        turn = this_turn()
+        if not turn.is_over and self._pieces < HOUSEKEEPING_PIECES_MAX:
             return
-        self._used_s += turn_s
+        self._used_s += self._loop.time() - self._began_s
         if self._used_s < HOUSEKEEPING_MS_MAX / 1000:
-            await asyncio.sleep(0)
+            await turn.end()
         else:
             await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
             self._used_s = 0.0

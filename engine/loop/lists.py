@@ -19,7 +19,7 @@ from headgate.engine.decisions.schedules import definitions, runs
 from headgate.engine.decisions.table import decide
 from headgate.engine.eager import own_task
 from headgate.engine.entry import Entry, EntryId
-from headgate.engine.limits import LISTED_AT_ONCE_MAX, SPLITS_AT_ONCE_MAX, TURN_MS_MAX
+from headgate.engine.limits import LISTED_AT_ONCE_MAX, SPLITS_AT_ONCE_MAX
 from headgate.engine.loop.executor import Executor
 from headgate.engine.replies import (
     DueSchedules,
@@ -38,6 +38,7 @@ from headgate.engine.requests.schedules import AwaitSchedules, ListSchedules
 from headgate.engine.requests.streams import DetailStream, ListStreams, Observe
 from headgate.engine.schedules.progress import ScheduleInfo
 from headgate.engine.state.entries.log import Cut, Log
+from headgate.engine.threads.turn import this_turn
 
 
 class _Named(Protocol):
@@ -60,7 +61,7 @@ class Lists:
         infos: list[StreamInfo] = []
         for at, only in enumerate(parts_of(request.only)):
             if at:
-                await asyncio.sleep(0)  # let other requests run
+                await this_turn().end()
             limit = request.limit - len(infos)
             infos += await self._pages(replace(request, only=only, limit=limit))
             if len(infos) >= request.limit:
@@ -85,7 +86,7 @@ class Lists:
             if len(page) < LISTED_AT_ONCE_MAX:
                 return infos
             after = page[-1].name
-            await asyncio.sleep(0)
+            await this_turn().end()
 
     async def _decided(self, request: Request[Any]) -> Any:
         """Decide about a request that changes nothing."""
@@ -107,7 +108,7 @@ class Lists:
             return info, entries.range_(keyspace, wanted, 0).reply
 
         info, listed = await executor.cold.until_read(look)
-        await asyncio.sleep(0)
+        await this_turn().end()
         details = group_details(executor.current(), request, executor.now_ms())
         return await executor.durable(StreamDetail(info, listed, details))
 
@@ -124,7 +125,7 @@ class Lists:
             streams += page.streams
             after = streams[-1].name
             room -= len(page.streams) + sum(len(stream.groups) for stream in page.streams)
-            await asyncio.sleep(0)
+            await this_turn().end()
         return await executor.durable(Observation(streams, page.streams_left_out))
 
     async def await_schedules(self, request: AwaitSchedules) -> DueSchedules:
@@ -155,7 +156,7 @@ class Lists:
             if part.last is None or left <= 0:
                 return await self._executor.durable(infos)
             request = replace(request, after=part.last, limit=left)
-            await asyncio.sleep(0)
+            await this_turn().end()
 
     async def split_range(self, request: SplitRange) -> list[Split]:
         """Cut a range into parts of equal count.
@@ -170,7 +171,7 @@ class Lists:
         splits: list[Split] = []
         for at in range(min(request.parts, total)):
             if at % SPLITS_AT_ONCE_MAX == SPLITS_AT_ONCE_MAX - 1:
-                await asyncio.sleep(0)  # let other requests run
+                await this_turn().end()
             count = count_min + (at < larger_count)
             cut = await until_read(partial(self._portion, stream, after, through, count))
             if cut is None:
@@ -196,15 +197,14 @@ class Lists:
         executor, stream = self._executor, request.stream
         info = streams.stream_info(executor.current(), stream)
         buckets = TimeBuckets.of(request, info.first_id if info.length else None, info.last_id)
-        over_ms = executor.clock.monotonic_ms() + TURN_MS_MAX
+        turn = this_turn()
         counts: list[int] = []
         for after, through in buckets.ranges():
             counts.append(0)
             part = Cut(after, 0, is_whole=False)
             while not part.is_whole:
-                if executor.clock.monotonic_ms() >= over_ms:
-                    await asyncio.sleep(0)  # let other requests run
-                    over_ms = executor.clock.monotonic_ms() + TURN_MS_MAX
+                if turn.is_over:
+                    await turn.end()
                 look = partial(self._count_part, stream, part.through, through)
                 part = await executor.cold.until_read(look)
                 counts[-1] += part.length

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from headgate.engine.decisions import bulk, entries
 from headgate.engine.errors import StreamNotFound
-from headgate.engine.filters.matching import matcher_of
 from headgate.engine.filters.reads import are_at_end, behind, has_news, read_matching
 from headgate.engine.loop.executor import Executor
 from headgate.engine.loop.wait_queue import QueueKey, Waiter
@@ -18,6 +17,7 @@ from headgate.engine.replies import Portion, StreamRead
 from headgate.engine.requests.bulk import PlanRead
 from headgate.engine.requests.entries import Read
 from headgate.engine.state.extents.missing import Missing
+from headgate.engine.threads.turn import this_turn
 
 _LOOKS_MAX = 100
 """Looks of a blocked read without a match, before it is answered with the place it has reached."""
@@ -43,6 +43,7 @@ class Reads:
         cursors = entries.freeze(self._executor.current(), request.cursors)
         if request.filters is not None:
             request = replace(request, cursors=cursors)
+            await this_turn().pause()  # many may be woken by one append
             reads = await read_matching(request, self._look, self._wait)
             return await self._executor.durable(reads)
         request = replace(request, cursors=cursors, wait_ms=0)
@@ -75,8 +76,6 @@ class Reads:
         Returns:
             What was looked at last; None: nothing came, or it has to be read from disk.
         """
-        assert request.filters is not None
-        matcher = matcher_of(request.filters)  # it is not made anew while this waits
         latest: list[StreamRead] | None = None
         looks_left = _LOOKS_MAX
 
@@ -90,7 +89,6 @@ class Reads:
         queues = [QueueKey(cursor.stream, None) for cursor in request.cursors]
         with suppress(Missing):
             await self._executor.block(Waiter(queues, attempt), wait_ms)
-        del matcher
         return latest
 
     def begin(self, request: Read) -> list[StreamRead] | None:

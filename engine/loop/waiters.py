@@ -29,8 +29,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from headgate.engine.errors import Draining, StreamError, TooManyWaiters
-from headgate.engine.limits import SERVED_AT_ONCE_MAX, TURN_MS_MAX
+from headgate.engine.limits import SERVED_AT_ONCE_MAX
 from headgate.engine.loop.wait_queue import QueueKey, Waiter, WaitQueue
+from headgate.engine.threads.turn import this_turn
 
 _TIMER_MS_MAX = 10 * 365 * 86_400_000
 """No timer is set for longer than ten years: such idle times only mean "entries without an
@@ -249,8 +250,8 @@ class Waiters:
         2. Run the waiters of this queue that the signal concerns (`_round`). A waiter that gets
            something leaves all its queues. A waiter that gets nothing keeps its place and its
            deadline.
-        3. End the turn after `SERVED_AT_ONCE_MAX` reads or `TURN_MS_MAX`. The loop does other work,
-           and then the walk goes on at the same place.
+        3. End the turn after `SERVED_AT_ONCE_MAX` reads, or when its time is over. The loop does
+           other work, and then the walk goes on at the same place.
         4. Go on with the next queue. A queue that has more signals comes again after the other
            queues.
 
@@ -281,18 +282,16 @@ class Waiters:
 
     def _take_turn(self) -> None:
         assert self._serving is not None
-        loop = asyncio.get_running_loop()
-        over_s = loop.time() + TURN_MS_MAX / 1000
-        count = 0
+        turn, count = this_turn(), 0
         try:
             for was_run in self._serving:
                 count += was_run
-                if count >= SERVED_AT_ONCE_MAX or loop.time() >= over_s:
-                    loop.call_soon(self._take_turn)
+                if count >= SERVED_AT_ONCE_MAX or turn.is_over:
+                    turn.call_later(self._take_turn)
                     return
         except BaseException:
             self._serving = None
-            loop.call_soon(self.serve)  # the signals that are left
+            asyncio.get_running_loop().call_soon(self.serve)  # the signals that are left
             raise
         self._serving = None
 

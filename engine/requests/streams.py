@@ -86,6 +86,8 @@ class CreateStream(Request[Created[StreamInfo]], frozen=True):
 class UpdateStream(Request[StreamInfo], frozen=True):
     """Change a stream's configuration (XCFGSET). Entries it no longer allows are removed at once.
 
+    If many groups hold them, the reply does not wait until all of them are gone.
+
     Raises:
         StreamNotFound: the stream does not exist.
     """

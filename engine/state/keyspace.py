@@ -54,7 +54,7 @@ class Keyspace:
         """Start with no stream."""
         self.streams: SortedDict[bytes, Stream] = SortedDict()  # by name, in byte order
         self.keyed: set[bytes] = set()  # streams that remember idempotency keys
-        self.aging: set[bytes] = set()  # streams whose entries go by age
+        self.retaining: set[bytes] = set()  # streams whose entries go by themselves
         # Streams with a group whose policy acts by time, or with entries that have times.
         self.governed: SortedSet[bytes] = SortedSet()
         # Streams of which something may go earlier than was known when they were last looked at.
@@ -211,7 +211,7 @@ class Keyspace:
         """Take over a stream that was made elsewhere, such as from a snapshot."""
         self.streams[stream.name] = stream
         stream.lost_tails = self.lost_tails
-        self._note_aging(stream.name, stream.config)
+        self._note_retention(stream.name, stream.config)
         self.note_policies(stream)
         if stream.keys.by_producer:
             self.note_keyed(stream.name)
@@ -256,7 +256,7 @@ class Keyspace:
         stream.lost_tails = self.lost_tails
         self._note_change(name)
         self.epoch = max(self.epoch, command.epoch)  # a copy of a stream may have an older one
-        self._note_aging(command.stream, command.config)
+        self._note_retention(command.stream, command.config)
 
     def _restore(self, command: c.StreamRestored) -> None:
         assert command.stream not in self.streams
@@ -282,7 +282,7 @@ class Keyspace:
 
     def _configure_stream(self, command: c.StreamConfigured) -> None:
         self.streams[command.stream].config = command.config
-        self._note_aging(command.stream, command.config)
+        self._note_retention(command.stream, command.config)
         self.unplanned[command.stream] = None
 
     def _close_stream(self, command: c.StreamClosed) -> None:
@@ -309,7 +309,7 @@ class Keyspace:
         self.revisions.note_all_gone(self.streams.keys())
         self.dispose(_dismantle(self.streams))
         self.streams = SortedDict()
-        self.keyed, self.aging = set(), set()
+        self.keyed, self.retaining = set(), set()
         self.governed, self.expiring = SortedSet(), SortedSet()
         self.unplanned = {}
 
@@ -321,7 +321,7 @@ class Keyspace:
         self.streams[stream].revision = self.revisions.next()
 
     def _forget(self, stream: Stream) -> None:
-        self.aging.discard(stream.name)
+        self.retaining.discard(stream.name)
         self.governed.discard(stream.name)
         self.keyed.discard(stream.name)
         if stream.expires_at_ms is not None:
@@ -337,17 +337,17 @@ class Keyspace:
         set_ms = self.clock_set_ms + command.by_ms
         self.clock_set_ms = min(max(set_ms, -COUNT_MAX), COUNT_MAX)
 
-    def _note_aging(self, stream: bytes, config: StreamConfig) -> None:
-        if config.max_age_ms is None:
-            self.aging.discard(stream)
-        else:
-            self.aging.add(stream)
+    def _note_retention(self, stream: bytes, config: StreamConfig) -> None:
+        if config.retains:
+            self.retaining.add(stream)
             self.unplanned[stream] = None
+        else:
+            self.retaining.discard(stream)
 
     def _add(self, command: c.EntriesAdded) -> None:
         stream = self.streams[command.stream]
         assert command.entries[0].id > stream.last_id
-        if not stream.log.length and command.stream in self.aging:
+        if not stream.log.length and command.stream in self.retaining:
             self.unplanned[command.stream] = None
         stream.extend(command.entries, self.defaults.node_limits)
 
@@ -476,9 +476,9 @@ class Keyspace:
 
     def _purge(self, command: c.PendingPurged) -> None:
         stream = self.streams[command.stream]
-        for entry_id in command.ids:
+        for _ in command.ids:
             self._note_looks(stream)
-            stream.purge(entry_id)
+        stream.purge(command.ids)
 
     def _evict(self, command: c.EntriesEvicted) -> None:
         stream = self.streams[command.stream]

@@ -294,27 +294,33 @@ class Stream:
                 group.pel.show_all()
         self.last_id = last_id
 
-    def is_referenced(self, entry_id: EntryId, *, but_by: Group | None = None) -> bool:
-        """Tell whether a group has yet to read or settle the entry (ACKED).
+    def unreferenced(self, ids: Sequence[EntryId], *, but_by: Group | None = None) -> set[EntryId]:
+        """Return the entries that no group has yet to read or settle (ACKED).
 
         Args:
-            entry_id: of the entry.
-            but_by: a group whose pending entry does not count.
+            ids: of the entries.
+            but_by: a group whose pending entries do not count.
         """
-        return any(
-            entry_id > group.last_id or (group is not but_by and entry_id in group.pel.by_id)
-            for group in self.groups.values()
-        )
+        left = set(ids)
+        highest = max(left, default=MIN_ID)
+        for group in self.groups.values():
+            if highest > group.last_id:
+                left = {entry_id for entry_id in left if entry_id <= group.last_id}
+                highest = max(left, default=MIN_ID)
+            if group is not but_by and group.pel.by_id:
+                left -= group.pel.by_id.keys() & left
+        return left
 
     def is_over_for(self, group: Group) -> bool:
         """Tell whether nothing can come to a group any more: all of a closed stream is settled."""
         is_closed = self.closed_at_ms is not None
         return is_closed and not group.pel.by_id and group.last_id >= self.log.last_id
 
-    def purge(self, entry_id: EntryId) -> None:
-        """Drop the entry from every group's pending entries (DELREF)."""
+    def purge(self, ids: Sequence[EntryId]) -> None:
+        """Drop entries from every group's pending entries (DELREF)."""
         for group in self.groups.values():
-            group.pel.remove(entry_id)
+            if group.pel.by_id:
+                group.pel.remove_all(ids)
 
     def evict(self, entry_id: EntryId) -> None:
         """Remove a live entry as a trim does: `max_deleted_id` stays."""
@@ -377,7 +383,8 @@ class Stream:
         if self.deadlines is not None:
             self.deadlines.forget_through(through)
         for group in self.groups_by_key:
-            group.pel.forget_through(through)
+            if group.pel.by_id:
+                group.pel.forget_through(through)
 
     def lag(self, last_id: EntryId, entries_read: int | None) -> int | None:
         """Return how many entries a group at that position has still to be given.

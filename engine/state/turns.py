@@ -94,7 +94,6 @@ class Turns:
     @property
     def has_ready(self) -> bool:
         """Tell whether the turn of a held entry has come, or may have come."""
-        self._look()
         return bool(self._ready) or bool(self._unchecked)
 
     @property

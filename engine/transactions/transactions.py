@@ -7,7 +7,6 @@ thousand of them take a hundredth of a second.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -27,6 +26,7 @@ from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup
 from headgate.engine.requests.keyspace import RememberKey
 from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.threads.turn import this_turn
 from headgate.engine.transactions.cost import Cost
 
 Outcome = Any | StreamError
@@ -154,7 +154,7 @@ async def _gathered(requests: Sequence[Request[Any]]) -> list[_Step]:
             drafts = {}
             steps.append(_Step(request, [place]))
         if not (place + 1) % GATHERED_AT_ONCE_MAX:
-            await asyncio.sleep(0)  # let other requests run
+            await this_turn().end()
     return steps
 
 
@@ -167,7 +167,7 @@ async def _spread(
         for place, outcome in zip(step.places, done, strict=True):
             replies[place] = outcome
         if not at % GATHERED_AT_ONCE_MAX:
-            await asyncio.sleep(0)
+            await this_turn().end()
     return replies
 
 

@@ -203,9 +203,7 @@ class Machine(RuleBasedStateMachine):
     def what_will_go_by_time_is_watched(self) -> None:
         keyspace, streams = self.engine.keyspace, self.reference.streams.items()
         assert keyspace.keyed == {name for name, stream in streams if stream.keys}
-        assert keyspace.aging == {
-            name for name, stream in streams if stream.config.max_age_ms is not None
-        }
+        assert keyspace.retaining == {name for name, stream in streams if stream.config.retains}
         by_policy = {
             name
             for name, stream in streams

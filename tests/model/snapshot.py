@@ -23,7 +23,7 @@ def snapshot(keyspace: Keyspace) -> dict[str, Any]:
     return {
         "epoch": keyspace.epoch,
         "clock": (keyspace.clock_set_ms, keyspace.latest_ms),
-        "aging": sorted(keyspace.aging),
+        "retaining": sorted(keyspace.retaining),
         "keyed": sorted(keyspace.keyed),
         "governed": [name for name in keyspace.governed if _is_governed(keyspace.streams[name])],
         "expiring": list(keyspace.expiring),

@@ -98,7 +98,7 @@ def indexes(keyspace: Keyspace) -> tuple[Any, ...]:
     """Return the indexes of a keyspace besides its streams."""
     return (
         sorted(keyspace.keyed),
-        sorted(keyspace.aging),
+        sorted(keyspace.retaining),
         sorted(keyspace.governed),
         list(keyspace.expiring),
         keyspace.defaults,

@@ -53,7 +53,6 @@ from headgate.app.runtime import periodic
 from headgate.engine.eager import EagerCall
 from headgate.engine.errors import Invalid, NotSupported, StreamError, Unavailable
 from headgate.engine.journal.journal import Journal
-from headgate.engine.limits import TURN_MS_MAX
 from headgate.engine.loop.appends import is_plain
 from headgate.engine.loop.takeover_feed import TakeoverFeed
 from headgate.engine.replies import Added
@@ -63,6 +62,7 @@ from headgate.engine.requests.deliveries import ReadGroup
 from headgate.engine.requests.entries import Add, Read
 from headgate.engine.requests.patterns import ReadPattern
 from headgate.engine.state.extents.missing import Missing
+from headgate.engine.threads.turn import this_turn
 
 log = logging.getLogger("headgate")
 
@@ -221,7 +221,7 @@ class WorkerSession(FrameProtocol):
         Meanwhile, and while too much is under way, nothing more is read of this worker.
         """
         self._is_working = False
-        over_s = self._loop.time() + TURN_MS_MAX / 1000
+        turn = this_turn()
         messages, count = self._messages, 0
         appends: list[Call] = []  # plain ones with nothing else in between
         while messages and self.is_open and self._may_begin:
@@ -234,7 +234,7 @@ class WorkerSession(FrameProtocol):
             else:
                 self._append(appends)
                 self._does[kind](message)
-            if count % _LOOKS_AT_TIME == 0 and self._loop.time() >= over_s:
+            if count % _LOOKS_AT_TIME == 0 and turn.is_over:
                 break
         self._append(appends)
         self._send_durable()
@@ -246,7 +246,7 @@ class WorkerSession(FrameProtocol):
         self._transport.pause_reading()
         if self._may_begin:
             self._is_working = True
-            self._loop.call_soon(self._work)
+            turn.call_later(self._work)
 
     @property
     def _may_begin(self) -> bool:

@@ -70,6 +70,10 @@ _NEWS_S = 0.05
 """Time between news of a pattern and a look at its streams: much may come at once, and each look
 is at all of them."""
 
+_REST_SHARE = 4
+"""After a look at all streams of a pattern, so many times as long passes until the next one, of
+whichever subscription."""
+
 _AGAIN_MS_MAX = 600_000
 """Longest time before a worker that has not claimed a wake is told of it again."""
 
@@ -98,6 +102,7 @@ class SubscriptionRunner:
         # By the stream and its epoch: a task ends where a stream is no subscription, and stays so.
         self._following: dict[tuple[bytes, int], asyncio.Task[None]] = {}
         self._wakes: Counter[str] = Counter()  # by outcome
+        self._looking, self._rested_s = asyncio.Lock(), 0.0  # when the next look may begin
 
     async def run(self) -> None:
         """Wake workers, until cancelled."""
@@ -163,11 +168,11 @@ class SubscriptionRunner:
             await self._until([own], None, state.next_attempt_ms - now_ms)
             return
         if state.phase is WakePhase.WAKING:  # nobody has claimed it: perhaps nobody was told
-            await self._wake(stored, await status_of(self._perform, stored))
+            await self._wake(stored, await self._status(stored))
             return
         pattern = state.definition.pattern
         mark = None if pattern is None else await self._mark(_names_of(pattern))
-        status = await status_of(self._perform, stored)
+        status = await self._status(stored)
         if status.pending:
             await self._wake(stored, status)
             return
@@ -177,6 +182,16 @@ class SubscriptionRunner:
             if link.is_explicit or not self._has_patterns
         ]
         await self._until([own, *cursors[:_CURSORS_MAX]], mark, WAIT_MS)
+
+    async def _status(self, stored: Stored) -> StreamTails:
+        """Return the streams of a subscription; all looks together have a share of the time."""
+        clock = asyncio.get_running_loop().time
+        async with self._looking:
+            await asyncio.sleep(max(self._rested_s - clock(), 0))
+            began_s = clock()
+            status = await status_of(self._perform, stored)
+            self._rested_s = clock() + _REST_SHARE * (clock() - began_s)
+            return status
 
     async def _mark(self, pattern: bytes) -> ReadPattern:
         """Return a request for what comes from now on in the streams of a pattern."""

@@ -19,7 +19,6 @@ from headgate.app.durable_streams.subscriptions.definition import (
     matches,
     names_of,
 )
-from headgate.app.runtime.turns import Turn
 from headgate.app.scheduling.newest import append_newest
 from headgate.app.scheduling.runner import Perform
 from headgate.app.scheduling.shares import check_share
@@ -29,6 +28,7 @@ from headgate.engine.requests.attributes import AttributeChange, GetAttributes
 from headgate.engine.requests.entries import Add, TrimTo
 from headgate.engine.requests.names import NameFilter, is_shown
 from headgate.engine.requests.streams import CreateStream, DescribeStream, ListStreams
+from headgate.engine.threads.turn import this_turn
 
 PREFIX = f"{CONTROL}:".encode()
 
@@ -286,7 +286,7 @@ async def _matching(perform: Perform, stored: Stored) -> dict[bytes, EntryId]:
     linked, others = dict[bytes, EntryId](), dict[bytes, EntryId]()
     if state.definition.pattern is None:
         return linked
-    prefix, after, turn = glob_prefix(state.definition.pattern), None, Turn()
+    prefix, after, turn = glob_prefix(state.definition.pattern), None, this_turn()
     while True:
         page = await perform(ListStreams(prefix, after, _PAGE, state.only))
         for info in page:

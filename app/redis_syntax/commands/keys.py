@@ -30,7 +30,6 @@ from headgate.app.redis_syntax.words import (
     saying,
     wrong_arity,
 )
-from headgate.app.runtime.turns import Turn
 from headgate.engine.limits import U64_MAX
 from headgate.engine.patterns.glob import matcher
 from headgate.engine.replies import NamePage
@@ -44,6 +43,7 @@ from headgate.engine.requests.keyspace import (
     ScanNames,
     TellTime,
 )
+from headgate.engine.threads.turn import this_turn
 
 _SCAN_COUNT = 10
 _CURSOR = re.compile(rb"[0-9]{1,20}")
@@ -150,7 +150,7 @@ def _names(reply: Reply) -> list[bytes]:
 async def _matching(
     names: list[bytes], matches: Callable[[bytes], bool], size_bytes_max: int | None
 ) -> Reply:
-    turn, matching, size_bytes = Turn(), [], 0
+    turn, matching, size_bytes = this_turn(), [], 0
     for name in names:
         if matches(name):
             matching.append(name)

@@ -32,7 +32,7 @@ class Follower:
 
     __slots__ = (
         *("_ahead", "_at", "_doing", "_done", "_moments", "_names", "_reached", "_start"),
-        *("_starts", "_stream", "given", "is_in_round", "matcher", "notes", "number"),
+        *("_starts", "_stream", "given", "is_in_round", "notes", "number"),
     )
 
     def __init__(
@@ -49,7 +49,6 @@ class Follower:
         self.number = number
         self.notes = notes
         self.given: PatternCursor | None = None  # of the last reply: nothing was read since
-        self.matcher: object = None  # of its filter, so that it is not made anew
         self._moments = moments
         self._start = cursor.start
         self._done = cursor.done

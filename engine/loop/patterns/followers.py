@@ -23,7 +23,6 @@ from headgate.engine.limits import (
     CONCERNED_NAMES_MAX,
     FOLLOWER_IDLE_S,
     FOLLOWERS_MAX,
-    TURN_MS_MAX,
 )
 from headgate.engine.loop.patterns.follower import Follower
 from headgate.engine.loop.patterns.moments import Moments
@@ -33,6 +32,7 @@ from headgate.engine.patterns.cursor import PatternCursor
 from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.patterns import ReadPattern
 from headgate.engine.state.keyspace import Keyspace
+from headgate.engine.threads.turn import this_turn
 
 
 class Followers:
@@ -230,11 +230,10 @@ class Followers:
 
     def _take_turn(self) -> None:
         assert self._settling is not None
-        loop = asyncio.get_running_loop()
-        over_s = loop.time() + TURN_MS_MAX / 1000
+        turn = this_turn()
         for _ in self._settling:
-            if loop.time() >= over_s:
-                loop.call_soon(self._take_turn)
+            if turn.is_over:
+                turn.call_later(self._take_turn)
                 break
         else:
             self._settling = None

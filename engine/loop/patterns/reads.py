@@ -6,8 +6,7 @@ import asyncio
 
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import Invalid
-from headgate.engine.filters.matching import matcher_of
-from headgate.engine.limits import PATTERN_BYTES_MAX, TURN_MS_MAX
+from headgate.engine.limits import PATTERN_BYTES_MAX
 from headgate.engine.loop.executor import Executor
 from headgate.engine.loop.patterns.follower import Follower
 from headgate.engine.loop.reads import Reads
@@ -16,6 +15,7 @@ from headgate.engine.replies import PatternRead, StreamRead
 from headgate.engine.requests.entries import Read, StreamCursor
 from headgate.engine.requests.patterns import ReadPattern
 from headgate.engine.state.extents.missing import Missing
+from headgate.engine.threads.turn import this_turn
 
 _NAMES_AT_ONCE = 64
 """Names that are looked at before it is looked how long that took."""
@@ -33,8 +33,6 @@ class PatternReads:
         """
         self._executor = executor
         self._reads = reads
-        self._over_s: float | None = None  # when the looks of this turn of the loop are over
-        self._queue = asyncio.Lock()  # of those who look in later turns
 
     async def read(self, request: ReadPattern) -> PatternRead:
         """Read behind a cursor, and block if there is nothing.
@@ -53,8 +51,6 @@ class PatternReads:
         executor.current()
         await followers.settled()
         follower = followers.take(request, executor.now_ms())
-        if request.filters is not None and follower.matcher is None:
-            follower.matcher = matcher_of(request.filters)
         try:
             reads = await self._until_read(follower, request)
             follower.given = follower.cursor
@@ -67,31 +63,18 @@ class PatternReads:
         executor, loop, wait_ms = self._executor, asyncio.get_running_loop(), request.wait_ms
         over_s = None if wait_ms is None else loop.time() + wait_ms / 1000
         while True:
-            await self._until_turn()
+            await this_turn().pause()
             await executor.followers.settled()
             reads = await executor.cold.until_read(lambda: self._look(follower, request))
             left_ms = None if over_s is None else round((over_s - loop.time()) * 1000)
             if reads or (left_ms is not None and left_ms <= 0):
                 return reads
             if follower.has_news or not executor.followers.is_settled:
-                await asyncio.sleep(0)
+                await this_turn().end()
             else:
                 await executor.block(
                     Waiter([follower.notes.key], lambda: follower.has_news or None), left_ms
                 )
-
-    async def _until_turn(self) -> None:
-        """Return in a turn of the event loop that has time for a look: many may wake in one."""
-        loop = asyncio.get_running_loop()
-        while self._over_s is not None and loop.time() >= self._over_s:
-            async with self._queue:
-                await asyncio.sleep(0)
-        if self._over_s is None:
-            self._over_s = loop.time() + TURN_MS_MAX / 1000
-            loop.call_soon(self._begin_turn)
-
-    def _begin_turn(self) -> None:
-        self._over_s = None
 
     def _look(self, follower: Follower, request: ReadPattern) -> list[StreamRead]:
         """Read new entries, as many as fit into a reply and a turn of the event loop."""
@@ -115,7 +98,7 @@ class PatternReads:
                     follower.advance(name, read.next_after)
                     room.take(read)
                 follower.advance(name, None)
-                if at % _NAMES_AT_ONCE == 0 and room.is_over:
+                if at % _NAMES_AT_ONCE == 0 and room.turn.is_over:
                     return room.reads
         except Missing:
             if not room.reads:
@@ -159,18 +142,12 @@ class _Room:
         self.reads: list[StreamRead] = []
         self.left = request.limit
         self.left_bytes = request.size_bytes_max
-        self._loop = asyncio.get_running_loop()
-        self._over_s = self._loop.time() + TURN_MS_MAX / 1000
-
-    @property
-    def is_over(self) -> bool:
-        """Tell whether the turn is over."""
-        return self._loop.time() >= self._over_s
+        self.turn = this_turn()
 
     @property
     def is_spent(self) -> bool:
         """Tell whether nothing more is to be read."""
-        return self.left <= 0 or self.left_bytes <= 0 or self.is_over
+        return self.left <= 0 or self.left_bytes <= 0 or self.turn.is_over
 
     def take(self, read: StreamRead) -> None:
         """Take in the read of a stream."""

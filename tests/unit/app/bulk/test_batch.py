@@ -18,6 +18,7 @@ from headgate.app.runtime import turns
 from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.entries import EntryInput
 from headgate.engine.entry import Draft
+from headgate.engine.threads import turn
 
 _model = TypeAdapter(list[EntryInput])
 
@@ -108,7 +109,7 @@ def test_a_batch_has_so_many_entries(is_lines: bool) -> None:
 
 
 async def test_others_come_between_the_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
     body = b"[" + b",".join([b'{"fields":{"a":"1"}}'] * 100) + b"]"
     reading = asyncio.create_task(drafts_of(body, is_lines=False, entries_max=100))
     others = 0

@@ -15,8 +15,8 @@ from headgate.app.bulk import pieces
 from headgate.app.bulk.event_body import EventBody, event_body
 from headgate.app.cloud_events.event import BATCH
 from headgate.app.cloud_events.json_format import parse_event
-from headgate.app.runtime import turns
 from headgate.app.wire.problems import GatewayError
+from headgate.engine.threads import turn
 
 REQUIRED = {"specversion": "1.0", "source": "/shop", "type": "sold"}
 
@@ -100,7 +100,7 @@ def test_a_batch_has_so_many_events() -> None:
 async def test_others_come_between_while_the_end_of_an_event_is_looked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
     body = json.dumps(events_with(["},{", [[]] * 5_000])).encode()
     reading = asyncio.ensure_future(event_body([], BATCH, body, timing=None, events_max=9))
     others = 0

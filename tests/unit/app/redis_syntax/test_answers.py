@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from headgate.app.redis_syntax.answers import Answers
 from headgate.app.redis_syntax.replies import Reply, Status
 from headgate.app.redis_syntax.words import CommandError
-from headgate.app.runtime import turns
 from headgate.engine.errors import Draining, Unavailable
+from headgate.engine.threads import turn
 
 leaves: st.SearchStrategy[Any] = st.one_of(
     st.none(),
@@ -69,7 +69,7 @@ async def test_errors_are_told_in_the_words_of_redis() -> None:
 async def test_others_come_between_while_much_is_written(
     reply: Reply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
     writing = asyncio.create_task(written(reply))
     others = 0
     while not writing.done():

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from headgate.app.http import json_arrays
-from headgate.app.runtime import turns
 from headgate.app.wire import encoding
 from headgate.app.wire.events import delivery_events, entry_events
 from headgate.app.wire.fields import wire_fields
@@ -19,6 +18,7 @@ from headgate.app.wire.schemas.entries import Entry as WireEntry
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.limits import COUNT_MAX, U64_MAX
 from headgate.engine.replies import Delivery, StreamRead
+from headgate.engine.threads import turn
 
 numbers = st.integers(0, U64_MAX)
 ids = st.builds(EntryId, numbers, numbers)
@@ -72,7 +72,7 @@ def test_others_come_between_while_much_is_encoded() -> None:
 
 
 async def test_others_come_between_large_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
     encoding_it = asyncio.ensure_future(json_arrays.array_in_turns(range(50), str))
     others = 0
     while not encoding_it.done():

@@ -7,7 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.engine.filters.matching import matcher_of
+from headgate.engine.filters.matching import Matcher, Matchers, matcher_of
+from headgate.engine.filters.reading import read_filter
+from headgate.engine.limits import CONDITIONS_KEPT_MAX
 from tests.filter_cases import fields, filters, holds
 
 
@@ -48,3 +50,26 @@ def test_long_names_are_told_apart_and_not_kept() -> None:
     finally:
         tracemalloc.stop()
     assert kept_bytes < 2_000_000
+
+
+def test_filters_that_are_kept_ready_have_a_bounded_number_of_conditions() -> None:
+    matchers, conditions = Matchers(), [{"exact": {f"n{at}": ""}} for at in range(62)]
+    texts = [json.dumps({"any": [*conditions, {"present": [f"{n}"]}]}) for n in range(1_000)]
+    for text in texts:
+        assert matchers.of(text).matches((b"n7", b""))
+        assert matchers.condition_count <= CONDITIONS_KEPT_MAX
+
+    assert matchers.of(texts[-1]) is matchers.of(texts[-1])
+
+
+def test_the_orders_of_names_are_kept_once_for_all_filters() -> None:
+    matchers = [Matcher(read_filter(f'{{"exact":{{"{n}":"1"}}}}')) for n in range(200)]
+    entries = [tuple(b"%d %d" % (at, n) for n in range(500)) for at in range(64)]
+    tracemalloc.start()
+    try:
+        for entry in entries:
+            assert not any(matcher.matches(entry) for matcher in matchers)
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept_bytes < 4_000_000

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from headgate.app.routes.appends import WriterKey
-from headgate.app.runtime import turns
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.idempotency import Digest, Idempotent
 from headgate.engine.state.dismantling import Pieces
+from headgate.engine.threads import turn
 from tests.changes import configured
 from tests.unit.driver import Driver, S
 
@@ -31,7 +31,7 @@ def test_a_digest_is_what_it_was_in_earlier_releases() -> None:
 async def test_others_come_between_while_many_entries_are_told_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
     drafts = [Draft(None, fields) for fields in FIELDS]
     working = asyncio.ensure_future(KEY.of(drafts, is_batch=True))
     others = 0
@@ -45,7 +45,7 @@ async def test_others_come_between_while_many_entries_are_told_apart(
 async def test_others_come_between_while_a_long_value_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turns, "TURN_S", 0.0)
+    monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
     fields, digest = (b"k", b"v" * (5 * 2**20 + 1), b"", b""), Digest()
     digest.add(fields)
     working = asyncio.ensure_future(KEY.of([Draft(None, fields)], is_batch=False))
