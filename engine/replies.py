@@ -75,6 +75,16 @@ class StreamRead(NamedTuple):
     times: Mapping[EntryId, EntryTimes] = MappingProxyType({})  # of entries that have some
     archived: bool = False  # it begins with an archived entry
 
+    def placed(self) -> StreamRead:
+        """Return the read with a gap if its cursor is above all that the stream has had.
+
+        Such a cursor is of an earlier life of the stream, which was made anew or restored. Nothing
+        would come until the ids are above it. So reading goes on at the present end.
+        """
+        if self.after <= self.last_id:
+            return self
+        return self._replace(gap=Gap(self.after, self.last_id), next_after=self.last_id)
+
 
 class PatternRead(NamedTuple):
     """Entries of streams that match a pattern."""

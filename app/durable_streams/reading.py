@@ -71,6 +71,17 @@ def check_no_gap(gap: Gap | None, after: EntryId | From) -> None:
         raise GatewayError("gone", text, pointer="/query/offset")
 
 
+def check_is_of(info: StreamInfo, after: EntryId | From) -> None:
+    """Refuse a place that is above all that a stream has had: it is of an earlier one.
+
+    Raises:
+        GatewayError: it is so, as the stream was made anew.
+    """
+    if isinstance(after, EntryId) and after > info.last_id:
+        text = f"The stream ends at {info.last_id}, and was made anew: begin with offset=-1."
+        raise GatewayError("gone", text, pointer="/query/offset")
+
+
 async def use(access: Access, stream: bytes, seen: Seen) -> None:
     """Let a stream that is read stay."""
     await prolong_life(access, stream, seen.configuration)

@@ -29,6 +29,7 @@ from headgate.app.durable_streams.producers import (
 from headgate.app.durable_streams.reading import (
     Seen,
     Tag,
+    check_is_of,
     check_no_gap,
     is_unchanged,
     look,
@@ -233,6 +234,7 @@ async def get_stream(request: WholeRequest, access: AccessDep, path: str) -> Res
         raise GatewayError("malformed", text, pointer="/query/offset")
     after = parse_start(query.get("offset", offsets.BEGINNING))
     seen = await look(access, stream)
+    check_is_of(seen.info, after)
     if live == "sse":
         return await _events(request, seen, after)
     await use(access, stream, seen)

@@ -271,7 +271,7 @@ class StreamSubscription(Subscription):
             filters=self._filters,
         )
         [read] = await self._access.perform(request)
-        return read
+        return read.placed()
 
     async def _read_on(self, *, wait_ms: int | None) -> StreamRead:
         """Read; while the servers are not there, the connection stays open."""

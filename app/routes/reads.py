@@ -6,7 +6,9 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from msgspec.structs import replace
 
+from headgate.app.auth.access import Access
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.needs import needs
 from headgate.app.bulk.answer import arrow_answer
@@ -234,8 +236,7 @@ async def read_entries(
         filters=selection.text,
         archived=selection.archived,
     )
-    reading = access.perform(asked)
-    [read] = await (while_present(request, reading) if wait_ms else reading)
+    [read] = await _placed_reads(request, access, asked)
     _count(request, len(read.entries))
     if wanted == BATCH:
         return _event_answer(_page_of(read, await _events(stream, read.entries)))
@@ -245,6 +246,20 @@ async def read_entries(
     headers = {"Headgate-Next-After": str(read.next_after)}
     headers |= _archived_header(is_archived=read.archived)
     return Response(await lines_in_turns(read.entries, wire), media_type=_NDJSON, headers=headers)
+
+
+async def _placed_reads(request: Request, access: Access, asked: ReadRequest) -> list[StreamRead]:
+    """Read, and wait if that was asked for and nothing is to be told at once."""
+    reads = await access.perform(replace(asked, wait_ms=0))
+    is_above = any(each.after > each.last_id for each in reads)
+    if not asked.wait_ms or asked.is_answered_by(reads) or is_above:
+        return [each.placed() for each in reads]
+    # Behind the same id, so that nothing that comes meanwhile is missed.
+    cursors = [
+        StreamCursor(each.stream, each.after) if cursor.after is From.NOW else cursor
+        for each, cursor in zip(reads, asked.cursors, strict=True)
+    ]
+    return await while_present(request, access.perform(replace(asked, cursors=cursors)))
 
 
 def _check_choices(wanted: str, compression: Compression | None, selection: Selection) -> None:
@@ -354,16 +369,14 @@ async def read_streams(
         )
         for index, cursor in enumerate(read.streams)
     ]
-    reading = access.perform(
-        ReadRequest(
-            cursors,
-            limit=min(read.limit, max(limits.read_entries_max // len(cursors), 1)),
-            size_bytes_max=limits.read_bytes_max,
-            wait_ms=read.wait_ms,
-            filters=filter_text(read.filter, pointer="/body/filter"),
-        )
+    asked = ReadRequest(
+        cursors,
+        limit=min(read.limit, max(limits.read_entries_max // len(cursors), 1)),
+        size_bytes_max=limits.read_bytes_max,
+        wait_ms=read.wait_ms,
+        filters=filter_text(read.filter, pointer="/body/filter"),
     )
-    reads = await (while_present(request, reading) if read.wait_ms else reading)
+    reads = await _placed_reads(request, access, asked)
     _count(request, sum(len(stream_read.entries) for stream_read in reads))
     streams: list[StreamEntries] = [
         {

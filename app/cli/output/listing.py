@@ -114,7 +114,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return _NONE
     if isinstance(value, list):
-        return ",".join(map(_cell, value)) or _NONE
+        return ",".join(one_line(str(each)) for each in value) or _NONE
     if isinstance(value, Mapping):
         return " ".join(f"{word(name)}={_cell(each)}" for name, each in value.items())
     return word(value) if isinstance(value, str) else one_line(str(value))

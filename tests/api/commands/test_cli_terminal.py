@@ -159,8 +159,6 @@ async def test_what_clients_have_named_has_no_power_over_the_terminal(
         assert await screen.until_end() == 0
 
     # What the terminal itself is told, such as colours, is neither of these.
-    found = [
-        each for each in ("\x1b]0", "\x07", "\x1b[2J", "\x9b", "\u202e") if each in screen.shown
-    ]
+    raw = [each for each in ("\x1b]0", "\x07", "\x1b[2J", "\x9b", "\u202e") if each in screen.shown]
     assert raw == []
     assert "u001b" in screen.shown

@@ -215,7 +215,7 @@ export interface Entries {
   closedAtMs?: number | null;
 }
 /**
- * Entries a reader missed because trimming took them: above `from`, up to `to`.
+ * Entries a reader missed because trimming took them: above `from`, up to `to`. If `from` is the greater one, the stream was made anew or restored and ends at `to`: reading goes on there.
  */
 export interface Gap {
   /**
