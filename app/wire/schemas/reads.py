@@ -11,8 +11,8 @@ from headgate.app.wire.schemas.values import IdText, Milliseconds, Request
 
 Gap = TypedDict("Gap", {"from": IdText, "to": IdText})
 Gap.__doc__ = (
-    "Entries a reader missed because trimming took them: above `from`, up to `to`. If `from` is the "
-    "greater one, the stream was made anew or restored and ends at `to`: reading goes on there."
+    "Entries a reader missed because trimming took them: above `from`, up to `to`. If `from` is "
+    "the greater one, the stream was made anew or restored and ends at `to`: reading goes on there."
 )
 
 StreamGap = TypedDict("StreamGap", {"stream": str, "from": IdText, "to": IdText})

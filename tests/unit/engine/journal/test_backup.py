@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import pytest
 
@@ -318,7 +318,7 @@ def test_a_tar_file_with_other_files_is_refused(name: str) -> None:
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 @pytest.mark.parametrize("does", [verify, lambda backup: restore(backup, MemoryDisk())])
 def test_a_sparse_file_is_refused_and_its_zeros_are_not_made(
-    form: int, does: Callable[[TarBackup], object]
+    form: Literal[1, 2], does: Callable[[TarBackup], object]
 ) -> None:
     member = tarfile.TarInfo(journal_name(1))
     member.size, terabyte = 512, 2**40
