@@ -209,6 +209,11 @@ class Choices(BaseSettings):
         ge=0,
         description="A journal smaller than this is not rewritten by itself.",
     )
+    rewrite_patience_s: int = Field(
+        60,
+        ge=1,
+        description="A rewrite that makes no progress for so long is ended, and tried again later.",
+    )
     full: WhenFull = Field(
         WhenFull.REFUSE,
         description="When there is no room for entries: refuse appends, or trim the oldest.",

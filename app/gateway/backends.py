@@ -117,6 +117,7 @@ def growth_of(settings: Settings) -> Growth:
         settings.rewrite_percentage,
         settings.rewrite_bytes_min,
         min(max(hot_bytes_max // _HOT_SHARE, 1), Growth().hot_bytes_max),
+        settings.rewrite_patience_s,
     )
 
 

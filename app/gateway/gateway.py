@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from headgate.app.auth.access import Access
@@ -55,6 +56,17 @@ class DrainSignal(asyncio.Event):
                 listener()
             except Exception:  # the others, and the engine, end all the same
                 log.exception("connection not asked to end")
+
+
+_SPARE_KINDS = {"cache", "held"}
+"""Kinds of memory that do not count: they leave when there is no room."""
+
+_KINDS = {
+    "pending": "pending entries, which leave when they are acknowledged",
+    "entries": "entries, which leave when they are trimmed or deleted",
+    "keys": "idempotency keys, which leave when their time is over",
+}
+"""Kinds that may take most of the memory, with the remedies."""
 
 
 @dataclass(frozen=True)
@@ -114,17 +126,33 @@ class Gateway:
     def warnings(self) -> Iterator[str]:
         """Yield warnings for everybody to see; the log has the details."""
         yield from self.credentials.warnings()
+        yield from self._memory_warnings()
         journal = self.backend.journal
         with suppress(Unavailable):  # the engine has not said yet how its journal is
-            if journal is not None and journal.status.damage_count:
-                status = journal.status
+            status = None if journal is None else journal.status
+            if status is not None and status.damage_count:
                 text = "Entries were damaged on the disk and are lost"
                 yield f"{text}: {status.damage_count} chunks, lately as {status.damage}."
+            if status is not None and status.rewrite_failure is not None:
+                text = "The journal was not rewritten, and grows until it is"
+                yield f"{text}: {status.rewrite_failure}."
 
         bucket = bucket_of(self.backend)
         if bucket is not None and bucket.error is not None:
             lacks = f"it lacks {bucket.unshipped_bytes} bytes of the journal"
             yield f"The bucket takes nothing for now, and {lacks}: {bucket.error}"
+
+    def _memory_warnings(self) -> Iterator[str]:
+        limit_bytes = self.limits.memory_bytes_max
+        sizes = {
+            kind: size_bytes
+            for kind, size_bytes in self.backend.memory_bytes().items()
+            if kind not in _SPARE_KINDS
+        }
+        if limit_bytes and sum(sizes.values()) > limit_bytes:
+            kind, size_bytes = max(sizes.items(), key=itemgetter(1))
+            text = "Memory is full, and what adds to the streams is refused"
+            yield f"{text}: {size_bytes} of {limit_bytes} bytes are for {_KINDS.get(kind, kind)}."
 
     def _counts(self) -> Mapping[str, int]:
         return {

@@ -261,11 +261,12 @@ class Journal:
 
     async def until_frozen(self) -> bool:
         """Wait until a rewrite has frozen what is hot, or takes long; false if it has failed."""
-        if not self._rewrites.has_failed:
+        rewrites = self._rewrites
+        if not (rewrites.has_failed or rewrites.is_stuck):
             with suppress(Unavailable):
                 self.start_rewrite()
-            await self._rewrites.until_done(FREEZING_S)
-        return not self._rewrites.has_failed
+            await rewrites.until_done(FREEZING_S)
+        return not (rewrites.has_failed or rewrites.is_stuck)
 
     async def run(self, go_back: GoBack, holder: Holder | None = None) -> None:
         """Write appended records, until closed.

@@ -14,20 +14,29 @@ import gc
 import os
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from subprocess import DEVNULL, PIPE, Popen
+from subprocess import PIPE, Popen
 
 from headgate.engine.bucket.tiers import tiered
 from headgate.engine.errors import Corrupt
 from headgate.engine.journal import recovery
 from headgate.engine.journal.descriptors import SpareDescriptors
 from headgate.engine.journal.disk import SystemDisk
-from headgate.engine.journal.rewrites import Rewriter
+from headgate.engine.journal.rewrites import OnProgress, Rewriter
 from headgate.engine.limits import HOT_BYTES_MAX
 
 _NICENESS = 10
 """Requests come first."""
+
+_REPORTED_S, _PROGRESS_S = 1.0, 0.02
+"""So often progress is told, if so much time of a core was used meanwhile: also a process that
+waits for its disk uses some."""
+
+_KILLED_S = 5.0
+"""A process that is killed is waited for so long: a dead disk may hold it for ever."""
 
 
 def in_process_of_its_own(
@@ -52,19 +61,19 @@ def in_process_of_its_own(
         program = [*command, str(through), str(hot_bytes_max)]
         return spares.use(
             lambda: Popen(  # noqa: S603  our own program
-                program, cwd=importable, stdin=PIPE, stdout=DEVNULL, stderr=PIPE
+                program, cwd=importable, stdin=PIPE, stdout=PIPE, stderr=PIPE
             )
         )
 
-    async def rewrite(through: int) -> None:
+    async def rewrite(through: int, on_progress: OnProgress) -> None:
         beginning = asyncio.get_running_loop().run_in_executor(None, begin, through)
-        ending = asyncio.ensure_future(_end_of(beginning))
+        ending = asyncio.ensure_future(_end_of(beginning, on_progress))
         try:
             code, output = await asyncio.shield(ending)
         except asyncio.CancelledError:
-            with suppress(OSError):  # it has not begun
-                (await beginning).kill()
-                await ending
+            beginning.add_done_callback(_kill)
+            ending.add_done_callback(lambda end: end.cancelled() or end.exception())  # for nobody
+            await asyncio.wait([ending], timeout=_KILLED_S)
             raise
         if code != 0:
             lines = output.decode(errors="replace").strip().splitlines()
@@ -73,15 +82,27 @@ def in_process_of_its_own(
     return rewrite
 
 
-async def _end_of(beginning: asyncio.Future[Popen[bytes]]) -> tuple[int, bytes]:
+def _kill(beginning: asyncio.Future[Popen[bytes]]) -> None:
+    """Kill a process once it has begun, which may take long on a dead disk."""
+    with suppress(OSError):  # it could not begin
+        beginning.result().kill()
+
+
+async def _end_of(
+    beginning: asyncio.Future[Popen[bytes]], on_progress: OnProgress
+) -> tuple[int, bytes]:
     """Wait for the end of a process that begins; returns its exit code and its output."""
-    process = await beginning
-    return await asyncio.get_running_loop().run_in_executor(None, _wait, process)
+    process, loop = await beginning, asyncio.get_running_loop()
+    report = partial(loop.call_soon_threadsafe, on_progress)
+    return await loop.run_in_executor(None, _wait, process, report)
 
 
-def _wait(process: Popen[bytes]) -> tuple[int, bytes]:
+def _wait(process: Popen[bytes], report: Callable[[], object]) -> tuple[int, bytes]:
     with process:
+        assert process.stdout is not None
         assert process.stderr is not None
+        while os.read(process.stdout.fileno(), 1):
+            report()
         output = process.stderr.read()  # not `communicate`: it ends the standard input
         return process.wait(), output  # before the context ends: it ends the standard input first
 
@@ -89,6 +110,7 @@ def _wait(process: Popen[bytes]) -> tuple[int, bytes]:
 def main(directory: str, through: str, hot_bytes_max: str) -> None:
     """Write the snapshot, or print in one line why not."""
     threading.Thread(target=_end_with_gateway, daemon=True).start()
+    threading.Thread(target=_tell_progress, daemon=True).start()
     os.nice(_NICENESS)
     gc.disable()  # nothing is garbage in here
     disk = SystemDisk(Path(directory), is_shared=True)
@@ -96,6 +118,16 @@ def main(directory: str, through: str, hot_bytes_max: str) -> None:
         recovery.rewrite(tiered(disk, is_asked=False), int(through), int(hot_bytes_max))
     except (OSError, Corrupt) as error:
         sys.exit(str(error))
+
+
+def _tell_progress() -> None:
+    """Write a byte now and then while this process gets something done."""
+    reported_s, between = 0.0, threading.Event()
+    while not between.wait(_REPORTED_S):
+        used_s = sum(os.times()[:2])
+        if used_s > reported_s + _PROGRESS_S:
+            reported_s = used_s
+            os.write(sys.stdout.fileno(), b".")
 
 
 def _end_with_gateway() -> None:

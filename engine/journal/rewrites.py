@@ -36,6 +36,9 @@ DEAD_SHARE = 6
 LATE_SHARE = 2
 """A rewrite is late when, by its end, so many times what it began for is to be frozen."""
 
+STUCK_S = 3.0
+"""When a rewrite has made no progress for so long, nobody waits any more for the room it makes."""
+
 LOADED_BYTES = 30
 """Bytes of a snapshot that are loaded in a microsecond, about."""
 
@@ -46,12 +49,16 @@ class Growth(NamedTuple):
     percentage: int = 100  # by how much the journal has grown since the last one; 0: never
     size_bytes_min: int = 64 * 2**20  # a smaller one is left alone
     hot_bytes_max: int = 64 * 2**20  # what memory takes for new entries since the last one
+    patience_s: float = 60.0  # a rewrite that makes no progress for so long is ended
 
 
 REDIS_GROWTH = Growth()
 
 
-Rewriter = Callable[[int], Awaitable[None]]
+OnProgress = Callable[[], None]
+"""Is called now and then while a rewrite makes progress."""
+
+Rewriter = Callable[[int, OnProgress], Awaitable[None]]
 """Writes the snapshot of everything up to a position, from files that do not change any more."""
 
 
@@ -80,6 +87,7 @@ class Rewrites:
         self._is_done = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._pause_s, self._not_before_s = REWRITE_PAUSE_S_MIN, 0.0
+        self._progress_s = 0.0  # when the one under way has last made some
 
     @property
     def is_running(self) -> bool:
@@ -150,6 +158,12 @@ class Rewrites:
     def _dead_bytes(self) -> int:
         return self._writer.extents_bytes - self.holder.memory.cold_bytes
 
+    @property
+    def is_stuck(self) -> bool:
+        """Tell whether the rewrite under way has made no progress for a while."""
+        idle_s = asyncio.get_running_loop().time() - self._progress_s
+        return self.is_running and idle_s > min(STUCK_S, self._growth.patience_s)
+
     async def until_done(self, seconds_max: float) -> None:
         """Return when no rewrite is under way, or after so many seconds."""
         if self.is_running:
@@ -181,7 +195,7 @@ class Rewrites:
         clock = asyncio.get_running_loop().time
         self._on_event("rewrite begins", {"size_bytes": self._writer.size_bytes})
         self.failure = None
-        began_s = clock()
+        self._progress_s = began_s = clock()
         try:
             self.saved = await self._replace_history()
         except Exception as error:  # noqa: BLE001  all that was there still is
@@ -218,7 +232,7 @@ class Rewrites:
         hot_bytes = self.holder.memory.entries_bytes
         last_file = await self._disk.in_thread(lambda: recovery.last_extent_file(self._disk))
         known = self.holder.begin(last_file)
-        await self._rewriter(closed.position)
+        await self._write_snapshot(closed.position)
         indexes = await self._disk.in_thread(
             lambda: recovery.indexes(self._disk, closed.position, known)
         )
@@ -237,3 +251,24 @@ class Rewrites:
         has_cleaned = dead_bytes - self._dead_bytes > 0
         self._uncleaned_bytes = 0 if has_cleaned else max(self._dead_bytes, 0)
         return closed
+
+    async def _write_snapshot(self, position: int) -> None:
+        """Let the snapshot be written, and end that when it makes no progress for too long.
+
+        The process may hang: its disk is dead, or somebody has stopped it.
+        """
+        clock, patience_s = asyncio.get_running_loop().time, self._growth.patience_s
+        writing = asyncio.ensure_future(self._rewriter(position, self._note_progress))
+        try:
+            while not writing.done():
+                left_s = self._progress_s + patience_s - clock()
+                if left_s <= 0:
+                    raise TimeoutError(f"the rewrite made no progress for {patience_s:g} s")
+                await asyncio.wait([writing], timeout=left_s)
+        finally:
+            writing.cancel()
+            await asyncio.wait([writing])
+        writing.result()
+
+    def _note_progress(self) -> None:
+        self._progress_s = asyncio.get_running_loop().time()

@@ -132,7 +132,7 @@ class Leading:
                 on_event=lambda event, facts: None,
             )
 
-        async def rewrite(through: int) -> None:
+        async def rewrite(through: int, _: object) -> None:
             recovery.rewrite(disk, through)
 
         self._journal = Journal(

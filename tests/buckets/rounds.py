@@ -87,7 +87,7 @@ class Member:
             on_event=self._note,
         )
 
-        async def rewrite(through: int) -> None:
+        async def rewrite(through: int, _: object) -> None:
             recovery.rewrite(attached.disk, through)
 
         journal = Journal(

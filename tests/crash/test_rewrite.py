@@ -18,7 +18,7 @@ ENTRIES = 10_000
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
     """Run a gateway that rewrites only when asked to, with something to rewrite."""
-    started = await Gateway.start(tmp_path, {"rewrite_percentage": 0})
+    started = await Gateway.start(tmp_path, {"rewrite_percentage": 0, "rewrite_patience_s": 5})
     async with httpx.AsyncClient(base_url=started.url, timeout=30) as http:
         entries = [{"fields": {"v": str(number)}} for number in range(ENTRIES)]
         for _ in range(3):
@@ -52,9 +52,14 @@ def is_running(process: Path) -> bool:
 async def rewriter_of(gateway: Gateway) -> Path:
     """Return the process that rewrites, once it is there."""
     async with asyncio.timeout(10):
-        while not (children := children_of(gateway.engine_id)):
+        while not (processes := [*filter(_rewrites, children_of(gateway.engine_id))]):
             await asyncio.sleep(0.001)
-    return children[0]
+    return processes[0]
+
+
+def _rewrites(process: Path) -> bool:
+    """Tell whether a child is the program, and no copy of its parent any more."""
+    return ".journal.rewrite\0" in _text(process / "cmdline")
 
 
 async def begun(gateway: Gateway) -> dict[str, Any]:
@@ -115,3 +120,20 @@ async def test_a_rewrite_that_is_killed_is_told_and_leaves_nothing(
         assert names(tmp_path) == [f"journal-{1:020}", f"journal-{4:020}"]
         answer = await http.post("/v1/streams/orders/entries", json={"fields": {"v": "x"}})
         assert answer.status_code == 201
+
+
+async def test_a_rewrite_that_hangs_is_ended_and_leaves_nothing(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    await begun(gateway)
+    rewriter = await rewriter_of(gateway)
+    os.kill(int(rewriter.name), signal.SIGSTOP)
+    (tmp_path / f"snapshot-{3:020}.new").write_bytes(b"as far as it came")
+    async with httpx.AsyncClient(base_url=gateway.url) as http, asyncio.timeout(60):
+        while (status := (await http.get("/v1/admin/journal")).json())["is_rewriting"]:
+            answer = await http.post("/v1/streams/orders/entries", json={"fields": {"v": "x"}})
+            assert answer.status_code == 201
+        assert status["rewrite_failure"] == "the rewrite made no progress for 5 s"
+        assert status["rewrite_failure"] in (await http.get("/readyz")).json()["warnings"][0]
+    assert not is_running(rewriter)
+    assert names(tmp_path) == [f"journal-{1:020}", f"journal-{4:020}"]

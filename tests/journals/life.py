@@ -39,7 +39,7 @@ class Life:
         self.engine = Engine(self.journal, keyspace=loaded.keyspace, memory=memory, has_bucket=True)
         self.engine.cold._cached_bytes_max = 0
 
-    async def _rewrite(self, through: int) -> None:
+    async def _rewrite(self, through: int, _: object) -> None:
         recovery.rewrite(self.disk, through, hot_bytes_max=0)
         await self.may_end.wait()
 

@@ -114,7 +114,7 @@ def nowhere(keyspace: Keyspace | None) -> None:
 
 
 async def _start(disk: MemoryDisk, chance: Random) -> tuple[Journal, asyncio.Task[None]]:
-    async def rewrite(through: int) -> None:
+    async def rewrite(through: int, _: object) -> None:
         recovery.rewrite(disk, through)
 
     position = recovery.recover(disk).position

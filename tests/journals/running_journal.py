@@ -30,7 +30,7 @@ def adding(number: int, value: bytes = b"v") -> list[Command]:
 def rewriting(disk: MemoryDisk) -> Rewriter:
     """Return a rewriter like the process of its own, in no time."""
 
-    async def rewrite(through: int) -> None:
+    async def rewrite(through: int, _: object) -> None:
         recovery.rewrite(disk, through)
 
     return rewrite

@@ -237,7 +237,7 @@ class SimulatedDisk:
     async def read_in_thread(self, act: Callable[[], T]) -> T:
         return await self.in_thread(act)
 
-    async def rewrite(self, through: int, hot_bytes_max: int) -> None:
+    async def rewrite(self, through: int, _: object, hot_bytes_max: int) -> None:
         """Write a snapshot as a process of its own does: it can be killed."""
 
         def act() -> None:

@@ -28,7 +28,7 @@ def plain(value: bytes, stream: bytes = S) -> Add:
     return Add(stream, [Draft(None, (b"v", value))])
 
 
-async def no_rewrites(through: int) -> None:
+async def no_rewrites(through: int, _: object) -> None:
     del through
 
 

@@ -322,7 +322,7 @@ async def test_a_disk_that_is_full_takes_what_makes_room_out_of_its_reserve() ->
     assert recovery.load(disk).position == 6
 
 
-async def no_rewriter(through: int) -> None:
+async def no_rewriter(through: int, _: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 

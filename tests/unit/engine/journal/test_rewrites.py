@@ -17,7 +17,9 @@ from headgate.engine.journal.rewrites import (
     REPLAY_US_MAX,
     REWRITE_PAUSE_S_MIN,
     REWRITE_SHARE,
+    STUCK_S,
     Growth,
+    OnProgress,
 )
 from headgate.engine.journal.room import DiskBounds
 from headgate.engine.limits import SEGMENT_BYTES_MAX
@@ -71,7 +73,7 @@ async def test_a_rewrite_saves_the_changes_that_were_written_when_it_began() -> 
 async def test_a_segment_that_becomes_full_during_a_rewrite_is_not_saved() -> None:
     disk, may_end = MemoryDisk(), asyncio.Event()
 
-    async def rewriter(through: int) -> None:
+    async def rewriter(through: int, _: object) -> None:
         await may_end.wait()
         recovery.rewrite(disk, through)
 
@@ -134,7 +136,7 @@ async def test_a_rewrite_that_fails_is_told_and_tried_again_after_ever_longer_pa
     disk = MemoryDisk()
     begun_s: list[float] = []
 
-    async def rewriter(through: int) -> None:
+    async def rewriter(through: int, _: object) -> None:
         begun_s.append(now_ms() / 1000)
         raise OSError(errno.EMFILE, f"no rewrite through {through}")
 
@@ -177,7 +179,7 @@ async def test_a_journal_that_ends_does_not_wait_for_a_rewrite() -> None:
     disk = MemoryDisk()
     ended: list[bool] = []
 
-    async def rewriter(through: int) -> None:
+    async def rewriter(through: int, _: object) -> None:
         try:
             await asyncio.sleep(10**6)
         finally:
@@ -198,7 +200,7 @@ async def test_a_rewrite_that_worked_ends_the_longer_pauses() -> None:
     disk = MemoryDisk()
     begun_s: list[float] = []
 
-    async def rewriter(through: int) -> None:
+    async def rewriter(through: int, _: object) -> None:
         begun_s.append(now_ms() / 1000)
         if len(begun_s) != 4:
             raise OSError(errno.EMFILE, "no rewrite")
@@ -284,7 +286,7 @@ async def test_rewrites_take_a_part_of_the_time_only_while_room_is_short() -> No
     disk = MemoryDisk()
     begun_s: list[float] = []
 
-    async def rewriter(through: int) -> None:
+    async def rewriter(through: int, _: object) -> None:
         begun_s.append(now_ms() / 1000)
         await asyncio.sleep(2)
         recovery.rewrite(disk, through)
@@ -298,3 +300,51 @@ async def test_rewrites_take_a_part_of_the_time_only_while_room_is_short() -> No
         pauses_s = [after - before for before, after in pairwise(begun_s)]
         assert len(pauses_s) >= 2
         assert min(pauses_s) >= 2 + REWRITE_SHARE * 2
+
+
+@in_virtual_time
+async def test_a_rewrite_without_progress_is_ended_and_tried_again_later() -> None:
+    disk, begun_s, ended_s = MemoryDisk(), list[float](), list[float]()
+
+    async def rewriter(through: int, on_progress: OnProgress) -> None:
+        disk.append(names.snapshot_name(through) + ".tmp", b"a part")
+        begun_s.append(now_ms() / 1000)
+        try:
+            for _ in range(3):
+                await asyncio.sleep(40)
+                on_progress()
+            await asyncio.Event().wait()  # as a process that hangs
+        finally:
+            ended_s.append(now_ms() / 1000)
+
+    async with running(disk, growth=Growth(100, 1000, patience_s=60), rewriter=rewriter) as run:
+        await run.put(CREATE)
+        for number in range(1, 2_000):
+            await run.put(adding(number, b"v" * 100))
+            await asyncio.sleep(1)
+        status = run.journal.status
+
+    assert status.rewrite_failure == "the rewrite made no progress for 60 s"
+    assert [round(end - begin) for begin, end in zip(begun_s, ended_s, strict=True)][:3] == [
+        180
+    ] * 3
+    pauses = [round(begin - end) for end, begin in zip(ended_s, begun_s[1:], strict=False)]
+    assert pauses == sorted(pauses)
+    assert pauses[0] < pauses[3]
+    assert length(recovery.load(disk).keyspace) == 2_000 - 1
+
+
+@in_virtual_time
+async def test_nobody_waits_long_for_the_room_that_a_stuck_rewrite_makes() -> None:
+    async def rewriter(through: int, _: object) -> None:
+        await asyncio.Event().wait()
+
+    async with running(MemoryDisk(), growth=Growth(0), rewriter=rewriter) as run:
+        await run.put(CREATE)
+        assert run.journal.start_rewrite()
+        began_ms = now_ms()
+        while await run.journal.until_frozen():
+            pass
+        assert now_ms() - began_ms <= 1_000 * (STUCK_S + 1)
+        assert not await run.journal.until_frozen()
+        assert now_ms() - began_ms <= 1_000 * (STUCK_S + 1)

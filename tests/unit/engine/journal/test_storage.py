@@ -36,7 +36,7 @@ def adding(number: int) -> list[Command]:
     return [EntriesAdded(b"s", [Entry(EntryId(number, 0), (b"f", b"v"))])]
 
 
-async def no_rewrite(through: int) -> None:
+async def no_rewrite(through: int, _: object) -> None:
     raise AssertionError(f"nobody asked for a rewrite through {through}")
 
 

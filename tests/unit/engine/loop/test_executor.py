@@ -25,7 +25,7 @@ from tests.virtual_time import ManualClock, in_virtual_time, settle
 UNWRITABLE = c.BatchCommitted(b"w", 2**64, 1)  # no such number in msgpack
 
 
-async def no_rewrite(through: int) -> None:
+async def no_rewrite(through: int, _: object) -> None:
     raise AssertionError(f"nobody asked for a rewrite through {through}")
 
 

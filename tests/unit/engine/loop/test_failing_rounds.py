@@ -187,7 +187,7 @@ async def test_the_journal_sees_how_much_room_there_is(
     cause, disk = Cause(failure, 0), MemoryDisk()
     monkeypatch.setattr(room, "look", cause.before(room.look))
 
-    async def rewriter(through: int) -> None:
+    async def rewriter(through: int, _: object) -> None:
         raise OSError(errno.EMFILE, f"no rewrite through {through}")
 
     bounds = DiskBounds(free_bytes_min=1000)
@@ -209,7 +209,7 @@ async def test_a_rewrite_that_fails_is_begun_again(failure: Exception) -> None:
     cause, disk = Cause(failure, 3), MemoryDisk()
     begun: list[int] = []
 
-    async def rewriter(through: int) -> None:
+    async def rewriter(through: int, _: object) -> None:
         cause.before(begun.append)(through)
         raise OSError(errno.EMFILE, "there is no snapshot")
 
@@ -230,7 +230,7 @@ async def test_a_block_for_which_there_is_no_memory_is_written_later(
     cause, disk = Cause(MemoryError(), 0), MemoryDisk()
     monkeypatch.setattr(blocks, "pack_block", cause.before(blocks.pack_block))
 
-    async def rewriter(through: int) -> None:
+    async def rewriter(through: int, _: object) -> None:
         raise OSError(errno.EMFILE, f"no rewrite through {through}")
 
     storage = Journal(disk, FsyncPolicy.ALWAYS, rewriter, watch=cause.watch)
