@@ -29,7 +29,7 @@ from headgate.app.runtime.telemetry import Metrics
 from headgate.app.server import GRACE_S
 from headgate.app.settings import Settings
 from headgate.app.workers.frames import Orders
-from headgate.app.workers.member import Member
+from headgate.app.workers.member import Member, end_in_time
 
 log = logging.getLogger("headgate")
 
@@ -50,7 +50,7 @@ def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
     backend = open_engine(settings, progress_of_gateway())
     collector.look_at_the_new_only()  # nor will it be
     gc.enable()
-    member = Member(orders, end)
+    member = Member(orders, end, end_in_time)
     metrics = Metrics()
     watch_streams(metrics, backend, settings)
     member.on_question(METRICS, lambda _: encode(families_of(metrics.registry)))

@@ -41,12 +41,15 @@ _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 class Member:
     """This process: `runtime.siblings.Siblings` over the control channel to the supervisor."""
 
-    def __init__(self, orders: Orders, end: socket.socket) -> None:
+    def __init__(
+        self, orders: Orders, end: socket.socket, on_orphan: Callable[[], object] = lambda: None
+    ) -> None:
         """Get ready; call `open` on the event loop.
 
         Args:
             orders: what the supervisor wants of this process.
             end: this end of the control channel.
+            on_orphan: called when the supervisor is gone.
         """
         self.count = orders.worker_count
         self.number = orders.number
@@ -54,6 +57,7 @@ class Member:
         self._end = end
         self._channel: Channel | None = None
         self.is_orphan = False  # the supervisor is gone
+        self._on_orphan = on_orphan
         self._on_stop: Callable[[bool], None] = lambda _: None
         self._announced: dict[str, list[Callable[[int, bytes], None]]] = {}
         self._answers: dict[str, Callable[[bytes], bytes]] = {}
@@ -126,7 +130,7 @@ class Member:
         """End this process as well: nobody would keep it, and its port could not be used again."""
         self._channel = None
         self.is_orphan = True
-        faulthandler.dump_traceback_later(ORPHAN_S_MAX, exit=True)
+        self._on_orphan()
         for answers in self._gathered.values():
             if not answers.done():
                 answers.set_result([])
@@ -168,6 +172,11 @@ def kill_with_supervisor(*, is_so: bool) -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if is_so else 0)
+
+
+def end_in_time() -> None:
+    """Let this process end within `ORPHAN_S_MAX`, whatever it does; it says then what that was."""
+    faulthandler.dump_traceback_later(ORPHAN_S_MAX, exit=True)
 
 
 def report_failure(end: socket.socket, reason: str) -> None:

@@ -22,7 +22,7 @@ from headgate.app.settings import Settings
 from headgate.app.transport.listening import Listener
 from headgate.app.workers.admission import Admission
 from headgate.app.workers.frames import Orders
-from headgate.app.workers.member import Member
+from headgate.app.workers.member import Member, end_in_time
 
 _LOOK_S: Final = 0.05
 
@@ -119,7 +119,7 @@ def run(settings: Settings, orders: Orders, end: socket.socket) -> None:
     """
     sockets = _taken_over(orders.sockets)
     redis_sockets = _taken_over(orders.redis_sockets)
-    member = Member(orders, end)
+    member = Member(orders, end, end_in_time)
     credentials = open_credentials(settings, ticket_secret=orders.ticket_secret, siblings=member)
     if orders.engine_path is None:
         backend = open_backend(settings)
