@@ -184,7 +184,9 @@ class SubscriptionRunner:
         await self._until([own, *cursors[:_CURSORS_MAX]], mark, WAIT_MS)
 
     async def _status(self, stored: Stored) -> StreamTails:
-        """Return the streams of a subscription; all looks together have a share of the time."""
+        """Return the streams of a subscription; looks at patterns have a share of the time."""
+        if stored.state.definition.pattern is None:
+            return await status_of(self._perform, stored)
         clock = asyncio.get_running_loop().time
         async with self._looking:
             await asyncio.sleep(max(self._rested_s - clock(), 0))

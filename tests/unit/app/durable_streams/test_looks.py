@@ -1,0 +1,65 @@
+"""Looks of subscriptions at the streams of their patterns have a share of the time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from itertools import pairwise
+from typing import TypeVar
+
+import msgspec
+
+from headgate.app.durable_streams.subscriptions.definition import SubscriptionDefinition, WakeKind
+from headgate.app.durable_streams.subscriptions.runner import SubscriptionRunner
+from headgate.app.durable_streams.subscriptions.store import SubscriptionState
+from headgate.app.webhooks.sending import Sender
+from headgate.app.webhooks.targets import Targets
+from headgate.engine.engine import Engine
+from headgate.engine.entry import Draft
+from headgate.engine.journal.storage import MemoryStorage
+from headgate.engine.requests import Request
+from headgate.engine.requests.attributes import AttributeChange
+from headgate.engine.requests.entries import Add
+from headgate.engine.requests.streams import CreateStream, ListStreams
+from tests.virtual_time import VirtualClock, in_virtual_time
+
+T = TypeVar("T")
+
+LOOK_S = 1.0
+
+
+@in_virtual_time
+async def test_looks_at_all_streams_take_a_fifth_of_the_time_at_most() -> None:
+    clock = VirtualClock()
+    engine = Engine(MemoryStorage(), clock=clock)
+    looks = list[float]()
+
+    def perform(request: Request[T]) -> Awaitable[T]:
+        return slow(request) if is_look(request) else engine.perform(request)
+
+    async def slow(request: Request[T]) -> T:
+        looks.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(LOOK_S)
+        return await engine.perform(request)
+
+    for number in range(3):
+        name = b"__ds:%d" % number
+        wanted = SubscriptionDefinition(
+            WakeKind.PULL_WAKE, "**", (), None, f"wakes-{number}", 1_000, None
+        )
+        state = msgspec.json.encode(SubscriptionState(wanted, "http://here/", 0))
+        await engine.perform(CreateStream(name, attributes=AttributeChange({b"state": state})))
+    runner = SubscriptionRunner(perform, Sender(Targets()), clock, has_patterns=True)
+    running = asyncio.create_task(runner.run())
+    for _ in range(100):
+        await engine.perform(Add(b"orders", [Draft(None, (b"f", b"v"))]))
+        await asyncio.sleep(LOOK_S)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    pauses = [after - before for before, after in pairwise(looks)]
+    assert len(looks) > 10
+    assert min(pauses) >= 5 * LOOK_S
+
+
+def is_look(request: Request[T]) -> bool:
+    return isinstance(request, ListStreams) and not request.prefix
