@@ -58,7 +58,7 @@ async def rewriter_of(gateway: Gateway) -> Path:
 
 
 def _rewrites(process: Path) -> bool:
-    """Tell whether a child is the program, and no copy of its parent any more."""
+    """Tell whether a child has become the program."""
     return ".journal.rewrite\0" in _text(process / "cmdline")
 
 
