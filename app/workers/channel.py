@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Self, cast
 
 import msgspec
@@ -16,6 +17,10 @@ log = logging.getLogger("headgate")
 
 UNSENT_BYTES_MAX: Final = 32 * 2**20
 """A peer that takes nothing while so much waits for it is given up."""
+
+
+TURN_S_MAX: Final = 5.0
+"""Longest wait for the other end to take what came before."""
 
 
 class Channel(asyncio.Protocol):
@@ -102,8 +107,13 @@ class Channel(asyncio.Protocol):
             self._transport.abort()
 
     async def send_in_turn(self, frame: Frame) -> None:
-        """Send a frame once the other end has taken what came before."""
-        await self._room.wait()
+        """Send a frame once the other end has taken what came before, or does not within a while.
+
+        The other process may be stopped. What waits for it then has the bound of `send`.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TURN_S_MAX):
+                await self._room.wait()
         self.send(frame)
 
     def close(self) -> None:

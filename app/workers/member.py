@@ -35,6 +35,9 @@ BEAT_S: Final = 1.0
 ORPHAN_S_MAX: Final = 5.0
 """Time for a process to end whose supervisor is gone: it holds the port, or the data directory."""
 
+_ROUND_S: Final = 1.0
+"""Time for a question to the supervisor, and for its answer, besides that of the siblings."""
+
 _PR_SET_PDEATHSIG: Final = 1  # prctl(2)
 
 
@@ -104,15 +107,18 @@ class Member:
             await self._channel.send_in_turn(Announcement(topic, body))
 
     async def gather(self, topic: str, body: bytes, *, within_s: float) -> list[bytes]:
-        """Return the answers of all siblings that answer in time."""
+        """Return the answers of all siblings that answer in time; none if the supervisor hangs."""
         if self._channel is None:
             return []
         number = next(self._numbers)
         answers: asyncio.Future[list[bytes]] = asyncio.get_running_loop().create_future()
         self._gathered[number] = answers
         try:
-            await self._channel.send_in_turn(Question(number, topic, body, within_s))
-            return await answers
+            async with asyncio.timeout(within_s + _ROUND_S):
+                await self._channel.send_in_turn(Question(number, topic, body, within_s))
+                return await answers
+        except TimeoutError:
+            return []
         finally:
             del self._gathered[number]
 

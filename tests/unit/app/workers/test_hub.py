@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
+import pytest
+
 from headgate.app.workers.channel import Channel
 from headgate.app.workers.frames import Orders
 from headgate.app.workers.hub import Hub
@@ -125,6 +127,24 @@ async def test_a_member_is_asked_to_end_when_its_supervisor_has_ended() -> None:
     here.close()
     await until(lambda: stops == [False], WITHIN_S)
     assert await member.gather("who", b"", within_s=WITHIN_S) == []
+
+
+async def test_nobody_waits_for_a_supervisor_that_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("headgate.app.workers.member._ROUND_S", 0.01)
+    monkeypatch.setattr("headgate.app.workers.channel.TURN_S_MAX", 0.01)
+    here, there = socket.socketpair()  # nobody reads what comes here
+    member = Member(
+        Orders(b"", 1, 2, [], [], None, b"", is_first=True, staged_dir=None, stack=-1), there
+    )
+    await member.open(lambda _: None)
+    async with asyncio.timeout(WITHIN_S):
+        assert await member.gather("who", b"", within_s=0.01) == []
+        for _ in range(4):
+            await member.announce("news", bytes(2**20))
+    leave(member)
+    here.close()
 
 
 def fail_to_hear(sender: int, body: bytes) -> None:
