@@ -26,9 +26,9 @@ from headgate.app.transport.requests import in_time
 log = logging.getLogger("headgate")
 
 GRACE_S = 5
+"""Time for open connections to end when the gateway is told to stop."""
 
 _HSTS_S = 31_536_000  # a year
-"""Time for open connections to end when the gateway is told to stop."""
 
 
 class Server(uvicorn.Server):

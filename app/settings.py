@@ -210,9 +210,10 @@ class Choices(BaseSettings):
         description="A journal smaller than this is not rewritten by itself.",
     )
     rewrite_patience_s: int = Field(
-        60,
-        ge=1,
-        description="A rewrite that makes no progress for so long is ended, and tried again later.",
+        300,
+        ge=5,
+        description="A rewrite that makes no progress for so long is ended, and tried again later. "
+        "It has to be more than the longest sync of the disk.",
     )
     full: WhenFull = Field(
         WhenFull.REFUSE,

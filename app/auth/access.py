@@ -32,7 +32,7 @@ from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.dumps import CopyStream
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, UpdateGroup
-from headgate.engine.requests.idempotency import owned
+from headgate.engine.requests.idempotency import owned, owner_prefix
 from headgate.engine.requests.keyspace import (
     CountStreams,
     ListNames,
@@ -256,7 +256,8 @@ class Access:
 
         An append that is known appends nothing, so nobody uses up those of another principal.
         """
-        return _own_producer(producer, self.principal)
+        principal = self.principal
+        return producer if principal.is_home else owned(producer, principal.id.encode())
 
     def own_writer(self, writer: bytes) -> bytes:
         """Return the name under which a writer of this principal is remembered.
@@ -327,7 +328,7 @@ _ADMIN = Need((Verb.ADMIN,))
 
 
 def _own_producer(producer: bytes, principal: Principal) -> bytes:
-    if principal.may(_APPEND_EVERYWHERE):
+    if principal.may(_APPEND_EVERYWHERE) and not owner_prefix(producer):
         return producer
     return owned(producer, principal.id.encode())
 

@@ -1,7 +1,6 @@
 """JSON arrays: answers of any size, encoded in several turns of the event loop."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
@@ -51,7 +50,7 @@ async def _batches(
         if at:
             await turn.pause()
         batch = []
-        for item in islice(items, at, at + _AT_ONCE):
+        for item in items[at : at + _AT_ONCE]:
             batch.append(wire(item))
             if turn.is_over:
                 break

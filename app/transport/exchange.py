@@ -227,7 +227,9 @@ class Exchange:
 
     def _cut(self) -> None:
         """Let the close of the connection be a reset, where a plain one would end the body well."""
-        if self._connection is not None and self._content_bytes is None and not self._is_chunked:
+        if self._connection is None or self._connection.transport.is_closing():
+            return  # the client has gone
+        if self._content_bytes is None and not self._is_chunked:
             taken = self._connection.transport.get_extra_info("socket")
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 

@@ -244,6 +244,6 @@ def _unix_s(date: bytes) -> float | None:
     """Return the time of an HTTP date; None if it is none."""
     try:
         at = parsedate_to_datetime(date[:_DATE_BYTES_MAX].decode("ascii"))
-    except ValueError:
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
         return None
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

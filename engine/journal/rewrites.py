@@ -49,7 +49,7 @@ class Growth(NamedTuple):
     percentage: int = 100  # by how much the journal has grown since the last one; 0: never
     size_bytes_min: int = 64 * 2**20  # a smaller one is left alone
     hot_bytes_max: int = 64 * 2**20  # what memory takes for new entries since the last one
-    patience_s: float = 60.0  # a rewrite that makes no progress for so long is ended
+    patience_s: float = 300.0  # a rewrite that makes no progress for so long is ended
 
 
 REDIS_GROWTH = Growth()
@@ -87,7 +87,8 @@ class Rewrites:
         self._is_done = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._pause_s, self._not_before_s = REWRITE_PAUSE_S_MIN, 0.0
-        self._progress_s = 0.0  # when the one under way has last made some
+        # When the process under way has last made progress; None: there is no process.
+        self._progress_s: float | None = None
 
     @property
     def is_running(self) -> bool:
@@ -160,9 +161,11 @@ class Rewrites:
 
     @property
     def is_stuck(self) -> bool:
-        """Tell whether the rewrite under way has made no progress for a while."""
+        """Tell whether the process of the rewrite has made no progress for a while."""
+        if self._progress_s is None:
+            return False
         idle_s = asyncio.get_running_loop().time() - self._progress_s
-        return self.is_running and idle_s > min(STUCK_S, self._growth.patience_s)
+        return idle_s > min(STUCK_S, self._growth.patience_s)
 
     async def until_done(self, seconds_max: float) -> None:
         """Return when no rewrite is under way, or after so many seconds."""
@@ -195,7 +198,7 @@ class Rewrites:
         clock = asyncio.get_running_loop().time
         self._on_event("rewrite begins", {"size_bytes": self._writer.size_bytes})
         self.failure = None
-        self._progress_s = began_s = clock()
+        began_s = clock()
         try:
             self.saved = await self._replace_history()
         except Exception as error:  # noqa: BLE001  all that was there still is
@@ -258,6 +261,7 @@ class Rewrites:
         The process may hang: its disk is dead, or somebody has stopped it.
         """
         clock, patience_s = asyncio.get_running_loop().time, self._growth.patience_s
+        self._progress_s = clock()
         writing = asyncio.ensure_future(self._rewriter(position, self._note_progress))
         try:
             while not writing.done():
@@ -266,9 +270,11 @@ class Rewrites:
                     raise TimeoutError(f"the rewrite made no progress for {patience_s:g} s")
                 await asyncio.wait([writing], timeout=left_s)
         finally:
+            self._progress_s = None
             writing.cancel()
             await asyncio.wait([writing])
         writing.result()
 
     def _note_progress(self) -> None:
-        self._progress_s = asyncio.get_running_loop().time()
+        if self._progress_s is not None:  # or else it was given up
+            self._progress_s = asyncio.get_running_loop().time()

@@ -13,6 +13,10 @@ _HASH_MASK = (1 << 8 * _HASH_BYTES) - 1
 _PORTION_BYTES = 2**20  # takes a millisecond
 
 
+_OWNER_DIGITS_MAX = 4
+"""Digits of the length of an owner's name."""
+
+
 def owned(producer: bytes, owner: bytes) -> bytes:
     """Return the name of a producer that belongs to an owner, and to no other."""
     return b"%d:%b/%b" % (len(owner), owner, producer)  # the name of a producer may have a slash
@@ -20,8 +24,8 @@ def owned(producer: bytes, owner: bytes) -> bytes:
 
 def owner_prefix(producer: bytes) -> bytes:
     """Return the common prefix of the producers of its owner; empty: it has no owner."""
-    length, _, _ = producer.partition(b":")
-    if not length.isdigit():
+    length, _, _ = producer[: _OWNER_DIGITS_MAX + 1].partition(b":")
+    if not length.isdigit() or len(length) > _OWNER_DIGITS_MAX:
         return b""
     end = len(length) + 1 + int(length) + 1
     return producer[:end] if producer[end - 1 : end] == b"/" else b""

@@ -313,9 +313,9 @@ class Keyspace:
         self.governed, self.expiring = SortedSet(), SortedSet()
         self.unplanned = {}
 
-    def _note_looks(self, stream: Stream) -> None:
+    def _note_looks(self, stream: Stream, times: int = 1) -> None:
         """Note that each group of a stream is looked at."""
-        self.replay_us += 2 + len(stream.groups) // _LOOKS
+        self.replay_us += times * (2 + len(stream.groups) // _LOOKS)
 
     def _note_change(self, stream: bytes) -> None:
         self.streams[stream].revision = self.revisions.next()
@@ -476,8 +476,7 @@ class Keyspace:
 
     def _purge(self, command: c.PendingPurged) -> None:
         stream = self.streams[command.stream]
-        for _ in command.ids:
-            self._note_looks(stream)
+        self._note_looks(stream, len(command.ids))
         stream.purge(command.ids)
 
     def _evict(self, command: c.EntriesEvicted) -> None:

@@ -28,7 +28,15 @@ def this_turn() -> Turn:
 class Turn:
     """The time that is left for long work, from turn to turn of an event loop."""
 
-    __slots__ = ("_beginning", "_call_soon", "_create_future", "_going_on", "_over_s", "_time")
+    __slots__ = (
+        "_beginning",
+        "_call_soon",
+        "_create_future",
+        "_going_on",
+        "_over_s",
+        "_time",
+        "_woken_in_vain",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start with all of the time."""
@@ -36,6 +44,7 @@ class Turn:
         self._create_future = loop.create_future
         self._over_s: float | None = None  # when it is used up; None: nobody has asked
         self._beginning: deque[asyncio.Future[bool]] = deque()
+        self._woken_in_vain: list[asyncio.Future[bool]] = []  # they are the first in the next turn
         self._going_on: deque[Callable[[], object]] = deque()
 
     @property
@@ -49,13 +58,13 @@ class Turn:
 
     async def begin(self) -> None:
         """Return in a turn that has time for a first part: at once, if this one has."""
-        if not self.is_over:
+        if not (self.is_over or self._beginning):
             return
         place = self._create_future()
         self._beginning.append(place)
         while not await place and self.is_over:  # those who were woken before took all of the time
             place = self._create_future()
-            self._beginning.appendleft(place)
+            self._woken_in_vain.append(place)
 
     async def pause(self) -> None:
         """Return in a turn that has time for another part: at once, if this one has."""
@@ -77,14 +86,16 @@ class Turn:
     def _next(self) -> None:
         """Begin the next turn: wake some of those that begin, and one of the others."""
         self._over_s = None
-        if self._beginning or self._going_on:
-            _ = self.is_over  # the time of who is called here, and then the next turn
+        self._beginning.extendleft(reversed(self._woken_in_vain))
+        self._woken_in_vain.clear()
         is_first = True  # it has its part in any case
         for _ in range(min(len(self._beginning), BEGUN_AT_ONCE_MAX)):
             place = self._beginning.popleft()
             if not place.done():  # it may have given up
                 place.set_result(is_first)
                 is_first = False
+        if not is_first or self._beginning or self._going_on:
+            _ = self.is_over  # their time begins, and behind them comes the next turn
         if self._going_on:
             self._going_on.popleft()()
 

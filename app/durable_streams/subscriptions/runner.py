@@ -74,6 +74,9 @@ _REST_SHARE = 4
 """After a look at all streams of a pattern, so many times as long passes until the next one, of
 whichever subscription."""
 
+_REST_S_MAX = 1.0
+"""A look may take long because others do: then the next ones do not wait for that."""
+
 _AGAIN_MS_MAX = 600_000
 """Longest time before a worker that has not claimed a wake is told of it again."""
 
@@ -148,7 +151,7 @@ class SubscriptionRunner:
 
     async def _follow(self, name: bytes) -> None:
         """Wake the workers of a subscription until it is gone."""
-        with suppress(StreamNotFound):
+        with suppress(StreamNotFound, SubscriptionFault):  # or what is kept makes no sense
             while True:
                 with suppress(StreamsChanged):  # another gateway, or a worker, was quicker
                     await self._in_time(partial(self._look, name))
@@ -192,7 +195,8 @@ class SubscriptionRunner:
             await asyncio.sleep(max(self._rested_s - clock(), 0))
             began_s = clock()
             status = await status_of(self._perform, stored)
-            self._rested_s = clock() + _REST_SHARE * (clock() - began_s)
+            rest_s = min(_REST_SHARE * (clock() - began_s), _REST_S_MAX)
+            self._rested_s = clock() + rest_s
             return status
 
     async def _mark(self, pattern: bytes) -> ReadPattern:

@@ -143,14 +143,18 @@ class _Room:
         self.left = request.limit
         self.left_bytes = request.size_bytes_max
         self.turn = this_turn()
+        self._has_read = False
 
     @property
     def is_spent(self) -> bool:
-        """Tell whether nothing more is to be read."""
-        return self.left <= 0 or self.left_bytes <= 0 or self.turn.is_over
+        """Tell whether nothing more is to be read. Each look reads a part, whatever others do."""
+        if self.left <= 0 or self.left_bytes <= 0:
+            return True
+        return self._has_read and self.turn.is_over
 
     def take(self, read: StreamRead) -> None:
         """Take in the read of a stream."""
+        self._has_read = True
         if read.entries or read.gap is not None:
             self.reads.append(read)
             self.left -= len(read.entries)

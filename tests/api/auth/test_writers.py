@@ -33,6 +33,16 @@ async def test_a_key_of_an_append_belongs_to_the_principal_that_sent_it(gateway:
             assert (again.status_code, again.json()) == (200, first.json())
 
 
+async def test_nobody_takes_the_name_of_a_producer_of_another(gateway: Secured) -> None:
+    mine = await gateway.key(APPEND, name="me")
+    everywhere = await gateway.key(Grant(streams=["*"], do=[Verb.APPEND]), name="you")
+    async with gateway.client(mine) as http, gateway.client(everywhere) as thief:
+        for producer, client in (("2:me/a", thief), ("a", http)):
+            key = {"Idempotency-Key": "1", "Idempotency-Producer": producer}
+            answer = await client.post(URL, json={"fields": {"v": "1"}}, headers=key)
+            assert answer.status_code == 201, answer.text
+
+
 async def test_nobody_marks_an_append_of_another_as_done(gateway: Secured) -> None:
     mine, other = [await gateway.key(APPEND, name=name) for name in ("me", "you")]
     for path in ("", "/multi-exec"):

@@ -121,15 +121,19 @@ async def test_a_subscription_tells_only_what_its_maker_may_read(gateway: Secure
         assert await _subscription_statuses(http) == [403] * 4
 
 
-async def test_a_producer_is_that_of_its_principal(gateway: Secured) -> None:
-    writing = Grant(streams=["there"], do=[Verb.READ, Verb.APPEND])
+@pytest.mark.parametrize(("streams", "producer"), [("there", "w"), ("*", "w"), ("*", "3:ann/w")])
+async def test_a_producer_is_that_of_its_principal(
+    gateway: Secured, streams: str, producer: str
+) -> None:
+    writing = Grant(streams=[streams], do=[Verb.READ, Verb.APPEND])
     async with (
         gateway.client(await gateway.key(writing, name="ann")) as ann,
         gateway.client(await gateway.key(writing, name="bob")) as bob,
     ):
 
         async def append(http: httpx.AsyncClient, body: bytes, epoch: int, seq: int) -> int:
-            place = {"Producer-Id": "w", "Producer-Epoch": str(epoch), "Producer-Seq": str(seq)}
+            name = "w" if http is ann else producer
+            place = {"Producer-Id": name, "Producer-Epoch": str(epoch), "Producer-Seq": str(seq)}
             return (await http.post(THERE, headers={**TEXT, **place}, content=body)).status_code
 
         assert [await append(ann, b"1", 0, 0), await append(bob, b"x", 0, 0)] == [200, 200]

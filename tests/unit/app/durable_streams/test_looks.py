@@ -25,7 +25,7 @@ from tests.virtual_time import VirtualClock, in_virtual_time
 
 T = TypeVar("T")
 
-LOOK_S = 1.0
+LOOK_S = 0.1
 
 
 @in_virtual_time

@@ -346,11 +346,14 @@ async def test_a_connection_with_a_request_makes_no_room() -> None:
 
 
 async def in_two_parts(scope: Scope, receive: Receive, send: Send) -> None:
-    del receive
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"one", "more_body": True})
     if scope["path"] == "/fails":
         raise ValueError
+    if scope["path"] == "/follows":
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        return
     await send({"type": "http.response.body", "body": b"two"})
 
 
@@ -363,6 +366,19 @@ async def test_a_streamed_body_has_no_chunks_for_http_1_0_and_ends_with_the_conn
     assert b"transfer-encoding" not in head.lower()
     assert b"connection: close" in head
     assert body == b"onetwo"
+
+
+async def test_a_client_of_http_1_0_may_go_in_the_middle_of_a_body(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(in_two_parts) as client:
+        client.writer.write(b"GET /follows HTTP/1.0\r\n\r\n")
+        await client.reader.readuntil(b"one")
+        client.writer.close()
+        async with asyncio.timeout(10):
+            while client.state.tasks:
+                await asyncio.sleep(0)
+    assert not caplog.records
 
 
 async def test_half_of_a_body_for_http_1_0_does_not_end_as_a_whole_one() -> None:

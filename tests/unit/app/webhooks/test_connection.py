@@ -139,6 +139,11 @@ GOOD = {
         TargetAnswer(503, b""),
         True,
     ),
+    "to come again at a date beyond all numbers": (
+        later(b"1 Jan 2020 00:00:00 +99999999999999999999"),
+        TargetAnswer(503, b""),
+        True,
+    ),
     "for years": (
         later(b"99999999999999"),
         TargetAnswer(503, b"", 3600),

@@ -24,7 +24,7 @@ from headgate.engine.requests.groups import (
     GroupStart,
     ListConsumers,
 )
-from headgate.engine.requests.idempotency import Idempotent, owned
+from headgate.engine.requests.idempotency import Idempotent, owned, owner_prefix
 from headgate.engine.requests.keyspace import ExpireStream
 from headgate.engine.requests.streams import CreateStream, DeleteStream
 from headgate.engine.state.bounds import KeyspaceBounds
@@ -242,6 +242,12 @@ async def test_the_producers_of_one_owner_leave_half_of_the_room_to_others() -> 
     for name in (owned(b"a", b"bob"), b"nobody's"):
         await engine.perform(Add(S, [DRAFT], Idempotent(name, b"1")))
     assert (await engine.perform(Add(S, [DRAFT], second))).is_repeat
+
+
+@pytest.mark.parametrize("name", [b"9" * 5_000 + b":x", b"3:ann", b":/", b"x/y", b"03", b""])
+def test_a_name_that_is_nobodys_has_no_owner(name: bytes) -> None:
+    assert owner_prefix(name) == b""
+    assert owner_prefix(owned(name, b"ann")) == b"3:ann/"
 
 
 # A bound that is lowered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
 
@@ -16,16 +17,16 @@ def used_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
 
 
-async def turns_of(count: int, *, begins: bool) -> list[int]:
-    """Return the turn of the loop in which each of many goes on, in order of arrival."""
-    at: list[int] = []
+async def turns_of(count: int, *, begins: bool) -> list[tuple[int, int]]:
+    """Return the turns of the loop in which many go on, with their numbers."""
+    at: list[tuple[int, int]] = []
     number = 0
 
-    async def go_on() -> None:
+    async def go_on(who: int) -> None:
         await (this_turn().begin() if begins else this_turn().pause())
-        at.append(number)
+        at.append((number, who))
 
-    tasks = [asyncio.create_task(go_on()) for _ in range(count)]
+    tasks = [asyncio.create_task(go_on(who)) for who in range(count)]
     while len(at) < count:
         await asyncio.sleep(0)
         number += 1
@@ -34,11 +35,26 @@ async def turns_of(count: int, *, begins: bool) -> list[int]:
 
 
 @pytest.mark.parametrize("begins", [True, False])
-async def test_many_who_find_the_time_used_up_go_on_one_in_each_turn(begins: bool) -> None:
+async def test_many_who_find_the_time_used_up_go_on_one_in_each_turn_in_order(
+    begins: bool,
+) -> None:
     at = await turns_of(50, begins=begins)
 
-    assert len(set(at)) == 50
-    assert at == sorted(at)
+    assert len({number for number, _ in at}) == 50
+    assert [who for _, who in at] == [*range(50)]
+
+
+async def test_who_comes_back_at_once_does_not_come_before_others() -> None:
+    turns = Counter[int]()
+
+    async def work(who: int) -> None:
+        while turns.total() < 400:
+            await this_turn().begin()
+            turns[who] += 1
+
+    await asyncio.gather(*(work(who) for who in range(40)))
+
+    assert set(turns.values()) <= {10, 11}
 
 
 async def test_who_begins_and_who_goes_on_have_a_part_each() -> None:
@@ -62,7 +78,7 @@ async def test_a_callback_comes_in_a_later_turn() -> None:
 
 
 async def test_one_who_gives_up_keeps_nobody_waiting() -> None:
-    given_up = [asyncio.create_task(this_turn().begin()) for _ in range(3)]
+    given_up = [asyncio.create_task(this_turn().begin()) for _ in range(40)]
     waiting = asyncio.create_task(this_turn().begin())
     await asyncio.sleep(0)
     for task in given_up:
