@@ -1071,7 +1071,6 @@ init_problem();
 var PROTOCOL = "headgate.v1.json";
 var LIMITED_ATTEMPT = 4;
 var CONNECT_MS_MAX = 1e4;
-var FRAME_BYTES_MAX = 100 * 2 ** 20;
 var LINGER_MS = 1e3;
 var SocketLine = class {
   constructor(rest, WebSocket, watcher) {
@@ -1236,8 +1235,7 @@ var SocketLine = class {
   }
   #subscribe(sub) {
     const subscriber = this.#subscribers.get(sub);
-    const frame_bytes_max = FRAME_BYTES_MAX;
-    if (subscriber) this.#send({ type: "subscribe", rid: sub, sub, frame_bytes_max, ...subscriber.wanted() });
+    if (subscriber) this.#send({ type: "subscribe", rid: sub, sub, ...subscriber.wanted() });
   }
   #finish(sub, error) {
     const subscriber = this.#subscribers.get(sub);

@@ -83,6 +83,8 @@ class FailingCluster(Cluster):
             else:
                 break
         self.until_whole()
+        # A busy machine takes seconds for that, and the gateway waits no longer for a replica.
+        until(lambda: _has_replica(replica), FAILOVER_S_MAX, f"{replica.address} has a replica")
         return replica
 
     def move_slot(self, slot: int, target: Server | None = None) -> Server:
@@ -211,6 +213,11 @@ def flush(server: Server) -> None:
     """Remove all keys and all functions of a server."""
     server.run("FLUSHALL")
     server.run("FUNCTION", "FLUSH")
+
+
+def _has_replica(server: Server) -> bool:
+    replica = server.info("replication").get("slave0")
+    return isinstance(replica, dict) and replica["state"] == "online"
 
 
 def _is_primary(server: Server) -> bool:

@@ -117,7 +117,8 @@ ATTRIBUTES: dict[Any, str] = {
     ServerProtocol: "available_extensions close_sent handshake_exc parser parser_exc",
     PerMessageDeflate: "local_max_window_bits local_no_context_takeover remote_max_window_bits "
     "remote_no_context_takeover",
-    uvicorn.Server: "_captured_signals config server_state lifespan servers should_exit started",
+    uvicorn.Server: "_captured_signals config force_exit lifespan server_state servers should_exit "
+    "started",
     Starlette: "debug exception_handlers middleware_stack router user_middleware",
 }
 

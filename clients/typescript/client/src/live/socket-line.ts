@@ -12,8 +12,6 @@ const PROTOCOL = "headgate.v1.json";
 /** After RATE_LIMITED: as if so many attempts had failed. */
 const LIMITED_ATTEMPT = 4;
 const CONNECT_MS_MAX = 10_000;
-/** Bytes of a frame: the package `ws` takes no more, unless it is told to. */
-const FRAME_BYTES_MAX = 100 * 2 ** 20;
 /** A connection stays so long without a subscription: the next one may come at once. */
 const LINGER_MS = 1000;
 
@@ -206,8 +204,7 @@ export class SocketLine implements Line {
 
   #subscribe(sub: string): void {
     const subscriber = this.#subscribers.get(sub);
-    const frame_bytes_max = FRAME_BYTES_MAX;
-    if (subscriber) this.#send({ type: "subscribe", rid: sub, sub, frame_bytes_max, ...subscriber.wanted() });
+    if (subscriber) this.#send({ type: "subscribe", rid: sub, sub, ...subscriber.wanted() });
   }
 
   #finish(sub: string, error?: Error): void {
