@@ -103,6 +103,13 @@ async def test_what_is_sent_back_waits_for_its_turn(backend: Backend) -> None:
     assert await got(backend, read(BEN)) == [3]
 
 
+async def test_what_is_read_without_acknowledgement_takes_no_turn(backend: Backend) -> None:
+    await ordered(backend, keyed(a=[1, 2], b=[3]))
+    without = msgspec.structs.replace(read(ANA), no_ack=True)
+    assert await state(backend, without) == ([1, 2, 3], GroupState.CAUGHT_UP)
+    assert await backend.perform(ListPending(S, G)) == []
+
+
 async def test_entries_without_the_field_have_no_bound(backend: Backend) -> None:
     entries = [*keyed(a=[1, 2]), Draft(entry_id(3), (b"n", b"3")), Draft(entry_id(4), (b"n", b"4"))]
     await ordered(backend, entries)

@@ -51,6 +51,8 @@ def new_entries(
     limit: int | None,
     left: ReadRoom,
     now_ms: int,
+    *,
+    takes_turns: bool,
 ) -> NewEntries:
     """Return the entries that are new to a group and may be delivered.
 
@@ -61,9 +63,11 @@ def new_entries(
         limit: entries at most.
         left: what they take is taken from it; the first entry comes whatever its size.
         now_ms: unix time.
+        takes_turns: what is delivered is pending, and so has the turn of its key.
     """
     if group.walks:
-        return _Walk(group, begun_count, limit, left, now_ms).through(stream)
+        walk = _Walk(group, begun_count, limit, left, now_ms, takes_turns=takes_turns)
+        return walk.through(stream)
     entries = stream.log.range(group.last_id.next(), MAX_ID, limit, left)
     last_id = entries[-1].id if entries else group.last_id
     read = stream.entries_read_after(group.last_id, group.entries_read, entries)
@@ -80,8 +84,11 @@ class _Walk:
         limit: int | None,
         left: ReadRoom,
         now_ms: int,
+        *,
+        takes_turns: bool,
     ) -> None:
         rules = group.rules
+        self._takes_turns = takes_turns
         self._now_ms = now_ms
         self._times = {} if group.deadlines is None else group.deadlines.by_id
         held_count = group.pel.held_count - begun_count
@@ -194,7 +201,7 @@ class _Walk:
             return False
         self._taken.append(entry)
         self._keys.append(key)
-        if key is not None:
+        if key is not None and self._takes_turns:
             self._given[key] = self._given.get(key, 0) + 1
         return True
 

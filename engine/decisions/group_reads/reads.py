@@ -167,7 +167,8 @@ def _read_new(
     new = NewEntries.none(group)
     if stream.log.last_id > group.last_id and not is_full and not is_behind:
         begun = [each for each in taken if group.pel.by_id[each.id].is_held]
-        new = new_entries(stream, group, len(begun), room, left, now_ms)
+        takes_turns = not request.no_ack
+        new = new_entries(stream, group, len(begun), room, left, now_ms, takes_turns=takes_turns)
     names = stream.name, request.group, request.consumer
     command: Command = ConsumerSeen(*names, now_ms)
     if taken or new.last_id != group.last_id:

@@ -269,7 +269,7 @@ do
   -- there may be more behind them; whether no more may be held back.
   local function read_by_rules(call, asked, rules, room, last_id)
     local matches = rules.filters and filters.matcher(rules.filters)
-    local gate = rules.key_field and turns.gate(call, asked.group, rules)
+    local gate = rules.key_field and turns.gate(call, asked.group, rules, not asked.no_ack)
     local by_time = timing.exists(call)
     local new, looked_at, looked_bytes, is_over, is_blocked = {}, 0, 0, false, false
     local numbers = asked.claim_idle_ms and { 0, 0 } or {}

@@ -343,7 +343,8 @@ do
 
   -- Tells which new entries of a read may be delivered: a function of an id and the fields of an
   -- entry. It replies 'deliver', 'hold', 'pass' or 'stop', and the key.
-  function turns.gate(call, group, policy)
+  -- takes_turns: what is delivered is pending, and so has the turn of its key.
+  function turns.gate(call, group, policy, takes_turns)
     local left = policy.key_ahead_max - redis.call('ZCARD', call.side('held', group))
     local given, behind = {}, {}
 
@@ -361,7 +362,7 @@ do
         recheck(call, group, key)
       end
       if has_turn(key) then
-        given[key] = (given[key] or 0) + 1
+        given[key] = (given[key] or 0) + (takes_turns and 1 or 0)
         return 'deliver', key
       end
       if #redis.call('XPENDING', call.key, group, id, id, 1) > 0 then
