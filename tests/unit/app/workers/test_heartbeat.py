@@ -46,6 +46,10 @@ async def child() -> AsyncIterator[Child]:
     os.close(stack)
 
 
+def killed(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if record.levelno == logging.CRITICAL]
+
+
 async def test_a_process_that_hangs_is_killed_and_its_stack_is_logged(
     child: Child, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -53,12 +57,11 @@ async def test_a_process_that_hangs_is_killed_and_its_stack_is_logged(
     for _ in range(SILENT_LOOKS_MAX):
         await heartbeats.look()
     assert child.is_running
-    assert not caplog.records
+    assert not killed(caplog)
     await heartbeats.look()
 
     assert await child.until_end() == -signal.SIGKILL
-    [record] = caplog.records
-    assert record.levelno == logging.CRITICAL
+    [record] = killed(caplog)
     assert "held_by_this" in str(record.__dict__["stack"])
 
 
@@ -70,7 +73,7 @@ async def test_a_process_that_is_stopped_is_killed_without_a_stack(
     await Heartbeats(lambda: [child]).look()
 
     assert await child.until_end() == -signal.SIGKILL
-    assert [record.__dict__["stack"] for record in caplog.records] == [[]]
+    assert [record.__dict__["stack"] for record in killed(caplog)] == [[]]
 
 
 async def test_a_process_that_is_heard_of_now_and_then_goes_on(child: Child) -> None:
