@@ -22,7 +22,7 @@ from headgate.app.auth.audit import Audit
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.limits import metering
 from headgate.app.auth.limits.usage import UNLIMITED, Usage
-from headgate.app.auth.principal import Forbidden, Need, Principal, Unauthenticated
+from headgate.app.auth.principal import ADMIN, Forbidden, Need, Principal, Unauthenticated
 from headgate.app.backends.port import Backend, ClaimFeed
 from headgate.app.wire.name_rule import NAME_BYTES_MAX
 from headgate.app.wire.problems import GatewayError
@@ -112,7 +112,7 @@ class Access:
     @property
     def maker(self) -> str | None:
         """Return the principal in whose share something is made; None: an operator, without one."""
-        return None if self.principal.may(_ADMIN) else self.principal.id
+        return None if self.principal.may(ADMIN) else self.principal.id
 
     @property
     def is_limited(self) -> bool:
@@ -324,7 +324,6 @@ def _is_target(request: Request[Any], stream: bytes) -> bool:
 
 
 _APPEND_EVERYWHERE = Need((Verb.APPEND,))
-_ADMIN = Need((Verb.ADMIN,))
 
 
 def _own_producer(producer: bytes, principal: Principal) -> bytes:

@@ -44,7 +44,8 @@ class Need(NamedTuple):
         return text if self.consumer is None else f"{text}, as consumer {_shown(self.consumer)}"
 
 
-_ADMIN = Need((Verb.ADMIN,))
+ADMIN = Need((Verb.ADMIN,))
+"""The need of what is about the whole gateway."""
 
 K = TypeVar("K", Need, bytes)
 
@@ -150,7 +151,7 @@ class Principal:
         known = self._allowed.get(need)
         if known is None:
             if need.is_reserved:
-                known = Verb.READ in need.verbs and self.may(_ADMIN)
+                known = Verb.READ in need.verbs and self.may(ADMIN)
             else:
                 known = any(_allows(right, need) for right in self.rights) and (
                     self.parent is None or self.parent.may(need)

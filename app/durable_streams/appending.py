@@ -99,7 +99,7 @@ async def _try(access: Access, stream: bytes, writing: Writing, messages_max: in
     if append is not None:
         place = ProducerState.decode(there.attributes.get(append.attribute))
         check_epoch(append, place)
-        if place is None:
+        if place is None and append.owner_prefix:
             check_share(append, (await attributes_of(access, stream, has_all=True)).attributes)
         end = await _end(access, stream, writing)
         if end.is_closed or check_order(append, place):

@@ -61,6 +61,11 @@ class Append(NamedTuple):
         return PRODUCER + self.producer
 
     @property
+    def owner_prefix(self) -> bytes:
+        """Return the common prefix of the producers of its owner; empty: it has no owner."""
+        return owner_prefix(self.producer)
+
+    @property
     def mark(self) -> bytes:
         """Return the value of `CLOSED_BY` for this append."""
         return b"%d %d %b" % (self.epoch, self.seq, self.producer)
@@ -143,10 +148,8 @@ def check_share(append: Append, attributes: Mapping[bytes, bytes]) -> None:
     Raises:
         LimitReached: they do.
     """
-    prefix = owner_prefix(append.producer)
-    if not prefix:
-        return
-    places = [each for each in attributes.items() if each[0].startswith(PRODUCER + prefix)]
+    prefix = PRODUCER + append.owner_prefix
+    places = [each for each in attributes.items() if each[0].startswith(prefix)]
     size_bytes = sum(ATTRIBUTE_BYTES + len(name) + len(place) for name, place in places)
     if len(places) >= ATTRIBUTES_MAX // 2 or size_bytes >= ATTRIBUTES_BYTES_MAX // 2:
         raise LimitReached("producers of one owner in this stream", len(places))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from headgate.app.auth.grants import Verb
-from headgate.app.auth.principal import Need
+from headgate.app.auth.principal import ADMIN, Need
 from headgate.engine.requests import Request
 from headgate.engine.requests.names import is_reserved
 
@@ -76,9 +76,7 @@ def on_streams(*verbs: Verb, is_shared: bool = False) -> Rule:
 def on_deleted(request: Any) -> Collection[Need]:
     """Return the needs of a deletion of streams: an operator may delete the gateway's own."""
     names = (request.stream,) if hasattr(request, "stream") else request.streams
-    return [
-        Need((Verb.ADMIN,)) if is_reserved(name) else Need((Verb.MANAGE,), name) for name in names
-    ]
+    return [ADMIN if is_reserved(name) else Need((Verb.MANAGE,), name) for name in names]
 
 
 def on_cursors(request: Any) -> Collection[Need]:
