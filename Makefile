@@ -26,7 +26,7 @@ PYTEST = $(KEPT_BYTECODE) $(BIN)/pytest --numprocesses=$(PROCESSES) --dist=loadf
 .DELETE_ON_ERROR:
 # Lint comes before the tests, and the summary of the tests comes last.
 .NOTPARALLEL:
-.PHONY: check clients console help install site serve serve-cluster test long sdk-test lint bench soak openapi documents release-document release lock clean packages
+.PHONY: check clients mutants console help install site serve serve-cluster test long sdk-test lint bench soak openapi documents release-document release lock clean packages
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-17s %s\n", $$1, $$2 }' Makefile
@@ -51,6 +51,9 @@ long: packages .venv/dev.stamp .venv/spark-classes.jsa ## run the long forms of 
 
 sdk-test: packages .venv/dev.stamp ## generate clients in four languages, and run them
 	$(KEPT_BYTECODE) $(BIN)/pytest -m '' tests/sdk $(ARGS)
+
+mutants: packages .venv/dev.stamp ## try which small changes of the source the tests notice (ARGS=--noted: with the lines noted before)
+	$(KEPT_BYTECODE) $(BIN)/python -m tests.mutation $(ARGS)
 
 lint: .venv/dev.stamp ## check style, types and the direction of imports
 	$(BIN)/ruff check $(SOURCES)

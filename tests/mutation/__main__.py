@@ -1,0 +1,153 @@
+"""Score of the tests: the share of seeded small changes of the source that some test notices.
+
+    make mutants                                      # notes what tests run, then tries 300 mutants
+    make mutants ARGS='--noted --seed 2 --count 100'  # with what was noted before
+
+A mutant is tried against the tests that run its line, the fastest first, in a copy of the
+repository. A test that fails or hangs notices it. What is left is listed with its place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+from tests.mutation.covering import read
+from tests.mutation.mutants import ROOMS, Mutant, chosen
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "build" / "mutants"
+NOTED = BUILD / "noted"
+
+TESTS_MAX = 60
+"""Tests that one mutant is tried against."""
+
+TESTS_S_MAX = 40.0
+"""What those took together, when all was noted."""
+
+HANGS_S = 240
+"""A run that takes so long hangs."""
+
+
+def main() -> None:
+    """Try mutants, and print the score of each room."""
+    parser = argparse.ArgumentParser(description="score of the tests by seeded mutants")
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--rooms", nargs="+", choices=ROOMS, default=ROOMS)
+    parser.add_argument("--noted", action="store_true", help="use what an earlier run noted")
+    parser.add_argument("tests", nargs="*", help="the tests to note; all of the gate unless given")
+    options = parser.parse_args()
+    if not options.noted:
+        _note(options.tests, options.processes)
+    tests, seconds = read(NOTED)
+    mutants = chosen(ROOT, options.rooms, options.count, options.seed)
+    copies: SimpleQueue[Path] = SimpleQueue()
+    for number in range(options.processes):
+        copies.put(_copy(BUILD / f"copy-{number}"))
+
+    def outcome(mutant: Mutant) -> str:
+        picked = _picked(mutant, tests, seconds)
+        if not picked:
+            return "not run"
+        copy = copies.get()
+        try:
+            return _tried(mutant, picked, copy)
+        finally:
+            copies.put(copy)
+
+    with ThreadPoolExecutor(options.processes) as pool:
+        outcomes = []
+        for mutant, result in zip(mutants, pool.map(outcome, mutants), strict=True):
+            outcomes.append((mutant, result))
+            print(f"{result:9} {_shown(mutant)}", flush=True)
+    _print_score(outcomes)
+
+
+def _note(tests: list[str], processes: int) -> None:
+    shutil.rmtree(NOTED, ignore_errors=True)
+    options = ["-p", "tests.mutation.covering", f"-n{processes}", "--dist=loadfile", "-q"]
+    environment = os.environ | {"HEADGATE_COVERING": str(NOTED)}
+    subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *tests], cwd=ROOT, env=environment, check=False
+    )
+
+
+def _copy(copy: Path) -> Path:
+    """Return a copy of what is in the repository, with what was made beside it."""
+    shutil.rmtree(copy, ignore_errors=True)
+    ignored = shutil.ignore_patterns("build", "dist", "data", ".venv", ".git", "node_modules")
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=ignored)
+    (copy / ".venv").symlink_to(ROOT / ".venv")
+    return copy
+
+
+def _picked(
+    mutant: Mutant, tests: dict[tuple[str, int], list[str]], seconds: dict[str, float]
+) -> list[str]:
+    """Return the tests that run the line, fast ones first; of a line of a module, of its file."""
+    names: Iterable[str] = tests.get((mutant.path, mutant.line), [])
+    if not names:
+        names = [name for (path, _), of in tests.items() if path == mutant.path for name in of]
+    picked: list[str] = []
+    total = 0.0
+    for name in sorted(set(names), key=lambda name: (seconds.get(name, 0), name)):
+        total += seconds.get(name, 0)
+        if picked and (len(picked) >= TESTS_MAX or total > TESTS_S_MAX):
+            break
+        picked.append(name)
+    return picked
+
+
+def _tried(mutant: Mutant, picked: list[str], copy: Path) -> str:
+    path = copy / mutant.path
+    source = path.read_bytes()
+    path.write_bytes(mutant.applied(source))
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--timeout=60", "-m", "", "--no-header"]
+    # Byte code goes by seconds, and a mutant may be as long as what it replaces.
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy / "src")}
+    command = [str(ROOT / ".venv/bin/python"), "-m", "pytest", *options, *picked]
+    try:
+        done = subprocess.run(
+            command, cwd=copy, env=environment, capture_output=True, timeout=HANGS_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "killed"
+    finally:
+        path.write_bytes(source)
+    if done.returncode in (4, 5):
+        raise RuntimeError(done.stdout.decode()[-2000:] + done.stderr.decode()[-2000:])
+    return "killed" if done.returncode else "survived"
+
+
+def _shown(mutant: Mutant) -> str:
+    return mutant.shown((ROOT / mutant.path).read_bytes())
+
+
+def _print_score(outcomes: list[tuple[Mutant, str]]) -> None:
+    counts = Counter((mutant.room, result) for mutant, result in outcomes)
+    print("\n| room | mutants | killed | survived | not run | score |")
+    print("|---|---|---|---|---|---|")
+    for room in dict.fromkeys(mutant.room for mutant, _ in outcomes):
+        killed, survived, unseen = (
+            counts[room, word] for word in ("killed", "survived", "not run")
+        )
+        total = killed + survived + unseen
+        score = f"{killed / total:.0%}" if total else ""
+        print(f"| `{room}` | {total} | {killed} | {survived} | {unseen} | {score} |")
+    left = [(result, _shown(mutant)) for mutant, result in outcomes if result != "killed"]
+    (BUILD / "left.json").write_text(json.dumps(left, indent=1, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()
