@@ -9,6 +9,37 @@ from hypothesis import settings
 from console import bundle
 from tests.servers.chosen import URL
 
+TESTS = Path(__file__).parent
+
+LONG = (
+    "buckets/gateways/",
+    "crash/",
+    "deploy/",
+    "durable_streams/",
+    "e2e/",
+    "fuzz/",
+    "oracles/",
+    "outages/",
+    "pipeline/",
+    "push/",
+    "sdk/",
+    "stalls/",
+    "upgrade/",
+    "workers/",
+)
+"""Folders with the proof of endurance: processes, browsers, Spark, kills. `make long` runs them."""
+
+QUICK = (
+    "crash/test_kill.py",
+    "deploy/test_timeouts.py",
+    "e2e/test_welcome.py",
+    "fuzz/test_resp_parser.py",
+    "pipeline/test_read.py",
+    "upgrade/test_upgrade.py",
+    "workers/test_deaths.py",
+)
+"""Files of these folders that the gate runs, too: the one path that protects a change."""
+
 pytest_plugins = ["tests.buckets.fixtures", "tests.servers.fixtures"]
 
 # A deadline asserts with a clock, and a busy machine fails it.
@@ -22,10 +53,29 @@ def console_bundle() -> None:
     bundle.build()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import nothing that the gate does not run."""
+    return True if config.option.markexpr == "not long" and _is_long(collection_path) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests of `unit` last: they are short, so all processes end at about the same time."""
-    unit = Path(__file__).parent / "unit"
-    items.sort(key=lambda item: unit in item.path.parents)
+    """Mark what is long. Put `unit` last: it is short, so all processes end at about the same time.
+
+    Within a file the order is random, by a seed that is printed.
+    """
+    for item in items:
+        if _is_long(item.path):
+            item.add_marker(pytest.mark.long)
+    unit = TESTS / "unit"
+    items.sort(key=lambda item: (unit in item.path.parents, item.path))
+
+
+def _is_long(path: Path) -> bool:
+    """Tell whether the tests of a file belong to `make long`."""
+    if path.suffix != ".py" or not path.name.startswith("test_"):
+        return False
+    name = path.relative_to(TESTS).as_posix()
+    return name not in QUICK and name.startswith(LONG)
 
 
 def pytest_collection_finish() -> None:
