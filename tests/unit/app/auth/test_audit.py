@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from headgate.app.auth.audit import BURST_MAX, LINES_PER_S_MAX, Audit, serve, shown
-from headgate.app.auth.principal import Forbidden, Principal, Unauthenticated
+from headgate.app.auth.audit import BURST_MAX, LINES_PER_S_MAX, Audit, shown
+from headgate.app.auth.principal import Forbidden, Principal
 from headgate.app.runtime.logs.lines import JsonLines
-from headgate.app.transport.scopes import ServedScope
 from headgate.engine.errors import GroupNotFound, StreamNotFound
 from headgate.engine.requests.groups import DestroyGroup
 from headgate.engine.requests.keyspace import DeleteStreams, RenameStream
@@ -64,23 +63,6 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     ]
 
 
-def test_an_act_leaves_a_line(audit: Audit, caplog: pytest.LogCaptureFixture) -> None:
-    with audit.act(ANA, DELETE):
-        assert caplog.records == []  # the outcome is not known yet
-
-    assert lines(caplog) == [
-        {
-            "logger": "headgate.audit",
-            "event": "act",
-            "principal": "ana",
-            "key": "k1",
-            "what": "DeleteStream",
-            "stream": "jobs",
-            "outcome": "ok",
-        }
-    ]
-
-
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
@@ -101,34 +83,6 @@ def test_an_act_that_fails_says_why(
     [line] = lines(caplog)
     assert line["outcome"] == outcome
     assert (line["stream"], line["group"]) == ("jobs", "g")
-
-
-def test_a_denial_leaves_a_line(audit: Audit, caplog: pytest.LogCaptureFixture) -> None:
-    audit.denial(Forbidden("manage on 'jobs'"), ANA, DELETE)
-    audit.denial(Unauthenticated("The credential is not valid."), None, None)
-
-    first, second = lines(caplog)
-    assert (first["event"], first["principal"], first["outcome"]) == ("denied", "ana", "forbidden")
-    assert second == {"logger": "headgate.audit", "event": "denied", "outcome": "unauthenticated"}
-
-
-async def test_a_line_says_from_where(audit: Audit, caplog: pytest.LogCaptureFixture) -> None:
-    class Route:
-        operation_id = "rewriteJournal"
-
-    async def serving(address: str) -> None:
-        scope = {"type": "http", "client": (address, 4711), "route": Route()}
-        serve(ServedScope(scope))
-        await asyncio.sleep(0)
-        with audit.act(ANA, "rewrite"):
-            await asyncio.sleep(0)
-
-    await asyncio.gather(serving("10.0.0.1"), serving("10.0.0.2"))
-
-    assert [(line["client"], line["operation"], line["what"]) for line in lines(caplog)] == [
-        ("10.0.0.1", "rewriteJournal", "rewrite"),
-        ("10.0.0.2", "rewriteJournal", "rewrite"),
-    ]
 
 
 def test_a_line_shows_both_names_and_a_few_of_many(

@@ -81,18 +81,6 @@ def test_the_schema_says_what_is_never_null_and_whose_entries_they_are() -> None
     assert schema.metadata == {b"headgate.stream": b"orders", b"headgate.epoch": b"7"}
 
 
-@given(entries)
-def test_what_was_read_can_be_appended_as_it_is(drawn: list[Entry]) -> None:
-    table = pa.ipc.open_stream(encoded(drawn)).read_all()
-    columns = {name: table.column(name).combine_chunks() for name in ("id", "fields")}
-    body = arrow_of(columns) if drawn else encoded()
-
-    if drawn:
-        assert list(arrow.decode(body, BOUNDS).drafts) == [
-            Draft(entry.id, entry.fields) for entry in drawn
-        ]
-
-
 PAIRS = pa.struct([("name", pa.string()), ("value", pa.binary())])
 
 
@@ -240,8 +228,3 @@ def pool_of_a_gateway(**variables: str) -> str:
 
 def test_its_memory_comes_from_where_all_else_comes_from() -> None:
     assert pool_of_a_gateway() == "system"
-
-
-@pytest.mark.parametrize("chosen", pa.supported_memory_backends())
-def test_its_memory_comes_from_where_the_environment_says(chosen: str) -> None:
-    assert pool_of_a_gateway(ARROW_DEFAULT_MEMORY_POOL=chosen) == chosen

@@ -16,7 +16,6 @@ from headgate.app.bulk.event_body import EventBody, event_body
 from headgate.app.cloud_events.event import BATCH
 from headgate.app.cloud_events.json_format import parse_event
 from headgate.app.wire.problems import GatewayError
-from headgate.engine.threads import turn
 
 REQUIRED = {"specversion": "1.0", "source": "/shop", "type": "sold"}
 
@@ -81,32 +80,9 @@ def test_an_event_of_another_batch_makes_another_identity() -> None:
     assert first != other
 
 
-def test_data_of_a_batch_may_be_as_deep_as_those_of_an_event() -> None:
-    deep: Any = "},{"
-    for _ in range(200):
-        deep = [deep]
-
-    assert len(read(json.dumps(events_with([deep] * 5)).encode()).drafts) == 5
-
-
 def test_a_batch_has_so_many_events() -> None:
     body = json.dumps(events_with([1, 2, 3])).encode()
 
     assert len(read(body, events_max=3).drafts) == 3
     with pytest.raises(GatewayError):
         read(body, events_max=2)
-
-
-async def test_others_come_between_while_the_end_of_an_event_is_looked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
-    body = json.dumps(events_with(["},{", [[]] * 5_000])).encode()
-    reading = asyncio.ensure_future(event_body([], BATCH, body, timing=None, events_max=9))
-    others = 0
-    while not reading.done():
-        await asyncio.sleep(0)
-        others += 1
-
-    assert others > 10
-    assert len(reading.result().drafts) == 2

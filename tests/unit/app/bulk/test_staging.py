@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import time
 from array import array
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -66,13 +65,6 @@ def test_rows_come_out_of_blocks_as_they_went_in(
     for block in staged.decode(file):
         taken.add(block)
     assert taken.drafts() == expected
-
-
-def test_a_chunk_is_cut_into_small_blocks() -> None:
-    many = Rows.of([b"s"], [Draft(None, (b"v", b"1"))] * 10_000)
-    blocks = [len(block) for block in staged.decode(staged.encode(many))]
-    assert sum(blocks) == 10_000
-    assert max(blocks) < 3000
 
 
 def test_encoded_rows_come_out_as_they_went_in_between_others() -> None:
@@ -196,21 +188,6 @@ async def test_batches_go_by_the_time_that_has_passed_whoever_sets_the_clock(
         await opened.sweep()
         with pytest.raises(GatewayError, match="not staged"):
             await opened.take(BATCH, [CHUNK])
-
-
-def chunks_below(directory: Path) -> list[Path]:
-    return list(directory.rglob("*-*"))
-
-
-async def test_batches_that_are_found_go_by_the_age_of_their_files(tmp_path: Path) -> None:
-    async with staging(tmp_path) as before:
-        await before.put(BATCH, CHUNK, ROWS)
-    for age_s, is_left in ((3_500, True), (3_700, False)):
-        for path in chunks_below(tmp_path):
-            os.utime(path, (0, time.time() - age_s))
-        async with staging(tmp_path) as after:
-            await after.sweep()
-            assert bool(chunks_below(tmp_path)) == is_left
 
 
 async def test_nobody_else_may_read_what_is_staged(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,6 @@ from tests.plain_streams import (
     EXPIRING,
     FULL,
     HOUR_MS,
-    ORDERS,
     assert_same,
     make,
     of_directory,
@@ -69,23 +67,6 @@ def test_redis_cli_takes_the_commands(place: Path, redis_7: Server, tmp_path: Pa
     assert (ended.exit_code, ended.stderr) == (0, "")
     assert ended.stdout == "3 of 3 streams copied with 55 entries.\n"
     assert piped(redis_7, output.read_bytes()).startswith("errors: 0, ")
-    assert_same_there(redis_7, place)
-
-
-def test_the_standard_output_has_commands_and_nothing_else(place: Path, redis_7: Server) -> None:
-    ended = export("--from", str(place), "--json")
-    assert json.loads(ended.stderr.splitlines()[-1])["streams"] == 3
-    assert piped(redis_7, ended.stdout_bytes).startswith("errors: 0, ")
-    assert_same_there(redis_7, place)
-
-
-def test_another_stream_of_the_name_is_left_alone(place: Path, redis_7: Server) -> None:
-    replies(redis_7, [("XADD", ORDERS, "7-7", "mine", "all")])
-    ended = export("--from", str(place), "--to", redis_7.url)
-    assert ended.exit_code == 1
-    assert ended.stderr.startswith("plain:orders changed: they differ in ")
-    assert replies(redis_7, [("XLEN", ORDERS)]) == [1]
-    assert export("--from", str(place), "--to", redis_7.url, "--replace").exit_code == 0
     assert_same_there(redis_7, place)
 
 

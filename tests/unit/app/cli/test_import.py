@@ -15,7 +15,6 @@ from tests.plain_streams import (
     EXPIRING,
     FULL,
     HOUR_MS,
-    ORDERS,
     assert_same,
     make,
     of_directory,
@@ -86,33 +85,12 @@ def test_rights_to_read_are_enough(server: Server, tmp_path: Path) -> None:
     assert_brought(server, tmp_path / "data")
 
 
-def test_a_stream_that_differs_is_named_and_left_alone(server: Server, tmp_path: Path) -> None:
-    place = tmp_path / "data"
-    assert bring(server.url, "--to", str(place)).exit_code == 0
-    replies(server, [("XADD", ORDERS, "9999-0", "new", "entry")])
-    ended = bring(server.url, "--to", str(place))
-    assert ended.exit_code == 1
-    line, *_ = ended.stderr.splitlines()
-    assert line == "plain:orders changed: they differ in length, last id, entries added, entries"
-    assert bring(server.url, "--to", str(place), "--replace").exit_code == 0
-    assert_brought(server, place)
-
-
 def test_streams_of_gateways_are_left_out(server: Server, tmp_path: Path) -> None:
     ended = bring(
         server.url, "--to", str(tmp_path / "data"), "--json", HEADGATE_REDIS_PREFIX="plain:o"
     )
     summary = json.loads(ended.stdout.splitlines()[-1])
     assert (summary["streams"], summary["left_out"]["of gateways"]) == (2, 1)
-
-
-def test_streams_go_into_another_server(server: Server, valkey_9: Server, tmp_path: Path) -> None:
-    remove(valkey_9)
-    ended = bring(server.url, "--to", valkey_9.url)
-    assert (ended.exit_code, ended.stderr) == (0, "")
-    for mine, theirs in zip(replies(server, FULL), replies(valkey_9, FULL), strict=True):
-        assert_same(mine, theirs)
-    remove(valkey_9)
 
 
 def test_a_file_that_is_damaged_brings_nothing(snapshot: Path, tmp_path: Path) -> None:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from deploy.local_cluster.server import Server, free_ports
 from headgate.app.cli import main
 from headgate.app.gateway.backends import open_backend
 from headgate.app.settings import Settings
-from headgate.engine.entry import Draft, EntryId, EntryTimes, Timing
+from headgate.engine.entry import Draft, EntryId
 from headgate.engine.requests import Request
-from headgate.engine.requests.entries import Add, FindTimes, Range
+from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.keyspace import ListNames
-
-HOUR_MS = 3_600_000
 
 
 def move(*words: str, **variables: str) -> Result:
@@ -67,36 +62,6 @@ def test_streams_are_moved_and_the_source_stays_as_it_is(source: Path, tmp_path:
     assert entries == performed(source, [Range(b"orders")])[0]
 
 
-def test_times_are_moved_where_they_can_be_kept(source: Path, tmp_path: Path) -> None:
-    timing = Timing(deliver_at_ms=time.time_ns() // 1_000_000 + HOUR_MS, expires_at_ms=2**50)
-    late = EntryId(4, 0)
-    performed(source, [Add(b"log", [Draft(late, (b"n", b"4"), timing)])])
-    target, find = tmp_path / "target", FindTimes(b"log", [EntryId(3, 0), late])
-    assert move("--from", str(source), "--to", str(target)).exit_code == 0
-    times = {late: EntryTimes(timing.deliver_at_ms, timing.expires_at_ms)}
-    assert performed(source, [find]) == performed(target, [find]) == [times]
-
-    words = "export", "--from", str(target), "--output", str(tmp_path / "streams.resp")
-    ended = CliRunner().invoke(main, words)
-    assert ended.stdout == (
-        "2 of 2 streams copied with 4 entries. Delays and deadlines left out: 1.\n"
-    )
-
-
-def test_a_second_move_says_that_all_is_there(source: Path, tmp_path: Path) -> None:
-    places = "--from", str(source), "--to", str(tmp_path / "target")
-    move(*places)
-    ended = move(*places, "--json")
-    assert ended.exit_code == 0
-    *streams, summary = [json.loads(line) for line in ended.stdout.splitlines()]
-    assert streams == [
-        {"stream": "log", "state": "same", "why": ""},
-        {"stream": "orders", "state": "same", "why": ""},
-    ]
-    assert summary["states"]["same"] == 2
-    assert summary["in_force"]
-
-
 def test_a_stream_that_is_no_copy_is_named_and_left_alone(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     performed(target, [add(b"log", 9)])
@@ -107,43 +72,6 @@ def test_a_stream_that_is_no_copy_is_named_and_left_alone(source: Path, tmp_path
     assert summary.startswith("1 of 2 streams copied with 2 entries. They are not in force yet")
     ended = move("--from", str(source), "--to", str(target), "--replace")
     assert ended.exit_code == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "names"),
-    [(["--only", "o*"], [b"orders"]), (["--except", "o*", "--only", "*"], [b"log"])],
-)
-def test_patterns_choose_streams(
-    source: Path, tmp_path: Path, words: list[str], names: list[bytes]
-) -> None:
-    target = tmp_path / "target"
-    assert move("--from", str(source), "--to", str(target), *words).exit_code == 0
-    assert performed(target, [ListNames()]) == [names]
-
-
-def test_streams_are_moved_to_servers_and_back(
-    source: Path, tmp_path: Path, redis_7: Server
-) -> None:
-    servers, prefix = redis_7.url, {"HEADGATE_REDIS_PREFIX": f"{tmp_path}:"}
-    there = move("--from", str(source), "--to", servers, **prefix)
-    assert (there.exit_code, there.stderr) == (0, "")
-    back = tmp_path / "back"
-    ended = move(HEADGATE_MOVE_FROM=servers, HEADGATE_MOVE_TO=str(back), **prefix)
-    assert (ended.exit_code, ended.stderr) == (0, "")
-    assert performed(back, [Range(b"orders")]) == performed(source, [Range(b"orders")])
-    ended = move("--from", str(source), "--to", str(back))
-    assert ended.stdout == (
-        "0 of 2 streams copied with 0 entries, 2 were there already, compared, and in force.\n"
-    )
-
-
-def test_servers_that_are_not_there_are_one_line(source: Path) -> None:
-    [port] = free_ports(1)
-    ended = move("--from", str(source), "--to", f"redis://ana:secret@127.0.0.1:{port}")
-    assert (ended.exit_code, ended.stdout) == (1, "")
-    [line] = ended.stderr.splitlines()
-    assert f"127.0.0.1:{port}" in line
-    assert "secret" not in line
 
 
 def test_mistakes_are_one_line_without_passwords(source: Path, tmp_path: Path) -> None:

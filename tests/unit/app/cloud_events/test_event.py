@@ -1,6 +1,5 @@
 """Event: entries as events, with nothing lost."""
 
-import asyncio
 import base64
 from typing import Any
 
@@ -180,14 +179,3 @@ async def test_long_data_are_the_same_in_portions_as_at_once() -> None:
         event = Event(ATTRIBUTES, "image/png", b"\xff" * size_bytes)
 
         assert await text_in_turns(event) == msgspec.json.encode(event.structured())
-
-
-async def test_others_come_between_long_data() -> None:
-    event = Event(ATTRIBUTES, "image/png", b"\xff" * 20 * PLAIN_BYTES_MAX)
-    turns = []
-    encoding = asyncio.create_task(text_in_turns(event))
-    while not encoding.done():
-        turns.append(encoding)
-        await asyncio.sleep(0)
-
-    assert len(turns) > 3

@@ -200,17 +200,3 @@ names = st.sampled_from([*REQUIRED, "time", "data", "data_base64", "datacontentt
 def test_any_json_is_an_event_or_a_problem_with_a_place(members: dict[str, Any]) -> None:
     content = json.dumps({**REQUIRED, **members}).encode(errors="surrogatepass")
     assert all(isinstance(part, bytes) for part in fields_or_place(content))
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_are_a_problem(content: bytes) -> None:
-    assert fault_of(content)[0] in {"invalid_request", "malformed"}
-
-
-@given(st.data())
-def test_a_damaged_event_is_an_event_or_a_problem(data: st.DataObject) -> None:
-    whole = json.dumps({**REQUIRED, "data": {"a": [1, "x"]}, "time": "2018-04-05T17:31:00Z"})
-    damaged = bytearray(whole.encode())
-    for at in data.draw(st.lists(st.integers(0, len(damaged) - 1), min_size=1, max_size=3)):
-        damaged[at] = data.draw(st.integers(0, 255))
-    assert fields_or_place(bytes(damaged))

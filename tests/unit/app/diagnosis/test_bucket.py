@@ -117,12 +117,3 @@ def test_what_a_store_lacks_is_named(
     assert (findings[about].severity, findings[about].text) == (severity, text)
     assert findings[about].follows
     bucket.close()
-
-
-def test_a_store_that_overwrites_is_not_to_be_used(tmp_path: Path) -> None:
-    bucket = Overwriting(tmp_path)
-    findings = {finding.about: finding for finding in examine_bucket(bucket, "1", seconds)}
-    assert findings["create-only put"].follows == (
-        "two gateways could both write: do not use this store"
-    )
-    bucket.close()

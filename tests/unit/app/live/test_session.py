@@ -29,7 +29,6 @@ from headgate.app.live.intents import (
     UnsubscribeIntent,
 )
 from headgate.app.live.session import Session
-from headgate.app.wire.problems import GatewayError
 from headgate.app.wire.schemas.entries import EntryInput
 from headgate.app.wire.schemas.limits import ConnectionLimits
 from headgate.engine.entry import Entry, EntryId
@@ -120,50 +119,32 @@ def ids(*numbers: int) -> list[EntryId]:
 
 # What a client says
 
+SUBSCRIBE = {"type": "subscribe", "sub": "x", "stream": "orders"}
+APPEND = {"type": "append", "stream": "orders", "entries": [{"fields": {"k": "v"}}]}
+CREDIT = {"type": "credit", "sub": "g", "entries": 1}
+ACK = {"type": "ack", "sub": "g"}
+NACK = {"type": "nack", "sub": "g", "ids": ["1-0"]}
+CHOICES = {"claim_idle_ms": 0, "on_disconnect": "keep", "ack": "none", "auto_credit": True}
+
 
 @pytest.mark.parametrize(
     ("frame", "intent"),
     [
+        (SUBSCRIBE, STREAM._replace(sub="x")),
         (
-            {"type": "subscribe", "sub": "x", "stream": "orders"},
-            STREAM._replace(sub="x"),
-        ),
-        (
-            {"type": "subscribe", "rid": "r", "sub": "x", "stream": "orders", "after": "7"},
+            {**SUBSCRIBE, "rid": "r", "after": "7"},
             STREAM._replace(rid="r", sub="x", after=EntryId(7, 0)),
         ),
         (
-            {"type": "subscribe", "sub": "x", "stream": "orders", "after": "+", "credit": 100},
+            {**SUBSCRIBE, "after": "+", "credit": 100},
             STREAM._replace(sub="x", after=From.LAST, credit=100),
         ),
         (
-            {
-                "type": "subscribe",
-                "sub": "x",
-                "stream": "orders",
-                "group": "billing",
-                "consumer": "me",
-                "credit": 5,
-                "auto_credit": True,
-                "claim_idle_ms": 0,
-                "on_disconnect": "keep",
-                "ack": "none",
-            },
-            SubscribeIntent(
-                None,
-                "x",
-                b"orders",
-                b"billing",
-                b"me",
-                From.NOW,
-                5,
-                SubscriptionChoices(
-                    claim_idle_ms=0, on_disconnect="keep", ack="none", auto_credit=True
-                ),
-            ),
+            {**SUBSCRIBE, "group": "billing", "consumer": "me", "credit": 5, **CHOICES},
+            GROUP._replace(sub="x", credit=5, choices=SubscriptionChoices(0, "keep", "none", True)),
         ),
         (
-            {"type": "subscribe", "sub": "x", "stream": "orders", "group": "billing"},
+            {**SUBSCRIBE, "group": "billing"},
             GROUP._replace(sub="x", consumer=None, choices=SubscriptionChoices()),
         ),
         ({"type": "unsubscribe", "rid": "r", "sub": "s"}, UnsubscribeIntent("r", "s")),
@@ -299,92 +280,66 @@ def test_where_nothing_is_pending_there_is_nothing_to_settle(kind: str, sub: str
 
 # What a client should not say
 
-SUBSCRIBE = {"type": "subscribe", "sub": "x", "stream": "orders"}
-APPEND = {"type": "append", "stream": "orders", "entries": [{"fields": {"k": "v"}}]}
-CREDIT = {"type": "credit", "sub": "g", "entries": 1}
-ACK = {"type": "ack", "sub": "g"}
-NACK = {"type": "nack", "sub": "g", "ids": ["1-0"]}
+
+@pytest.mark.parametrize(
+    ("frame", "place"),
+    [
+        *(({}, "type"), ({"type": "poll"}, "type"), ({"type": None}, "type")),
+        ({"type": "ping", "x": 1}, "x"),
+        *(({"type": "ping", "rid": rid}, "rid") for rid in (1, "r" * 65)),
+        ({"type": "credit", "sub": "g"}, "entries"),
+        *(({**CREDIT, "entries": wrong}, "entries") for wrong in (0, -1, "1", 1.0, True)),
+        ({**CREDIT, "rid": "r"}, "rid"),
+        (ACK, "ids"),
+        *(({**ACK, "ids": wrong}, "ids") for wrong in ([], "1-0", ["1-0"] * 10_001)),
+        ({**ACK, "ids": ["1-0"], "up_to": "1-0"}, "ids"),
+        ({**ACK, "ids": ["1-0", 2]}, "ids/1"),
+        ({**NACK, "mode": "loud"}, "mode"),
+        *(({**NACK, "delay_ms": wrong}, "delay_ms") for wrong in (-1, "5")),
+        ({"type": "extend", "sub": "g", "up_to": "1-0"}, "ids"),
+        ({"type": "subscribe", "stream": "orders"}, "sub"),
+        ({"type": "subscribe", "sub": "x"}, "stream"),
+        *(({**SUBSCRIBE, "sub": wrong}, "sub") for wrong in ("", "x" * 65, "s")),
+        ({**SUBSCRIBE, "stream": ""}, "stream"),
+        ({**SUBSCRIBE, "group": "x" * 257}, "group"),
+        ({**SUBSCRIBE, "group": "g", "consumer": ""}, "consumer"),
+        *(({**SUBSCRIBE, "credit": wrong}, "credit") for wrong in (0, 101, "5")),
+        ({**SUBSCRIBE, "auto_credit": "yes"}, "auto_credit"),
+        ({**SUBSCRIBE, "consumer": "me"}, "consumer"),
+        ({**SUBSCRIBE, "claim_idle_ms": 0}, "claim_idle_ms"),
+        ({**SUBSCRIBE, "on_disconnect": "keep"}, "on_disconnect"),
+        ({**SUBSCRIBE, "ack": "none"}, "ack"),
+        ({**SUBSCRIBE, "group": "g", "after": "0"}, "after"),
+        ({**SUBSCRIBE, "group": "g", "claim_idle_ms": -1}, "claim_idle_ms"),
+        ({**SUBSCRIBE, "group": "g", "on_disconnect": "x"}, "on_disconnect"),
+        ({**SUBSCRIBE, "group": "g", "ack": "later"}, "ack"),
+        ({"type": "unsubscribe"}, "sub"),
+        *(
+            ({**APPEND, "entries": wrong}, "entries")
+            for wrong in ([], [{"fields": {"k": "v"}}] * 3)
+        ),
+        ({**APPEND, "entries": [{}]}, "entries/0"),
+        ({**APPEND, "entries": [{"fields": {"k": 1}}]}, "entries/0/fields/k"),
+        ({**APPEND, "stream": ""}, "stream"),
+        ({**APPEND, "sub": "s"}, "sub"),
+    ],
+)
+def test_a_wrong_frame_is_answered_with_a_problem_that_points_at_it(frame: Any, place: str) -> None:
+    assert problem_of(group_session(1), frame)[1:] == ("invalid_request", f"/body/{place}")
 
 
 @pytest.mark.parametrize(
-    ("frame", "code", "pointer"),
+    ("frame", "place"),
     [
-        ({}, "invalid_request", "/body/type"),
-        ({"type": "poll"}, "invalid_request", "/body/type"),
-        ({"type": None}, "invalid_request", "/body/type"),
-        ({"type": "ping", "x": 1}, "invalid_request", "/body/x"),
-        ({"type": "ping", "rid": 1}, "invalid_request", "/body/rid"),
-        ({"type": "ping", "rid": "r" * 65}, "invalid_request", "/body/rid"),
-        ({"type": "credit", "sub": "g"}, "invalid_request", "/body/entries"),
-        ({**CREDIT, "entries": 0}, "invalid_request", "/body/entries"),
-        ({**CREDIT, "entries": -1}, "invalid_request", "/body/entries"),
-        ({**CREDIT, "entries": "1"}, "invalid_request", "/body/entries"),
-        ({**CREDIT, "entries": 1.0}, "invalid_request", "/body/entries"),
-        ({**CREDIT, "entries": True}, "invalid_request", "/body/entries"),
-        ({**CREDIT, "rid": "r"}, "invalid_request", "/body/rid"),
-        (ACK, "invalid_request", "/body/ids"),
-        ({**ACK, "ids": []}, "invalid_request", "/body/ids"),
-        ({**ACK, "ids": "1-0"}, "invalid_request", "/body/ids"),
-        ({**ACK, "ids": ["1-0"], "up_to": "1-0"}, "invalid_request", "/body/ids"),
-        ({**ACK, "ids": ["1-0"] * 10_001}, "invalid_request", "/body/ids"),
-        ({**ACK, "ids": ["1-0", 2]}, "invalid_request", "/body/ids/1"),
-        ({**ACK, "ids": ["1-0", "x"]}, "invalid_id", "/body/ids/1"),
-        ({**ACK, "up_to": "x"}, "invalid_id", "/body/up_to"),
-        ({**ACK, "up_to": ""}, "invalid_id", "/body/up_to"),
-        ({**NACK, "ids": ["x"]}, "invalid_id", "/body/ids/0"),
-        ({**NACK, "mode": "loud"}, "invalid_request", "/body/mode"),
-        ({**NACK, "delay_ms": -1}, "invalid_request", "/body/delay_ms"),
-        ({**NACK, "delay_ms": "5"}, "invalid_request", "/body/delay_ms"),
-        ({"type": "extend", "sub": "g", "ids": ["x"]}, "invalid_id", "/body/ids/0"),
-        ({"type": "extend", "sub": "g", "up_to": "1-0"}, "invalid_request", "/body/ids"),
-        ({"type": "subscribe", "stream": "orders"}, "invalid_request", "/body/sub"),
-        ({"type": "subscribe", "sub": "x"}, "invalid_request", "/body/stream"),
-        ({**SUBSCRIBE, "sub": ""}, "invalid_request", "/body/sub"),
-        ({**SUBSCRIBE, "sub": "x" * 65}, "invalid_request", "/body/sub"),
-        ({**SUBSCRIBE, "sub": "s"}, "invalid_request", "/body/sub"),
-        ({**SUBSCRIBE, "stream": ""}, "invalid_request", "/body/stream"),
-        ({**SUBSCRIBE, "group": "x" * 257}, "invalid_request", "/body/group"),
-        ({**SUBSCRIBE, "group": "g", "consumer": ""}, "invalid_request", "/body/consumer"),
-        ({**SUBSCRIBE, "after": "x"}, "invalid_id", "/body/after"),
-        ({**SUBSCRIBE, "credit": 0}, "invalid_request", "/body/credit"),
-        ({**SUBSCRIBE, "credit": 101}, "invalid_request", "/body/credit"),
-        ({**SUBSCRIBE, "credit": "5"}, "invalid_request", "/body/credit"),
-        ({**SUBSCRIBE, "auto_credit": "yes"}, "invalid_request", "/body/auto_credit"),
-        ({**SUBSCRIBE, "consumer": "me"}, "invalid_request", "/body/consumer"),
-        ({**SUBSCRIBE, "claim_idle_ms": 0}, "invalid_request", "/body/claim_idle_ms"),
-        ({**SUBSCRIBE, "on_disconnect": "keep"}, "invalid_request", "/body/on_disconnect"),
-        ({**SUBSCRIBE, "ack": "none"}, "invalid_request", "/body/ack"),
-        ({**SUBSCRIBE, "group": "g", "after": "0"}, "invalid_request", "/body/after"),
-        (
-            {**SUBSCRIBE, "group": "g", "claim_idle_ms": -1},
-            "invalid_request",
-            "/body/claim_idle_ms",
-        ),
-        (
-            {**SUBSCRIBE, "group": "g", "on_disconnect": "x"},
-            "invalid_request",
-            "/body/on_disconnect",
-        ),
-        ({**SUBSCRIBE, "group": "g", "ack": "later"}, "invalid_request", "/body/ack"),
-        ({"type": "unsubscribe"}, "invalid_request", "/body/sub"),
-        ({**APPEND, "entries": []}, "invalid_request", "/body/entries"),
-        ({**APPEND, "entries": [{"fields": {"k": "v"}}] * 3}, "invalid_request", "/body/entries"),
-        ({**APPEND, "entries": [{}]}, "invalid_request", "/body/entries/0"),
-        (
-            {**APPEND, "entries": [{"fields": {"k": 1}}]},
-            "invalid_request",
-            "/body/entries/0/fields/k",
-        ),
-        ({**APPEND, "stream": ""}, "invalid_request", "/body/stream"),
-        ({**APPEND, "sub": "s"}, "invalid_request", "/body/sub"),
+        ({**ACK, "ids": ["1-0", "x"]}, "ids/1"),
+        *(({**ACK, "up_to": wrong}, "up_to") for wrong in ("x", "")),
+        ({**NACK, "ids": ["x"]}, "ids/0"),
+        ({"type": "extend", "sub": "g", "ids": ["x"]}, "ids/0"),
+        ({**SUBSCRIBE, "after": "x"}, "after"),
     ],
 )
-def test_a_wrong_frame_is_answered_with_a_problem_that_points_at_it(
-    frame: Any, code: str, pointer: str
-) -> None:
-    _, code_found, where = problem_of(group_session(1), frame)
-
-    assert (code_found, where) == (code, pointer)
+def test_a_wrong_id_is_answered_with_a_problem_that_points_at_it(frame: Any, place: str) -> None:
+    assert problem_of(group_session(1), frame)[1:] == ("invalid_id", f"/body/{place}")
 
 
 def test_there_are_no_more_subscriptions_than_were_promised() -> None:
@@ -525,23 +480,6 @@ def test_what_a_frame_does_goes_by_the_state_of_its_subscription(
     assert [error["pointer"] for error in answer["problem"]["errors"]] == ["/body/sub"]
 
 
-@pytest.mark.parametrize("state", STATES)
-def test_a_ping_is_answered_in_any_state(state: str) -> None:
-    conversation = Conversation(state)
-
-    assert receive(conversation.session, {"type": "ping"}) is None
-    assert conversation.last_sent() == {"type": "pong"}
-
-
-@pytest.mark.parametrize("state", ["reading", "holding", "closing"])
-def test_a_subscription_that_ends_by_itself_is_there_no_more(state: str) -> None:
-    conversation = Conversation(state)
-
-    conversation.session.followed("x", Ended(StreamNotFound(b"orders")))
-
-    assert isinstance(receive(conversation.session, SUBSCRIBE), SubscribeIntent)
-
-
 # What becomes of it
 
 
@@ -574,23 +512,6 @@ def test_what_stands_is_told_with_its_position() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "error", [StreamNotFound(b"orders"), GatewayError("too_large", "no", pointer="/body")]
-)
-@pytest.mark.parametrize("frame", [SUBSCRIBE, APPEND, {"type": "ack", "sub": "g", "ids": ["1"]}])
-def test_what_is_refused_is_answered_with_a_problem(
-    frame: dict[str, Any], error: StreamNotFound | GatewayError
-) -> None:
-    session = group_session(1)
-    intent = receive(session, {**frame, "rid": "r"})
-    assert isinstance(intent, SubscribeIntent | AppendIntent | AckIntent)
-
-    session.done(intent, error)
-
-    [answer] = sent(session)
-    assert (answer["type"], answer["rid"], answer.get("sub")) == ("problem", "r", frame.get("sub"))
-
-
 def test_what_is_wrong_with_an_entry_of_an_append_is_placed_in_its_frame() -> None:
     session = new_session()
     intent = receive(session, APPEND)
@@ -602,26 +523,6 @@ def test_what_is_wrong_with_an_entry_of_an_append_is_placed_in_its_frame() -> No
 
     [answer] = sent(session)
     assert answer["problem"]["errors"][0]["pointer"] == "/body/entries/3/fields"
-
-
-def test_what_is_settled_is_answered_id_by_id() -> None:
-    session = group_session(1, 2)
-    ack = receive(session, {"type": "ack", "rid": "r", "sub": "g", "ids": ["2-0", "1-0"]})
-    assert isinstance(ack, AckIntent)
-
-    session.done(ack, [ACKED, CLAIMED])
-
-    assert sent(session) == [
-        {
-            "type": "acked",
-            "rid": "r",
-            "sub": "g",
-            "results": [
-                {"id": "2-0", "outcome": "acked"},
-                {"id": "1-0", "outcome": "claimed"},
-            ],
-        }
-    ]
 
 
 @pytest.mark.parametrize(
@@ -705,36 +606,6 @@ def stream_read(*numbers: int, gap: Gap | None = None) -> StreamRead:
     entries = [Entry(entry_id, (b"k", b"\xff")) for entry_id in ids(*numbers)]
     last = EntryId(max(numbers, default=0), 0)
     return StreamRead(b"orders", entries, last, last, gap, EntryId(0, 0))
-
-
-def test_entries_of_a_stream_are_a_frame() -> None:
-    session = group_session()
-
-    session.followed("s", StreamBatch(stream_read(1, 2), credit_left=3))
-
-    assert sent(session) == [
-        {
-            "type": "entries",
-            "sub": "s",
-            "entries": [
-                {"id": f"{ms}-0", "fields": {"k": "/w=="}, "base64": ["k"]} for ms in (1, 2)
-            ],
-            "credit_left": 3,
-        }
-    ]
-
-
-def test_deliveries_of_a_group_are_a_frame_that_names_what_is_gone() -> None:
-    session = group_session()
-
-    session.followed("g", GroupBatch(deliveries(2, 3), ids(1), lag=7, credit_left=8))
-
-    [text] = session.frames_to_send()
-    assert isinstance(text, str)
-    frame = json.loads(text)
-    assert [entry.pop("id") for entry in frame.pop("entries")] == ["2-0", "3-0"]
-    facts = {"sub": "g", "credit_left": 8, "lag": 7, "deleted_ids": ["1-0"]}
-    assert frame == {"type": "entries", **facts}
 
 
 def test_of_nothing_no_frame_is_made_but_of_what_was_missed() -> None:

@@ -25,12 +25,11 @@ from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import Credit, StreamSubscription, Subscription
 from headgate.engine.entry import MIN_ID, EntryId
-from headgate.engine.errors import Disconnected, Draining, GroupNotFound, StreamNotFound
+from headgate.engine.errors import Disconnected, Draining, GroupNotFound
 from headgate.engine.replies import Outcome
 from headgate.engine.requests.deliveries import Ack, Claim, ListPending, NackMode, ReadGroup
 from headgate.engine.requests.entries import Delete, From, References, StreamCursor, Trim, TrimTo
 from headgate.engine.requests.groups import DescribeGroup, DestroyGroup, ListConsumers
-from headgate.engine.requests.streams import DeleteStream
 from tests.unit.driver import Driver, G, S, entry_id
 
 CAUGHT_UP, EXHAUSTED = State("caught_up"), State("credit_exhausted")
@@ -166,15 +165,6 @@ async def blocked(engine: Driver, reader: Reader) -> asyncio.Task[Any]:
 # A stream
 
 
-async def test_a_stream_comes_from_its_cursor_on_and_then_live(engine: Driver) -> None:
-    async with reading(stream(engine, entry_id(1))) as reader:
-        assert await reader.next() == ([2, 3], None)
-        assert await reader.next() == CAUGHT_UP
-        coming = await blocked(engine, reader)
-        await engine.put(4)
-        assert await coming == ([4], None)
-
-
 @pytest.mark.parametrize(
     ("after", "position", "numbers"),
     [
@@ -234,30 +224,6 @@ async def test_what_trimming_took_is_told_with_what_is_left(engine: Driver) -> N
         assert await subscription.position() == entry_id(3)
 
 
-async def test_a_reader_of_all_there_is_has_caught_up_though_the_last_is_deleted(
-    engine: Driver,
-) -> None:
-    await engine.perform(Delete(S, [entry_id(3)], References.KEEP))
-    async with reading(stream(engine)) as reader:
-        assert await reader.next() == ([1, 2], None)
-        assert await reader.next() == CAUGHT_UP
-
-
-async def test_a_stream_that_goes_ends_its_subscription(engine: Driver) -> None:
-    async with reading(stream(engine, From.NOW)) as reader:
-        assert await reader.next() == CAUGHT_UP
-        coming = asyncio.create_task(reader.ended())
-        await asyncio.sleep(0)
-        await engine.perform(DeleteStream(S))
-        assert await coming is StreamNotFound
-
-
-async def test_a_stream_that_is_missing_cannot_be_opened(engine: Driver) -> None:
-    await engine.perform(DeleteStream(S))
-    with pytest.raises(StreamNotFound):
-        await stream(engine).open()
-
-
 async def test_a_subscription_ends_when_it_has_to(engine: Driver) -> None:
     over = asyncio.Event()
 
@@ -289,36 +255,6 @@ async def test_a_consumer_gets_its_own_then_what_is_new(engine: Driver) -> None:
         await engine.put(4)
         assert await waiting == ([4], None)
         assert await subscription.position() == entry_id(4)
-
-
-async def test_what_was_not_settled_goes_back_at_the_end_uncounted(engine: Driver) -> None:
-    subscription = await group(engine)
-    async with reading(subscription) as reader:
-        assert await reader.next() == ([1, 2, 3], None)
-        assert await subscription.ack([entry_id(1)]) == [Outcome.ACKED]
-
-    [read] = await engine.take(b"b", released=True)
-    assert [(delivery.id.ms, delivery.delivery_count) for delivery in read.deliveries] == [
-        (2, 1),
-        (3, 1),
-    ]
-
-
-async def test_a_consumer_may_keep_what_it_holds(engine: Driver) -> None:
-    async with reading(await group(engine, keeps=True)) as reader:
-        assert await reader.next() == ([1, 2, 3], None)
-
-    assert await engine.held_numbers(b"a") == [1, 2, 3]
-
-
-async def test_a_consumer_without_a_name_is_removed_in_the_end(engine: Driver) -> None:
-    async with reading(await group(engine, None)) as reader:
-        assert await reader.next() == ([1, 2, 3], None)
-        [consumer] = await engine.perform(ListConsumers(S, G))
-        assert consumer.pending_count == 3
-
-    assert await engine.perform(ListConsumers(S, G)) == []
-    assert [item.consumer for item in await engine.held()] == [None] * 3
 
 
 async def test_what_is_given_back_in_the_end_is_so_though_the_reader_is_cancelled(
@@ -353,16 +289,6 @@ async def test_what_is_settled_gives_its_credit_back_if_that_was_asked_for(
         assert await reader.entries() == [2]
         await subscription.ack([entry_id(2), entry_id(2), entry_id(9)])
         assert await reader.entries() == [3]
-
-
-async def test_what_is_settled_gives_no_credit_back_unless_that_was_asked_for(
-    engine: Driver,
-) -> None:
-    subscription = await group(engine, credit=1)
-    async with reading(subscription) as reader:
-        assert await reader.next() == ([1], 0)
-        await subscription.ack([entry_id(1)])
-        assert subscription.describe().credit == 0
 
 
 async def test_what_was_sent_before_the_engine_was_away_is_not_sent_again(

@@ -63,11 +63,5 @@ def test_a_push_that_failed_before_a_restart_goes_on_so() -> None:
 
 def test_delays_double_up_to_five_minutes() -> None:
     assert [backoff_ms(number) for number in (0, 1, 2, 3, 9, 10, 10**9)] == [
-        1_000,
-        1_000,
-        2_000,
-        4_000,
-        256_000,
-        300_000,
-        300_000,
+        *(1_000, 1_000, 2_000, 4_000, 256_000, 300_000, 300_000),
     ]

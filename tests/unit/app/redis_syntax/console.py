@@ -29,7 +29,6 @@ I64_MAX = 2**63 - 1
 MAX_ID_TEXT = f"{2**64 - 1}-{2**64 - 1}"
 
 FIVE = [f"XADD s {n} f v{n}" for n in range(1, 6)]
-SEVEN = [f"XADD s {n} f v{n}" for n in range(1, 8)]
 GROUP = "XGROUP CREATE s g 0"
 READ = "XREADGROUP GROUP g c STREAMS s >"
 TWO = [*FIVE[:2], GROUP, READ]

@@ -73,12 +73,6 @@ async def test_a_time_that_cannot_be_waited_is_refused(word: str, text: str) -> 
 
 
 @in_virtual_time
-async def test_a_read_with_something_to_give_does_not_wait() -> None:
-    console = await console_after(*FIVE)
-    assert await console.say("XREAD BLOCK 0 STREAMS t s $ 4") == [["s", entries(5)]]
-
-
-@in_virtual_time
 async def test_a_wait_for_nothing_ends_with_null_at_its_time() -> None:
     console = await console_after(*FIVE)
     assert await console.say("XREAD BLOCK 250 STREAMS s $") is None
@@ -94,18 +88,6 @@ async def test_a_wait_for_the_last_entry_gets_the_last_there_is_then() -> None:
 
 
 # §4, §14.10
-
-
-@in_virtual_time
-async def test_a_consumer_deleted_while_it_waits_waits_on_and_comes_back() -> None:
-    console = await console_after(MKSTREAM)
-    (task,) = await waiting(console, TAKE)
-    assert await console.say("XGROUP DELCONSUMER s g c") == 0
-    await settle()
-    assert (task.done(), await console.say("XINFO CONSUMERS s g")) == (False, [])
-    await console.say(FIVE[0])
-    assert await task == [["s", entries(1)]]
-    assert await console.say("XINFO CONSUMERS s g | name pending") == ["c", 1]
 
 
 # §5.3: BLOCK and CLAIM
@@ -126,38 +108,11 @@ async def test_each_claiming_reader_wakes_when_something_is_idle_enough_for_it()
 
 
 @in_virtual_time
-async def test_a_claiming_reader_also_gets_what_is_delivered_only_later() -> None:
-    console = await console_after(MKSTREAM)
-    (task,) = await waiting(console, claiming("a", 100))
-    await asyncio.sleep(0.05)
-    await console.say_at_once(FIVE[0], "XREADGROUP GROUP g c STREAMS s >")
-    assert await task == [["s", [claimed(1, 100, 1)]]]
-    assert now_ms() == 150
-
-
-@in_virtual_time
-async def test_a_claiming_reader_gets_new_entries_at_once() -> None:
-    console = await console_after(*TWO)
-    (task,) = await waiting(console, claiming("a", 1000))
-    await console.say("XADD s 3 f v3")
-    assert await task == [["s", [claimed(3, 0, 0)]]]
-    assert now_ms() == 0
-
-
-@in_virtual_time
 async def test_a_wait_to_claim_ends_with_null_at_its_time() -> None:
     console = await console_after(*TWO)
     assert await console.say(claiming("a", 300).replace("BLOCK 0", "BLOCK 200")) is None
     assert now_ms() == 200
     assert await console.say(PENDING) == [["1-0", "c", 200, 1], ["2-0", "c", 200, 1]]
-
-
-@in_virtual_time
-async def test_a_nack_wakes_a_claiming_reader() -> None:
-    console = await console_after(*TWO)
-    (task,) = await waiting(console, claiming("a", 10**12))
-    assert await console.say("XNACK s g FAIL IDS 1 2") == 1
-    assert await task == [["s", [claimed(2, 0, 1)]]]
 
 
 # §6, §14.14
@@ -179,16 +134,6 @@ async def test_the_whole_command_is_run_again() -> None:
     assert await task == [["s", entries(1)], ["t", entries(1)]]
 
 
-@in_virtual_time
-async def test_a_reader_that_finds_nothing_keeps_its_deadline() -> None:
-    console = await console_after()
-    (task,) = await waiting(console, "XREAD BLOCK 100 STREAMS s $")
-    await asyncio.sleep(0.06)
-    await console.say_at_once(FIVE[0], "XDEL s 1")
-    assert await task is None
-    assert now_ms() == 100
-
-
 @pytest.mark.parametrize("line", ["DEL s", "UNLINK s", "RENAME s t", "FLUSHALL", "EXPIRE s 0"])
 @in_virtual_time
 async def test_a_reader_of_a_group_does_not_outlive_its_key(line: str) -> None:
@@ -196,17 +141,6 @@ async def test_a_reader_of_a_group_does_not_outlive_its_key(line: str) -> None:
     (task,) = await waiting(console, TAKE)
     await console.say(line)
     assert await task == NO_GROUP
-
-
-@in_virtual_time
-async def test_a_key_that_expires_ends_the_wait_within_a_second() -> None:
-    console = await console_after(MKSTREAM, "PEXPIRE s 2500")
-    housekeeping = asyncio.create_task(console.engine.run_housekeeping())
-    (task,) = await waiting(console, TAKE)
-    assert await task == NO_GROUP
-    assert 2500 <= now_ms() <= 3500
-    housekeeping.cancel()
-    assert await console.say("EXISTS s") == 0
 
 
 @in_virtual_time

@@ -13,14 +13,7 @@ from tests.unit.app.redis_syntax.console import Console
 
 LAST = EntryId(7, 3)
 CODES = {
-    "ERR",
-    "BUSYGROUP",
-    "NOGROUP",
-    "OOM",
-    "MISCONF",
-    "CLUSTERDOWN",
-    "CROSSSLOT",
-    "WRONGTYPE",
+    *("ERR", "BUSYGROUP", "NOGROUP", "OOM", "MISCONF", "CLUSTERDOWN", "CROSSSLOT", "WRONGTYPE"),
     "READONLY",
 }
 

@@ -19,11 +19,8 @@ def error_count() -> int:
 @pytest.mark.parametrize(
     "line",
     [
-        "XADD s 0-0 a 1",
-        "XSETID missing 1-1",
-        "XGROUP CREATE missing g 0",
-        "XCFGSET missing NONSENSE 1",
-        "XREADGROUP GROUP g c STREAMS missing >",
+        *("XADD s 0-0 a 1", "XSETID missing 1-1", "XGROUP CREATE missing g 0"),
+        *("XCFGSET missing NONSENSE 1", "XREADGROUP GROUP g c STREAMS missing >"),
         "XDEL s nonsense",
     ],
 )

@@ -17,7 +17,6 @@ from headgate.engine.requests import Request
 from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.keyspace import SetCounters
 from headgate.engine.requests.schedules import (
-    DeleteSchedule,
     GetSchedule,
     RunSchedule,
     SetSchedule,
@@ -111,15 +110,6 @@ async def test_an_entry_is_appended_at_each_due_time() -> None:
 
 
 @in_virtual_time
-async def test_nothing_is_asked_for_but_the_time_while_nothing_is_due() -> None:
-    place = Place()
-    await place.set(in_ms=24 * HOUR_MS)
-    async with place.running():
-        await asyncio.sleep(10 * MINUTE_S)
-    assert len(place.asked) <= 21  # one look in each half of a minute
-
-
-@in_virtual_time
 async def test_a_schedule_that_is_set_while_the_runner_waits_is_run_in_time() -> None:
     place = Place()
     async with place.running():
@@ -127,17 +117,6 @@ async def test_a_schedule_that_is_set_while_the_runner_waits_is_run_in_time() ->
         await place.set(in_ms=10)
         await asyncio.sleep(0.02)
         assert len(await place.hours()) == 1
-
-
-@in_virtual_time
-async def test_a_schedule_that_is_deleted_is_not_run() -> None:
-    place = Place()
-    await place.set()
-    async with place.running():
-        await asyncio.sleep(HOUR_S / 2)
-        await place.engine.perform(DeleteSchedule(NAME))
-        await asyncio.sleep(2 * HOUR_S)
-    assert await place.hours() == []
 
 
 @in_virtual_time
@@ -155,17 +134,6 @@ async def test_after_an_outage_the_latest_missed_time_is_run_once() -> None:
 
 
 @in_virtual_time
-async def test_what_was_missed_may_be_skipped() -> None:
-    place = Place()
-    await place.set(missed=Missed.SKIP)
-    await asyncio.sleep(3.5 * HOUR_S)
-    async with place.running():
-        await asyncio.sleep(HOUR_S)
-        assert await place.hours() == [4]
-    assert (await place.progress()).missed_count == 3
-
-
-@in_virtual_time
 async def test_a_clock_that_is_set_back_runs_no_due_time_twice() -> None:
     place = Place()
     await place.set()
@@ -177,18 +145,6 @@ async def test_a_clock_that_is_set_back_runs_no_due_time_twice() -> None:
         assert await place.hours() == [1, 2]
         await asyncio.sleep(HOUR_S)
         assert await place.hours() == [1, 2, 3]
-
-
-@in_virtual_time
-async def test_a_clock_that_is_set_forward_is_as_an_outage() -> None:
-    place = Place()
-    await place.set()
-    async with place.running():
-        await asyncio.sleep(10)
-        place.clock.step(int(4.5 * HOUR_MS))
-        await asyncio.sleep(31)
-        assert await place.hours() == [4]
-    assert (await place.progress()).missed_count == 3
 
 
 @in_virtual_time
@@ -225,18 +181,6 @@ async def test_an_append_that_is_refused_for_good_is_passed() -> None:
         START_MS + HOUR_MS,
     )
     assert progress.next_due_ms == START_MS + 2 * HOUR_MS
-
-
-@in_virtual_time
-async def test_one_stream_too_many_is_a_refusal() -> None:
-    place = Place(KeyspaceBounds(streams_max=1))
-    await place.engine.perform(Add(b"other", [Draft(None, (b"a", b"1"))]))
-    await place.set()
-    async with place.running():
-        await asyncio.sleep(HOUR_S + 1)
-    refusal = (await place.progress()).refusal
-    assert refusal is not None
-    assert refusal.code == "limit_reached"
 
 
 @in_virtual_time

@@ -36,13 +36,6 @@ def fault_of(files: tuple[Path, Path]) -> str:
     return str(refused.value)
 
 
-def test_a_file_that_is_missing_is_named(files: tuple[Path, Path]) -> None:
-    for file in files:
-        file.rename(file.with_suffix(".away"))
-        assert fault_of(files) == f"{file}: No such file or directory"
-        file.with_suffix(".away").rename(file)
-
-
 @pytest.mark.parametrize("text", ["", "not PEM", "\0\xff"])
 def test_a_file_without_what_it_should_have_is_named(files: tuple[Path, Path], text: str) -> None:
     certificate, key = files
@@ -53,21 +46,6 @@ def test_a_file_without_what_it_should_have_is_named(files: tuple[Path, Path], t
     key.write_text(good)
     certificate.write_text(text)
     assert fault_of(files) == f"{certificate}: there is no certificate in it; it should be PEM text"
-
-
-def test_files_that_were_mixed_up_are_named(files: tuple[Path, Path]) -> None:
-    certificate, key = files
-
-    assert fault_of((key, certificate)).startswith(f"{key}: there is no certificate in it")
-
-
-def test_a_damaged_file_is_named(files: tuple[Path, Path]) -> None:
-    for file in files:
-        good = file.read_text()
-        lines = good.splitlines()
-        file.write_text("\n".join([lines[0], lines[1][::-1], *lines[2:]]))
-        assert fault_of(files).startswith(f"{file}: the ")
-        file.write_text(good)
 
 
 def test_a_key_of_another_certificate_is_named(files: tuple[Path, Path]) -> None:
@@ -223,22 +201,6 @@ def raising(failure: Exception) -> Callable[..., int]:
         raise failure
 
     return fail
-
-
-def test_files_that_are_gone_for_a_while_change_nothing(
-    files: tuple[Path, Path], caplog: pytest.LogCaptureFixture
-) -> None:
-    certificate = Certificate(*files)
-    first, text = certificate.context, files[1].read_text()
-    files[1].unlink()
-    for _ in range(3):
-        certificate.look()
-    assert certificate.context is first
-    assert len(caplog.records) == 1
-
-    files[1].write_text(text)
-    certificate.look()
-    assert certificate.context is not first
 
 
 def test_a_link_to_another_folder_is_a_new_pair(files: tuple[Path, Path], tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import uvicorn
@@ -15,7 +14,6 @@ from uvicorn.server import ServerState
 from headgate.app.transport.requests import in_time
 from headgate.app.transport.sockets import Sockets
 from headgate.engine.eager import Completion
-from tests.complaints import complaints
 from tests.conditions import until
 
 Headers = list[tuple[bytes, bytes]]
@@ -131,27 +129,6 @@ async def test_requests_without_a_task_of_their_own_are_answered_in_order_too() 
             assert await client.body() == b"/%d " % number
 
 
-async def test_a_body_that_comes_in_parts_is_received_as_it_comes() -> None:
-    parts: list[bytes] = []
-
-    async def collect(scope: Scope, receive: Receive, send: Send) -> None:
-        del scope
-        more = True
-        while more:
-            message = await receive()
-            parts.append(message["body"])
-            more = message["more_body"]
-        await send_whole(send, b"".join(parts))
-
-    async with serving(collect) as client:
-        client.writer.write(POST % (b"", 6, b"12"))
-        for count, part in enumerate((b"34", b"56"), 1):
-            while len(parts) < count:
-                await asyncio.sleep(0)
-            client.writer.write(part)
-        assert await client.body() == b"123456"
-
-
 async def test_a_client_that_waits_for_a_word_gets_it() -> None:
     async with serving(echo) as client:
         head = b"POST /a HTTP/1.1\r\nhost: h\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n"
@@ -186,18 +163,6 @@ async def test_an_answer_of_unknown_length_is_chunked_and_its_head_comes_at_once
         assert b"transfer-encoding: chunked\r\n" in head
         begun.set()
         assert await client.reader.readuntil(b"0\r\n\r\n") == b"3\r\none\r\n0\r\n\r\n"
-
-
-async def test_a_large_answer_is_whole() -> None:
-    whole = bytes(300_000)
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        del scope, receive
-        await send_whole(send, whole)
-
-    async with serving(answer) as client:
-        client.writer.write(GET % b"")
-        assert await client.body() == whole
 
 
 @pytest.mark.parametrize(
@@ -249,22 +214,6 @@ async def test_half_an_answer_is_not_taken_for_the_whole(error: type[Exception] 
         except ConnectionResetError:
             whole = b""
         assert b"0\r\n\r\n" not in whole
-
-
-async def test_an_app_learns_that_its_client_has_gone() -> None:
-    left: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    async def wait(scope: Scope, receive: Receive, send: Send) -> None:
-        del scope
-        await receive()
-        left.set_result(await receive())
-        await send({"type": "http.response.start", "status": 200})
-
-    async with serving(wait) as client:
-        client.writer.write(GET % b"")
-        await client.writer.drain()
-        client.writer.close()
-        assert (await left)["type"] == "http.disconnect"
 
 
 async def test_a_server_that_stops_waits_for_those_without_a_task_and_can_end_them() -> None:
@@ -367,19 +316,6 @@ async def test_a_streamed_body_has_no_chunks_for_http_1_0_and_ends_with_the_conn
     assert b"transfer-encoding" not in head.lower()
     assert b"connection: close" in head
     assert body == b"onetwo"
-
-
-async def test_a_client_of_http_1_0_may_go_in_the_middle_of_a_body(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async with serving(in_two_parts) as client:
-        client.writer.write(b"GET /follows HTTP/1.0\r\n\r\n")
-        await client.reader.readuntil(b"one")
-        client.writer.close()
-        async with asyncio.timeout(10):
-            while client.state.tasks:
-                await asyncio.sleep(0)
-    assert not complaints(caplog)
 
 
 async def test_half_of_a_body_for_http_1_0_does_not_end_as_a_whole_one() -> None:

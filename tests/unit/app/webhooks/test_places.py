@@ -63,18 +63,6 @@ async def test_several_are_taken_together_or_none() -> None:
     assert places.take("d", 10)
 
 
-async def test_all_places_are_free_in_the_end() -> None:
-    places = Places(8)
-
-    async def use(holder: int) -> None:
-        for _ in range(20):
-            async with places.within(holder):
-                await asyncio.sleep(0)
-
-    await asyncio.gather(*(use(number % 5) for number in range(40)))
-    assert [places.take("all") for _ in range(8)].count(True) == 4
-
-
 async def test_what_one_gives_back_is_enough_for_several() -> None:
     places = Places(10)
     await places.wait("large", 10)

@@ -83,13 +83,6 @@ async def test_others_come_between_large_items(monkeypatch: pytest.MonkeyPatch) 
 
 
 @given(entries)
-def test_an_array_made_in_turns(drawn: list[Entry]) -> None:
-    text = asyncio.run(json_arrays.array_in_turns(drawn, encoding.entry_wire))
-
-    assert json.loads(bytes(text)) == [encoding.entry_wire(entry) for entry in drawn]
-
-
-@given(entries)
 def test_an_entry_is_what_its_model_says(drawn: list[Entry]) -> None:
     for entry in drawn:
         wire = encoding.entry_wire(entry)

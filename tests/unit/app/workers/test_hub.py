@@ -13,6 +13,7 @@ from headgate.app.workers.frames import Orders
 from headgate.app.workers.hub import Hub
 from headgate.app.workers.member import Member
 from tests.conditions import until
+from tests.virtual_time import in_virtual_time
 
 WITHIN_S = 10.0
 
@@ -80,6 +81,7 @@ async def test_a_question_gathers_the_answers_of_the_others() -> None:
     assert sorted(answers) == [b"x2", b"x3"]
 
 
+@in_virtual_time
 async def test_who_does_not_answer_in_time_or_has_gone_is_left_out() -> None:
     async with hub_with(1, 2, 3) as (_, members):
         members[1].on_question("who", lambda _: b"2")
@@ -129,6 +131,7 @@ async def test_a_member_is_asked_to_end_when_its_supervisor_has_ended() -> None:
     assert await member.gather("who", b"", within_s=WITHIN_S) == []
 
 
+@in_virtual_time
 async def test_nobody_waits_for_a_supervisor_that_is_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -139,7 +142,7 @@ async def test_nobody_waits_for_a_supervisor_that_is_stopped(
         Orders(b"", 1, 2, [], [], None, b"", is_first=True, staged_dir=None, stack=-1), there
     )
     await member.open(lambda _: None)
-    async with asyncio.timeout(WITHIN_S):
+    async with asyncio.timeout(1):
         assert await member.gather("who", b"", within_s=0.01) == []
         for _ in range(4):
             await member.announce("news", bytes(2**20))
@@ -151,6 +154,7 @@ def fail_to_hear(sender: int, body: bytes) -> None:
     raise MemoryError
 
 
+@in_virtual_time
 async def test_whoever_cannot_answer_stays_and_the_others_are_heard() -> None:
     def fail(body: bytes) -> bytes:
         raise OSError(24, "Too many open files")

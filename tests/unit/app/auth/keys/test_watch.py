@@ -1,7 +1,6 @@
 """A gateway follows its keys file, whatever happens to it."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headgate.app.auth.keys.key import ApiKey, KeyText, make_key
-from headgate.app.auth.keys.key_file import KeyFileFault, change_keys
+from headgate.app.auth.keys.key_file import change_keys
 from headgate.app.auth.keys.use import read_use
 from headgate.app.auth.keys.watch import KeyWatch
 from headgate.app.auth.principal import Principal, Unauthenticated
@@ -92,57 +91,6 @@ async def test_a_key_that_is_added_opens_and_one_that_is_removed_ends(gateway: G
     assert gateway.takes(other)
 
 
-async def test_a_file_that_becomes_unreadable_keeps_the_last_keys(
-    gateway: Gateway, caplog: pytest.LogCaptureFixture
-) -> None:
-    text = gateway.add()
-    gateway.start()
-    principal, good = gateway.principal(text), gateway.path.read_bytes()
-
-    for fault in b"", good[:-4], b"\xff":
-        gateway.path.write_bytes(fault)
-        await until(lambda: gateway.watch.warning)
-        assert gateway.principal(text) is principal
-        gateway.path.write_bytes(good)
-        await until(lambda: gateway.watch.warning is None)
-    assert gateway.principal(text) is principal
-    assert len([each for each in caplog.records if each.levelno == logging.ERROR]) == 3
-
-
-async def test_a_fault_is_logged_once_and_named(
-    gateway: Gateway, caplog: pytest.LogCaptureFixture
-) -> None:
-    gateway.add()
-    gateway.start()
-
-    gateway.path.write_bytes(b"{\n7")
-    await until(lambda: gateway.watch.warning)
-    gateway.path.write_bytes(b"{\n7 ")
-    gateway.path.unlink()
-    await until(lambda: "no such file" in str(gateway.watch.warning))
-
-    reasons = [str(record.__dict__["reason"]) for record in caplog.records]
-    assert reasons == [
-        f"{gateway.path}, line 2: expected the name of a member; what was read before stays in use",
-        f"{gateway.path}: there is no such file any more; what was read before stays in use",
-    ]
-
-
-async def test_a_file_that_vanishes_keeps_the_last_keys(gateway: Gateway) -> None:
-    text = gateway.add()
-    gateway.start()
-    good = gateway.path.read_bytes()
-
-    gateway.path.unlink()
-    await until(lambda: gateway.watch.warning)
-    assert gateway.takes(text)
-    assert gateway.watch.ring.is_configured
-
-    gateway.path.write_bytes(good)
-    await until(lambda: gateway.watch.warning is None)
-    assert gateway.appeared == 0
-
-
 async def test_a_file_that_appears_is_taken(
     gateway: Gateway, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -217,11 +165,3 @@ async def test_a_time_of_use_that_cannot_be_kept_stops_nothing(
 
     assert "times of use of keys not saved" in caplog.text
     assert gateway.takes(text)
-
-
-def test_a_file_with_a_fault_stops_the_start(tmp_path: Path) -> None:
-    (tmp_path / "keys.json").write_text("{\n}")
-    watch = KeyWatch(tmp_path / "keys.json", data_dir=None, now_ms=lambda: NOW_MS)
-
-    with pytest.raises(KeyFileFault, match="line 1: the file should have"):
-        watch.load()

@@ -82,16 +82,6 @@ def test_a_large_batch_passes_once_and_the_next_waits(now: Now) -> None:
     usage.charge(entries=1)
 
 
-def test_what_is_charged_afterwards_makes_the_next_wait(now: Now) -> None:
-    usage = Usage(UsageLimits(entries_per_s_max=10), now)
-
-    usage.charge(requests=1, entries=0)
-    assert usage.delay_s(entries=20) == 0
-    with pytest.raises(RateLimited):
-        usage.charge(requests=1, entries=0)
-    usage.charge(requests=1)  # the rate of entries does not concern it
-
-
 def test_a_request_that_is_refused_takes_nothing(now: Now) -> None:
     usage = Usage(UsageLimits(requests_per_s_max=5, bytes_per_s_max=1), now)
 
@@ -126,15 +116,6 @@ def test_over_any_time_no_more_passes_than_a_burst_the_rate_and_one_debt(
             assert sum(amounts) <= allowed + 1e-3
 
 
-@given(st.integers(1, 50), st.lists(st.floats(1.001, 3), max_size=30))
-def test_who_keeps_to_its_rate_is_never_refused(rate_per_s: int, pauses: list[float]) -> None:
-    now = Now()
-    usage = Usage(UsageLimits(requests_per_s_max=rate_per_s), now)
-    for pause in pauses:
-        usage.charge(requests=1)
-        now.s += pause / rate_per_s
-
-
 @given(st.integers(1, 50), st.lists(st.integers(1, 200), min_size=1, max_size=30))
 def test_who_waits_as_long_as_it_is_told_passes(rate_per_s: int, amounts: list[int]) -> None:
     now = Now()
@@ -154,12 +135,6 @@ def test_what_is_not_refused_is_slowed_to_its_rate(now: Now) -> None:
         now.s += usage.delay_s(requests=1)
 
     assert now.s - start_s == pytest.approx(5)
-
-
-def test_two_connections_that_are_slowed_wait_behind_each_other(now: Now) -> None:
-    usage = Usage(UsageLimits(requests_per_s_max=1), now)
-
-    assert [usage.delay_s(requests=1) for _ in range(4)] == [0, 1, 2, 3]
 
 
 def test_counts_are_bounded_and_given_back(now: Now) -> None:
@@ -210,14 +185,7 @@ def test_a_client_that_goes_on_although_it_is_slowed_tries_patience() -> None:
     assert not patience.is_over(0.5, 100)
     assert not patience.is_over(0.5, 100 + SLOWED_S_MAX)
     assert patience.is_over(0.5, 100.5 + SLOWED_S_MAX)
-
-
-def test_a_pause_gives_patience_back() -> None:
-    patience = Patience()
-
-    assert not patience.is_over(0.5, 100)
-    assert not patience.is_over(0, 105)
-    assert not patience.is_over(0.5, 112)
+    assert not patience.is_over(0, 120)  # a pause gives it back
     assert not patience.is_over(0.5, 121)
 
 

@@ -110,14 +110,9 @@ async def test_a_redirect_on_the_same_way_is_followed() -> None:
 @pytest.mark.parametrize(
     "location",
     [
-        "http://issuer.example/",
-        "https://127.0.0.1:1/",
-        "http://localhost/",
-        "http://127.0.0.1:1/",
-        "http://[::1]/",
-        "http://169.254.169.254/latest/meta-data/",
-        "file:///etc/passwd",
-        "http://a:b@127.0.0.1/",
+        *("http://issuer.example/", "https://127.0.0.1:1/", "http://localhost/"),
+        *("http://127.0.0.1:1/", "http://[::1]/", "http://169.254.169.254/latest/meta-data/"),
+        *("file:///etc/passwd", "http://a:b@127.0.0.1/"),
     ],
 )
 async def test_a_redirect_to_elsewhere_is_refused(location: str) -> None:
@@ -183,26 +178,14 @@ async def test_an_issuer_that_is_gone_is_a_failure() -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "http://issuer.example/keys",
-        "http://10.0.0.1/keys",
-        "http://127.0.0.1.evil.example/keys",
-        "http://localhost.evil.example/keys",
-        "ftp://issuer.example/keys",
-        "file:///etc/passwd",
-        "https://",
-        "https:///keys",
-        "https://user:secret@issuer.example/keys",
-        "https://issuer.example:port/keys",
-        "https://[::1/keys",
-        "https://169.254.169.254/latest/meta-data/",
-        "http://169.254.169.254/",
-        "https://[fe80::1]/",
-        "https://[::ffff:169.254.169.254]/",
-        "https://[fd00:ec2::254]/",
-        "https://100.100.100.200/",
-        "https://0.0.0.0/",
-        "https://[::]/",
-        "https://224.0.0.1/",
+        *("http://issuer.example/keys", "http://10.0.0.1/keys"),
+        *("http://127.0.0.1.evil.example/keys", "http://localhost.evil.example/keys"),
+        *("ftp://issuer.example/keys", "file:///etc/passwd", "https://", "https:///keys"),
+        *("https://user:secret@issuer.example/keys", "https://issuer.example:port/keys"),
+        *("https://[::1/keys", "https://169.254.169.254/latest/meta-data/"),
+        *("http://169.254.169.254/", "https://[fe80::1]/", "https://[::ffff:169.254.169.254]/"),
+        *("https://[fd00:ec2::254]/", "https://100.100.100.200/", "https://0.0.0.0/"),
+        *("https://[::]/", "https://224.0.0.1/"),
     ],
 )
 def test_a_url_that_is_not_protected_stops_the_start(url: str) -> None:

@@ -6,14 +6,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import wraps
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headgate.app.auth.tokens.jwks import JwksFile, JwksUrl
+from headgate.app.auth.tokens.jwks import JwksUrl
 from headgate.app.auth.tokens.key_set import KeySetFault
-from tests.conditions import until
 from tests.unit.app.auth.tokens.issuing import jwk_of, key_set_of
 from tests.virtual_time import in_virtual_time, now_ms
 
@@ -150,15 +148,6 @@ class TestUrl:
         assert issuer.jwks.keys.with_kid("a") is None
         assert issuer.jwks.keys.with_kid("b") is not None
 
-    @with_issuer
-    async def test_an_issuer_without_keys_has_withdrawn_all(self, issuer: Issuer) -> None:
-        await asyncio.sleep(1)
-        issuer.answer = key_set_of()
-        await asyncio.sleep(300)
-
-        assert issuer.withdrawn == [{"a"}]
-        assert (len(issuer.jwks.keys), issuer.jwks.warning) == (0, None)
-
     def test_a_failure_is_logged_once(self, caplog: pytest.LogCaptureFixture) -> None:
         caplog.set_level(logging.INFO)
 
@@ -177,37 +166,3 @@ class TestUrl:
             "keys of the issuer not fetched",
             "keys of the issuer fetched",
         ]
-
-
-async def test_a_file_is_followed(tmp_path: Path) -> None:
-    path = tmp_path / "keys.json"
-    path.write_bytes(GOOD)
-    withdrawn: list[frozenset[str]] = []
-    jwks = JwksFile(path, (), withdrawn.append)
-    assert jwks.keys.with_kid("a") is not None
-    task = asyncio.create_task(jwks.run())
-
-    path.write_bytes(b"{}")
-    await until(lambda: jwks.warning)
-    assert jwks.keys.with_kid("a") is not None
-    path.write_bytes(CHANGED)
-    await until(lambda: withdrawn)
-
-    assert withdrawn == [{"a"}]
-    assert jwks.warning is None
-    assert jwks.keys.with_kid("b") is not None
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
-
-
-@pytest.mark.parametrize("data", [None, b"", b"{}", b'{"keys": []}'])
-def test_a_file_that_is_missing_or_has_a_fault_stops_the_start(
-    tmp_path: Path, data: bytes | None
-) -> None:
-    path = tmp_path / "keys.json"
-    if data is not None:
-        path.write_bytes(data)
-
-    with pytest.raises(KeySetFault, match=r"keys\.json"):
-        JwksFile(path, (), lambda _: None)

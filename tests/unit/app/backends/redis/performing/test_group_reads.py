@@ -78,17 +78,6 @@ async def test_a_read_looks_again_at_a_bounded_number_of_turns(redis: RedisBacke
     assert await cost(redis, read) < 2_000  # 3,700 if all were looked at
 
 
-async def test_an_entry_that_is_made_to_look_idle_is_claimed_at_once(redis: RedisBackend) -> None:
-    await pending(redis, 1_000)
-    request = take(BEN, 1, claim_idle_ms=HOUR_MS)
-    [read] = await redis.perform(request)
-    assert read.deliveries == []  # from now on the oldest delivery is known
-    last_id = (await redis.perform(ListPending(S, G, limit=1_000)))[-1].id
-    await redis.perform(Claim(S, G, ANA, [last_id], 0, idle_ms=2 * HOUR_MS))
-    [read] = await redis.perform(request)
-    assert [delivery.id for delivery in read.deliveries] == [last_id]
-
-
 async def test_what_another_client_makes_look_idle_is_claimed_soon(redis: RedisBackend) -> None:
     await pending(redis, 1_000)
     request = take(BEN, 1, claim_idle_ms=HOUR_MS)

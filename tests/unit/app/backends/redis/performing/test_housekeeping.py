@@ -9,15 +9,14 @@ from typing import Any
 from redis.crc import key_slot
 
 from headgate.app.backends.redis.backend import RedisBackend
-from headgate.app.backends.redis.library import Effect
 from headgate.app.backends.redis.performing.housekeeping import Housekeeper
 from headgate.app.backends.redis.performing.streams import execute_at_index
 from headgate.app.backends.redis.performing.table import PERFORMERS
 from headgate.app.backends.redis.transaction import perform_together
-from headgate.engine.config import GroupPolicy, Patch, StreamConfig
+from headgate.engine.config import GroupPolicy, Patch
 from headgate.engine.entry import MIN_ID
 from headgate.engine.requests import Request
-from headgate.engine.requests.deliveries import Nack, NackMode, SumPending
+from headgate.engine.requests.deliveries import SumPending
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import (
     CreateConsumer,
@@ -27,9 +26,8 @@ from headgate.engine.requests.groups import (
     UpdateGroup,
 )
 from headgate.engine.requests.keyspace import RenameStream
-from headgate.engine.requests.streams import CreateStream
-from tests.contract.calls import ANA, BEN, G, S, drafts, held, ids, numbers, take
-from tests.unit.app.backends.redis.performing.native import run, side
+from tests.contract.calls import ANA, BEN, G, S, drafts, held, numbers, take
+from tests.unit.app.backends.redis.performing.native import side
 
 DEAD = b"orders-dead"
 
@@ -62,17 +60,6 @@ async def test_what_failed_too_often_becomes_a_dead_letter(redis: RedisBackend) 
     assert len(await numbers(redis, DEAD)) == 120
 
 
-async def test_dead_letters_that_wait_are_relayed(redis: RedisBackend) -> None:
-    once = GroupPolicy(max_deliveries=1, dead_letter_stream=DEAD)
-    await governed(redis, once, 1)
-    await redis.perform(take(ANA))
-    nack = Nack(S, G, ids(1), NackMode.FAIL)
-    await redis.client.perform(Effect.FREE, nack)  # and the gateway dies
-    await run(redis, "DEL")
-    await until(lambda: is_relayed(redis))
-    assert len(await numbers(redis, DEAD)) == 1
-
-
 async def test_consumers_that_stay_away_go(redis: RedisBackend) -> None:
     await governed(redis, GroupPolicy(consumer_ttl_ms=1), 1)
     await redis.perform(take(ANA))
@@ -83,16 +70,6 @@ async def test_consumers_that_stay_away_go(redis: RedisBackend) -> None:
 
     await until(is_alone)
     assert await held(redis) == {1: ANA}
-
-
-async def test_entries_that_are_too_old_go(redis: RedisBackend) -> None:
-    await redis.perform(CreateStream(S, StreamConfig(max_age_ms=3_600_000)))
-    await run(redis, "XADD", "1-0", "n", 1)  # by a client that does not know the bound
-
-    async def is_empty() -> bool:
-        return await numbers(redis) == []
-
-    await until(is_empty)
 
 
 async def test_one_gateway_does_it_for_all(quiet: RedisBackend) -> None:

@@ -13,7 +13,6 @@ from headgate.engine.replies import Outcome
 from headgate.engine.requests.deliveries import (
     Ack,
     Claim,
-    Extend,
     ListPending,
     Nack,
     NackMode,
@@ -68,13 +67,6 @@ async def test_what_another_client_claimed_stays_with_its_consumer(redis: RedisB
     assert await got(redis, take(BEN, claim_idle_ms=3_600_000)) == [2]
     assert await held(redis) == {1: b"native", 2: BEN}
     assert await redis.perform(Ack(S, G, ids(1), BEN)) == [Outcome.CLAIMED]
-
-
-async def test_a_released_entry_may_be_acknowledged_but_not_extended(redis: RedisBackend) -> None:
-    await released(redis, 1)
-    assert await redis.perform(Extend(S, G, ids(1), ANA)) == [Outcome.NOT_PENDING]
-    assert await redis.perform(Ack(S, G, ids(1), BEN)) == [Outcome.ACKED]
-    assert await side(redis, b"released", "EXISTS") == 0
 
 
 async def test_what_is_released_and_gone_from_its_set_is_found_by_its_id(
@@ -152,15 +144,6 @@ async def test_an_entry_that_failed_for_good_keeps_the_greatest_count(
     assert item.delivery_count == COUNT_MAX  # the numbers of Lua are not exact up there
 
 
-async def test_a_count_beyond_the_greatest_is_the_greatest(redis: RedisBackend) -> None:
-    await filled(redis, 1)
-    await redis.perform(take(ANA))
-    await redis.perform(Nack(S, G, ids(1), NackMode.FATAL))
-    await run(redis, "XCLAIM", G, b"native", 0, "1-0")  # counts on
-    [item] = await redis.perform(ListPending(S, G))
-    assert (item.consumer, item.delivery_count) == (b"native", COUNT_MAX)
-
-
 async def test_entries_that_are_gone_from_the_stream_are_not_in_the_way(
     redis: RedisBackend,
 ) -> None:
@@ -172,14 +155,3 @@ async def test_entries_that_are_gone_from_the_stream_are_not_in_the_way(
         numbers = await got(redis, take(BEN, 1, claim_idle_ms=0))
     assert numbers == [300]
     assert await held(redis) == {300: BEN}
-
-
-async def test_errors_are_forgotten_with_what_a_deleted_consumer_held(redis: RedisBackend) -> None:
-    await filled(redis, 1, 2)
-    await redis.perform(take(ANA))
-    await redis.perform(Nack(S, G, ids(1, 2), NackMode.FAIL, error=b"timeout"))
-    await redis.perform(Claim(S, G, ANA, ids(1), 0))
-    await redis.perform(DeleteConsumer(S, G, ANA, release=False))
-    assert await side(redis, b"errors", "HKEYS") == [b"2-0"]
-    await redis.perform(Ack(S, G, ids(2)))
-    assert await side(redis, b"errors", "EXISTS") == 0

@@ -20,12 +20,11 @@ from headgate.engine.requests.deliveries import Nack, NackMode, Redrive
 from headgate.engine.requests.entries import Add, Delete, Range
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from headgate.engine.requests.streams import DeleteStream
-from tests.contract.calls import ANA, BEN, G, S, drafts, got, held, ids, numbers, take
-from tests.unit.app.backends.redis.performing.native import run, side
+from tests.contract.calls import ANA, G, S, drafts, held, ids, numbers, take
+from tests.unit.app.backends.redis.performing.native import side
 
 DEAD = b"orders-dead"
 ONCE = GroupPolicy(max_deliveries=1, dead_letter_stream=DEAD)
-ORIGIN = (b"_stream", S, b"_id", b"1-0", b"_group", G, b"_deliveries")
 
 
 async def governed(redis: RedisBackend, *numbers: int) -> None:
@@ -40,15 +39,6 @@ async def waiting(redis: RedisBackend, *numbers: int) -> None:
     await redis.client.perform(Effect.FREE, Nack(S, G, ids(*numbers), NackMode.FAIL))
     assert await held(redis) == {}
     assert await side(redis, b"outbox", "XLEN") == len(numbers)
-
-
-async def test_a_dead_letter_says_where_it_comes_from(redis: RedisBackend) -> None:
-    await governed(redis, 1)
-    await redis.perform(take(ANA))
-    await redis.perform(Nack(S, G, ids(1), NackMode.FAIL))
-    [dead_letter] = await redis.perform(Range(DEAD))
-    reason = (b"1", b"_reason", b"max_deliveries")
-    assert dead_letter.fields == (b"n", b"1", *ORIGIN, *reason)
 
 
 async def test_a_dead_letter_that_waits_is_relayed_with_the_next(redis: RedisBackend) -> None:
@@ -116,43 +106,6 @@ async def test_a_redrive_that_was_broken_off_sends_nothing_back_twice(
     assert await redis.perform(Redrive(S, G)) == first
     assert len(await numbers(redis)) == 2
     assert await numbers(redis, DEAD) == []
-
-
-async def test_an_entry_that_comes_back_is_delivered_anew(redis: RedisBackend) -> None:
-    await waiting(redis, 1)
-    await relay(redis.client, S)
-    await redis.perform(Redrive(S, G))
-    assert await held(redis) == {1: None}
-    assert await got(redis, take(BEN, claim_idle_ms=3_600_000)) == [1]
-    await run(redis, "XACK", G, "1-0")
-    assert await redis.perform(Redrive(S, G)) == []
-
-
-async def test_a_dead_letter_that_came_back_to_its_stream_does_not_circulate(
-    redis: RedisBackend,
-) -> None:
-    await governed(redis, 1)
-    back = CreateGroup(
-        DEAD,
-        G,
-        GroupStart(MIN_ID),
-        create_stream=True,
-        policy=GroupPolicy(max_deliveries=1, dead_letter_stream=S),
-    )
-    await redis.perform(back)
-    await redis.perform(take(ANA))
-    await redis.perform(Nack(S, G, ids(1), NackMode.FAIL))
-    [dead_letter] = await redis.perform(Range(DEAD))
-    from_dead = take(ANA)
-    from_dead = type(from_dead)(G, ANA, [from_dead.cursors[0]._replace(stream=DEAD)])
-    await redis.perform(from_dead)
-    await redis.perform(Nack(DEAD, G, [dead_letter.id], NackMode.FAIL))
-    again = (await redis.perform(Range(S)))[-1]
-    assert again.fields[:12] == dead_letter.fields
-    await redis.perform(take(ANA))
-    await redis.perform(Nack(S, G, [again.id], NackMode.FAIL))
-    assert len(await numbers(redis, DEAD)) == 1
-    assert await held(redis) == {again.id.ms: None}
 
 
 async def test_a_transaction_leaves_dead_letters_to_others(quiet: RedisBackend) -> None:

@@ -24,7 +24,6 @@ from tests.unit.app.backends.redis.performing.conftest import running
 S, NAME = b"jobs", b"nightly"
 DEFINITION = Definition(S, (b"a", b"1"), "* * * * *", "UTC")
 RUN = RunSchedule(NAME, S, 1, 1_000, 1_000, 2_000)
-SLOW_MS = 4_000_000_000_000
 
 
 async def text_of(backend: RedisBackend) -> bytes:
@@ -59,14 +58,6 @@ async def test_a_run_that_was_broken_off_is_repeated_without_an_entry(redis: Red
     assert (info.progress.last_id, info.progress.next_due_ms) == (entry_id, 2_000)
 
 
-async def test_a_later_due_time_is_not_the_one_before(redis: RedisBackend) -> None:
-    await redis.perform(SetSchedule(NAME, DEFINITION, 1_000, 0))
-    await redis.perform(RUN)
-    await redis.perform(RunSchedule(NAME, S, 1, 2_000, 2_000, 3_000))
-    assert len(await ids(redis)) == 2
-    assert await remembered(redis) == 1
-
-
 async def test_a_schedule_of_a_name_that_was_deleted_is_another(redis: RedisBackend) -> None:
     for _ in range(2):
         await redis.perform(SetSchedule(NAME, DEFINITION, 1_000, 0))
@@ -93,23 +84,6 @@ async def test_one_gateway_runs_the_schedules(server: Server, tmp_path: Path) ->
         lease = keys.side(b"schedule_runner")
         await first.client.execute_all(keys.slot, [[b"DEL", lease]], changes=True)  # it is over
         assert len((await other.perform(AwaitSchedules(b"other", 9))).schedules) == 1
-
-
-async def test_two_gateways_that_run_the_same_append_once(server: Server, tmp_path: Path) -> None:
-    async with running(server, tmp_path) as first, running(server, tmp_path) as other:
-        await first.perform(SetSchedule(NAME, DEFINITION, 1_000, 0))
-        before = await text_of(first)
-        await first.perform(RUN)
-        await put_back(first, before)
-        await other.perform(RUN)
-        assert len(await ids(first)) == 1
-
-
-@pytest.mark.parametrize("wait_ms", [0, 20])
-async def test_what_is_due_later_is_not_told(redis: RedisBackend, wait_ms: int) -> None:
-    await redis.perform(SetSchedule(NAME, DEFINITION, SLOW_MS, 0))
-    reply = await redis.perform(AwaitSchedules(b"me", 9, wait_ms))
-    assert (reply.schedules, reply.next_ms) == ([], SLOW_MS)
 
 
 async def test_what_another_client_has_written_holds_up_no_schedule(redis: RedisBackend) -> None:

@@ -70,13 +70,6 @@ async def test_a_trim_knows_the_last_entry_that_it_took(
     await check_gap(backend, removed)
 
 
-async def test_a_trim_of_large_entries_is_as_exact(backend: RedisBackend) -> None:
-    large = [Draft(EntryId(number, 0), (b"n", b"x" * 300_000)) for number in range(10, 210, 10)]
-    await backend.perform(Add(S, large))
-    assert await backend.perform(Trim(S, TrimTo(max_length=9))) == 11
-    await check_gap(backend, 11)
-
-
 async def test_what_was_deleted_before_is_not_what_a_trim_took(backend: RedisBackend) -> None:
     await filled(backend, 9)
     await backend.perform(Delete(S, [EntryId(40, 0), EntryId(50, 0)]))
@@ -111,17 +104,3 @@ async def test_long_batches_do_not_outgrow_what_a_stream_keeps(backend: RedisBac
     last = 10 * ENTRIES
     await backend.perform(Add(S, drafts(range(last + 10, last + 35_001, 10))))
     await check_gap(backend, 2 * ENTRIES - 2_000)
-
-
-async def test_batches_of_large_entries_do_not_either(backend: RedisBackend) -> None:
-    await backend.perform(CreateStream(S, StreamConfig(max_length=10)))
-    ids = range(10, 310, 10)
-    large = [Draft(EntryId(number, 0), (b"n", b"x" * 300_000)) for number in ids]
-    await backend.perform(Add(S, large))
-    await check_gap(backend, 20)
-
-
-async def test_a_trim_with_a_long_batch_keeps_what_it_says(backend: RedisBackend) -> None:
-    batch = drafts(range(10, 10 * ENTRIES + 1, 10))
-    await backend.perform(Add(S, batch, trim=TrimTo(max_length=1_500)))
-    await check_gap(backend, ENTRIES - 1_500)
