@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.bench.analyst import Analyst
 from tests.bench.load import post
-from tests.crash.wire import Wire
+from tests.processes.wire import Wire
 
 NAME = "soak"
 STREAM = f"/v1/streams/{NAME}"

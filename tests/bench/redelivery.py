@@ -12,8 +12,8 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from tests.bench.servers import serving
 from tests.bench.table import Figure
-from tests.crash.raw_socket import RawSocket
-from tests.crash.wire import AT_ONCE, Wire, connected
+from tests.processes.raw_socket import RawSocket
+from tests.processes.wire import AT_ONCE, Wire, connected
 
 TRIES = 200
 SILENT_TRIES = 20

@@ -19,7 +19,7 @@ from tests.bench.plot import plot_soak
 from tests.bench.report import FOLDER, keep
 from tests.bench.servers import LOAD_CORE, resident_bytes, serving_process
 from tests.bench.table import markdown, p50_p99, short
-from tests.crash.wire import Wire
+from tests.processes.wire import Wire
 
 EVERY_S = 10.0
 WARM_UP = 0.25

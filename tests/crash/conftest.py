@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.crash.credentials import ALWAYS, CREDENTIALS
-from tests.crash.gateway import no_gateway_left
+from tests.processes.credentials import ALWAYS, CREDENTIALS
+from tests.processes.gateway import no_gateway_left
 
 __all__ = ["credentials", "no_gateway_left"]
 

@@ -17,9 +17,9 @@ from headgate.engine.journal import recovery
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.extents import freezing
 from headgate.engine.state.keyspace import Keyspace
-from tests.crash.gateway import Gateway, headgate
 from tests.journals.frozen import frozen
 from tests.model.snapshot import snapshot
+from tests.processes.gateway import Gateway, headgate
 
 ROUNDS = int(os.environ.get("HEADGATE_TEST_ROUNDS", "2"))
 STREAM = "/v1/streams/orders"

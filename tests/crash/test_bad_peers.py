@@ -17,10 +17,10 @@ from socket import SO_LINGER, SOL_SOCKET, socket
 
 import pytest
 
-from tests.crash.credentials import CREDENTIALS
-from tests.crash.gateway import Gateway
-from tests.crash.raw_socket import BINARY, CLOSE, CONT, PING, TEXT, RawSocket, deflated, frame
-from tests.crash.wire import AT_ONCE, Wire, connected
+from tests.processes.credentials import CREDENTIALS
+from tests.processes.gateway import Gateway
+from tests.processes.raw_socket import BINARY, CLOSE, CONT, PING, TEXT, RawSocket, deflated, frame
+from tests.processes.wire import AT_ONCE, Wire, connected
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc"),

@@ -22,11 +22,11 @@ from headgate.engine.journal.damage.repair import repair
 from headgate.engine.journal.disk import SystemDisk
 from headgate.engine.journal.names import extents_name, journal_name, snapshot_name
 from headgate.engine.journal.recovery import Loaded
-from tests.crash.gateway import Gateway, failure_of, headgate
 from tests.journals.frozen import POSITION, frozen
 from tests.journals.memory_disk import MemoryDisk
 from tests.journals.records import History, newer, recorded, written
 from tests.model.snapshot import snapshot
+from tests.processes.gateway import Gateway, failure_of, headgate
 
 RECORD_COUNT = 24
 SEED = 5

@@ -15,7 +15,7 @@ from headgate.app.main import create_app
 from headgate.app.settings import MEMORY, Settings
 from headgate.engine.commands import StreamDeleted
 from headgate.engine.decisions import Decision
-from tests.crash.gateway import END_S_MAX, ROOT, headgate
+from tests.processes.gateway import END_S_MAX, ROOT, headgate
 
 PROGRAM = """
 import asyncio, sys

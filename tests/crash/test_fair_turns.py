@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.gateway import Gateway
-from tests.crash.raw_socket import CONT, PING, TEXT, RawSocket, frame
-from tests.crash.wire import Wire, connected
+from tests.processes.gateway import Gateway
+from tests.processes.raw_socket import CONT, PING, TEXT, RawSocket, frame
+from tests.processes.wire import Wire, connected
 
 FLOODS = 4
 FLOOD_S = 1.5

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.api.conftest import refusal_of
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 
 STREAM = "/v1/streams/orders"
 GROUP = f"{STREAM}/groups/billing"

@@ -11,8 +11,8 @@ from socket import socket
 
 import pytest
 
-from tests.crash.gateway import Gateway
-from tests.crash.wire import Wire, connected
+from tests.processes.gateway import Gateway
+from tests.processes.wire import Wire, connected
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="time is read from /proc")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.gateway import Gateway
-from tests.crash.wire import Wire
+from tests.processes.gateway import Gateway
+from tests.processes.wire import Wire
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 
 ENTRIES = 10_000
 

@@ -9,7 +9,7 @@ import httpx
 from headgate.app.backends.embedded import EmbeddedOptions, open_embedded
 from headgate.engine.requests.schedules import SetSchedule
 from headgate.engine.schedules.definition import Definition
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 from tests.running import running
 
 COUNT = 1_000

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.crash.gateway import END_S_MAX, ROOT, START_S_MAX
+from tests.processes.gateway import END_S_MAX, ROOT, START_S_MAX
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of a process that runs")
 

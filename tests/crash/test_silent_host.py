@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.crash.gateway import Gateway
-from tests.crash.raw_socket import RawSocket
 from tests.crash.silent_host import SilentHost
-from tests.crash.wire import Wire
+from tests.processes.gateway import Gateway
+from tests.processes.raw_socket import RawSocket
+from tests.processes.wire import Wire
 
 SETTINGS = {
     "host": SilentHost.gateway,

@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 
 from tests.arrow_bodies import HEADERS, body_of
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 
 BATCH = "/v1/bulk/writers/w/batches/0"
 COMMIT = {"attempts": [{"partition": 0, "attempt": "t", "chunks": 2}]}

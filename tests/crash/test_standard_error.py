@@ -17,8 +17,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from tests.crash.gateway import Gateway, headgate
 from tests.key_files import EVERYTHING, Keys
+from tests.processes.gateway import Gateway, headgate
 
 RED = "\x1b[31m\x9b2J"
 NOISY = {"log_level": "debug", "log_requests": True}

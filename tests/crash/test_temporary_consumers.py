@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tests.crash.gateway import Gateway
-from tests.crash.raw_socket import RawSocket
-from tests.crash.wire import Wire, connected
+from tests.processes.gateway import Gateway
+from tests.processes.raw_socket import RawSocket
+from tests.processes.wire import Wire, connected
 
 GROUP = "/v1/streams/jobs/groups/workers"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.gateway import ROOT
 from tests.deploy.test_manifests import DEPLOY
+from tests.processes.gateway import ROOT
 
 DATA = ROOT / "tests" / "upgrade"
 """Data directories that gateways have left."""

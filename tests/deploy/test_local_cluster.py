@@ -23,9 +23,9 @@ from websockets.asyncio.client import connect
 from deploy.local_cluster.cluster import BUS_OFFSET, SERVER_COUNT
 from deploy.local_cluster.server import free_ports, is_free
 from deploy.local_cluster.waiting import until
-from tests.crash.gateway import headgate
 from tests.deploy.test_manifests import DEPLOY
 from tests.installed import program
+from tests.processes.gateway import headgate
 from tests.servers.programs import valkey_server
 
 ROOT = DEPLOY.parent

@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 from deploy.local_cluster.server import free_ports
-from tests.crash.gateway import Gateway
 from tests.deploy.test_manifests import DEPLOY, run
 from tests.installed import program
+from tests.processes.gateway import Gateway
 
 FOLDER = DEPLOY / "prometheus"
 RULES = FOLDER / "headgate.rules.yml"

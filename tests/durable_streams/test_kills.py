@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.crash.gateway import Gateway, no_gateway_left
+from tests.processes.gateway import Gateway, no_gateway_left
 
 __all__ = ["no_gateway_left"]
 

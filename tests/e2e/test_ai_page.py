@@ -14,8 +14,8 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from examples.ai.model import words_of
-from tests.crash.gateway import ROOT, Gateway, no_gateway_left
 from tests.e2e.test_live_page import free_port, new_key
+from tests.processes.gateway import ROOT, Gateway, no_gateway_left
 
 __all__ = ["no_gateway_left"]
 

@@ -12,9 +12,9 @@ import pytest
 from websockets.asyncio.client import connect
 
 from tests.api.transport.certificates import Authority
-from tests.crash.gateway import ROOT, Gateway
 from tests.e2e.test_live_page import free_port
 from tests.installed import program
+from tests.processes.gateway import ROOT, Gateway
 
 CLIENT = "127.0.0.5"
 """Address of the client, so that it is not that of the proxy."""

@@ -22,9 +22,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.crash.gateway import ROOT
 from tests.e2e.container import USER, Image, build, instructions, may_be
 from tests.e2e.test_live_page import free_port
+from tests.processes.gateway import ROOT
 
 HEALTHY_S_MAX = 60.0
 

@@ -15,8 +15,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from tests.crash.gateway import ROOT, Gateway
 from tests.e2e.test_live_page import served
+from tests.processes.gateway import ROOT, Gateway
 
 EXAMPLES = ROOT / "examples"
 LINES_MAX = 100

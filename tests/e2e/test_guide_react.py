@@ -6,8 +6,8 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.api.documents.snippets import snippets
-from tests.crash.gateway import Gateway
 from tests.e2e.test_live_page import free_port, served
+from tests.processes.gateway import Gateway
 from tests.sdk.typescript import app_folder, packages
 from tests.sdk.workshop import output_of
 

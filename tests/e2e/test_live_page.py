@@ -16,7 +16,7 @@ import jwt
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page
 
-from tests.crash.gateway import ROOT, Gateway, headgate
+from tests.processes.gateway import ROOT, Gateway, headgate
 
 ENTRIES = 60
 

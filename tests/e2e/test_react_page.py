@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page
 
-from tests.crash.gateway import Gateway
 from tests.e2e.test_live_page import free_port, look, served
+from tests.processes.gateway import Gateway
 from tests.sdk.typescript import app_folder, packages
 from tests.sdk.workshop import output_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 
 from deploy.local_cluster.server import free_ports
-from tests.crash.gateway import ROOT
+from tests.processes.gateway import ROOT
 
 START_S_MAX = 60
 

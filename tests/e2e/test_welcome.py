@@ -11,9 +11,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page
 
-from tests.crash.gateway import Gateway, headgate
 from tests.e2e.test_guide import HEIGHTS
 from tests.e2e.test_live_page import look, new_key
+from tests.processes.gateway import Gateway, headgate
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

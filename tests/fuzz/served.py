@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from tests.crash.gateway import Gateway
-from tests.crash.wire import Wire, connected
 from tests.fuzz import rounds
+from tests.processes.gateway import Gateway
+from tests.processes.wire import Wire, connected
 
 AT_ONCE = 4
 GROWTH_MIB_MAX = 24.0

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.crash.gateway import Gateway
-from tests.crash.raw_socket import BINARY, CLOSE, CONT, PING, PONG, TEXT, deflated, frame
 from tests.fuzz import served
+from tests.processes.gateway import Gateway
+from tests.processes.raw_socket import BINARY, CLOSE, CONT, PING, PONG, TEXT, deflated, frame
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.gateway import Gateway
 from tests.fuzz import served
+from tests.processes.gateway import Gateway
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 

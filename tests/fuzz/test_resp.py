@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.gateway import Gateway
 from tests.fuzz import grammar, served
 from tests.model.wire.exchange import exchanged
 from tests.model.wire.malformed import CASES
 from tests.model.wire.replies import written
 from tests.model.wire.servers import free_port
+from tests.processes.gateway import Gateway
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 

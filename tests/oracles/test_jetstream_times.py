@@ -14,9 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.crash.gateway import Gateway, no_gateway_left
 from tests.oracles.jetstream import JetStreamConsumer, nats_running, time_text
 from tests.oracles.queue import Received
+from tests.processes.gateway import Gateway, no_gateway_left
 
 __all__ = ["no_gateway_left"]
 

@@ -9,13 +9,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from headgate.app.backends.redis.durability import DurabilityLevel
-from tests.crash.chaos import LOOK_S, RETRY_S, SETTINGS, Chaos, ask_place, finish
-from tests.crash.consumers import GROUP, Place
-from tests.crash.gateway import Gateway
-from tests.crash.ledger import Takeover
 from tests.outages.replica_probe import ReplicaProbe
+from tests.processes.chaos import LOOK_S, RETRY_S, SETTINGS, Chaos, ask_place, finish
+from tests.processes.consumers import GROUP, Place
+from tests.processes.gateway import Gateway
+from tests.processes.key_chaos import KeyedChaos
+from tests.processes.ledger import Takeover
 from tests.servers.failures import FailingCluster, cut_connections, cut_tracking
 
 GATEWAY_COUNT = 3
@@ -200,21 +202,23 @@ class ClusterChaos(Chaos):
         await self._end(number, kind)
         await self._start(number)
 
-    def own_settings(self, number: int) -> dict[str, object]:
-        """Return the settings of one gateway that others have not."""
-        return {}
-
     async def _start(self, number: int) -> None:
-        settings = {**self._settings, **self.own_settings(number)}
-        gateway = await Gateway.start(self.data_dir / str(number), settings)
+        gateway = await Gateway.start(self.data_dir / str(number), self._settings)
         self._gateways[number] = gateway
-        self._places[number].url = gateway.url
-        self._places[number].is_up.set()
+        self._places[number].move_to(gateway)
 
     async def _end(self, number: int, kind: str) -> None:
         self.note_restart()
         self._places[number].is_up.clear()
         await finish(self._gateways.pop(number), kind)
+
+
+class KeyClusterChaos(KeyedChaos, ClusterChaos):
+    """The same with a group in order by key, and entries of so many keys."""
+
+    def __init__(self, *args: Any, key_count: int, at_once: int, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.begin_keys(key_count, at_once, self._places)
 
 
 def _sum(pattern: str, texts: list[str]) -> int:

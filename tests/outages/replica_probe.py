@@ -8,7 +8,7 @@ from collections.abc import Callable
 from redis import Redis, RedisError
 
 from deploy.local_cluster.server import HOST
-from tests.crash.ledger import Moment
+from tests.processes.ledger import Moment
 from tests.servers.failures import FailingCluster
 
 LOOK_S = 0.01

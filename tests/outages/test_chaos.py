@@ -21,25 +21,26 @@ Without these variables `replica` is run, with a takeover. By hand, a run of som
     HEADGATE_TEST_DURABILITY=replica HEADGATE_TEST_ROUNDS=20 HEADGATE_TEST_ENTRIES=50000 \
         pytest -s tests/outages/test_chaos.py
 
-The rules are those of one gateway over its own journal (`tests/crash/chaos_checker.py`).
+The rules are those of one gateway over its own journal (`tests/processes/checker.py`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from deploy.local_cluster.keeper import Keeper
 from headgate.app.backends.redis.durability import DurabilityLevel
-from tests.crash.chaos import is_chaos, rng_of_test, work_through
-from tests.crash.gateway import Gateway
-from tests.outages.chaos import ClusterChaos
-from tests.outages.key_chaos import KeyClusterChaos
+from tests.outages.chaos import ClusterChaos, KeyClusterChaos
+from tests.processes.chaos import is_chaos, rng_of_test, work_through
+from tests.processes.gateway import no_gateway_left
 from tests.servers.failures import FailingCluster
 from tests.servers.programs import valkey_server
+
+__all__ = ["no_gateway_left"]
 
 ROUNDS = int(os.environ.get("HEADGATE_TEST_ROUNDS", "1"))
 ENTRIES = int(os.environ.get("HEADGATE_TEST_ENTRIES", "3000"))
@@ -60,14 +61,6 @@ def cluster_of_its_own(keeper: Keeper, tmp_path: Path) -> Iterator[FailingCluste
     cluster.form()
     yield cluster
     cluster.stop()
-
-
-@pytest.fixture(autouse=True)
-async def no_gateway_left() -> AsyncIterator[None]:
-    yield
-    for gateway in list(Gateway.running):
-        print(*(line for line in gateway.log_lines if '"level": "INFO"' not in line), sep="\n")
-        await gateway.kill()
 
 
 @pytest.mark.long

@@ -21,9 +21,9 @@ from headgate.engine.requests.entries import Add
 from headgate.engine.requests.streams import ListStreams
 from tests.bench.servers import cpu_s
 from tests.contract.calls import ANA, blocked, entry_id, filled, got, read_after, take
-from tests.crash.gateway import Gateway
 from tests.outages.appending import Appender, until_served
 from tests.outages.conftest import Running
+from tests.processes.gateway import Gateway
 from tests.servers.failures import cut_connections, flush
 from tests.servers.programs import valkey_server
 from tests.servers.sentinels import SentinelSet

@@ -12,7 +12,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from deploy.local_cluster.server import Server
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 from tests.receiver import Notice, Receiver
 
 pytestmark = pytest.mark.away

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 from tests.push.receivers import WAYS, FailingReceiver
 
 SETTINGS: dict[str, Any] = {"push_allow": "127.0.0.0/8", "fsync": "always"}

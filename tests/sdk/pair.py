@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 
 LEASE_MS = 3_000
 LOOK_S = 0.05

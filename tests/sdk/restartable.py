@@ -5,7 +5,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 
 
 class Restartable:

@@ -12,8 +12,8 @@ from collections import Counter
 from pathlib import Path
 
 import headgate
-from tests.crash.chaos import rng_of_test
-from tests.crash.gateway import Gateway
+from tests.processes.chaos import rng_of_test
+from tests.processes.gateway import Gateway
 from tests.sdk.cut_way import Proxy
 from tests.sdk.typescript import program_folder
 from tests.sdk.workshop import tool

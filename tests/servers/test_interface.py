@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from tests.crash.gateway import ROOT
+from tests.processes.gateway import ROOT
 from tests.servers.failures import FailingCluster
 
 FILES = (

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.crash.gateway import Gateway
-from tests.crash.raw_socket import RawSocket
+from tests.processes.gateway import Gateway
+from tests.processes.raw_socket import RawSocket
 from tests.stalls.client import JSON, Answer, Client
 from tests.stalls.keyspace import Size
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.crash.raw_socket import TEXT, RawSocket
-from tests.crash.wire import connected
+from tests.processes.raw_socket import TEXT, RawSocket
+from tests.processes.wire import connected
 from tests.stalls.case import Act, Case, Target
 from tests.stalls.keyspace import BIG, FIRST_MS, FRESH
 

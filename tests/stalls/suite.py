@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.crash.gateway import ROOT, Gateway
 from tests.model.wire.servers import free_port
+from tests.processes.gateway import ROOT, Gateway
 from tests.stalls import (
     cloud_events,
     commands,

@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from headgate.engine.journal.blocks import VERSION
-from tests.crash.gateway import Gateway, headgate
 from tests.journals.records import newer
+from tests.processes.gateway import Gateway, headgate
 from tests.upgrade.story import EXPECTED, seen
 
 FOLDERS = sorted(Path(__file__).parent.glob("format-*"))

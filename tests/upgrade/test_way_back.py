@@ -22,8 +22,8 @@ import pytest
 
 from deploy.local_cluster.server import Server
 from headgate.engine.journal.blocks import VERSION
-from tests.crash.gateway import Gateway, failure_of
 from tests.plain_streams import replies
+from tests.processes.gateway import Gateway, failure_of
 from tests.upgrade.story import EXPECTED, seen
 from tests.upgrade.test_upgrade import FOLDERS, assert_within, copied
 

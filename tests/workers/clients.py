@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 from tests.system_sockets import system_sockets
 
 TRIES_MAX = 200

@@ -1,5 +1,5 @@
 """No process outlives the test that started it."""
 
-from tests.crash.gateway import no_gateway_left
+from tests.processes.gateway import no_gateway_left
 
 __all__ = ["no_gateway_left"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.chaos import Chaos, is_chaos, rng_of_test, work_through
-from tests.crash.gateway import Gateway
+from tests.processes.chaos import Chaos, is_chaos, rng_of_test, work_through
+from tests.processes.gateway import Gateway
 
 ENTRIES = 900
 WITHIN_S = 120.0

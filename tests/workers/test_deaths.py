@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conditions import until
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 from tests.workers.clients import TWO, WORKERS, Client, client_of
 
 GROUP = "/v1/streams/jobs/groups/workers"
@@ -67,7 +67,7 @@ async def test_a_killed_engine_comes_back_with_everything_that_was_acknowledged(
         writing = asyncio.create_task(write(writer, ids, statuses))
         await until(lambda: len(ids) > 20, WITHIN_S)
         process_id = gateway.process_ids()["engine"]
-        gateway.kill_engine_now()
+        gateway.kill_process("engine")
         await until(lambda: gateway.process_ids().get("engine") not in (None, process_id), WITHIN_S)
         count = len(ids)
         await until(lambda: len(ids) > count + 20, WITHIN_S)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headgate.app.transport.sockets import FILES_RESERVED
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 from tests.workers.clients import TWO, WITHIN_S, WORKERS, Client, client_of, worker_of
 
 EACH_MAX = 32

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conditions import until
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 from tests.workers.clients import TWO, client_of
 from tests.workers.test_deaths import append
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conditions import until
-from tests.crash.gateway import Gateway, failure_of, headgate
+from tests.processes.gateway import Gateway, failure_of, headgate
 from tests.workers.clients import TWO, WORKERS, client_of, until_waiting
 
 WITHIN_S = 20.0

@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 from tests.conditions import until
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 from tests.workers.clients import TWO, WORKERS, Client, client_of
 
 WITHIN_S = 60.0

@@ -15,8 +15,8 @@ import pytest
 
 from headgate.app.auth.grants import UsageLimits
 from tests.arrow_bodies import ARROW, body_of
-from tests.crash.gateway import Gateway
 from tests.key_files import EVERYTHING, Keys
+from tests.processes.gateway import Gateway
 from tests.workers.clients import TWO, WITHIN_S, WORKERS, Client, client_of, until_waiting
 
 EVENTS = "/v1/streams/orders/events"

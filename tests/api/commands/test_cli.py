@@ -18,7 +18,7 @@ from tests.api.commands.command_line import (
     start,
 )
 from tests.api.conftest import Live
-from tests.crash.gateway import ROOT, Gateway
+from tests.processes.gateway import ROOT, Gateway
 
 USERS = ["append", "tail", "stream list", "group list", "health"]
 WORDS = {"append": ["orders", "a=1"], "tail": ["orders"], "group list": ["orders"]}

@@ -15,7 +15,7 @@ from tests.api.commands.command_line import HEADGATE
 from tests.api.conftest import Live
 from tests.api.documents.answers import check_answer, check_output
 from tests.api.documents.snippets import Snippet, run, snippets, snippets_in
-from tests.crash.gateway import ROOT
+from tests.processes.gateway import ROOT
 from tests.servers.chosen import URL
 
 UNANSWERED = {

@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.commands.command_line import Ended, environment
 from tests.api.conftest import Live
-from tests.crash.gateway import ROOT
+from tests.processes.gateway import ROOT
 
 
 async def example(name: str, *words: str, url: str) -> Ended:

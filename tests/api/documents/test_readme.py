@@ -19,7 +19,7 @@ import pytest
 from headgate.app.settings import Settings
 from tests.api.commands.command_line import HEADGATE, environment
 from tests.api.conftest import Live
-from tests.crash.gateway import ROOT
+from tests.processes.gateway import ROOT
 
 PAGES = [
     "README.md",

@@ -14,8 +14,8 @@ from tests.api.conftest import Live, running
 from tests.api.resp.talk import Talk
 from tests.complaints import complaints
 from tests.conditions import until
-from tests.crash import wire
-from tests.crash.raw_socket import RawSocket
+from tests.processes import wire
+from tests.processes.raw_socket import RawSocket
 
 BODY = b'{"fields":{"v":"%d"}}'
 POST = b"POST /v1/streams/orders/entries HTTP/1.1\r\nhost: localhost\r\n"

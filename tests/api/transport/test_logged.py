@@ -11,7 +11,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
 from headgate.app.settings import MEMORY
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 
 SECRET = "S3cretS3cretS3cret"
 NAMES = ["ticket", "%74icket", "%74%69%63%6b%65%74", "TICKET", "a=b&ticket", "token", "ticket%20"]

@@ -15,7 +15,7 @@ from tests.api.conftest import running
 from tests.api.transport.certificates import Authority
 from tests.complaints import complaints
 from tests.conditions import until
-from tests.crash.gateway import Gateway, failure_of
+from tests.processes.gateway import Gateway, failure_of
 
 ABROAD = "0.0.0.0"
 

@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 
 from tests.api.commands.command_line import headgate
 from tests.api.transport.certificates import Authority
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 
 LARGE = {"fields": {"v": "x" * 60_000}}
 

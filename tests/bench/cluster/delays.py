@@ -8,7 +8,7 @@ from tests.bench import fanout
 from tests.bench.cluster.places import Places
 from tests.bench.redelivery import AT_MOST_MS, GROUP, TRIES, hold_by_socket, redelivery_ms
 from tests.bench.table import Figure
-from tests.crash.wire import Wire
+from tests.processes.wire import Wire
 
 ROUNDS = 3
 SECONDS = 2.0

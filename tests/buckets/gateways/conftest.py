@@ -11,7 +11,7 @@ import pytest
 from tests.buckets.faulty_way import FaultyWay
 from tests.buckets.gateways.shared_bucket import SharedBucket
 from tests.buckets.stores import Store
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 
 
 @pytest.fixture(autouse=True)

@@ -18,9 +18,9 @@ import httpx
 
 from tests.buckets.gateways.shared_bucket import LOOK_S, SharedBucket
 from tests.buckets.gateways.witness import Witness
-from tests.crash.chaos import SETTINGS, Chaos
-from tests.crash.consumers import GONE, Consumer
-from tests.crash.gateway import Gateway
+from tests.processes.chaos import SETTINGS, Chaos
+from tests.processes.consumers import GONE, Consumer
+from tests.processes.gateway import Gateway
 
 LEASE_MS = 2000
 ASK_S = 3.0

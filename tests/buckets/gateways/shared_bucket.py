@@ -13,7 +13,7 @@ import pytest
 
 from tests.buckets.faulty_way import FaultyWay
 from tests.buckets.stores import variables_of
-from tests.crash.gateway import START_S_MAX, Gateway
+from tests.processes.gateway import START_S_MAX, Gateway
 
 LONG = (pytest.mark.long, pytest.mark.timeout(7200))
 STORES = ["directory", "moto", "ministack"]

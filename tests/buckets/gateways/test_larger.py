@@ -16,8 +16,8 @@ import pytest
 from headgate.engine.journal.disk import RESERVE
 from tests.buckets.gateways.shared_bucket import LONG, SharedBucket
 from tests.buckets.gateways.test_outages import metrics_of, resident_bytes, until_shipped
-from tests.crash.gateway import Gateway
-from tests.crash.history import id_of
+from tests.processes.gateway import Gateway
+from tests.processes.ledger import id_of
 
 STREAM = "/v1/streams/large/entries"
 VALUE_BYTES = 2250

@@ -11,8 +11,8 @@ import httpx
 
 from tests.buckets.gateways.shared_bucket import SharedBucket, forms
 from tests.buckets.gateways.witness import Acked, Witness, lost, page_of, witnessed
-from tests.crash.chaos import rng_of_test
-from tests.crash.history import Id, id_of, text_of
+from tests.processes.chaos import rng_of_test
+from tests.processes.ledger import Id, id_of, text_of
 
 SHIP_MS = 300
 SETTINGS = {"lease_ms": 1000, "ship_ms": SHIP_MS}

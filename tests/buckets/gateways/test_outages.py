@@ -17,7 +17,7 @@ import pytest
 
 from tests.buckets.gateways.shared_bucket import LONG, LOOK_S, SharedBucket
 from tests.buckets.gateways.witness import STREAM, Witness, lost, witnessed
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 
 SETTINGS = {"lease_ms": 1500}
 PAD_BYTES, LARGE_PAD_BYTES = 3000, 50_000

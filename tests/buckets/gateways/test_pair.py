@@ -8,7 +8,7 @@ from statistics import median
 from tests.buckets.gateways.pair import LEASE_MS, PairChaos
 from tests.buckets.gateways.shared_bucket import SharedBucket, forms
 from tests.buckets.gateways.witness import lost, witnessed
-from tests.crash.chaos import rng_of_test, work_through
+from tests.processes.chaos import rng_of_test, work_through
 
 LEAVE_S = 30.0
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from tests.crash.gateway import Gateway
-from tests.crash.history import Id, id_of
+from tests.processes.gateway import Gateway
+from tests.processes.ledger import Id, id_of
 
 STREAM = "/v1/streams/witnessed"
 _PAUSE_S = 0.01

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, expect
 
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 
 WITHIN_S = 20
 ORDERS = 300

@@ -4,8 +4,8 @@ import pytest
 from playwright.async_api import Browser, expect
 from websockets.asyncio.client import connect
 
-from tests.crash.gateway import Gateway
 from tests.e2e.console.conftest import Console
+from tests.processes.gateway import Gateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

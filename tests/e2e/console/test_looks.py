@@ -8,8 +8,8 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page
 
 from console.bundle import INSTALLED, install
-from tests.crash.gateway import Gateway
 from tests.e2e.console.conftest import WITHIN_S
+from tests.processes.gateway import Gateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

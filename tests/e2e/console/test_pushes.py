@@ -10,9 +10,9 @@ import pytest_asyncio
 from playwright.async_api import Browser, expect
 from standardwebhooks import Webhook
 
-from tests.crash.gateway import Gateway
 from tests.e2e.console.conftest import Console
 from tests.e2e.test_live_page import new_key
+from tests.processes.gateway import Gateway
 from tests.receiver import Notice, Receiver
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

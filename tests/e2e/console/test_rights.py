@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.crash.gateway import Gateway
 from tests.e2e.console.conftest import Console
 from tests.e2e.test_live_page import new_key
+from tests.processes.gateway import Gateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -10,7 +10,7 @@ import pytest
 from headgate.app.main import create_app
 from headgate.app.routes import console
 from headgate.app.settings import MEMORY, Settings
-from tests.crash.gateway import Gateway
+from tests.processes.gateway import Gateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

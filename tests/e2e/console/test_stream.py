@@ -7,8 +7,8 @@ import httpx
 import pytest
 from playwright.async_api import Page, Response, expect
 
-from tests.crash.gateway import Gateway
 from tests.e2e.console.conftest import ORDERS, Console
+from tests.processes.gateway import Gateway
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -20,13 +20,13 @@ from typing import Any
 
 import pytest
 
-from tests.crash.gateway import Gateway, no_gateway_left
 from tests.model.histories import KEYS
 from tests.model.redis_server import Words, words
 from tests.model.wire.compared import Parted, check_equal, comparable
 from tests.model.wire.replies import Wire, tree_of, written
 from tests.model.wire.servers import free_port, server_port, until_open
 from tests.model.wire.test_histories import ABOUT_CONNECTIONS, Pair, Talk
+from tests.processes.gateway import Gateway, no_gateway_left
 
 __all__ = ["no_gateway_left"]
 

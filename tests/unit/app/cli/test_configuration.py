@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from headgate.app.cli import main
 from headgate.app.settings import Settings
-from tests.crash.gateway import failure_of
+from tests.processes.gateway import failure_of
 
 
 def check_config(*words: str, **variables: str) -> Result:

@@ -18,11 +18,11 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
-from tests.crash.chaos_checker import FAILING
-from tests.crash.credentials import CREDENTIALS
-from tests.crash.history import Id, Settling, id_of
-from tests.crash.ledger import Channel, Ledger
-from tests.crash.wire import AT_ONCE, Wire
+from tests.processes.checker import FAILING
+from tests.processes.credentials import CREDENTIALS
+from tests.processes.gateway import Gateway
+from tests.processes.ledger import Channel, Id, Ledger, Settling, id_of
+from tests.processes.wire import AT_ONCE, Wire
 
 GROUP = "/v1/streams/orders/groups/billing"
 RECEIPTS = "/v1/streams/orders/groups/receipts"
@@ -53,7 +53,13 @@ class Place:
     """The place of the gateway at the moment, if it is up."""
 
     url: str = ""
+    redis_port: int = 0
     is_up: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def move_to(self, gateway: Gateway) -> None:
+        """Note where a gateway is that serves."""
+        self.url, self.redis_port = gateway.url, gateway.redis_port
+        self.is_up.set()
 
 
 @dataclass

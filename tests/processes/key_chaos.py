@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
+from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.crash.chaos import MAX_DELIVERIES, POLICY, SETTINGS, Chaos
-from tests.crash.chaos_checker import violations
-from tests.crash.consumers import GROUP, Chances, Consumer, Place, Poller, SocketReader
-from tests.crash.history import id_of
-from tests.crash.key_checker import violations_of_order
-from tests.crash.ledger import Ledger, Left
-from tests.model.wire.servers import free_port
+from tests.processes.chaos import MAX_DELIVERIES, POLICY, Chaos
+from tests.processes.checker import violations
+from tests.processes.consumers import GROUP, Chances, Consumer, Place, Poller, SocketReader
+from tests.processes.key_checker import violations_of_order
+from tests.processes.ledger import Ledger, Left, id_of
 from tests.stalls.resp import written
 
 Acks = deque[list[str]]
@@ -48,14 +47,13 @@ class Acknowledger(Consumer):
 
     writer: asyncio.StreamWriter
 
-    def __init__(self, acks: Acks, redis_port: int, *shared: Any) -> None:
+    def __init__(self, acks: Acks, *shared: Any) -> None:
         super().__init__([], *shared)
         self.acks = acks
-        self.redis_port = redis_port
 
     async def serve(self, url: str) -> None:
         host = urlsplit(url).hostname
-        reader, self.writer = await asyncio.open_connection(host, self.redis_port)
+        reader, self.writer = await asyncio.open_connection(host, self.place.redis_port)
         try:
             while True:
                 while not self.acks:
@@ -86,13 +84,13 @@ class Acknowledger(Consumer):
 class KeyedChaos(Chaos):
     """Gateways whose group has a bound on the pending entries of a key."""
 
-    def begin_keys(self, key_count: int, at_once: int, places: list[tuple[Place, int]]) -> None:
+    def begin_keys(self, key_count: int, at_once: int, places: Sequence[Place]) -> None:
         """Put keys into all entries, and consumers that care for them in place of all others.
 
         Args:
             key_count: how many keys there are.
             at_once: how many entries of a key may be pending.
-            places: of the gateways, each with its port for Redis's words.
+            places: of the gateways.
         """
         self.key_count = key_count
         self.at_once = at_once
@@ -103,17 +101,15 @@ class KeyedChaos(Chaos):
         turns = cycle(places)
 
         def shared() -> tuple[Place, Ledger, random.Random, Chances]:
-            place, _ = next(turns)
-            return place, self.ledger, self.random, Chances()
+            return next(turns), self.ledger, self.random, Chances()
 
         self.consumers = [
             *(HandingPoller([f"p{n}"], acks, *shared()) for n in range(3)),
             *(SocketReader([f"w{n}.0", f"w{n}.1"], *shared()) for n in range(2)),
             SocketReader(["w2"], *shared()),
         ]
-        for place, port in [places[0], places[-1]]:
-            common = place, self.ledger, self.random, Chances()
-            self.consumers.append(Acknowledger(acks, port, *common))
+        for place in (places[0], places[-1]):
+            self.consumers.append(Acknowledger(acks, place, self.ledger, self.random, Chances()))
 
     def value(self, number: int) -> str:
         return f"{super().value(number)} {self.random.randrange(self.key_count)}"
@@ -136,9 +132,7 @@ class KeyChaos(KeyedChaos):
         self, data_dir: Path, rng: random.Random, entry_count: int, key_count: int, at_once: int
     ) -> None:
         super().__init__(data_dir, rng, entry_count)
-        port = free_port()
-        self.settings = {**SETTINGS, "redis_port": port}
-        self.begin_keys(key_count, at_once, [(self.place, port)])
+        self.begin_keys(key_count, at_once, [self.place])
 
 
 def _key_of(value: str) -> str:

@@ -8,8 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 
-from tests.crash.history import Id, Settling
-from tests.crash.ledger import Delivery, Ledger
+from tests.processes.ledger import Delivery, Id, Ledger, Settling
 
 
 def violations_of_order(

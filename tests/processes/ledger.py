@@ -9,7 +9,29 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
-from tests.crash.history import Id, Settling
+Id = tuple[int, int]
+"""An entry id, comparable."""
+
+
+def id_of(text: str) -> Id:
+    ms, _, seq = text.partition("-")
+    return int(ms), int(seq)
+
+
+def text_of(entry_id: Id) -> str:
+    return f"{entry_id[0]}-{entry_id[1]}"
+
+
+@dataclass
+class Settling:
+    """An ack or a nack that was sent."""
+
+    consumer: str  # empty: it names nobody, as XACK does
+    kind: str  # ack or nack
+    ids: list[Id]
+    sent_at: int
+    answered_at: int | None = None
+    outcomes: dict[Id, str] = field(default_factory=dict)
 
 
 @dataclass(eq=False)

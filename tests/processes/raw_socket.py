@@ -9,8 +9,8 @@ import struct
 import zlib
 from typing import Any, NamedTuple
 
-from tests.crash.credentials import CREDENTIALS
-from tests.crash.wire import AT_ONCE
+from tests.processes.credentials import CREDENTIALS
+from tests.processes.wire import AT_ONCE
 
 CONT, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 

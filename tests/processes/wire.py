@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.crash.credentials import CREDENTIALS
+from tests.processes.credentials import CREDENTIALS
 
 AT_ONCE = struct.pack("ii", 1, 0)
 """SO_LINGER: the other side gets a reset, and nothing of what was still to be sent."""
