@@ -1,0 +1,76 @@
+"""The choice of cases for each face and place: all there are, or some by a seed."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+from tests.conformance.cases import Case, read_cases
+from tests.conformance.faces.port import Port
+from tests.conformance.faces.redis import Commands, Resp
+from tests.conformance.faces.rest import Http
+from tests.contract.backends import KINDS, Kind
+
+FACES: list[type[Port]] = [Port, Http, Resp, Commands]
+
+
+class Chosen(NamedTuple):
+    """A case, and where it is carried out."""
+
+    case: Case
+    face: type[Port]
+    kind: Kind
+
+    def __str__(self) -> str:
+        return f"{self.case.name}-{self.face.__name__}-{self.kind.name}"
+
+
+@cache
+def seed() -> str:
+    """Return the seed: of the environment, or the commit."""
+    given = os.environ.get("HEADGATE_TEST_SEED")
+    if given is not None:
+        return given
+    command = ["git", "rev-parse", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "0"
+
+
+def can(case: Case, face: type[Port], kind: Kind) -> bool:
+    """Tell whether a face can carry out a case at a place, and does some of it itself."""
+    lacking = {need for need in case.needs if need in face.lacks}
+    of_place = {need for need in case.needs if need not in ABILITIES_OF_FACES}
+    return not lacking and of_place <= kind.can and bool(case.operations & face.own())
+
+
+ABILITIES_OF_FACES = frozenset[str]().union(*(face.lacks for face in FACES)) | {"strict"}
+
+
+def every() -> Iterator[Chosen]:
+    """Yield every case with each face and place that can carry it out."""
+    for case in read_cases():
+        for face in FACES:
+            for kind in KINDS:
+                if can(case, face, kind):
+                    yield Chosen(case, face, kind)
+
+
+def balanced() -> Iterator[Chosen]:
+    """Yield the port in memory and on disk for each case, and each other face at one place.
+
+    From case to case a face goes on to the next place, so it comes to all of them.
+    """
+    chance = random.Random(seed())
+    turn = chance.randrange(len(KINDS))
+    for case in read_cases():
+        yield from (Chosen(case, Port, kind) for kind in KINDS if kind.name in ("memory", "disk"))
+        for face in FACES:
+            kinds = [kind for kind in KINDS if can(case, face, kind)]
+            if kinds and face is not Port:
+                yield Chosen(case, face, kinds[turn % len(kinds)])
+            turn += 1
+        turn += chance.randrange(2)
