@@ -1,13 +1,21 @@
-"""Freezer: a storage in memory that sealed chunks go to, as a rewrite would have it."""
+"""Freezer: a storage in memory that sealed chunks go to, as a rewrite would have it.
+
+An engine on it has short chunks, so that most entries are cold after a few requests; no answer may
+show that. Its records must lead to the state that it is in, and so must a snapshot of it.
+"""
 
 from __future__ import annotations
 
+from headgate.engine.engine import Engine
+from headgate.engine.entry import MAX_ID, MIN_ID
 from headgate.engine.journal.extents.freezing import freeze
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.state.entries.chunk import Chunk
 from headgate.engine.state.extents.opened import OpenedExtent
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import ExtentPlace
+from tests.journals.records import reloaded, replayed
+from tests.model.snapshot import held_by, snapshot
 
 
 class Freezer(MemoryStorage):
@@ -30,3 +38,36 @@ class Freezer(MemoryStorage):
                 )
                 self._written[place] = chunks
                 freeze(stream, nodes, place)
+
+
+def frozen_engine() -> Engine:
+    """Return an engine on a freezer; what is cold is read anew each time."""
+    engine = Engine(Freezer())
+    engine.cold._cached_bytes_max = 0
+    return engine
+
+
+def freeze_some(engine: Engine, step: int) -> None:
+    """Freeze one sealed chunk of each stream, or two."""
+    assert isinstance(engine.storage, Freezer)
+    engine.storage.freeze(engine.keyspace, 1 + step % 2)
+
+
+def check_state(engine: Engine) -> None:
+    """Assert what holds of any state, and that records and a snapshot lead to it again."""
+    for stream in engine.keyspace.streams.values():
+        with engine.cold.at_once():
+            ids = [entry.id for entry in stream.log.range(MIN_ID, MAX_ID)]
+        assert ids == sorted(set(ids))
+        assert not ids or ids[-1] <= stream.last_id
+        for group in stream.groups.values():
+            for name, consumer in group.consumers.items():
+                assert list(consumer.pending.walk()) == held_by(group, name)
+            owners = {entry.owner.name for entry in group.pel.walk() if entry.owner is not None}
+            assert owners <= set(group.consumers)
+    assert engine.waiter_count == 0
+    kept = replayed(engine)
+    assert isinstance(engine.storage, Freezer)
+    engine.keyspace.memory.extents = engine.storage
+    assert snapshot(kept) == snapshot(engine.keyspace)
+    assert snapshot(reloaded(kept)) == snapshot(kept)

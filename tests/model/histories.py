@@ -7,7 +7,7 @@ from the one we follow (8.10), `comparable` and `is_of_another_version` leave th
 - XINFO CONSUMERS has `inactive` since 7.2, and `idle` means another thing; XINFO STREAM has six
   more fields since 8.6; times differ by nature;
 - lag has two more rules since 8.0, and entries-read is estimated anew when trimming has overtaken
-  the group; ENTRIESREAD is cut to the entries added since 8.2. The model compares these;
+  the group; ENTRIESREAD is cut to the entries added since 8.2. `state/test_stream.py` has these;
 - XREAD and XREADGROUP know the id `+` since 7.4, and say "Unbalanced" in other words;
 - XSETID looks at the greatest deleted id before the last entry since 8;
 - a trim by MINID there leaves a node without entries, which is not among ours (`engine/README.md`).
@@ -15,6 +15,7 @@ from the one we follow (8.10), `comparable` and `is_of_another_version` leave th
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Any
 
 from headgate.app.redis_syntax.runs import CommandRunner
@@ -292,12 +293,25 @@ def run_ours(loop: asyncio.AbstractEventLoop, runner: CommandRunner, command: Wo
 
 
 def run_history(
-    loop: asyncio.AbstractEventLoop, redis: Redis, runner: CommandRunner, seed: int
+    loop: asyncio.AbstractEventLoop,
+    redis: Redis,
+    runner: CommandRunner,
+    seed: int,
+    between: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Run one history on both; returns how many commands were compared."""
+    """Run one history on both; returns how many commands were compared.
+
+    Args:
+        loop: where ours run.
+        redis: the server.
+        runner: our commands.
+        seed: of the history.
+        between: called with the number of each step before it.
+    """
     history = History(seed)
     redis.run(words("FLUSHALL"))
     for step in range(STEPS):
+        between(step)
         command = history.next()
         for key in KEYS if command[0] in (b"XREADGROUP", b"XCLAIM", b"XAUTOCLAIM") else ():
             group, consumer = command[2:4]
