@@ -15,6 +15,7 @@ from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.keyspace import ChangeDefaults
 from headgate.engine.state.memory import MemoryBounds
 from tests.journals.memory_disk import MemoryDisk
+from tests.virtual_time import VirtualClock
 
 CHUNK = 10
 
@@ -36,7 +37,13 @@ class Life:
             growth=growth,
             on_event=lambda event, facts: self.events.append((event, facts)),
         )
-        self.engine = Engine(self.journal, keyspace=loaded.keyspace, memory=memory, has_bucket=True)
+        self.engine = Engine(
+            self.journal,
+            clock=VirtualClock(),
+            keyspace=loaded.keyspace,
+            memory=memory,
+            has_bucket=True,
+        )
         self.engine.cold._cached_bytes_max = 0
 
     async def _rewrite(self, through: int, _: object) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 
 import pytest
 
@@ -11,7 +10,7 @@ from headgate.engine import commands
 from headgate.engine.clock import StepWatch
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.engine import Engine
-from headgate.engine.entry import MIN_ID, Draft, EntryId
+from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import CLOCK_STEP_MS_MIN
@@ -27,7 +26,7 @@ from tests.changes import acting_by
 from tests.journals.records import reloaded, replayed
 from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
-from tests.virtual_time import ManualClock, VirtualClock, in_virtual_time, now_ms, settle
+from tests.virtual_time import ManualClock, VirtualClock, now_ms, settle
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -62,21 +61,10 @@ def steps(engine: Engine) -> list[int]:
     return [item.by_ms for item in recorded if isinstance(item, commands.ClockSet)]
 
 
-def in_virtual_time_either_way(test: Callable[[int], object]) -> Callable[[int], None]:
-    """Run a test on a virtual loop of its own, with the clock set either way."""
-
-    @either_way
-    def run(by_ms: int) -> None:
-        in_virtual_time(partial(test, by_ms))()  # type: ignore[arg-type]
-
-    run.__name__ = test.__name__
-    return run
-
-
 # Idle entries
 
 
-@in_virtual_time_either_way
+@either_way
 async def test_who_waits_for_an_idle_entry_gets_it_when_it_has_been_idle(by_ms: int) -> None:
     engine, clock = driver()
     await engine.start(1)
@@ -89,22 +77,7 @@ async def test_who_waits_for_an_idle_entry_gets_it_when_it_has_been_idle(by_ms: 
     assert item.idle_ms == IDLE_MS
 
 
-@in_virtual_time_either_way
-async def test_who_comes_once_the_clock_was_set_waits_for_the_rest(by_ms: int) -> None:
-    engine, clock = driver()
-    await engine.start(1, 2)
-    await engine.take(b"b", 1)
-    await asyncio.sleep(10)
-    clock.step(by_ms)
-    await engine.take(b"b", 1)
-    assert [entry.idle_ms for entry in await engine.held()] == [10_000, 0]
-    first = await engine.take(b"a", 1, claim=IDLE_MS, wait_ms=None)
-    assert (numbers(first), now_ms()) == ([1], IDLE_MS)
-    second = await engine.take(b"a", 1, claim=IDLE_MS, wait_ms=None)
-    assert (numbers(second), now_ms()) == ([2], 10_000 + IDLE_MS)
-
-
-@in_virtual_time_either_way
+@either_way
 async def test_what_is_idle_for_longer_than_the_step_is_idle_for_as_long_after_it(
     by_ms: int,
 ) -> None:
@@ -118,25 +91,6 @@ async def test_what_is_idle_for_longer_than_the_step_is_idle_for_as_long_after_i
     assert (info.idle_ms, info.inactive_ms) == (10 * DAY_MS, 10 * DAY_MS)
 
 
-@in_virtual_time_either_way
-async def test_claims_and_lists_go_by_the_time_that_has_passed(by_ms: int) -> None:
-    engine, clock = driver()
-    await engine.start(1, 2)
-    await engine.take(b"b", 1)
-    await asyncio.sleep(20)
-    clock.step(by_ms)
-    await engine.take(b"b", 1)
-    await asyncio.sleep(15)
-    listed = await engine.perform(ListPending(S, G, min_idle_ms=IDLE_MS))
-    assert [(entry.id.ms, entry.idle_ms) for entry in listed] == [(1, 35_000)]
-    claimed = await engine.perform(
-        Autoclaim(S, G, b"a", min_idle_ms=IDLE_MS, start=MIN_ID, limit=10, just_id=False)
-    )
-    assert [delivery.id.ms for delivery in claimed.deliveries] == [1]
-    assert [entry.idle_ms for entry in await engine.held()] == [0, 15_000]
-
-
-@in_virtual_time
 async def test_a_clock_that_goes_back_and_forth_changes_nothing_in_the_end() -> None:
     engine, clock = driver()
     await engine.start(1, 2, 3, 4)
@@ -148,7 +102,6 @@ async def test_a_clock_that_goes_back_and_forth_changes_nothing_in_the_end() -> 
     assert steps(engine) == [HOUR_MS, -DAY_MS, -HOUR_MS, DAY_MS]
 
 
-@in_virtual_time
 async def test_a_step_costs_one_record_however_much_is_pending() -> None:
     engine, clock = driver()
     await engine.start(*range(1, 5_001))
@@ -162,7 +115,6 @@ async def test_a_step_costs_one_record_however_much_is_pending() -> None:
     assert records(engine)[before:] == [[commands.ClockSet(-HOUR_MS)]]
 
 
-@in_virtual_time
 async def test_a_clock_that_is_adjusted_bit_by_bit_is_followed() -> None:
     engine, clock = driver()
     async with kept(engine):
@@ -178,7 +130,7 @@ async def test_a_clock_that_is_adjusted_bit_by_bit_is_followed() -> None:
 # Rests, dead letters, consumers, keys
 
 
-@in_virtual_time_either_way
+@either_way
 async def test_a_rest_ends_in_time(by_ms: int) -> None:
     engine, clock = driver()
     await engine.start(1)
@@ -193,7 +145,7 @@ async def test_a_rest_ends_in_time(by_ms: int) -> None:
     assert now_ms() == IDLE_MS
 
 
-@in_virtual_time_either_way
+@either_way
 async def test_consumers_and_dead_letters_go_in_time(by_ms: int) -> None:
     engine, clock = driver()
     policy = GroupPolicy(
@@ -218,7 +170,7 @@ async def test_consumers_and_dead_letters_go_in_time(by_ms: int) -> None:
         assert await engine.perform(ListConsumers(S, G)) == []
 
 
-@in_virtual_time_either_way
+@either_way
 async def test_a_key_protects_for_its_time_and_is_forgotten_then(by_ms: int) -> None:
     engine, clock = driver()
     draft = [Draft(None, (b"f", b"v"))]
@@ -235,7 +187,7 @@ async def test_a_key_protects_for_its_time_and_is_forgotten_then(by_ms: int) -> 
         assert again.ids > made.ids
 
 
-@in_virtual_time_either_way
+@either_way
 async def test_a_writer_is_not_forgotten_and_its_commit_is_told_by_the_clock(by_ms: int) -> None:
     engine, clock = driver()
     await engine.perform(CommitBatch(b"w", 7, {}))
@@ -248,7 +200,6 @@ async def test_a_writer_is_not_forgotten_and_its_commit_is_told_by_the_clock(by_
 # What goes by the clock, as in Redis
 
 
-@in_virtual_time
 async def test_a_stream_goes_at_a_moment_whenever_that_comes() -> None:
     engine, clock = driver()
     await engine.put(1)
@@ -260,7 +211,6 @@ async def test_a_stream_goes_at_a_moment_whenever_that_comes() -> None:
     assert await length_of(engine, S) == 0
 
 
-@in_virtual_time
 async def test_an_age_limit_takes_nothing_early_when_the_clock_is_set_back() -> None:
     engine, clock = driver()
     draft = [Draft(None, (b"f", b"v"))]
@@ -337,7 +287,6 @@ async def test_a_start_after_the_clock_was_set_while_it_ran_knows_all_idle_times
 # What cannot be recorded
 
 
-@in_virtual_time
 async def test_a_step_that_cannot_be_recorded_is_recorded_later() -> None:
     engine, clock = driver()
     await engine.start(1)

@@ -57,7 +57,7 @@ from headgate.engine.state.memory import MemoryBounds, WhenFull
 from headgate.engine.state.stream import Stream
 from tests.journals.life import CHUNK, Life, living
 from tests.journals.memory_disk import MemoryDisk
-from tests.virtual_time import in_virtual_time, settle
+from tests.virtual_time import settle
 
 T = TypeVar("T")
 FILE = "extents-00000000000000000001"
@@ -548,7 +548,6 @@ DEEDS: dict[str, tuple[bool, Deed]] = {  # whether the entries are pending befor
 
 
 @pytest.mark.parametrize("deed", DEEDS)
-@in_virtual_time
 async def test_what_a_request_needs_is_read_together(deed: str) -> None:
     are_pending, request = DEEDS[deed]
     async with living(LatentDisk()) as life:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from headgate.engine.eager import Completion, EagerCall, own_task
-from tests.virtual_time import in_virtual_time
 
 SOMEBODY: ContextVar[str] = ContextVar("SOMEBODY", default="nobody")
 
@@ -59,7 +58,6 @@ def in_callback(what: Coroutine[Any, Any, None]) -> asyncio.Future[tuple[Calls, 
     return started
 
 
-@in_virtual_time
 async def test_a_call_that_waits_for_nothing_ends_where_it_begins() -> None:
     seen: list[object] = []
 
@@ -72,7 +70,6 @@ async def test_a_call_that_waits_for_nothing_ends_where_it_begins() -> None:
     assert calls.ended == [call]
 
 
-@in_virtual_time
 async def test_a_call_goes_on_where_its_completion_is_completed() -> None:
     completion, seen = Completion[str](), list[str]()
 
@@ -88,7 +85,6 @@ async def test_a_call_goes_on_where_its_completion_is_completed() -> None:
     assert calls.ended == [call]
 
 
-@in_virtual_time
 async def test_a_failed_completion_raises_where_it_is_awaited() -> None:
     completion, seen = Completion[str](), list[str]()
 
@@ -104,14 +100,12 @@ async def test_a_failed_completion_raises_where_it_is_awaited() -> None:
     assert call.is_done
 
 
-@in_virtual_time
 async def test_a_completion_that_is_done_is_not_waited_for() -> None:
     completion = Completion[int]()
     completion.succeed(7)
     assert await completion == 7
 
 
-@in_virtual_time
 async def test_a_task_can_wait_for_a_completion_too() -> None:
     first, second = Completion[int](), Completion[int]()
     waits = [asyncio.ensure_future(_value(each)) for each in (first, second)]
@@ -123,7 +117,6 @@ async def test_a_task_can_wait_for_a_completion_too() -> None:
         await waits[1]
 
 
-@in_virtual_time
 async def test_a_completion_whose_task_was_cancelled_may_still_be_completed() -> None:
     completion = Completion[int]()
     wait = asyncio.ensure_future(_value(completion))
@@ -138,7 +131,6 @@ async def _value(completion: Completion[int]) -> int:
     return await completion
 
 
-@in_virtual_time
 async def test_a_call_that_waits_for_anything_else_becomes_a_task() -> None:
     loop = asyncio.get_running_loop()
     future, completion, seen = loop.create_future(), Completion[str](), list[object]()
@@ -162,7 +154,6 @@ async def test_a_call_that_waits_for_anything_else_becomes_a_task() -> None:
     assert seen == ["value", True, "last"]
 
 
-@in_virtual_time
 async def test_a_call_that_lets_others_run_becomes_a_task() -> None:
     seen: list[bool] = []
 
@@ -175,7 +166,6 @@ async def test_a_call_that_lets_others_run_becomes_a_task() -> None:
     assert seen == [True]
 
 
-@in_virtual_time
 async def test_a_call_has_a_task_once_it_asks_for_one() -> None:
     seen: list[object] = []
 
@@ -204,7 +194,6 @@ async def _noting(waits: Any, seen: list[str]) -> None:
         seen.append("end")
 
 
-@in_virtual_time
 async def test_a_cancelled_call_ends_where_it_waits() -> None:
     completion, seen, calls = Completion[None](), list[str](), Calls()
     call = calls.start(_noting(completion, seen))
@@ -218,7 +207,6 @@ async def test_a_cancelled_call_ends_where_it_waits() -> None:
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2])
-@in_virtual_time
 async def test_a_cancelled_call_that_has_become_a_task_ends_where_it_waits(turns: int) -> None:
     seen, calls = list[str](), Calls()
     call = calls.start(_noting(asyncio.get_running_loop().create_future(), seen))
@@ -230,7 +218,6 @@ async def test_a_cancelled_call_that_has_become_a_task_ends_where_it_waits(turns
     assert calls.reported == []
 
 
-@in_virtual_time
 @pytest.mark.parametrize("becomes_task", [True, False])
 async def test_counting_references_frees_what_a_cancelled_call_knew(becomes_task: bool) -> None:
     class Known:
@@ -285,7 +272,6 @@ def _waits() -> Iterator[Any]:
     yield own_task()
 
 
-@in_virtual_time
 async def test_what_a_call_raises_is_reported() -> None:
     async def fail(waits: Any) -> None:
         if waits is not None:
@@ -302,7 +288,6 @@ async def test_what_a_call_raises_is_reported() -> None:
 # Surroundings
 
 
-@in_virtual_time
 async def test_each_call_has_context_variables_of_its_own() -> None:
     completions, seen = [Completion[None]() for _ in range(2)], list[str]()
 
@@ -323,7 +308,6 @@ async def test_each_call_has_context_variables_of_its_own() -> None:
     assert SOMEBODY.get() == "nobody"
 
 
-@in_virtual_time
 async def test_a_call_may_complete_what_another_call_waits_for() -> None:
     first, second, seen = Completion[str](), Completion[str](), list[str]()
 

@@ -7,7 +7,6 @@ import pytest
 
 from headgate.engine.periodic import repeat
 from tests.failures import FAILURES
-from tests.virtual_time import in_virtual_time
 
 EACH = [
     *FAILURES,
@@ -41,7 +40,6 @@ async def done(work: Work, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("failure", EACH, ids=lambda failure: type(failure).__name__)
-@in_virtual_time
 async def test_a_round_that_fails_is_told_and_tried_again(failure: Exception) -> None:
     work = Work({2: failure, 3: failure})
 
@@ -51,7 +49,6 @@ async def test_a_round_that_fails_is_told_and_tried_again(failure: Exception) ->
     assert work.round_count > 4
 
 
-@in_virtual_time
 async def test_work_that_fails_for_ever_is_tried_once_a_second() -> None:
     work = Work(dict.fromkeys(range(1, 1000), MemoryError()))
 
@@ -61,7 +58,6 @@ async def test_work_that_fails_for_ever_is_tried_once_a_second() -> None:
     assert None not in work.outcomes
 
 
-@in_virtual_time
 async def test_what_a_round_waits_for_may_be_cancelled() -> None:
     work = Work({2: asyncio.CancelledError()})
 
@@ -70,14 +66,12 @@ async def test_what_a_round_waits_for_may_be_cancelled() -> None:
     assert [type(each) for each in work.outcomes] == [RuntimeError, type(None)]
 
 
-@in_virtual_time
 async def test_a_cancelled_work_ends_while_it_waits_to_try_again() -> None:
     work = Work(dict.fromkeys(range(1, 1000), ValueError()))
 
     await done(work, 30.5)
 
 
-@in_virtual_time
 async def test_without_anybody_who_is_told_the_first_failure_is_raised() -> None:
     work = Work({2: ValueError("a fault")})
 
@@ -85,7 +79,6 @@ async def test_without_anybody_who_is_told_the_first_failure_is_raised() -> None
         await repeat(work.do_round, None)
 
 
-@in_virtual_time
 async def test_an_end_of_the_program_is_no_failure() -> None:
     work = Work({2: SystemExit(3)})
 

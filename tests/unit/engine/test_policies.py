@@ -8,30 +8,25 @@ import pytest
 from headgate.engine import commands
 from headgate.engine.config import GroupPolicy
 from headgate.engine.entry import MIN_ID, Draft, EntryId
-from headgate.engine.errors import GroupNotFound, Invalid
+from headgate.engine.errors import GroupNotFound
 from headgate.engine.limits import (
     AUTOCLAIM_MAX,
     COUNT_MAX,
     DEAD_LETTERS_AT_ONCE_MAX,
     GROUP_READ_MAX,
 )
-from headgate.engine.replies import GroupState, Outcome, Redriven, RedriveOutcome
 from headgate.engine.requests.deliveries import (
     Ack,
     AckThrough,
     Autoclaim,
     Claim,
-    GiveBack,
     Nack,
     NackMode,
     Redrive,
-    SumPending,
 )
-from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor
+from headgate.engine.requests.entries import Add, Range, Read, StreamCursor
 from headgate.engine.requests.groups import (
-    CreateConsumer,
     CreateGroup,
-    DeleteConsumer,
     DescribeGroup,
     DestroyGroup,
     GroupStart,
@@ -44,7 +39,7 @@ from tests.journals.records import reloaded, replayed
 from tests.lengths import length_of
 from tests.model.snapshot import snapshot as everything_in
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
-from tests.virtual_time import ManualClock, VirtualClock, in_virtual_time, now_ms, settle
+from tests.virtual_time import VirtualClock, now_ms, settle
 
 D = b"d"
 TWICE = GroupPolicy(max_deliveries=2, dead_letter_stream=D)
@@ -141,27 +136,6 @@ async def test_who_has_rested_can_be_claimed_whatever_the_idle_time(
     assert [delivery.id.ms for delivery in claimed.deliveries] == [1]
 
 
-async def test_who_rests_is_still_listed_as_pending_and_counted(engine: Driver) -> None:
-    await engine.start(1, 2)
-    await engine.take()
-    await nack(engine, 1, delay_ms=100)
-    assert [(entry.id.ms, entry.consumer) for entry in await engine.held()] == [
-        (1, None),
-        (2, b"a"),
-    ]
-    assert (await engine.perform(DescribeGroup(S, G))).released_count == 1
-    assert (await engine.perform(SumPending(S, G))).total == 2
-
-
-async def test_who_rests_can_be_acknowledged(engine: Driver) -> None:
-    await engine.start(1)
-    await engine.take()
-    await nack(engine, 1, delay_ms=100)
-    assert await engine.perform(Ack(S, G, [entry_id(1)], consumer=b"b")) == [Outcome.ACKED]
-    engine.clock.now_ms += 100
-    assert await taken(engine) == []
-
-
 async def test_a_failed_entry_rests_as_its_deliveries_say_and_the_last_value_repeats(
     engine: Driver,
 ) -> None:
@@ -174,39 +148,6 @@ async def test_a_failed_entry_rests_as_its_deliveries_say_and_the_last_value_rep
         engine.clock.now_ms += 1
 
 
-@pytest.mark.parametrize("mode", [NackMode.SILENT, NackMode.FATAL])
-async def test_what_was_never_tried_or_cannot_work_does_not_rest(
-    engine: Driver, mode: NackMode
-) -> None:
-    await under(engine, GroupPolicy(backoff_ms=(10,)), 1)
-    await engine.take()
-    await nack(engine, 1, mode=mode)
-    assert await taken(engine) == [1]
-
-
-async def test_what_is_given_back_does_not_rest(engine: Driver) -> None:
-    await under(engine, GroupPolicy(backoff_ms=(10,)), 1, 2)
-    await engine.take()
-    await engine.perform(GiveBack(S, G, b"a", {entry_id(1): 1}))
-    assert await engine.perform(DeleteConsumer(S, G, b"a", release=True)) == 1
-    assert await taken(engine) == [1, 2]
-
-
-@pytest.mark.parametrize("mode", NackMode)
-async def test_a_delay_that_was_asked_for_goes_before_the_policy(
-    engine: Driver, mode: NackMode
-) -> None:
-    await under(engine, GroupPolicy(backoff_ms=(10,)), 1)
-    await engine.take()
-    await nack(engine, 1, mode=mode, delay_ms=20)
-    engine.clock.now_ms += 19
-    assert await taken(engine) == []
-    engine.clock.now_ms += 1
-    assert await taken(engine) == [1]
-    await nack(engine, 1, delay_ms=0)
-    assert await taken(engine) == [1]
-
-
 async def test_a_rest_without_end_is_none_that_overflows(engine: Driver) -> None:
     await engine.start(1)
     await engine.take()
@@ -215,7 +156,6 @@ async def test_a_rest_without_end_is_none_that_overflows(engine: Driver) -> None
     assert await taken(engine) == []
 
 
-@in_virtual_time
 async def test_a_blocked_reader_gets_an_entry_exactly_when_its_rest_is_over() -> None:
     engine = Driver(VirtualClock())
     await engine.start(1)
@@ -227,7 +167,6 @@ async def test_a_blocked_reader_gets_an_entry_exactly_when_its_rest_is_over() ->
     assert now_ms() == 250
 
 
-@in_virtual_time
 async def test_a_reader_that_comes_while_an_entry_rests_waits_for_the_end_of_it() -> None:
     engine = Driver(VirtualClock())
     await engine.start(1, 2)
@@ -240,7 +179,6 @@ async def test_a_reader_that_comes_while_an_entry_rests_waits_for_the_end_of_it(
     assert now_ms() == 250
 
 
-@in_virtual_time
 async def test_whoever_waits_for_idle_ones_gets_a_rested_one_sooner() -> None:
     engine = Driver(VirtualClock())
     await engine.start(1, 2)
@@ -253,32 +191,6 @@ async def test_whoever_waits_for_idle_ones_gets_a_rested_one_sooner() -> None:
 
 
 # Dead letters
-
-
-async def test_an_entry_delivered_too_often_is_a_dead_letter_when_idle_again(
-    engine: Driver,
-) -> None:
-    await under(engine, TWICE, 7)
-    assert await taken(engine, b"a") == [7]
-    engine.clock.now_ms += 50
-    assert await taken(engine, b"b", claim=50) == [7]
-    engine.clock.now_ms += 49
-    assert await taken(engine, b"a", claim=50) == []
-    assert await dead_letters(engine) == []
-    engine.clock.now_ms += 1
-    assert await taken(engine, b"a", claim=50) == []
-    assert await dead_letters(engine) == [
-        {
-            b"n": b"7",
-            b"_stream": S,
-            b"_id": b"7-0",
-            b"_group": G,
-            b"_deliveries": b"2",
-            b"_reason": b"max_deliveries",
-        }
-    ]
-    assert await engine.held() == []
-    assert await length_of(engine, S) == 1
 
 
 async def test_a_dead_letter_appears_and_is_settled_in_one_record(engine: Driver) -> None:
@@ -295,39 +207,6 @@ async def test_a_dead_letter_appears_and_is_settled_in_one_record(engine: Driver
     assert last_record(engine)[-1] == commands.EntriesAcked(
         S, G, [entry_id(1), entry_id(2)], are_dead_letters=True
     )
-
-
-async def test_what_cannot_work_is_a_dead_letter_at_once(engine: Driver) -> None:
-    await under(engine, GroupPolicy(max_deliveries=9, dead_letter_stream=D), 1, 2)
-    await engine.take()
-    await nack(engine, 1, mode=NackMode.FATAL)
-    [dead_letter] = await dead_letters(engine)
-    assert (dead_letter[b"_id"], dead_letter[b"_deliveries"], dead_letter[b"_reason"]) == (
-        b"1-0",
-        b"",
-        b"fatal",
-    )
-    assert await engine.held_numbers() == [2]
-
-
-@pytest.mark.parametrize("mode", [NackMode.FAIL, NackMode.FATAL])
-async def test_a_last_failure_does_not_rest(engine: Driver, mode: NackMode) -> None:
-    """A rest comes before the next delivery, and there is none."""
-    await under(engine, GroupPolicy(max_deliveries=2, dead_letter_stream=D, backoff_ms=(10,)), 1)
-    await engine.take()
-    await nack(engine, 1)
-    engine.clock.now_ms += 10
-    assert await taken(engine) == [1]
-    await nack(engine, 1, mode=mode, delay_ms=None if mode is NackMode.FAIL else 1000)
-    assert await dead_numbers(engine) == [1]
-
-
-async def test_what_was_never_tried_is_no_dead_letter(engine: Driver) -> None:
-    await under(engine, ONCE, 1)
-    for _ in range(3):
-        assert numbers(await engine.take(b"b", released=True)) == [1]
-        await nack(engine, 1, mode=NackMode.SILENT)
-    assert await dead_letters(engine) == []
 
 
 async def test_a_fatal_failure_is_a_dead_letter_however_many_are_given_back_before_it(
@@ -353,24 +232,6 @@ async def test_what_was_delivered_too_often_is_not_delivered_however_many_come_b
     assert await dead_numbers(engine) == list(range(1, count + 1))
 
 
-async def test_a_dead_letter_is_never_delivered_again(engine: Driver) -> None:
-    await under(engine, ONCE, 1, 2)
-    await engine.take()
-    await nack(engine, 1)
-    engine.clock.now_ms += 10**6
-    for _ in range(3):
-        assert 1 not in await taken(engine, b"a")
-    assert numbers(await engine.take(b"a", after=MIN_ID)) == []
-
-
-async def test_an_entry_that_is_gone_leaves_no_dead_letter(engine: Driver) -> None:
-    await under(engine, ONCE, 1)
-    await engine.take()
-    await engine.perform(Delete(S, [entry_id(1)]))
-    await nack(engine, 1)
-    assert await dead_letters(engine) == []
-
-
 async def test_an_entry_is_kept_if_the_dead_letter_stream_takes_none(engine: Driver) -> None:
     await engine.perform(Add(D, [Draft(EntryId(2**64 - 1, 2**64 - 1), (b"f", b"v"))]))
     await under(engine, ONCE, 1)
@@ -378,23 +239,6 @@ async def test_an_entry_is_kept_if_the_dead_letter_stream_takes_none(engine: Dri
     await nack(engine, 1)
     assert await engine.held_numbers() == [1]
     assert await length_of(engine, D) == 1
-
-
-async def test_dead_letters_go_where_the_policy_says_at_that_moment(engine: Driver) -> None:
-    await under(engine, ONCE, 1)
-    await engine.take()
-    await engine.perform(acting_by(S, G, GroupPolicy(max_deliveries=1, dead_letter_stream=b"e")))
-    await nack(engine, 1)
-    assert (await length_of(engine, D), await length_of(engine, b"e")) == (0, 1)
-
-
-async def test_without_a_policy_nothing_is_ever_moved(engine: Driver) -> None:
-    await engine.start(1)
-    for _ in range(5):
-        await engine.take(claim=0)
-    await nack(engine, 1, mode=NackMode.FATAL)
-    assert await taken(engine) == [1]
-    assert list(engine.keyspace.streams) == [S]
 
 
 async def test_a_read_that_is_refused_moves_nothing(engine: Driver) -> None:
@@ -408,7 +252,6 @@ async def test_a_read_that_is_refused_moves_nothing(engine: Driver) -> None:
     assert everything_in(engine.keyspace) == before
 
 
-@in_virtual_time
 async def test_the_house_is_kept_with_nobody_reading() -> None:
     engine = Driver(VirtualClock())
     policy = GroupPolicy(claim_idle_ms=5_000, max_deliveries=1, dead_letter_stream=D)
@@ -425,7 +268,6 @@ async def test_the_house_is_kept_with_nobody_reading() -> None:
     assert await engine.held() == []
 
 
-@in_virtual_time
 async def test_without_an_idle_time_only_what_was_given_back_is_dead_with_nobody_reading() -> None:
     engine = Driver(VirtualClock())
     await under(engine, ONCE, 1, 2)
@@ -438,7 +280,6 @@ async def test_without_an_idle_time_only_what_was_given_back_is_dead_with_nobody
     assert await engine.held_numbers() == [2]
 
 
-@in_virtual_time
 async def test_whoever_reads_dead_letters_is_woken_even_by_a_read_that_gets_nothing() -> None:
     engine = Driver(clock := VirtualClock())
     await under(engine, ONCE, 1)
@@ -453,7 +294,6 @@ async def test_whoever_reads_dead_letters_is_woken_even_by_a_read_that_gets_noth
     await reader
 
 
-@in_virtual_time
 async def test_whoever_waits_for_room_is_woken_when_what_it_held_is_dead() -> None:
     engine = Driver(VirtualClock())
     await under(engine, ONCE, 1, 2)
@@ -465,45 +305,6 @@ async def test_whoever_waits_for_room_is_woken_when_what_it_held_is_dead() -> No
 
 
 # Redrive
-
-
-async def test_a_dead_letter_goes_back_to_its_group_as_if_never_delivered(engine: Driver) -> None:
-    await under(engine, ONCE, 1)
-    await engine.perform(CreateGroup(S, b"h", GroupStart(MIN_ID)))
-    await engine.take()
-    await nack(engine, 1)
-    [dead_letter] = [entry.id for entry in await engine.perform(Range(D))]
-
-    assert await engine.perform(Redrive(S, G)) == [
-        Redriven(dead_letter, RedriveOutcome.RELEASED, entry_id(1))
-    ]
-    assert [type(item) for item in last_record(engine)] == [
-        commands.EntriesReleased,
-        commands.EntriesDeleted,
-    ]
-    assert [(entry.id.ms, entry.delivery_count) for entry in await engine.held()] == [(1, 0)]
-    assert await length_of(engine, D) == 0
-    assert (await engine.perform(DescribeGroup(S, b"h"))).pending_count == 0
-    assert numbers(await engine.take(b"b", released=True)) == [1]
-    assert await engine.perform(Redrive(S, G)) == []
-
-
-async def test_a_dead_letter_whose_entry_is_gone_is_appended(engine: Driver) -> None:
-    await under(engine, ONCE, 1, 2)
-    await engine.take()
-    await nack(engine, 1, 2)
-    await engine.perform(Delete(S, [entry_id(1)]))
-
-    redriven = await engine.perform(Redrive(S, G))
-
-    assert [outcome.outcome for outcome in redriven] == [
-        RedriveOutcome.APPENDED,
-        RedriveOutcome.RELEASED,
-    ]
-    appended = (await engine.perform(Range(S)))[-1]
-    assert (redriven[0].entry_id, appended.fields) == (appended.id, (b"n", b"1"))
-    assert [outcome.entry_id for outcome in redriven[1:]] == [entry_id(2)]
-    assert numbers(await engine.take(b"b", released=True)) == [2, appended.id.ms]
 
 
 async def test_dead_letters_are_sent_back_by_id_or_the_oldest_first_up_to_a_limit(
@@ -539,15 +340,6 @@ async def test_the_letters_of_others_are_left_alone(engine: Driver) -> None:
     assert await length_of(engine, D) == 3
 
 
-async def test_a_redriven_entry_may_fail_again(engine: Driver) -> None:
-    await under(engine, ONCE, 1)
-    for _ in range(3):
-        assert numbers(await engine.take(b"b", released=True)) == [1]
-        await nack(engine, 1)
-        assert await dead_numbers(engine) == [1]
-        await engine.perform(Redrive(S, G))
-
-
 async def test_an_entry_that_is_with_somebody_again_is_taken_back_by_redrive(
     engine: Driver,
 ) -> None:
@@ -560,17 +352,6 @@ async def test_an_entry_that_is_with_somebody_again_is_taken_back_by_redrive(
     assert [(entry.consumer, entry.delivery_count) for entry in await engine.held()] == [(None, 0)]
 
 
-async def test_without_a_dead_letter_stream_there_is_nothing_to_send_back(engine: Driver) -> None:
-    await engine.start(1)
-    with pytest.raises(Invalid, match="names no dead_letter_stream"):
-        await engine.perform(Redrive(S, G))
-    with pytest.raises(GroupNotFound):
-        await engine.perform(Redrive(S, b"nobody"))
-    await engine.perform(acting_by(S, G, ONCE))
-    assert await engine.perform(Redrive(S, G)) == []
-
-
-@in_virtual_time
 async def test_a_redrive_wakes_a_blocked_reader() -> None:
     engine = Driver(VirtualClock())
     await under(engine, ONCE, 1)
@@ -583,15 +364,6 @@ async def test_a_redrive_wakes_a_blocked_reader() -> None:
 
 
 # What reads do that say nothing themselves
-
-
-async def test_a_consumer_gets_no_more_than_the_policy_lets_it_hold(engine: Driver) -> None:
-    await under(engine, GroupPolicy(max_pending=2), 1, 2, 3, 4)
-    [read] = await engine.take()
-    assert (numbers([read]), read.state) == ([1, 2], GroupState.MAX_PENDING)
-    assert numbers(await engine.take()) == []
-    assert numbers(await engine.take(b"b", max_pending=1)) == [3]
-    assert numbers(await engine.take(b"c", max_pending=9)) == [4]
 
 
 @pytest.mark.parametrize("released", [False, True])
@@ -607,7 +379,6 @@ async def test_the_idle_time_of_the_policy_holds_where_the_read_says_nothing(
     assert numbers(await engine.take(b"b", claim=asked, released=released)) == expected
 
 
-@in_virtual_time
 async def test_a_blocked_read_waits_for_the_idle_time_of_the_policy() -> None:
     engine = Driver(VirtualClock())
     await under(engine, GroupPolicy(claim_idle_ms=300), 1)
@@ -619,35 +390,6 @@ async def test_a_blocked_read_waits_for_the_idle_time_of_the_policy() -> None:
 # Consumers that vanish
 
 
-@in_virtual_time
-async def test_only_consumers_that_are_idle_and_hold_nothing_go() -> None:
-    engine = Driver(VirtualClock())
-    await under(engine, GroupPolicy(consumer_ttl_ms=5_000), 1)
-    await engine.take(b"holder")
-    for name in (b"idle", b"busy"):
-        await engine.perform(CreateConsumer(S, G, name))
-    housekeeping = asyncio.create_task(engine.run_housekeeping())
-    await asyncio.sleep(3)
-    await engine.take(b"busy")
-    await asyncio.sleep(1.5)
-    assert [consumer.name for consumer in await engine.perform(ListConsumers(S, G))] == [
-        b"busy",
-        b"holder",
-        b"idle",
-    ]
-    await asyncio.sleep(2)
-    assert [consumer.name for consumer in await engine.perform(ListConsumers(S, G))] == [
-        b"busy",
-        b"holder",
-    ]
-    await engine.perform(Ack(S, G, [entry_id(1)]))
-    await asyncio.sleep(10)
-    housekeeping.cancel()
-    assert await engine.perform(ListConsumers(S, G)) == []
-    assert everything_in(replayed(engine)) == everything_in(engine.keyspace)
-
-
-@in_virtual_time
 async def test_a_consumer_that_waits_is_not_gone() -> None:
     engine = Driver(VirtualClock())
     await under(engine, GroupPolicy(consumer_ttl_ms=5_000), 1)
@@ -663,21 +405,6 @@ async def test_a_consumer_that_waits_is_not_gone() -> None:
 
 
 # Policies as part of the state
-
-
-async def test_a_policy_is_kept_by_records_and_snapshots(engine: Driver) -> None:
-    policy = GroupPolicy(5, 2, D, (1, 2), 3, True, 99)
-    await under(engine, policy, 1, 2, 3, 4)
-    await engine.take(max_pending=9)
-    await nack(engine, 1)
-    await nack(engine, 2, delay_ms=70)
-    await nack(engine, 3, mode=NackMode.FATAL)
-    for keyspace in (replayed(engine), reloaded(engine.keyspace)):
-        assert everything_in(keyspace) == everything_in(engine.keyspace)
-        assert keyspace.group(S, G).policy == policy
-        copy = Driver(ManualClock(engine.clock.now_ms + 70))
-        copy._executor.adopt(keyspace)
-        assert await taken(copy) == [1, 2, 4]
 
 
 async def test_a_group_is_created_with_its_policy_in_one_record(engine: Driver) -> None:
@@ -726,7 +453,6 @@ async def test_a_governed_stream_that_another_is_renamed_to_is_forgotten(engine:
     assert engine.keyspace.governed == set()
 
 
-@in_virtual_time
 async def test_a_stream_that_expires_is_governed_no_more() -> None:
     engine = Driver(VirtualClock())
     await under(engine, ONCE, 1)
@@ -738,7 +464,6 @@ async def test_a_stream_that_expires_is_governed_no_more() -> None:
     assert engine.keyspace.governed == set()
 
 
-@in_virtual_time
 async def test_a_stream_may_expire_while_the_house_is_kept() -> None:
     for left_ms in range(40):
         engine = Driver(TickingClock())
@@ -750,31 +475,6 @@ async def test_a_stream_may_expire_while_the_house_is_kept() -> None:
         await asyncio.sleep(1.5)
         assert not housekeeping.done(), left_ms
         housekeeping.cancel()
-
-
-@pytest.mark.parametrize("is_new", [True, False])
-@pytest.mark.parametrize(
-    ("policy", "field"),
-    [
-        (GroupPolicy(max_deliveries=3), "policy"),
-        (GroupPolicy(dead_letter_stream=D), "policy"),
-        (GroupPolicy(max_deliveries=3, dead_letter_stream=S), "policy/dead_letter_stream"),
-    ],
-)
-async def test_a_policy_that_contradicts_itself_is_refused(
-    engine: Driver, policy: GroupPolicy, field: str, is_new: bool
-) -> None:
-    await engine.start(1)
-    before = everything_in(engine.keyspace)
-    asked = (
-        engine.perform(CreateGroup(S, b"new", GroupStart(None), policy=policy))
-        if is_new
-        else engine.perform(acting_by(S, G, policy))
-    )
-    with pytest.raises(Invalid) as refusal:
-        await asked
-    assert refusal.value.location == tuple(field.split("/"))
-    assert everything_in(engine.keyspace) == before
 
 
 async def test_what_is_spent_is_buried_before_idle_entries_are_claimed(engine: Driver) -> None:

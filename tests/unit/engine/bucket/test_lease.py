@@ -12,7 +12,7 @@ from headgate.engine.bucket.lease import LeaseKeeper, newest_lease
 from headgate.engine.bucket.names import LEASES
 from headgate.engine.errors import Unavailable
 from tests.buckets.directory import LocalBucket
-from tests.virtual_time import VirtualClock, in_virtual_time
+from tests.virtual_time import VirtualClock
 
 LEASE_MS = 9_000
 
@@ -35,165 +35,126 @@ def bucket(tmp_path: Path) -> LocalBucket:
     return LocalBucket(tmp_path)
 
 
-@in_virtual_time
-async def taken_at_once(bucket: LocalBucket) -> None:
+async def test_a_free_lease_is_taken_at_once(bucket: LocalBucket) -> None:
     first = keeper(bucket, "a")
     assert await first.take() == 1
     assert first.is_valid
     assert first.left_ms <= LEASE_MS
 
 
-def test_a_free_lease_is_taken_at_once(bucket: LocalBucket) -> None:
-    taken_at_once(bucket)
+async def test_a_lease_is_taken_over_once_it_has_stood_for_its_time(bucket: LocalBucket) -> None:
+    loop = asyncio.get_running_loop()
+    first, second = keeper(bucket, "a"), keeper(bucket, "b")
+    await first.take()
+    began_s = loop.time()
+    term = await second.take()
+    assert LEASE_MS / 1000 < loop.time() - began_s <= LEASE_MS / 1000 + 2
+    assert (term, first.is_valid, second.is_valid) == (2, False, True)
+    assert second.replaced is not None
+    assert second.replaced.address == "http://a"
 
 
-def test_a_lease_is_taken_over_once_it_has_stood_for_its_time(bucket: LocalBucket) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        loop = asyncio.get_running_loop()
-        first, second = keeper(bucket, "a"), keeper(bucket, "b")
-        await first.take()
-        began_s = loop.time()
-        term = await second.take()
-        assert LEASE_MS / 1000 < loop.time() - began_s <= LEASE_MS / 1000 + 2
-        assert (term, first.is_valid, second.is_valid) == (2, False, True)
-        assert second.replaced is not None
-        assert second.replaced.address == "http://a"
-
-    run()
+async def test_a_lease_that_is_renewed_is_not_taken(bucket: LocalBucket) -> None:
+    first, second = keeper(bucket, "a"), keeper(bucket, "b")
+    await first.take()
+    keeping = asyncio.create_task(first.keep())
+    with pytest.raises(Unavailable, match=r"another gateway at http://a writes .* \(term 1\)"):
+        await second.take(patience_ms=10 * LEASE_MS)
+    assert first.is_valid
+    keeping.cancel()
 
 
-def test_a_lease_that_is_renewed_is_not_taken(bucket: LocalBucket) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        first, second = keeper(bucket, "a"), keeper(bucket, "b")
-        await first.take()
-        keeping = asyncio.create_task(first.keep())
-        with pytest.raises(Unavailable, match=r"another gateway at http://a writes .* \(term 1\)"):
-            await second.take(patience_ms=10 * LEASE_MS)
-        assert first.is_valid
-        keeping.cancel()
-
-    run()
+async def test_a_lease_that_is_released_is_free(bucket: LocalBucket) -> None:
+    first, second = keeper(bucket, "a"), keeper(bucket, "b")
+    await first.take()
+    await first.release()
+    began_s = asyncio.get_running_loop().time()
+    await second.take()
+    assert asyncio.get_running_loop().time() == began_s
+    assert not first.is_valid
 
 
-def test_a_lease_that_is_released_is_free(bucket: LocalBucket) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        first, second = keeper(bucket, "a"), keeper(bucket, "b")
-        await first.take()
-        await first.release()
-        began_s = asyncio.get_running_loop().time()
-        await second.take()
-        assert asyncio.get_running_loop().time() == began_s
-        assert not first.is_valid
-
-    run()
+async def test_the_same_holder_takes_its_lease_again_at_once(bucket: LocalBucket) -> None:
+    await keeper(bucket, "a").take()
+    again = keeper(bucket, "a")
+    assert await again.take() == 2
+    assert asyncio.get_running_loop().time() == 0
 
 
-def test_the_same_holder_takes_its_lease_again_at_once(bucket: LocalBucket) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        await keeper(bucket, "a").take()
-        again = keeper(bucket, "a")
-        assert await again.take() == 2
-        assert asyncio.get_running_loop().time() == 0
-
-    run()
-
-
-def test_who_was_replaced_is_told_and_ends(bucket: LocalBucket) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        events: list[str] = []
-        first, second = keeper(bucket, "a", events), keeper(bucket, "b")
-        await first.take()
-        await second.take()
-        await first.keep()
-        assert first.is_lost
-        assert not first.is_valid
-        assert events[-1] == "lease lost"
-
-    run()
+async def test_who_was_replaced_is_told_and_ends(bucket: LocalBucket) -> None:
+    events: list[str] = []
+    first, second = keeper(bucket, "a", events), keeper(bucket, "b")
+    await first.take()
+    await second.take()
+    await first.keep()
+    assert first.is_lost
+    assert not first.is_valid
+    assert events[-1] == "lease lost"
 
 
-def test_a_holder_goes_on_after_a_time_without_the_store(bucket: LocalBucket) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        first = keeper(bucket, "a")
-        await first.take()
-        bucket.fault = refused
-        keeping = asyncio.create_task(first.keep())
-        await asyncio.sleep(2 * LEASE_MS / 1000)
-        assert not first.is_valid
-        bucket.fault = None
-        await asyncio.sleep(LEASE_MS / 1000)
-        assert first.is_valid
-        assert first.term == 1
-        keeping.cancel()
-
-    run()
+async def test_a_holder_goes_on_after_a_time_without_the_store(bucket: LocalBucket) -> None:
+    first = keeper(bucket, "a")
+    await first.take()
+    bucket.fault = refused
+    keeping = asyncio.create_task(first.keep())
+    await asyncio.sleep(2 * LEASE_MS / 1000)
+    assert not first.is_valid
+    bucket.fault = None
+    await asyncio.sleep(LEASE_MS / 1000)
+    assert first.is_valid
+    assert first.term == 1
+    keeping.cancel()
 
 
 @pytest.mark.parametrize(("away_s", "is_taken"), [(20, True), (60, False)])
-def test_a_start_waits_for_a_store_that_does_not_answer(
+async def test_a_start_waits_for_a_store_that_does_not_answer(
     bucket: LocalBucket, away_s: float, is_taken: bool
 ) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        bucket.fault = refused
-        taking = asyncio.create_task(keeper(bucket, "a").take(patience_ms=2000))
-        await asyncio.sleep(away_s)
-        bucket.fault = None
-        await asyncio.wait([taking], timeout=LEASE_MS / 1000)
-        if is_taken:
-            assert taking.result() == 1
-        else:
-            assert isinstance(taking.exception(), Unavailable)
-            assert "does not answer" in str(taking.exception())
-
-    run()
+    bucket.fault = refused
+    taking = asyncio.create_task(keeper(bucket, "a").take(patience_ms=2000))
+    await asyncio.sleep(away_s)
+    bucket.fault = None
+    await asyncio.wait([taking], timeout=LEASE_MS / 1000)
+    if is_taken:
+        assert taking.result() == 1
+    else:
+        assert isinstance(taking.exception(), Unavailable)
+        assert "does not answer" in str(taking.exception())
 
 
 def refused(act: Callable[[], Any]) -> Any:
     raise BucketError("no connection")
 
 
-def test_a_renewal_whose_answer_got_lost_counts_from_its_first_try(bucket: LocalBucket) -> None:
+async def test_a_renewal_whose_answer_got_lost_counts_from_its_first_try(
+    bucket: LocalBucket,
+) -> None:
     """Others have seen it when it was put, and count from then on."""
 
-    @in_virtual_time
-    async def run() -> None:
-        first = keeper(bucket, "a")
-        await first.take()
+    first = keeper(bucket, "a")
+    await first.take()
 
-        def lose_answer(act: Callable[[], Any]) -> Any:
-            act()
-            raise BucketError("the answer got lost")
+    def lose_answer(act: Callable[[], Any]) -> Any:
+        act()
+        raise BucketError("the answer got lost")
 
-        bucket.fault = lose_answer
-        keeping = asyncio.create_task(first.keep())
-        await asyncio.sleep(LEASE_MS / 3000 + 0.1)  # the first renewal was carried out
-        put = newest_lease(bucket)
-        bucket.fault = None
-        await asyncio.sleep(LEASE_MS / 3000)
-        assert put is not None
-        assert first.seen is not None
-        assert first.seen.number > put.number  # it was not taken for a renewal of that moment
-        assert first.is_valid
-        keeping.cancel()
-
-    run()
+    bucket.fault = lose_answer
+    keeping = asyncio.create_task(first.keep())
+    await asyncio.sleep(LEASE_MS / 3000 + 0.1)  # the first renewal was carried out
+    put = newest_lease(bucket)
+    bucket.fault = None
+    await asyncio.sleep(LEASE_MS / 3000)
+    assert put is not None
+    assert first.seen is not None
+    assert first.seen.number > put.number  # it was not taken for a renewal of that moment
+    assert first.is_valid
+    keeping.cancel()
 
 
-def test_old_leases_go(bucket: LocalBucket) -> None:
-    @in_virtual_time
-    async def run() -> None:
-        first = keeper(bucket, "a")
-        await first.take()
-        keeping = asyncio.create_task(first.keep())
-        await asyncio.sleep(100 * LEASE_MS / 3000)
-        assert 20 <= len(bucket.objects(LEASES)) <= 40
-        keeping.cancel()
-
-    run()
+async def test_old_leases_go(bucket: LocalBucket) -> None:
+    first = keeper(bucket, "a")
+    await first.take()
+    keeping = asyncio.create_task(first.keep())
+    await asyncio.sleep(100 * LEASE_MS / 3000)
+    assert 20 <= len(bucket.objects(LEASES)) <= 40
+    keeping.cancel()

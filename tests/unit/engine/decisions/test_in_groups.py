@@ -18,7 +18,7 @@ from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.changes import acting_by, configured
 from tests.lengths import length_of
 from tests.unit.driver import Driver, S, entry_id
-from tests.virtual_time import VirtualClock, in_virtual_time
+from tests.virtual_time import VirtualClock
 
 GROUPS = [b"%02d" % number for number in range(40)]
 COUNT, KEPT = 300, 10
@@ -69,7 +69,6 @@ async def gone_at_once_max(engine: Driver, work: Coroutine[Any, Any, Any]) -> in
     ],
     ids=lambda each: repr(each)[:60],
 )
-@in_virtual_time
 async def test_what_leaves_many_groups_leaves_them_in_parts(
     request_: Request[Any], left: int | None
 ) -> None:
@@ -83,7 +82,6 @@ async def test_what_leaves_many_groups_leaves_them_in_parts(
 
 
 @pytest.mark.parametrize("config", [TO_LENGTH, StreamConfig(max_age_ms=1)], ids=repr)
-@in_virtual_time
 async def test_a_changed_retention_answers_at_once_and_housekeeping_does_the_rest(
     config: StreamConfig,
 ) -> None:
@@ -99,7 +97,6 @@ async def test_a_changed_retention_answers_at_once_and_housekeeping_does_the_res
     assert await length_of(engine, S) == (config.max_length or 0)
 
 
-@in_virtual_time
 async def test_a_trim_that_spares_what_is_needed_looks_at_some_entries_at_a_time() -> None:
     engine = await begin()
     for group in GROUPS:

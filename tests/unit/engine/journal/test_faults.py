@@ -33,7 +33,7 @@ from tests.journals.running_journal import (
     rewritten,
     running,
 )
-from tests.virtual_time import in_virtual_time, now_ms, settle
+from tests.virtual_time import now_ms, settle
 
 SYNC_S = 0.01
 
@@ -46,38 +46,33 @@ async def put_on(run: Running) -> None:
 
 
 @pytest.mark.parametrize("policy", [FsyncPolicy.ALWAYS, FsyncPolicy.EVERYSEC])
-def test_after_a_failed_sync_nothing_is_taken_and_none_is_tried_again(
+async def test_after_a_failed_sync_nothing_is_taken_and_none_is_tried_again(
     policy: FsyncPolicy,
 ) -> None:
-    @in_virtual_time
-    async def test() -> None:
-        disk = MemoryDisk()
-        async with failing(disk, policy) as run:
-            await run.put(CREATE)
-            await asyncio.sleep(2 * SYNC_INTERVAL_S)
-            disk.sync_failure = OSError(errno.EIO, "Input/output error")
-            before = len(disk.synced)
-            with pytest.raises(Unavailable, match="Input/output error"):
-                await put_on(run)
-            assert len(disk.synced) - before == 1
-            disk.sync_failure = None  # a second try would say that all is well
-            with pytest.raises(Unavailable, match="the journal cannot be written: Input/output"):
-                run.journal.append(adding(99))
-            with pytest.raises(Unavailable, match="Input/output error"):
-                await run.journal.wait_durable(run.journal.durable_position + 1)
-            with pytest.raises(Unavailable, match="Input/output error"):
-                run.journal.start_rewrite()
-            await run.journal.wait_durable(run.journal.durable_position)
-            await asyncio.sleep(10 * SYNC_INTERVAL_S)
+    disk = MemoryDisk()
+    async with failing(disk, policy) as run:
+        await run.put(CREATE)
+        await asyncio.sleep(2 * SYNC_INTERVAL_S)
+        disk.sync_failure = OSError(errno.EIO, "Input/output error")
+        before = len(disk.synced)
+        with pytest.raises(Unavailable, match="Input/output error"):
+            await put_on(run)
         assert len(disk.synced) - before == 1
-        assert run.journal.status.failure == run.journal.failure
-        [(event, facts)] = run.events
-        assert (event, facts["reason"]) == ("journal failed", run.journal.failure)
+        disk.sync_failure = None  # a second try would say that all is well
+        with pytest.raises(Unavailable, match="the journal cannot be written: Input/output"):
+            run.journal.append(adding(99))
+        with pytest.raises(Unavailable, match="Input/output error"):
+            await run.journal.wait_durable(run.journal.durable_position + 1)
+        with pytest.raises(Unavailable, match="Input/output error"):
+            run.journal.start_rewrite()
+        await run.journal.wait_durable(run.journal.durable_position)
+        await asyncio.sleep(10 * SYNC_INTERVAL_S)
+    assert len(disk.synced) - before == 1
+    assert run.journal.status.failure == run.journal.failure
+    [(event, facts)] = run.events
+    assert (event, facts["reason"]) == ("journal failed", run.journal.failure)
 
-    test()
 
-
-@in_virtual_time
 async def test_everyone_who_waits_is_told_of_a_failure() -> None:
     disk = MemoryDisk(sync_s=SYNC_S)
     async with failing(disk) as run:
@@ -90,7 +85,6 @@ async def test_everyone_who_waits_is_told_of_a_failure() -> None:
         assert {type(outcome) for outcome in outcomes} == {Unavailable}
 
 
-@in_virtual_time
 async def test_a_failed_sync_is_followed_by_what_is_durable() -> None:
     disk = MemoryDisk()
     async with failing(disk) as run:
@@ -104,7 +98,6 @@ async def test_a_failed_sync_is_followed_by_what_is_durable() -> None:
         assert run.journal.position == run.journal.durable_position == 1
 
 
-@in_virtual_time
 async def test_what_cannot_be_read_again_is_tried_until_it_can_be() -> None:
     disk = MemoryDisk()
     async with failing(disk) as run:
@@ -127,35 +120,30 @@ async def test_what_cannot_be_read_again_is_tried_until_it_can_be() -> None:
 
 @pytest.mark.parametrize("policy", list(FsyncPolicy))
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EMFILE, errno.EINTR])
-def test_a_write_that_does_not_work_for_a_moment_is_tried_again(
+async def test_a_write_that_does_not_work_for_a_moment_is_tried_again(
     number: int, policy: FsyncPolicy
 ) -> None:
-    @in_virtual_time
-    async def test() -> None:
-        disk = MemoryDisk()
-        async with running(disk, policy) as run:
-            await run.put(CREATE)
-            disk.faults["append"] = number
-            putting = [asyncio.create_task(run.put(adding(value))) for value in (1, 2, 3)]
-            await asyncio.sleep(PATIENCE_S / 2)
-            assert not any(task.done() for task in putting)
-            with pytest.raises(Unavailable, match=os.strerror(number)):
-                run.journal.append(adding(9))
-            assert run.journal.refusal == run.journal.status.fault
-            assert run.journal.failure is None
-            disk.faults.clear()
-            await asyncio.gather(*putting)
-            assert run.journal.refusal is None
-            await run.put(adding(4))
-            assert run.went_back == []
-            events = [event for event, _ in run.events]
-            assert events == ["journal not written for now", "journal written again"]
-        assert length(recovery.load(disk).keyspace) == 4
-
-    test()
+    disk = MemoryDisk()
+    async with running(disk, policy) as run:
+        await run.put(CREATE)
+        disk.faults["append"] = number
+        putting = [asyncio.create_task(run.put(adding(value))) for value in (1, 2, 3)]
+        await asyncio.sleep(PATIENCE_S / 2)
+        assert not any(task.done() for task in putting)
+        with pytest.raises(Unavailable, match=os.strerror(number)):
+            run.journal.append(adding(9))
+        assert run.journal.refusal == run.journal.status.fault
+        assert run.journal.failure is None
+        disk.faults.clear()
+        await asyncio.gather(*putting)
+        assert run.journal.refusal is None
+        await run.put(adding(4))
+        assert run.went_back == []
+        events = [event for event, _ in run.events]
+        assert events == ["journal not written for now", "journal written again"]
+    assert length(recovery.load(disk).keyspace) == 4
 
 
-@in_virtual_time
 async def test_what_the_disk_does_not_take_for_long_is_given_up_and_then_all_goes_on() -> None:
     disk = MemoryDisk()
     async with running(disk) as run:
@@ -180,7 +168,6 @@ async def test_what_the_disk_does_not_take_for_long_is_given_up_and_then_all_goe
     assert [entry.id.ms for entry in loaded.streams[b"s"].log.range(MIN_ID, MAX_ID)] == [1, 3]
 
 
-@in_virtual_time
 async def test_a_fault_that_lasts_until_the_end_is_a_failure_then() -> None:
     disk = MemoryDisk()
     async with failing(disk) as run:
@@ -208,7 +195,6 @@ class TimedDisk(MemoryDisk):
         super().append(name, data)
 
 
-@in_virtual_time
 async def test_a_fault_is_borne_with_ever_longer_pauses_and_the_next_one_begins_anew() -> None:
     disk = TimedDisk()
     async with running(disk) as run:
@@ -226,7 +212,6 @@ async def test_a_fault_is_borne_with_ever_longer_pauses_and_the_next_one_begins_
             await asyncio.sleep(PAUSE_S_MAX)
 
 
-@in_virtual_time
 async def test_a_fault_refuses_what_takes_no_room_as_well() -> None:
     disk = MemoryDisk()
     async with running(disk) as run:
@@ -241,26 +226,22 @@ async def test_a_fault_refuses_what_takes_no_room_as_well() -> None:
 
 
 @pytest.mark.parametrize("call", ["append", "names", "rename"])
-def test_a_journal_that_cannot_begin_does_so_as_soon_as_it_can(call: str) -> None:
-    @in_virtual_time
-    async def test() -> None:
-        disk = MemoryDisk({names.journal_name(1): begun(), "journal-00000000000000000001.new": b""})
-        journal = Running(disk)
-        disk.faults[call] = errno.ENOSPC
-        run = asyncio.create_task(journal.journal.run(journal.go_back))
-        await asyncio.sleep(60)
-        assert journal.journal.refusal == "the journal cannot be written: No space left on device"
-        with pytest.raises(Unavailable, match="No space left on device"):
-            journal.journal.append(CREATE)
-        await journal.journal.wait_durable(0)
-        disk.faults.clear()
-        await asyncio.sleep(PAUSE_S_MAX)
-        await journal.put(CREATE)
-        await journal.journal.close()
-        await run
-        assert recovery.load(disk).position == 1
-
-    test()
+async def test_a_journal_that_cannot_begin_does_so_as_soon_as_it_can(call: str) -> None:
+    disk = MemoryDisk({names.journal_name(1): begun(), "journal-00000000000000000001.new": b""})
+    journal = Running(disk)
+    disk.faults[call] = errno.ENOSPC
+    run = asyncio.create_task(journal.journal.run(journal.go_back))
+    await asyncio.sleep(60)
+    assert journal.journal.refusal == "the journal cannot be written: No space left on device"
+    with pytest.raises(Unavailable, match="No space left on device"):
+        journal.journal.append(CREATE)
+    await journal.journal.wait_durable(0)
+    disk.faults.clear()
+    await asyncio.sleep(PAUSE_S_MAX)
+    await journal.put(CREATE)
+    await journal.journal.close()
+    await run
+    assert recovery.load(disk).position == 1
 
 
 def begun() -> bytes:
@@ -272,7 +253,6 @@ def begun() -> bytes:
 DELETE: list[Command] = [EntriesDeleted(b"s", [EntryId(1, 0)])]
 
 
-@in_virtual_time
 async def test_a_journal_that_is_as_large_as_it_may_be_takes_only_what_makes_room() -> None:
     disk = MemoryDisk()
     async with running(disk, growth=Growth(0), bounds=DiskBounds(size_bytes_max=3000)) as run:
@@ -294,7 +274,6 @@ async def test_a_journal_that_is_as_large_as_it_may_be_takes_only_what_makes_roo
     assert list(recovery.load(disk).keyspace.streams) == [b"s"]
 
 
-@in_virtual_time
 async def test_a_disk_that_is_full_takes_what_makes_room_out_of_its_reserve() -> None:
     disk = MemoryDisk()
     bounds = DiskBounds(free_bytes_min=4000)
@@ -326,7 +305,6 @@ async def no_rewriter(through: int, _: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@in_virtual_time
 async def test_room_that_becomes_scarce_is_known_without_a_look() -> None:
     bounds = DiskBounds(size_bytes_max=1000)
     async with running(MemoryDisk(), growth=Growth(0), bounds=bounds, rewriter=no_rewriter) as run:

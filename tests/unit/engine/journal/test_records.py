@@ -11,12 +11,11 @@ from headgate.engine.journal import recovery
 from headgate.engine.limits import SERVED_AT_ONCE_MAX
 from tests.journals.memory_disk import MemoryDisk
 from tests.journals.running_journal import CREATE, adding, failing, length, running
-from tests.virtual_time import in_virtual_time, now_ms, settle
+from tests.virtual_time import now_ms, settle
 
 SYNC_S = 0.01
 
 
-@in_virtual_time
 async def test_those_who_wait_for_one_sync_are_told_in_turns() -> None:
     async with running(MemoryDisk(sync_s=SYNC_S)) as run:
         position = run.journal.append(CREATE)
@@ -26,7 +25,6 @@ async def test_those_who_wait_for_one_sync_are_told_in_turns() -> None:
         await asyncio.gather(*waits)
 
 
-@in_virtual_time
 async def test_calls_without_a_task_go_on_in_turns_too() -> None:
     loop, ended, counts = asyncio.get_running_loop(), list[EagerCall](), list[int]()
 
@@ -49,7 +47,6 @@ async def test_calls_without_a_task_go_on_in_turns_too() -> None:
     assert counts == [100, 200, 300, 350]
 
 
-@in_virtual_time
 async def test_what_was_safe_before_the_disk_failed_is_told_so_even_then() -> None:
     disk = MemoryDisk(sync_s=SYNC_S)
     async with failing(disk) as run:
@@ -64,7 +61,6 @@ async def test_what_was_safe_before_the_disk_failed_is_told_so_even_then() -> No
             await late
 
 
-@in_virtual_time
 async def test_a_thousand_waits_are_served_by_two_syncs() -> None:
     disk = MemoryDisk(sync_s=SYNC_S)
     async with running(disk) as run:
@@ -77,7 +73,6 @@ async def test_a_thousand_waits_are_served_by_two_syncs() -> None:
     assert length(recovery.load(disk).keyspace) == 1000
 
 
-@in_virtual_time
 async def test_what_arrives_while_the_disk_is_busy_goes_down_together() -> None:
     disk = MemoryDisk(sync_s=SYNC_S)
     async with running(disk) as run:
@@ -91,7 +86,6 @@ async def test_what_arrives_while_the_disk_is_busy_goes_down_together() -> None:
         assert len(disk.appended) - before == 1
 
 
-@in_virtual_time
 async def test_nobody_is_told_before_what_came_before_is_safe() -> None:
     disk = MemoryDisk(sync_s=SYNC_S)
     async with running(disk) as run:
@@ -108,7 +102,6 @@ async def test_nobody_is_told_before_what_came_before_is_safe() -> None:
         await run.journal.wait_durable(2)  # is known, and returns at once
 
 
-@in_virtual_time
 async def test_a_wait_that_is_given_up_is_in_nobodys_way() -> None:
     async with running(MemoryDisk(sync_s=SYNC_S)) as run:
         waits = [asyncio.create_task(run.put(record)) for record in (CREATE, adding(1))]
@@ -117,7 +110,6 @@ async def test_a_wait_that_is_given_up_is_in_nobodys_way() -> None:
         await waits[1]
 
 
-@in_virtual_time
 async def test_a_block_takes_what_is_waiting_up_to_a_size() -> None:
     disk = MemoryDisk()
     async with running(disk) as run:

@@ -25,12 +25,11 @@ from headgate.engine.journal.room import DiskBounds
 from headgate.engine.limits import SEGMENT_BYTES_MAX
 from tests.journals.memory_disk import MemoryDisk
 from tests.journals.running_journal import CREATE, Running, adding, length, rewritten, running
-from tests.virtual_time import in_virtual_time, now_ms
+from tests.virtual_time import now_ms
 
 SYNC_S = 0.01
 
 
-@in_virtual_time
 async def test_a_rewrite_leaves_a_snapshot_and_the_segment_behind_it() -> None:
     disk = MemoryDisk(sync_s=SYNC_S)
     async with running(disk) as run:
@@ -49,7 +48,6 @@ async def test_a_rewrite_leaves_a_snapshot_and_the_segment_behind_it() -> None:
     assert length(recovery.load(disk).keyspace) == 6
 
 
-@in_virtual_time
 async def test_a_rewrite_saves_the_changes_that_were_written_when_it_began() -> None:
     async with running(MemoryDisk(sync_s=SYNC_S)) as run:
 
@@ -69,7 +67,6 @@ async def test_a_rewrite_saves_the_changes_that_were_written_when_it_began() -> 
         assert run.journal.unsaved_count == 0
 
 
-@in_virtual_time
 async def test_a_segment_that_becomes_full_during_a_rewrite_is_not_saved() -> None:
     disk, may_end = MemoryDisk(), asyncio.Event()
 
@@ -89,7 +86,6 @@ async def test_a_segment_that_becomes_full_during_a_rewrite_is_not_saved() -> No
     assert disk.names()[-1] == names.snapshot_name(1)
 
 
-@in_virtual_time
 async def test_a_rewrite_of_nothing_new_changes_nothing() -> None:
     disk = MemoryDisk()
     async with running(disk) as run:
@@ -102,7 +98,6 @@ async def test_a_rewrite_of_nothing_new_changes_nothing() -> None:
     assert recovery.load(disk).position == 2
 
 
-@in_virtual_time
 async def test_a_rewrite_starts_when_a_start_would_take_long() -> None:
     async with running(MemoryDisk()) as run:
         await run.put(CREATE)
@@ -115,7 +110,6 @@ async def test_a_rewrite_starts_when_a_start_would_take_long() -> None:
             assert run.journal.status.rewrite_count == number
 
 
-@in_virtual_time
 async def test_a_rewrite_starts_when_the_files_have_doubled() -> None:
     disk = MemoryDisk()
     async with running(disk, growth=Growth(100, 4000)) as run:
@@ -131,7 +125,6 @@ async def test_a_rewrite_starts_when_the_files_have_doubled() -> None:
     assert length(recovery.load(disk).keyspace) == 100
 
 
-@in_virtual_time
 async def test_a_rewrite_that_fails_is_told_and_tried_again_after_ever_longer_pauses() -> None:
     disk = MemoryDisk()
     begun_s: list[float] = []
@@ -156,7 +149,6 @@ async def test_a_rewrite_that_fails_is_told_and_tried_again_after_ever_longer_pa
     assert length(recovery.load(disk).keyspace) == 599
 
 
-@in_virtual_time
 async def test_a_rewrite_that_does_not_fit_gives_back_its_room() -> None:
     disk = MemoryDisk()
     async with running(disk) as run:
@@ -174,7 +166,6 @@ async def test_a_rewrite_that_does_not_fit_gives_back_its_room() -> None:
     assert length(recovery.load(disk).keyspace) == 60
 
 
-@in_virtual_time
 async def test_a_journal_that_ends_does_not_wait_for_a_rewrite() -> None:
     disk = MemoryDisk()
     ended: list[bool] = []
@@ -195,7 +186,6 @@ async def test_a_journal_that_ends_does_not_wait_for_a_rewrite() -> None:
         run.journal.start_rewrite()
 
 
-@in_virtual_time
 async def test_a_rewrite_that_worked_ends_the_longer_pauses() -> None:
     disk = MemoryDisk()
     begun_s: list[float] = []
@@ -216,7 +206,6 @@ async def test_a_rewrite_that_worked_ends_the_longer_pauses() -> None:
         assert REWRITE_PAUSE_S_MIN <= pauses_s[4] < 2 * REWRITE_PAUSE_S_MIN
 
 
-@in_virtual_time
 async def test_after_going_back_the_time_of_a_start_counts_from_the_snapshot() -> None:
     disk = MemoryDisk()
     async with running(disk) as run:
@@ -242,7 +231,6 @@ class LargeDisk(MemoryDisk):
         return 10**9 if name == names.journal_name(1) else super().size_bytes(name)
 
 
-@in_virtual_time
 async def test_a_start_may_take_as_long_for_the_records_as_for_a_large_snapshot() -> None:
     disk = LargeDisk()
     async with running(disk) as run:
@@ -269,7 +257,6 @@ async def fill(run: Running) -> None:
     await run.put(adding(1, b"%d" % 7**4500))
 
 
-@in_virtual_time
 async def test_a_shortage_begins_no_rewrite_of_what_a_snapshot_has_already() -> None:
     async with running(MemoryDisk(), **FULL) as run:
         await fill(run)
@@ -281,7 +268,6 @@ async def test_a_shortage_begins_no_rewrite_of_what_a_snapshot_has_already() -> 
         assert run.journal.status.rewrite_count == 2
 
 
-@in_virtual_time
 async def test_rewrites_take_a_part_of_the_time_only_while_room_is_short() -> None:
     disk = MemoryDisk()
     begun_s: list[float] = []
@@ -302,7 +288,6 @@ async def test_rewrites_take_a_part_of_the_time_only_while_room_is_short() -> No
         assert min(pauses_s) >= 2 + REWRITE_SHARE * 2
 
 
-@in_virtual_time
 async def test_a_rewrite_without_progress_is_ended_and_tried_again_later() -> None:
     disk, begun_s, ended_s = MemoryDisk(), list[float](), list[float]()
 
@@ -334,7 +319,6 @@ async def test_a_rewrite_without_progress_is_ended_and_tried_again_later() -> No
     assert length(recovery.load(disk).keyspace) == 2_000 - 1
 
 
-@in_virtual_time
 async def test_nobody_waits_long_for_the_room_that_a_stuck_rewrite_makes() -> None:
     async def rewriter(through: int, _: object) -> None:
         await asyncio.Event().wait()

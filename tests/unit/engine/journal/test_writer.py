@@ -15,7 +15,7 @@ from headgate.engine.journal.writer import SYNC_INTERVAL_S, SYNC_PATIENCE_S, Fsy
 from headgate.engine.limits import SEGMENT_BYTES_MAX
 from tests.journals.memory_disk import MemoryDisk
 from tests.journals.running_journal import CREATE, adding, failing, length, rewritten, running
-from tests.virtual_time import in_virtual_time, now_ms, settle
+from tests.virtual_time import now_ms, settle
 
 T = TypeVar("T")
 
@@ -23,24 +23,19 @@ SYNC_S = 0.01
 
 
 @pytest.mark.parametrize("policy", list(FsyncPolicy))
-def test_a_policy_says_what_an_answer_waits_for(policy: FsyncPolicy) -> None:
-    @in_virtual_time
-    async def test() -> None:
-        disk = MemoryDisk(sync_s=SYNC_S)
-        async with running(disk, policy) as run:
-            await asyncio.sleep(SYNC_S)
-            before, began_ms = len(disk.synced), now_ms()
-            await run.put(CREATE)
-            assert len(disk.synced) - before == (policy is FsyncPolicy.ALWAYS)
-            assert (now_ms() - began_ms > 0) == (policy is FsyncPolicy.ALWAYS)
-            await asyncio.sleep(10 * SYNC_INTERVAL_S)
-            assert len(disk.synced) - before == (policy is not FsyncPolicy.NO)
-        assert recovery.load(disk).position == 1
-
-    test()
+async def test_a_policy_says_what_an_answer_waits_for(policy: FsyncPolicy) -> None:
+    disk = MemoryDisk(sync_s=SYNC_S)
+    async with running(disk, policy) as run:
+        await asyncio.sleep(SYNC_S)
+        before, began_ms = len(disk.synced), now_ms()
+        await run.put(CREATE)
+        assert len(disk.synced) - before == (policy is FsyncPolicy.ALWAYS)
+        assert (now_ms() - began_ms > 0) == (policy is FsyncPolicy.ALWAYS)
+        await asyncio.sleep(10 * SYNC_INTERVAL_S)
+        assert len(disk.synced) - before == (policy is not FsyncPolicy.NO)
+    assert recovery.load(disk).position == 1
 
 
-@in_virtual_time
 async def test_every_second_what_was_written_is_forced_to_disk_and_nothing_else() -> None:
     disk = MemoryDisk(sync_s=SYNC_S)
     async with running(disk, FsyncPolicy.EVERYSEC) as run:
@@ -56,7 +51,6 @@ async def test_every_second_what_was_written_is_forced_to_disk_and_nothing_else(
         assert len(disk.synced) == before
 
 
-@in_virtual_time
 async def test_writes_go_on_beside_a_slow_sync_for_a_while_and_then_wait_for_it() -> None:
     disk = MemoryDisk()
     async with running(disk, FsyncPolicy.EVERYSEC) as run:
@@ -74,7 +68,6 @@ async def test_writes_go_on_beside_a_slow_sync_for_a_while_and_then_wait_for_it(
 # Segments
 
 
-@in_virtual_time
 async def test_a_segment_that_is_full_is_followed_by_another() -> None:
     disk = MemoryDisk()
     large = bytes(SEGMENT_BYTES_MAX // 4)
@@ -89,7 +82,6 @@ async def test_a_segment_that_is_full_is_followed_by_another() -> None:
     assert length(recovery.load(disk).keyspace) == 6
 
 
-@in_virtual_time
 async def test_a_segment_that_cannot_begin_is_none_and_the_old_one_goes_on() -> None:
     disk = MemoryDisk()
     async with running(disk) as run:
@@ -108,7 +100,6 @@ async def test_a_segment_that_cannot_begin_is_none_and_the_old_one_goes_on() -> 
     assert length(recovery.load(disk).keyspace) == 2
 
 
-@in_virtual_time
 async def test_a_segment_that_cannot_follow_a_full_one_lets_that_grow_on() -> None:
     disk = MemoryDisk()
     async with running(disk, FsyncPolicy.NO, growth=Growth(0)) as run:
@@ -125,7 +116,6 @@ async def test_a_segment_that_cannot_follow_a_full_one_lets_that_grow_on() -> No
     assert disk.names() == [names.journal_name(1)]
 
 
-@in_virtual_time
 async def test_a_file_that_may_not_be_larger_is_followed_by_another() -> None:
     disk = MemoryDisk()
     async with running(disk) as run:
@@ -139,7 +129,6 @@ async def test_a_file_that_may_not_be_larger_is_followed_by_another() -> None:
     assert length(recovery.load(disk).keyspace) == 1
 
 
-@in_virtual_time
 async def test_a_block_that_tries_the_disk_is_safe_under_every_policy() -> None:
     disk = MemoryDisk()
     async with running(disk, FsyncPolicy.NO) as run:
@@ -163,7 +152,6 @@ class SlowDisk(MemoryDisk):
         return await super().in_thread(act)
 
 
-@in_virtual_time
 async def test_what_was_given_up_during_a_write_that_fails_is_not_written_later() -> None:
     disk = SlowDisk()
     async with failing(disk) as run:

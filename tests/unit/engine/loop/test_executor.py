@@ -20,7 +20,7 @@ from headgate.engine.state.keyspace import Keyspace
 from tests.journals.memory_disk import MemoryDisk
 from tests.lengths import length_of
 from tests.unit.driver import Driver, S
-from tests.virtual_time import ManualClock, in_virtual_time, settle
+from tests.virtual_time import ManualClock, settle
 
 UNWRITABLE = c.BatchCommitted(b"w", 2**64, 1)  # no such number in msgpack
 
@@ -64,7 +64,6 @@ def poisonous(keyspace: Keyspace, now_ms: int) -> Decision[Any]:
 # Steps
 
 
-@in_virtual_time
 async def test_what_was_applied_before_a_step_raised_is_recorded() -> None:
     item = OnDisk()
     with pytest.raises(ValueError, match="a mistake in a step"):
@@ -141,29 +140,23 @@ async def in_a_transaction(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("way", [by_itself, in_a_transaction])
-def test_what_cannot_be_applied_ends_the_engine_and_is_never_recorded(way: Any) -> None:
-    @in_virtual_time
-    async def test() -> None:
-        item = OnDisk()
-        engine = item.engine
-        await engine.perform(Add(S, [Draft(None, (b"f", b"1"))]))
-        reading = asyncio.create_task(
-            engine.perform(Read([StreamCursor(S, From.NOW)], wait_ms=None))
-        )
-        await settle()
-        with pytest.raises(KeyError):
-            await way(engine)
-        asks = (length_of(engine, S), engine.perform(Add(S, [Draft(None, (b"f", b"3"))])), reading)
-        for ask in asks:
-            with pytest.raises(Unavailable, match="the process ends"):
-                await ask
-        with pytest.raises(ExceptionGroup) as ended:
-            await item.run
-        assert ended.group_contains(RuntimeError, match="the process ends")
-        await engine.close()
-        assert item.recovered().streams[S].log.length == 1
-
-    test()
+async def test_what_cannot_be_applied_ends_the_engine_and_is_never_recorded(way: Any) -> None:
+    item = OnDisk()
+    engine = item.engine
+    await engine.perform(Add(S, [Draft(None, (b"f", b"1"))]))
+    reading = asyncio.create_task(engine.perform(Read([StreamCursor(S, From.NOW)], wait_ms=None)))
+    await settle()
+    with pytest.raises(KeyError):
+        await way(engine)
+    asks = (length_of(engine, S), engine.perform(Add(S, [Draft(None, (b"f", b"3"))])), reading)
+    for ask in asks:
+        with pytest.raises(Unavailable, match="the process ends"):
+            await ask
+    with pytest.raises(ExceptionGroup) as ended:
+        await item.run
+    assert ended.group_contains(RuntimeError, match="the process ends")
+    await engine.close()
+    assert item.recovered().streams[S].log.length == 1
 
 
 async def test_a_failed_step_is_still_a_reply_of_its_own() -> None:

@@ -29,7 +29,7 @@ from headgate.engine.state.keyspace import Keyspace
 from tests.changes import acting_by
 from tests.failures import each_failure
 from tests.journals.memory_disk import MemoryDisk
-from tests.virtual_time import VirtualClock, in_virtual_time
+from tests.virtual_time import VirtualClock
 
 TIMES = [1, 20]
 each_number = pytest.mark.parametrize("times", TIMES, ids=["once", "for a while"])
@@ -90,7 +90,6 @@ async def add(engine: Engine, stream: bytes) -> None:
 
 @each_failure
 @each_number
-@in_virtual_time
 async def test_old_entries_go(
     failure: Exception, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,7 +109,6 @@ async def test_old_entries_go(
 
 @each_failure
 @each_number
-@in_virtual_time
 async def test_policies_are_kept(
     failure: Exception, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,7 +130,6 @@ async def test_policies_are_kept(
 
 @each_failure
 @each_number
-@in_virtual_time
 async def test_what_is_deleted_is_freed(failure: Exception, times: int) -> None:
     cause, freed = Cause(failure, times), []
 
@@ -153,7 +150,6 @@ async def test_what_is_deleted_is_freed(failure: Exception, times: int) -> None:
 
 @each_failure
 @each_number
-@in_virtual_time
 async def test_takeovers_arrive(failure: Exception, times: int) -> None:
     cause = Cause(failure, times)
     engine = Running(cause)
@@ -180,7 +176,6 @@ async def test_takeovers_arrive(failure: Exception, times: int) -> None:
 
 @each_failure
 @each_number
-@in_virtual_time
 async def test_the_journal_sees_how_much_room_there_is(
     failure: Exception, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,7 +199,6 @@ async def test_the_journal_sees_how_much_room_there_is(
 
 
 @each_failure
-@in_virtual_time
 async def test_a_rewrite_that_fails_is_begun_again(failure: Exception) -> None:
     cause, disk = Cause(failure, 3), MemoryDisk()
     begun: list[int] = []
@@ -223,7 +217,6 @@ async def test_a_rewrite_that_fails_is_begun_again(failure: Exception) -> None:
     await engine.end()
 
 
-@in_virtual_time
 async def test_a_block_for_which_there_is_no_memory_is_written_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -245,7 +238,6 @@ async def test_a_block_for_which_there_is_no_memory_is_written_later(
     await engine.end()
 
 
-@in_virtual_time
 async def test_a_change_that_cannot_be_applied_still_ends_the_engine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -10,7 +10,7 @@ from headgate.engine.decisions import entries
 from headgate.engine.requests.entries import Read, StreamCursor
 from headgate.engine.threads import turn
 from tests.unit.driver import Driver, S, entry_id
-from tests.virtual_time import VirtualClock, in_virtual_time
+from tests.virtual_time import VirtualClock
 
 
 def filtered(number: int, wait_ms: int | None) -> Read:
@@ -18,7 +18,6 @@ def filtered(number: int, wait_ms: int | None) -> Read:
     return Read([StreamCursor(S, entry_id(1))], wait_ms=wait_ms, filters=text)
 
 
-@in_virtual_time
 async def test_a_filter_is_not_made_ready_while_there_is_nothing_to_look_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -15,7 +15,7 @@ from headgate.engine.requests.streams import CreateStream, ListStreams
 from tests.changes import acting_by, configured
 from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S
-from tests.virtual_time import VirtualClock, in_virtual_time
+from tests.virtual_time import VirtualClock
 
 WINDOW_MS = 10_000
 
@@ -49,7 +49,6 @@ def key_count(engine: Driver, stream: bytes) -> int:
     return len(engine.keyspace.stream(stream).keys)
 
 
-@in_virtual_time
 async def test_keys_of_many_moments_all_go_once_their_time_is_over() -> None:
     clock = VirtualClock()
     engine = Driver(clock)
@@ -65,7 +64,6 @@ async def test_keys_of_many_moments_all_go_once_their_time_is_over() -> None:
     await asyncio.wait([housekeeping])
 
 
-@in_virtual_time
 async def test_streams_of_which_nothing_is_due_cost_nothing() -> None:
     clock = CountingClock()
     async with kept(clock) as engine:
@@ -81,7 +79,6 @@ async def test_streams_of_which_nothing_is_due_cost_nothing() -> None:
         assert [await length_of(engine, b"%d" % number) for number in range(1_000)] == [0] * 1_000
 
 
-@in_virtual_time
 async def test_keys_go_when_their_time_is_over_whatever_the_clock_did() -> None:
     clock = VirtualClock(10**9)
     async with kept(clock) as engine:
@@ -97,7 +94,6 @@ async def test_keys_go_when_their_time_is_over_whatever_the_clock_did() -> None:
         assert key_count(engine, S) == 0
 
 
-@in_virtual_time
 async def test_a_shorter_window_or_age_holds_at_once() -> None:
     async with kept(VirtualClock(10**9)) as engine:
         await engine.perform(CreateStream(S, StreamConfig(max_age_ms=10**6)))
@@ -113,7 +109,6 @@ async def test_a_shorter_window_or_age_holds_at_once() -> None:
         assert await length_of(engine, S) == 0
 
 
-@in_virtual_time
 async def test_many_streams_that_expire_at_one_moment_go_bit_by_bit() -> None:
     clock = VirtualClock(10**9)
     async with kept(clock) as engine:
@@ -128,7 +123,6 @@ async def test_many_streams_that_expire_at_one_moment_go_bit_by_bit() -> None:
         assert len(engine.keyspace.streams) == 0
 
 
-@in_virtual_time
 async def test_many_consumers_that_are_idle_go() -> None:
     async with kept(VirtualClock()) as engine:
         await engine.start()

@@ -13,38 +13,28 @@ from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.errors import (
     Draining,
-    GroupNotFound,
     LimitExceeded,
     StreamNotFound,
     Unavailable,
 )
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.limits import SERVED_AT_ONCE_MAX
-from headgate.engine.replies import GroupRead
 from headgate.engine.requests.deliveries import Ack, Claim, Extend, Nack, NackMode
 from headgate.engine.requests.entries import (
     Add,
     Delete,
     From,
-    Range,
     Read,
     References,
     StreamCursor,
-    Trim,
-    TrimTo,
 )
 from headgate.engine.requests.groups import (
-    CreateGroup,
     DeleteConsumer,
     DestroyGroup,
-    GroupStart,
-    ListConsumers,
 )
 from headgate.engine.requests.streams import CreateStream, DeleteStream
-from tests.changes import moved
-from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
-from tests.virtual_time import VirtualClock, in_virtual_time, now_ms, settle
+from tests.virtual_time import VirtualClock, now_ms, settle
 
 T = TypeVar("T")
 
@@ -78,37 +68,6 @@ def over(tasks: list[asyncio.Task[T]]) -> list[bool]:
 # Plain reads
 
 
-@in_virtual_time
-async def test_every_plain_reader_gets_every_entry() -> None:
-    engine, _ = blocking_driver()
-    await engine.put(1)
-    tasks = await started(engine.follow(), engine.follow(), engine.follow(after=entry_id(1)))
-    assert engine.waiter_count == 3
-    await engine.put(2)
-    assert await asyncio.gather(*tasks) == [[(S, [2])]] * 3
-    assert engine.waiter_count == 0
-
-
-@in_virtual_time
-async def test_a_reader_from_now_on_keeps_the_moment_of_its_call() -> None:
-    engine, _ = blocking_driver()
-    await engine.put(1)
-    (task,) = await started(engine.follow())
-    await engine.put(2, 3)
-    assert await task == [(S, [2, 3])]
-
-
-@in_virtual_time
-async def test_a_reader_gets_also_what_came_before_it_had_its_turn() -> None:
-    engine, _ = blocking_driver()
-    await engine.put(1)
-    (task,) = await started(engine.follow())
-    await engine.put(2, 3)
-    await engine.put(4)
-    assert await task == [(S, [2, 3, 4])]
-
-
-@in_virtual_time
 async def test_what_a_reader_was_woken_for_is_its_own_even_if_it_goes_at_once() -> None:
     engine, _ = blocking_driver()
     await engine.put(1)
@@ -123,7 +82,6 @@ async def test_what_a_reader_was_woken_for_is_its_own_even_if_it_goes_at_once() 
     assert (await other, await third) == ([(S, [2, 3])], [(S, [5])])
 
 
-@in_virtual_time
 async def test_a_read_of_nothing_is_over_exactly_at_its_deadline_and_empty() -> None:
     engine, _ = blocking_driver()
     await engine.put(1)
@@ -131,7 +89,6 @@ async def test_a_read_of_nothing_is_over_exactly_at_its_deadline_and_empty() -> 
     assert (now_ms(), engine.waiter_count) == (250, 0)
 
 
-@in_virtual_time
 async def test_a_blocked_read_of_the_last_entry_gets_the_last_one_there_is_then() -> None:
     engine, _ = blocking_driver()
     await engine.perform(CreateStream(S, StreamConfig()))
@@ -140,7 +97,6 @@ async def test_a_blocked_read_of_the_last_entry_gets_the_last_one_there_is_then(
     assert await task == [(S, [3])]
 
 
-@in_virtual_time
 async def test_an_entry_trimmed_in_the_same_command_wakes_nobody() -> None:
     engine, _ = blocking_driver()
     await engine.perform(CreateStream(S, StreamConfig(max_length=0)))
@@ -150,18 +106,6 @@ async def test_an_entry_trimmed_in_the_same_command_wakes_nobody() -> None:
     assert now_ms() == 100
 
 
-@in_virtual_time
-async def test_a_reader_of_several_streams_is_woken_by_any_and_leaves_all() -> None:
-    engine, _ = blocking_driver()
-    for stream in (b"p", b"q"):
-        await engine.put(1, stream=stream)
-    (task,) = await started(engine.follow(b"p", b"q"))
-    await engine.put(2, stream=b"q")
-    assert await task == [(b"q", [2])]
-    assert engine.waiter_count == 0
-
-
-@in_virtual_time
 async def test_a_reader_that_names_a_stream_twice_is_counted_once() -> None:
     engine, _ = blocking_driver()
     await engine.put(1)
@@ -173,7 +117,6 @@ async def test_a_reader_that_names_a_stream_twice_is_counted_once() -> None:
     assert engine.waiter_count == 0
 
 
-@in_virtual_time
 async def test_a_reader_of_a_stream_that_may_be_missing_waits_for_it_through_its_deletion() -> None:
     engine, _ = blocking_driver()
     (task,) = await started(engine.follow(missing_ok=True))
@@ -184,19 +127,6 @@ async def test_a_reader_of_a_stream_that_may_be_missing_waits_for_it_through_its
     assert await task == [(S, [1])]
 
 
-@in_virtual_time
-async def test_a_stream_made_again_with_lower_ids_does_not_wake_those_who_are_further() -> None:
-    engine, _ = blocking_driver()
-    await engine.put(5)
-    (task,) = await started(engine.follow(missing_ok=True))
-    await engine.perform(DeleteStream(S))
-    await engine.put(3)
-    assert not task.done()
-    await engine.put(6)
-    assert await task == [(S, [6])]
-
-
-@in_virtual_time
 async def test_deleting_the_stream_answers_a_plain_reader_at_once() -> None:
     engine, _ = blocking_driver()
     await engine.put(1)
@@ -207,144 +137,9 @@ async def test_deleting_the_stream_answers_a_plain_reader_at_once() -> None:
     assert engine.waiter_count == 0
 
 
-# Group reads
-
-
-@in_virtual_time
-async def test_readers_of_a_group_are_served_in_the_order_in_which_they_came() -> None:
-    engine, _ = blocking_driver()
-    await engine.start()
-    tasks = await started(*(engine.take(name, 1, wait_ms=None) for name in (b"a", b"b", b"c")))
-    await engine.put(1, 2)
-    await settle()
-    assert over(tasks) == [True, True, False]
-    await engine.put(3)
-    assert [numbers(await task) for task in tasks] == [[1], [2], [3]]
-    assert await engine.held_numbers(b"c") == [3]
-
-
-@in_virtual_time
-async def test_the_first_reader_takes_all_and_the_rest_keep_place_and_deadline() -> None:
-    engine, _ = blocking_driver()
-    await engine.start()
-    tasks = await started(
-        engine.take(b"a", wait_ms=None),
-        engine.take(b"b", wait_ms=100),
-        engine.take(b"c", wait_ms=None),
-    )
-    await asyncio.sleep(0.060)
-    await engine.put(1, 2)
-    assert numbers(await tasks[0]) == [1, 2]
-    assert numbers(await tasks[1]) == []
-    assert now_ms() == 100
-    await engine.put(3)
-    assert numbers(await tasks[2]) == [3]
-
-
-@in_virtual_time
-async def test_different_groups_and_plain_readers_do_not_compete() -> None:
-    engine, _ = blocking_driver()
-    await engine.start()
-    (plain, grouped) = await started(engine.follow(), _numbers(engine.take(wait_ms=None)))
-    await engine.put(1)
-    assert await plain == [(S, [1])]
-    assert await grouped == [1]
-
-
-async def _numbers(read: Coroutine[Any, Any, list[GroupRead]]) -> Any:
-    return numbers(await read)
-
-
-@in_virtual_time
-async def test_a_group_reader_of_several_streams_leaves_all_when_served_by_one() -> None:
-    engine, _ = blocking_driver()
-    for stream in (b"p", b"q"):
-        await engine.start(stream=stream)
-    first, second = await started(
-        engine.take(b"a", wait_ms=None, streams=(b"p", b"q")),
-        engine.take(b"b", wait_ms=None, streams=(b"q",)),
-    )
-    await engine.put(1, stream=b"p")
-    await engine.put(2, stream=b"q")
-    assert [read.stream for read in await first if read.served] == [b"p"]
-    assert numbers(await second) == [2]
-
-
-@in_virtual_time
-async def test_moving_a_group_back_wakes_nobody_but_the_next_append_delivers_the_old() -> None:
-    engine, _ = blocking_driver()
-    await engine.start(1, 2, after=None)
-    (task,) = await started(engine.take(wait_ms=None))
-    await engine.perform(moved(S, G, GroupStart(MIN_ID)))
-    await settle()
-    assert not task.done()
-    await engine.put(3)
-    assert numbers(await task) == [1, 2, 3]
-
-
-@in_virtual_time
-async def test_deletes_and_trims_wake_nobody() -> None:
-    engine, _ = blocking_driver()
-    await engine.start(1, 2, 3, after=None)
-    tasks = await started(engine.take(wait_ms=50))
-    await engine.perform(Delete(S, [entry_id(1)]))
-    await engine.perform(Trim(S, TrimTo(max_length=1)))
-    await engine.perform(CreateGroup(S, b"other", GroupStart(MIN_ID)))
-    assert numbers(await tasks[0]) == []
-    assert now_ms() == 50
-
-
-@in_virtual_time
-async def test_a_deleted_consumer_that_waits_is_made_again_when_it_is_served() -> None:
-    engine, _ = blocking_driver()
-    await engine.start()
-    (task,) = await started(engine.take(b"a", wait_ms=None))
-    await engine.perform(DeleteConsumer(S, G, b"a", release=True))
-    assert await engine.perform(ListConsumers(S, G)) == []
-    await engine.put(1)
-    assert numbers(await task) == [1]
-    assert await engine.held_numbers(b"a") == [1]
-
-
-@in_virtual_time
-async def test_destroying_a_group_answers_its_readers_at_once_and_no_others() -> None:
-    engine, _ = blocking_driver()
-    await engine.start()
-    await engine.perform(CreateGroup(S, b"other", GroupStart(None)))
-    (task, plain) = await started(engine.take(wait_ms=None), _ignored(engine.follow(wait_ms=10)))
-    await engine.perform(DestroyGroup(S, b"other"))
-    await settle()
-    assert not task.done()
-    await engine.perform(DestroyGroup(S, G))
-    with pytest.raises(GroupNotFound) as refusal:
-        await task
-    assert (refusal.value.stream, refusal.value.group) == (S, G)
-    await plain
-    assert (now_ms(), engine.waiter_count) == (10, 0)
-
-
-async def _ignored(read: Coroutine[Any, Any, Any]) -> list[GroupRead]:
-    await read
-    return []
-
-
-@in_virtual_time
-async def test_deleting_one_stream_of_several_answers_a_group_reader_with_an_error() -> None:
-    engine, _ = blocking_driver()
-    for stream in (b"p", b"q"):
-        await engine.start(stream=stream)
-    (task,) = await started(engine.take(wait_ms=None, streams=(b"p", b"q")))
-    await engine.perform(DeleteStream(b"q"))
-    with pytest.raises(GroupNotFound) as refusal:
-        await task
-    assert refusal.value.stream == b"q"
-    assert engine.waiter_count == 0
-
-
 # Claiming while blocked
 
 
-@in_virtual_time
 async def test_a_claiming_reader_wakes_at_the_very_moment_an_entry_is_idle_enough() -> None:
     engine, _ = blocking_driver()
     await engine.start(1)
@@ -357,20 +152,6 @@ async def test_a_claiming_reader_wakes_at_the_very_moment_an_entry_is_idle_enoug
     ] == [(1, 1_000, b"b")]
 
 
-@in_virtual_time
-async def test_an_entry_delivered_after_the_wait_began_is_claimed_when_its_time_comes() -> None:
-    engine, _ = blocking_driver()
-    await engine.start()
-    (task,) = await started(engine.take(b"a", claim=100, wait_ms=None, max_pending=1))
-    await asyncio.sleep(0.070)
-    await engine.put(1)
-    assert numbers(await task) == [1]
-    (task,) = await started(engine.take(b"b", claim=100, wait_ms=None))
-    assert numbers(await task) == [1]
-    assert now_ms() == 170
-
-
-@in_virtual_time
 async def test_two_claiming_readers_wake_each_at_its_own_time() -> None:
     engine, _ = blocking_driver()
     await engine.start(1, 2)
@@ -386,7 +167,6 @@ async def test_two_claiming_readers_wake_each_at_its_own_time() -> None:
     assert engine.waiter_count == 0
 
 
-@in_virtual_time
 async def test_an_acknowledged_entry_is_not_waited_for() -> None:
     engine, _ = blocking_driver()
     await engine.start(1, 2)
@@ -399,7 +179,6 @@ async def test_an_acknowledged_entry_is_not_waited_for() -> None:
     assert now_ms() == 150
 
 
-@in_virtual_time
 async def test_a_deleted_entry_that_is_still_pending_does_not_end_the_wait() -> None:
     engine, _ = blocking_driver()
     await engine.start(1)
@@ -409,7 +188,6 @@ async def test_a_deleted_entry_that_is_still_pending_does_not_end_the_wait() -> 
     assert now_ms() == 1_000
 
 
-@in_virtual_time
 async def test_extending_a_delivery_moves_the_moment_at_which_it_can_be_claimed() -> None:
     engine, _ = blocking_driver()
     await engine.start(1)
@@ -421,7 +199,6 @@ async def test_extending_a_delivery_moves_the_moment_at_which_it_can_be_claimed(
     assert now_ms() == 180
 
 
-@in_virtual_time
 async def test_a_claim_that_makes_an_entry_look_older_brings_the_moment_forward() -> None:
     engine, _ = blocking_driver()
     await engine.start(1)
@@ -433,7 +210,6 @@ async def test_a_claim_that_makes_an_entry_look_older_brings_the_moment_forward(
     assert now_ms() == 50
 
 
-@in_virtual_time
 async def test_a_nack_wakes_a_claiming_reader_at_once_and_no_other() -> None:
     engine, _ = blocking_driver()
     await engine.start(1)
@@ -447,7 +223,6 @@ async def test_a_nack_wakes_a_claiming_reader_at_once_and_no_other() -> None:
     await cancelled(plain)
 
 
-@in_virtual_time
 async def test_a_consumer_that_goes_hands_its_entries_to_claiming_readers_at_once() -> None:
     engine, _ = blocking_driver()
     await engine.start(1, 2)
@@ -458,18 +233,6 @@ async def test_a_consumer_that_goes_hands_its_entries_to_claiming_readers_at_onc
     assert now_ms() == 0
 
 
-@in_virtual_time
-async def test_a_clock_that_steps_back_delays_a_claim_and_loses_nothing() -> None:
-    engine, clock = blocking_driver()
-    await engine.start(1)
-    await engine.take(b"b")
-    (task,) = await started(engine.take(b"a", claim=100, wait_ms=None))
-    clock.step(-40)
-    assert numbers(await task) == [1]
-    assert now_ms() == 140
-
-
-@in_virtual_time
 async def test_a_paced_reader_woken_by_time_takes_as_much_as_it_asked_for_once() -> None:
     engine, _ = blocking_driver()
     await engine.start(1, 2, 3)
@@ -487,7 +250,6 @@ async def test_a_paced_reader_woken_by_time_takes_as_much_as_it_asked_for_once()
 # Readers that may hold only so much
 
 
-@in_virtual_time
 async def test_a_full_reader_wakes_when_it_acknowledges() -> None:
     engine, _ = blocking_driver()
     await engine.start(1, 2)
@@ -500,7 +262,6 @@ async def test_a_full_reader_wakes_when_it_acknowledges() -> None:
     assert now_ms() == 5
 
 
-@in_virtual_time
 async def test_a_full_reader_wakes_when_another_claims_from_it() -> None:
     engine, _ = blocking_driver()
     await engine.start(1, 2)
@@ -510,7 +271,6 @@ async def test_a_full_reader_wakes_when_another_claims_from_it() -> None:
     assert numbers(await task) == [2]
 
 
-@in_virtual_time
 async def test_a_full_reader_does_not_keep_those_behind_it_waiting() -> None:
     engine, _ = blocking_driver()
     await engine.start(1)
@@ -527,7 +287,6 @@ async def test_a_full_reader_does_not_keep_those_behind_it_waiting() -> None:
 # Going away
 
 
-@in_virtual_time
 async def test_a_cancelled_reader_leaves_nothing_behind() -> None:
     engine, _ = blocking_driver()
     await engine.start(1, after=None)
@@ -543,7 +302,6 @@ async def test_a_cancelled_reader_leaves_nothing_behind() -> None:
     assert await engine.held() == []
 
 
-@in_virtual_time
 async def test_a_reader_cancelled_in_the_tick_in_which_it_was_served_hands_back() -> None:
     engine, _ = blocking_driver()
     await engine.start()
@@ -557,7 +315,6 @@ async def test_a_reader_cancelled_in_the_tick_in_which_it_was_served_hands_back(
     assert engine.waiter_count == 0
 
 
-@in_virtual_time
 async def test_a_claimed_entry_handed_back_has_the_count_it_had_before() -> None:
     engine, _ = blocking_driver()
     await engine.start(1)
@@ -570,7 +327,6 @@ async def test_a_claimed_entry_handed_back_has_the_count_it_had_before() -> None
     assert [(item.consumer, item.delivery_count) for item in await engine.held()] == [(None, 2)]
 
 
-@in_virtual_time
 async def test_a_reader_cancelled_before_it_is_served_in_one_tick_is_passed_over() -> None:
     engine, _ = blocking_driver()
     await engine.start()
@@ -582,7 +338,6 @@ async def test_a_reader_cancelled_before_it_is_served_in_one_tick_is_passed_over
     assert await engine.held_numbers(b"b") == [1]
 
 
-@in_virtual_time
 async def test_an_entry_added_at_the_moment_of_the_deadline_is_delivered_to_one_only() -> None:
     engine, _ = blocking_driver()
     await engine.start()
@@ -604,7 +359,6 @@ async def _add_at(engine: Driver, when: float) -> None:
     await engine.put(1)
 
 
-@in_virtual_time
 async def test_a_destroyed_group_gets_nothing_handed_back() -> None:
     engine, _ = blocking_driver()
     await engine.start()
@@ -618,7 +372,6 @@ async def test_a_destroyed_group_gets_nothing_handed_back() -> None:
 # Many
 
 
-@in_virtual_time
 async def test_one_read_too_many_is_refused_and_the_others_stay() -> None:
     engine, _ = blocking_driver(waiters_max=2)
     await engine.start()
@@ -633,24 +386,6 @@ async def test_one_read_too_many_is_refused_and_the_others_stay() -> None:
     assert engine.waiter_count == 0
 
 
-@in_virtual_time
-async def test_one_append_wakes_all_plain_readers_and_exactly_the_first_of_a_group() -> None:
-    engine, _ = blocking_driver()
-    await engine.start()
-    loop = asyncio.get_running_loop()
-    grouped = [loop.create_task(engine.take(b"%d" % n, wait_ms=None)) for n in range(1_000)]
-    plain = [loop.create_task(engine.follow()) for _ in range(1_000)]
-    await settle()
-    assert engine.waiter_count == 2_000
-    await engine.put(1)
-    await settle()
-    assert engine.waiter_count == 999
-    assert over(grouped) == [True] + [False] * 999
-    assert await asyncio.gather(*plain) == [[(S, [1])]] * 1_000
-    await cancelled(*grouped[1:])
-    assert engine.waiter_count == 0
-
-
 class CountingClock(VirtualClock):
     """Counts looks at the clock: one by every attempt to read as a group."""
 
@@ -661,7 +396,6 @@ class CountingClock(VirtualClock):
         return super().wall_ms()
 
 
-@in_virtual_time
 async def test_an_append_looks_at_one_group_reader_more_than_it_serves() -> None:
     clock = CountingClock()
     engine = Driver(clock)
@@ -677,7 +411,6 @@ async def test_an_append_looks_at_one_group_reader_more_than_it_serves() -> None
     await cancelled(*tasks[3:])
 
 
-@in_virtual_time
 async def test_an_entry_given_back_is_offered_to_one_reader_more_than_takes_it() -> None:
     clock = CountingClock()
     engine = Driver(clock)
@@ -699,7 +432,6 @@ async def test_an_entry_given_back_is_offered_to_one_reader_more_than_takes_it()
     await cancelled(*tasks[2:], *plain)
 
 
-@in_virtual_time
 async def test_an_append_looks_at_no_reader_whose_consumer_holds_all_it_may() -> None:
     clock = CountingClock()
     engine = Driver(clock)
@@ -729,7 +461,6 @@ async def test_an_append_looks_at_no_reader_whose_consumer_holds_all_it_may() ->
     assert (engine.waiter_count, engine._executor.waiters._queues) == (0, {})
 
 
-@in_virtual_time
 async def test_many_readers_are_served_in_turns_and_others_have_theirs_between() -> None:
     engine, _ = blocking_driver()
     await engine.put(1)
@@ -745,7 +476,6 @@ async def test_many_readers_are_served_in_turns_and_others_have_theirs_between()
     assert await asyncio.gather(*tasks) == [[(S, [2])]] * 1_000
 
 
-@in_virtual_time
 async def test_a_reader_that_comes_while_others_are_served_has_its_turn_behind_them() -> None:
     engine, _ = blocking_driver()
     await engine.start()
@@ -765,7 +495,6 @@ async def test_a_reader_that_comes_while_others_are_served_has_its_turn_behind_t
     ]
 
 
-@in_virtual_time
 async def test_everybody_is_told_in_turns_that_the_engine_is_about_to_stop() -> None:
     engine, _ = blocking_driver()
     await engine.start()
@@ -782,7 +511,6 @@ async def test_everybody_is_told_in_turns_that_the_engine_is_about_to_stop() -> 
     assert engine.waiter_count == 0
 
 
-@in_virtual_time
 async def test_who_comes_while_others_are_told_of_a_failure_waits_as_ever() -> None:
     engine, _ = blocking_driver()
     await engine.start()
@@ -799,19 +527,6 @@ async def test_who_comes_while_others_are_told_of_a_failure_waits_as_ever() -> N
 
 
 # Retention
-
-
-@in_virtual_time
-async def test_entries_go_by_age_as_time_passes_without_any_append() -> None:
-    engine, _ = blocking_driver()
-    await engine.perform(CreateStream(S, StreamConfig(max_age_ms=5_000)))
-    await engine.put(1_000_000, 1_002_000)
-    (task,) = await started(engine.run_housekeeping())
-    await asyncio.sleep(6.5)
-    assert [entry.id.ms for entry in await engine.perform(Range(S))] == [1_002_000]
-    await asyncio.sleep(2)
-    assert await length_of(engine, S) == 0
-    await cancelled(task)
 
 
 async def test_a_read_that_goes_as_it_blocks_is_not_run_again() -> None:
