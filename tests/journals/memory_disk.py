@@ -11,11 +11,30 @@ import errno
 import io
 import os
 from collections.abc import Callable, Mapping
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, NoReturn, TypeVar
 
 from headgate.engine.journal.disk import Disk, SyncError
 
 T = TypeVar("T")
+
+CHANGES = {"append", "truncate", "rename", "remove", "link"}
+
+
+class Killed(BaseException):
+    """A process ends. No error of the program, so nothing may catch it."""
+
+
+class Death:
+    """The end of a process before one of its changes of a disk: `disk.on_call = Death(3)`."""
+
+    def __init__(self, change_count: int) -> None:
+        self._left_count = change_count
+
+    def __call__(self, call: str, name: str) -> None:
+        if call in CHANGES:
+            if not self._left_count:
+                raise Killed(name)
+            self._left_count -= 1
 
 
 class MemoryDisk:
@@ -42,6 +61,8 @@ class MemoryDisk:
         self.appended: list[str] = []  # likewise
         self.sync_failure: OSError | None = None  # raised by every sync from now on
         self.faults: dict[str, int] = {}  # errors (errno) of calls, until they are taken away
+        self.on_call: Callable[[str, str], object] = lambda call, name: None  # before it happens
+        self.reads: list[tuple[str, int]] = []  # the places, each time
         self.reserved_bytes = 0
         self.is_closed = False
         self._safe_bytes = {name: len(data) for name, data in self.files.items()}
@@ -66,9 +87,13 @@ class MemoryDisk:
     def _room(self) -> int:
         return max(self.free_bytes() - self.reserved_bytes, 0)
 
-    def _check(self, call: str) -> None:
+    def _check(self, call: str, name: str = "") -> None:
+        self.on_call(call, name)
         if call in self.faults:
-            raise OSError(self.faults[call], os.strerror(self.faults[call]))
+            self._fail(call)
+
+    def _fail(self, call: str) -> NoReturn:
+        raise OSError(self.faults[call], os.strerror(self.faults[call]))
 
     def reserve(self, size_bytes: int) -> None:
         more = size_bytes - self.reserved_bytes
@@ -81,15 +106,16 @@ class MemoryDisk:
         return had > 0
 
     def open(self, name: str) -> BinaryIO:
-        self._check("open")
+        self._check("open", name)
         return io.BytesIO(self._file(name))
 
     def append(self, name: str, data: bytes) -> None:
+        self.on_call("append", name)
         self.appended.append(name)
         file = self.files.setdefault(name, bytearray())
         if "append" in self.faults:
             file += data[: len(data) // 2]
-        self._check("append")
+            self._fail("append")
         room = self._room()
         file += data[:room]
         if room < len(data):
@@ -106,30 +132,32 @@ class MemoryDisk:
         """Do nothing: names are safe at once."""
 
     def truncate(self, name: str, size_bytes: int) -> None:
-        self._check("truncate")
+        self._check("truncate", name)
         del self._file(name)[size_bytes:]
         self.sync(name)
 
     def rename(self, name: str, to: str) -> None:
-        self._check("rename")
+        self._check("rename", name)
         self._file(name)
         self.files[to] = self.files.pop(name)
         self._safe_bytes[to] = self._safe_bytes.pop(name, 0)
 
     def remove(self, name: str) -> None:
+        self._check("remove", name)
         self._file(name)
         del self.files[name]
         self._safe_bytes.pop(name, None)
 
     def link(self, name: str, target: Disk, to: str) -> None:
-        self._check("link")
+        self._check("link", name)
         if not isinstance(target, MemoryDisk):
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         target.files[to] = self._file(name)
         target._safe_bytes[to] = self._safe_bytes[name]
 
     def read(self, name: str, offset: int, size_bytes: int) -> bytes:
-        self._check("read")
+        self._check("read", name)
+        self.reads.append((name, offset))
         return bytes(self._file(name)[offset : offset + size_bytes])
 
     async def read_in_thread(self, act: Callable[[], T]) -> T:

@@ -26,8 +26,6 @@ from headgate.engine.requests.deliveries import (
     Autoclaim,
     Claim,
     GroupCursor,
-    Nack,
-    NackMode,
     ReadGroup,
 )
 from headgate.engine.requests.dumps import DumpStream
@@ -455,18 +453,6 @@ async def test_a_stream_of_which_most_is_cold_is_dumped_as_a_whole() -> None:
         before = await life.perform(DumpStream(b"s", 10**6))
         await life.freeze()
         assert await life.perform(DumpStream(b"s", 10**6)) == before
-
-
-async def test_entries_that_are_cold_become_dead_letters_and_are_claimed() -> None:
-    async with living(MemoryDisk()) as life:
-        await life.fill(45)
-        await life.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID)))
-        await life.perform(ReadGroup(b"g", b"c", [GroupCursor(b"s", None)], limit=3))
-        await life.freeze()
-        ids = [EntryId(1, 0), EntryId(2, 0)]
-        await life.perform(Nack(b"s", b"g", ids[:1], NackMode.FAIL))
-        claimed = await life.perform(Claim(b"s", b"g", b"d", ids, 0))
-        assert [entry.id for entry in claimed.deliveries] == ids
 
 
 class LatentDisk(MemoryDisk):

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-from random import Random
 from typing import Any
 
 import pytest
@@ -265,20 +264,6 @@ async def test_a_large_stream_is_refused_where_all_happens_at_once(engine: Drive
     with pytest.raises(StreamTooLarge):
         await engine.perform(CopyStream(S, T))
     check_records(engine)
-
-
-async def test_chunks_with_holes_are_dumped(engine: Driver) -> None:
-    pick = Random(5)
-    await engine.start(*range(1, 400))
-    gone = pick.sample(range(1, 400), 300)
-    await engine.perform(Delete(S, [entry_id(n) for n in gone]))
-    entries, _, _ = content(await dumped(engine, S))
-    assert [entry.id.ms for entry in entries] == sorted(set(range(1, 400)) - set(gone))
-
-
-async def test_memory_of_a_stream_is_told(engine: Driver) -> None:
-    await engine.perform(RestoreStream(S, image(500, pending=50)))
-    assert await engine.perform(MeasureStream(S)) == engine.keyspace.memory.size_bytes
 
 
 async def test_short_records_that_take_long_to_apply_count_for_a_rewrite(engine: Driver) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from headgate.engine.errors import (
     StreamNotFound,
     Unavailable,
 )
+from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch, SplitRange
 from headgate.engine.requests.deliveries import Ack, Autoclaim, GroupCursor, ReadGroup, SumPending
 from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor, Trim, TrimTo
@@ -82,54 +83,48 @@ def group_request(stream: bytes, group: bytes) -> ReadGroup:
     return ReadGroup(group, b"a", [GroupCursor(stream)])
 
 
-Call = Callable[[Engine], Coroutine[Any, Any, object]]
 DRAFTS = [Draft(None, FIELDS)]
-REFUSED: list[tuple[type[StreamError], Call]] = [
-    (StreamNotFound, lambda engine: engine.perform(DescribeStream(MISSING))),
-    (StreamNotFound, lambda engine: engine.perform(DetailStream(MISSING))),
-    (StreamNotFound, lambda engine: engine.perform(Add(MISSING, DRAFTS, create_stream=False))),
-    (StreamNotFound, lambda engine: engine.perform(Add(MISSING, DRAFTS, create_stream=False))),
+REFUSED: list[tuple[type[StreamError], Request[Any]]] = [
+    (StreamNotFound, DescribeStream(MISSING)),
+    (StreamNotFound, DetailStream(MISSING)),
+    (StreamNotFound, Add(MISSING, DRAFTS, create_stream=False)),
     (
         StreamNotFound,
-        lambda engine: engine.perform(
-            CommitBatch(b"w", 1, {MISSING: DRAFTS}, create_streams=False)
-        ),
+        CommitBatch(b"w", 1, {MISSING: DRAFTS}, create_streams=False),
     ),
-    (StreamNotFound, lambda engine: engine.perform(Range(MISSING))),
-    (StreamNotFound, lambda engine: engine.perform(Range(MISSING, reverse=True))),
-    (StreamNotFound, lambda engine: engine.perform(Read([StreamCursor(MISSING, MIN_ID)]))),
-    (StreamNotFound, lambda engine: engine.perform(SplitRange(MISSING, MIN_ID, EntryId(9, 9), 2))),
-    (StreamNotFound, lambda engine: engine.perform(CountByTime(MISSING))),
-    (StreamNotFound, lambda engine: engine.perform(ListGroups(MISSING))),
-    (StreamNotFound, lambda engine: engine.perform(CreateGroup(MISSING, G, GroupStart(None)))),
+    (StreamNotFound, Range(MISSING)),
+    (StreamNotFound, Range(MISSING, reverse=True)),
+    (StreamNotFound, Read([StreamCursor(MISSING, MIN_ID)])),
+    (StreamNotFound, SplitRange(MISSING, MIN_ID, EntryId(9, 9), 2)),
+    (StreamNotFound, CountByTime(MISSING)),
+    (StreamNotFound, ListGroups(MISSING)),
+    (StreamNotFound, CreateGroup(MISSING, G, GroupStart(None))),
     (
         GroupExists,
-        lambda engine: engine.perform(
-            CreateGroup(S, G, GroupStart(None), policy=GroupPolicy(on_disconnect=True))
-        ),
+        CreateGroup(S, G, GroupStart(None), policy=GroupPolicy(on_disconnect=True)),
     ),
-    (StreamNotFound, lambda engine: engine.perform(UpdateStream(MISSING, Patch(StreamConfig())))),
-    (StreamNotFound, lambda engine: engine.perform(Delete(MISSING, [MIN_ID]))),
-    (StreamNotFound, lambda engine: engine.perform(Trim(MISSING, TrimTo(0)))),
-    (GroupNotFound, lambda engine: engine.perform(UpdateGroup(S, MISSING))),
-    (StreamExists, lambda engine: engine.perform(CreateStream(S, StreamConfig(max_length=1)))),
-    (GroupNotFound, lambda engine: engine.perform(DescribeGroup(S, MISSING))),
-    (GroupNotFound, lambda engine: engine.perform(ListConsumers(S, MISSING))),
-    (GroupNotFound, lambda engine: engine.perform(group_request(S, MISSING))),
-    (GroupNotFound, lambda engine: engine.perform(Ack(S, MISSING, [EntryId(1, 0)]))),
-    (GroupNotFound, lambda engine: engine.perform(SumPending(S, MISSING))),
-    (GroupNotFound, lambda engine: engine.perform(RequireGroups([S], MISSING))),
+    (StreamNotFound, UpdateStream(MISSING, Patch(StreamConfig()))),
+    (StreamNotFound, Delete(MISSING, [MIN_ID])),
+    (StreamNotFound, Trim(MISSING, TrimTo(0))),
+    (GroupNotFound, UpdateGroup(S, MISSING)),
+    (StreamExists, CreateStream(S, StreamConfig(max_length=1))),
+    (GroupNotFound, DescribeGroup(S, MISSING)),
+    (GroupNotFound, ListConsumers(S, MISSING)),
+    (GroupNotFound, group_request(S, MISSING)),
+    (GroupNotFound, Ack(S, MISSING, [EntryId(1, 0)])),
+    (GroupNotFound, SumPending(S, MISSING)),
+    (GroupNotFound, RequireGroups([S], MISSING)),
 ]
 
 
 @pytest.mark.parametrize(("kind", "refused"), REFUSED)
 async def test_an_error_waits_until_what_it_tells_of_is_durable(
-    slow: Slow, kind: type[StreamError], refused: Call
+    slow: Slow, kind: type[StreamError], refused: Request[Any]
 ) -> None:
     adding = asyncio.create_task(slow.engine.perform(Add(S, DRAFTS)))
     await turns()
 
-    asking = asyncio.create_task(refused(slow.engine))
+    asking = asyncio.create_task(slow.engine.perform(refused))
     await turns()
     was_answered_early = asking.done()
     slow.storage.settle()

@@ -100,23 +100,6 @@ async def test_a_failed_completion_raises_where_it_is_awaited() -> None:
     assert call.is_done
 
 
-async def test_a_completion_that_is_done_is_not_waited_for() -> None:
-    completion = Completion[int]()
-    completion.succeed(7)
-    assert await completion == 7
-
-
-async def test_a_task_can_wait_for_a_completion_too() -> None:
-    first, second = Completion[int](), Completion[int]()
-    waits = [asyncio.ensure_future(_value(each)) for each in (first, second)]
-    await asyncio.sleep(0)
-    first.succeed(7)
-    second.fail(Failure())
-    assert await waits[0] == 7
-    with pytest.raises(Failure):
-        await waits[1]
-
-
 async def test_a_completion_whose_task_was_cancelled_may_still_be_completed() -> None:
     completion = Completion[int]()
     wait = asyncio.ensure_future(_value(completion))
@@ -152,18 +135,6 @@ async def test_a_call_that_waits_for_anything_else_becomes_a_task() -> None:
     completion.succeed("last")
     await calls.end(call)
     assert seen == ["value", True, "last"]
-
-
-async def test_a_call_that_lets_others_run_becomes_a_task() -> None:
-    seen: list[bool] = []
-
-    async def wait() -> None:
-        await asyncio.sleep(0)
-        seen.append(current_task() is not None)
-
-    calls = Calls()
-    await calls.end(calls.start(wait()))
-    assert seen == [True]
 
 
 async def test_a_call_has_a_task_once_it_asks_for_one() -> None:

@@ -149,14 +149,6 @@ async def test_where_no_entry_can_go_an_append_is_refused_all_the_same() -> None
         await engine.perform(Add(b"0", [Draft(None, PAIR)]))
 
 
-async def test_without_a_bound_nothing_is_refused() -> None:
-    engine = engine_of(bound=None)
-    for _ in range(100):
-        await engine.perform(Add(b"s", [Draft(None, PAIR)] * BATCH))
-
-    assert (await engine.perform(DescribeStream(b"s"))).length == 100 * BATCH
-
-
 async def test_what_has_gone_takes_nothing() -> None:
     engine = engine_of(bound=None)
     await engine.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID), create_stream=True))

@@ -15,7 +15,7 @@ from headgate.engine.journal import recovery
 from headgate.engine.journal.names import is_segment
 from tests.buckets.directory import LocalBucket
 from tests.buckets.leading import Leading, values_of
-from tests.journals.memory_disk import MemoryDisk
+from tests.journals.memory_disk import Death, Killed, MemoryDisk
 
 
 @pytest.fixture
@@ -111,35 +111,6 @@ def test_records_that_nobody_else_has_are_put_aside(bucket: LocalBucket) -> None
     assert all(name in behind.files for name in attached.unshipped_files)
 
 
-class Killed(BaseException):
-    """A process ends."""
-
-
-class DyingDisk(MemoryDisk):
-    """A directory of a process that is killed after so many changes."""
-
-    def __init__(self, files: dict[str, bytes], change_count: int) -> None:
-        super().__init__(files)
-        self._left_count = change_count
-
-    def _change(self) -> None:
-        if not self._left_count:
-            raise Killed
-        self._left_count -= 1
-
-    def append(self, name: str, data: bytes) -> None:
-        self._change()
-        super().append(name, data)
-
-    def rename(self, name: str, to: str) -> None:
-        self._change()
-        super().rename(name, to)
-
-    def remove(self, name: str) -> None:
-        self._change()
-        super().remove(name)
-
-
 @pytest.mark.parametrize("has_led", [False, True])
 def test_a_start_that_is_killed_begins_again(bucket: LocalBucket, has_led: bool) -> None:
     with Leading(bucket, MemoryDisk()) as leading:
@@ -149,12 +120,13 @@ def test_a_start_that_is_killed_begins_again(bucket: LocalBucket, has_led: bool)
         files = {name: bytes(data) for name, data in leading.disk.files.items()} if has_led else {}
     shipped(bucket, count=5)
     for change_count in range(100):
-        disk = DyingDisk(files, change_count)
+        disk = MemoryDisk(files)
+        disk.on_call = Death(change_count)
         try:
             attach(disk, bucket)
             break
         except Killed:
-            left = MemoryDisk({name: bytes(data) for name, data in disk.files.items()})
+            left = disk.copy()
         assert values_of(attach(left, bucket).loaded.keyspace) == list(range(30))
     assert 5 < change_count < 99
 

@@ -1,64 +1,12 @@
 """Decisions about deliveries that the model does not make: outcomes per id."""
 
-import pytest
-
-from headgate.engine.engine import Engine
-from headgate.engine.entry import MIN_ID, Draft
-from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.replies import Outcome
+from headgate.engine.entry import MIN_ID
 from headgate.engine.requests.deliveries import (
-    Ack,
     AckThrough,
     GiveBack,
-    GroupCursor,
-    ListPending,
-    ReadGroup,
 )
-from headgate.engine.requests.entries import Add
-from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.unit.driver import Driver, G, S
 from tests.unit.driver import entry_id as number_id
-
-
-@pytest.fixture
-async def engine() -> Engine:
-    engine = Engine(MemoryStorage())
-    await engine.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID), create_stream=True))
-    return engine
-
-
-async def test_an_id_acknowledged_twice_in_one_call_counts_once(engine: Engine) -> None:
-    [entry_id] = (await engine.perform(Add(b"s", [Draft(None, (b"k", b"v"))]))).ids
-    await engine.perform(ReadGroup(b"g", b"c", [GroupCursor(b"s")]))
-
-    outcomes = await engine.perform(Ack(b"s", b"g", [entry_id, entry_id], consumer=b"c"))
-
-    assert outcomes == [Outcome.ACKED, Outcome.NOT_PENDING]
-
-
-async def test_what_is_given_back_is_as_if_it_had_never_been_delivered(engine: Engine) -> None:
-    [entry_id] = (await engine.perform(Add(b"s", [Draft(None, (b"k", b"v"))]))).ids
-    await engine.perform(ReadGroup(b"g", b"c", [GroupCursor(b"s")]))
-
-    await engine.perform(GiveBack(b"s", b"g", b"c", {entry_id: 1}))
-
-    [item] = await engine.perform(ListPending(b"s", b"g"))
-    assert (item.consumer, item.delivery_count) == (None, 0)
-
-
-@pytest.mark.parametrize("consumer", [b"c", b"d"])
-async def test_a_delivery_that_was_not_the_last_one_is_not_given_back(
-    engine: Engine, consumer: bytes
-) -> None:
-    [entry_id] = (await engine.perform(Add(b"s", [Draft(None, (b"k", b"v"))]))).ids
-    await engine.perform(ReadGroup(b"g", b"c", [GroupCursor(b"s")]))
-    again = ReadGroup(b"g", consumer, [GroupCursor(b"s")], claim_idle_ms=0)
-    await engine.perform(again)
-
-    await engine.perform(GiveBack(b"s", b"g", b"c", {entry_id: 1}))
-
-    [item] = await engine.perform(ListPending(b"s", b"g"))
-    assert (item.consumer, item.delivery_count) == (consumer, 2)
 
 
 async def through(driver: Driver, seen: int) -> list[int]:

@@ -82,12 +82,30 @@ async def turns_during(work: Coroutine[Any, Any, T]) -> tuple[T, int]:
     return working.result(), turns
 
 
-async def test_acknowledging_many_entries_lets_others_have_their_turn(engine: Driver) -> None:
-    outcomes, turns = await turns_during(engine.perform(Ack(S, G, [*IDS, IDS[0]], consumer=b"a")))
+MANY: list[tuple[Request[Any], Any, int]] = [
+    (Ack(S, G, [*IDS, IDS[0]], b"a"), [Outcome.ACKED] * COUNT + [Outcome.NOT_PENDING], SETTLED),
+    (Delete(S, [*IDS, IDS[0]]), [Deletion.DELETED] * COUNT + [Deletion.NOT_FOUND], LOOKUPS),
+    (GiveBack(S, G, b"a", dict.fromkeys(IDS, 1)), None, SETTLED),
+    (Extend(S, G, IDS, b"a"), [Outcome.EXTENDED] * COUNT, SETTLED),
+    (Nack(S, G, IDS, NackMode.FAIL), [Outcome.RELEASED] * COUNT, LOOKUPS),
+    (DeleteConsumer(S, G, b"a", release=True), COUNT, SETTLED),
+    (DeleteConsumer(S, G, b"a", release=False), COUNT, SETTLED),
+]
+"""Requests about many entries, with the reply, and how often others have their turn meanwhile."""
 
-    assert outcomes == [Outcome.ACKED] * COUNT + [Outcome.NOT_PENDING]
-    assert turns >= SETTLED
-    assert (await engine.perform(SumPending(S, G))).total == 0
+HELD_AFTER = {Ack: 0, Delete: COUNT, GiveBack: 0, Extend: COUNT, Nack: 0, DeleteConsumer: 0}
+
+
+@pytest.mark.parametrize(("request_", "reply", "parts"), MANY, ids=lambda each: str(each)[:30])
+async def test_others_have_their_turn_during_long_work(
+    engine: Driver, request_: Request[Any], reply: Any, parts: int
+) -> None:
+    answer, turns = await turns_during(engine.perform(request_))
+
+    assert answer == reply
+    assert turns >= parts
+    summary = await engine.perform(SumPending(S, G))
+    assert sum(held for _, held in summary.consumers) == HELD_AFTER[type(request_)]
 
 
 async def test_a_read_that_acknowledges_many_entries_lets_others_have_their_turn(
@@ -102,41 +120,12 @@ async def test_a_read_that_acknowledges_many_entries_lets_others_have_their_turn
     assert (await engine.perform(SumPending(S, G))).total == 1
 
 
-async def test_deleting_many_entries_lets_others_have_their_turn(engine: Driver) -> None:
-    outcomes, turns = await turns_during(engine.perform(Delete(S, [*IDS, IDS[0]])))
-
-    assert outcomes == [Deletion.DELETED] * COUNT + [Deletion.NOT_FOUND]
-    assert turns >= LOOKUPS
-    assert (await engine.perform(DescribeStream(S))).length == 0
-
-
 async def test_claiming_many_entries_lets_others_have_their_turn(engine: Driver) -> None:
     claimed, turns = await turns_during(engine.perform(Claim(S, G, b"b", IDS, 0)))
 
     assert [delivery.id for delivery in claimed.deliveries] == IDS
     assert turns >= LOOKUPS
     assert (await engine.perform(SumPending(S, G))).consumers == [(b"b", COUNT)]
-
-
-async def test_giving_back_many_entries_lets_others_have_their_turn(engine: Driver) -> None:
-    await engine.perform(Claim(S, G, b"b", IDS, 0, retry_count=1))
-
-    _, turns = await turns_during(engine.perform(GiveBack(S, G, b"b", dict.fromkeys(IDS, 1))))
-
-    assert turns >= SETTLED
-    assert (await engine.perform(SumPending(S, G))).consumers == []
-
-
-async def test_extending_and_nacking_many_entries_let_others_have_their_turn(
-    engine: Driver,
-) -> None:
-    extended, extended_turns = await turns_during(engine.perform(Extend(S, G, IDS, consumer=b"a")))
-    nacked, nacked_turns = await turns_during(engine.perform(Nack(S, G, IDS, mode=NackMode.FAIL)))
-
-    assert extended == [Outcome.EXTENDED] * COUNT
-    assert nacked == [Outcome.RELEASED] * COUNT
-    assert extended_turns >= SETTLED
-    assert nacked_turns >= LOOKUPS
 
 
 @pytest.mark.parametrize("references", References)
@@ -177,18 +166,6 @@ async def test_a_stream_may_go_while_it_is_trimmed(engine: Driver) -> None:
     await engine.perform(DeleteStream(S))
 
     assert 0 < await trimming < COUNT
-
-
-@pytest.mark.parametrize("release", [True, False])
-async def test_deleting_a_consumer_of_many_entries_lets_others_have_their_turn(
-    engine: Driver, release: bool
-) -> None:
-    held, turns = await turns_during(engine.perform(DeleteConsumer(S, G, b"a", release=release)))
-
-    assert held == COUNT
-    assert turns >= SETTLED
-    assert await engine.perform(ListConsumers(S, G)) == []
-    assert (await engine.perform(SumPending(S, G))).total == (COUNT if release else 0)
 
 
 async def test_a_transaction_refuses_what_would_be_done_in_parts(engine: Driver) -> None:

@@ -183,30 +183,19 @@ async def test_a_fault_that_lasts_until_the_end_is_a_failure_then() -> None:
     assert recovery.recover(disk).position == 1
 
 
-class TimedDisk(MemoryDisk):
-    """A disk that notes when somebody appends to it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.appended_s: list[float] = []
-
-    def append(self, name: str, data: bytes) -> None:
-        self.appended_s.append(now_ms() / 1000)
-        super().append(name, data)
-
-
 async def test_a_fault_is_borne_with_ever_longer_pauses_and_the_next_one_begins_anew() -> None:
-    disk = TimedDisk()
+    disk, appended_s = MemoryDisk(), list[float]()
+    disk.on_call = lambda call, _: call == "append" and appended_s.append(now_ms() / 1000)
     async with running(disk) as run:
         await run.put(CREATE)
         for number in (1, 2):
             await asyncio.sleep(100)
-            disk.appended_s.clear()
+            appended_s.clear()
             disk.faults["append"] = errno.EIO
             with pytest.raises(Unavailable):
                 await run.put(adding(number))
             await asyncio.sleep(3)
-            pauses_s = [after - before for before, after in pairwise(disk.appended_s)]
+            pauses_s = [after - before for before, after in pairwise(appended_s)]
             assert pauses_s[:6] == pytest.approx([0.1, 0.2, 0.4, 0.8, PAUSE_S_MAX, PAUSE_S_MAX])
             disk.faults.clear()
             await asyncio.sleep(PAUSE_S_MAX)

@@ -11,7 +11,7 @@ import pytest
 from headgate.engine.config import GroupPolicy, StreamConfig
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MIN_ID, Draft
-from headgate.engine.errors import LimitReached, StreamExists
+from headgate.engine.errors import LimitReached
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import Autoclaim, Claim, Nack, NackMode
@@ -86,17 +86,6 @@ async def test_the_new_streams_of_a_batch_are_counted_together() -> None:
     assert await length_of(engine, S) == 2
 
 
-async def test_streams_that_are_there_go_on_at_the_bound() -> None:
-    engine = Driver(bounds=KeyspaceBounds(streams_max=1))
-    assert (await engine.perform(CreateStream(S, StreamConfig()))).is_new
-    assert not (await engine.perform(CreateStream(S, StreamConfig()))).is_new
-    with pytest.raises(StreamExists):
-        await engine.perform(CreateStream(S, StreamConfig(max_length=1)))
-    await engine.start(1)
-    await engine.perform(CommitBatch(b"w", 1, {S: [DRAFT]}))
-    assert await length_of(engine, S) == 2
-
-
 async def test_a_stream_whose_time_is_over_makes_room_for_another() -> None:
     engine = Driver(bounds=KeyspaceBounds(streams_max=1))
     await engine.put(1)
@@ -165,18 +154,6 @@ async def test_a_consumer_too_many_is_refused_until_one_goes(attempt: Attempt) -
         b"a",
         b"new",
     }
-
-
-async def test_consumers_that_are_known_go_on_at_the_bound() -> None:
-    engine = Driver(bounds=KeyspaceBounds(consumers_max=1))
-    await engine.start(1, 2)
-    assert numbers(await engine.take(limit=1)) == [1]
-    assert not (await engine.perform(CreateConsumer(S, G, b"a"))).is_new
-    assert numbers(await engine.take(after=MIN_ID)) == [1]
-    claimed = await engine.perform(Claim(S, G, b"a", [entry_id(1)], 0))
-    assert [delivery.id for delivery in claimed.deliveries] == [entry_id(1)]
-    assert len((await engine.perform(Autoclaim(S, G, b"a", min_idle_ms=0))).deliveries) == 1
-    assert numbers(await engine.take()) == [2]
 
 
 async def test_a_read_of_several_streams_is_refused_as_a_whole() -> None:

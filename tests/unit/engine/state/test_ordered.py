@@ -143,16 +143,6 @@ def full(size: int) -> Guests:
     return guests
 
 
-def test_a_key_added_after_the_last_one_was_asked_for_is_found() -> None:
-    guests = full(3)
-    for number in range(3):
-        guests.remove((number, 0))
-    assert guests.view.last() is None
-    guests.insert((1, 0))
-    guests.check((0, 0))
-    guests.edge("first")
-
-
 def test_shadows_do_not_pile_up_whatever_the_order_of_removal() -> None:
     scattered = [number * 7919 % 10_000 for number in range(10_000)]
     for order in (range(10_000), range(9_999, -1, -1), scattered):
@@ -163,13 +153,6 @@ def test_shadows_do_not_pile_up_whatever_the_order_of_removal() -> None:
                 assert guests.kept() <= 1.5 * len(guests.view) + 512
         assert len(guests.view) == 10
         assert guests.kept() <= 10 + 512
-
-
-def test_nothing_is_kept_once_all_have_left() -> None:
-    guests = full(100)
-    for number in range(100):
-        guests.remove((number, 0))
-    assert guests.kept() == 0
 
 
 def test_a_walk_sweeps_the_shadows_it_has_passed() -> None:
@@ -191,12 +174,3 @@ def test_a_walk_from_the_front_does_not_pass_its_shadows_twice() -> None:
     assert guests.view._head == 700 - 512
     guests.insert((600, 0))  # among them
     guests.check((0, 0))
-
-
-def test_one_who_left_can_come_back_in_its_place() -> None:
-    guests = full(5)
-    for number in (0, 2):
-        guests.remove((number, 0))
-    for number in (2, 0):
-        guests.insert((number, 0))
-    assert guests.numbers() == [7, 2, 6, 4, 5]

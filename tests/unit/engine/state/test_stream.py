@@ -1,8 +1,11 @@
 """The position of a group: entries read and lag, as observed on running servers."""
 
+from typing import Any
+
 import pytest
 
 from headgate.engine.entry import MAX_ID, MIN_ID, EntryId
+from headgate.engine.requests import Request
 from headgate.engine.requests.deliveries import Claim
 from headgate.engine.requests.entries import Delete, Trim, TrimTo
 from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupStart
@@ -48,100 +51,76 @@ async def test_a_new_group_stands(
     assert await place(engine) == expected
 
 
-async def test_a_group_from_the_middle_knows_its_place_once_it_has_read_to_the_end(
+BEGINNING = GroupStart(MIN_ID)
+
+
+@pytest.mark.parametrize(
+    ("start", "steps"),
+    [
+        pytest.param(
+            GroupStart(entry_id(2)),
+            [(1, (None, None)), (9, (5, 0))],
+            id="from the middle it is known once the end is read",
+        ),
+        pytest.param(BEGINNING, [(2, (2, 3)), (2, (4, 1))], id="reading counts up"),
+        pytest.param(
+            BEGINNING,
+            [
+                *[(1, (1, 4)), (Delete(S, [entry_id(4)]), (1, None))],
+                *[(2, (None, None)), (1, (5, 0))],
+            ],
+            id="a delete ahead hides the lag until it is passed",
+        ),
+        pytest.param(
+            BEGINNING,
+            [(3, (3, 2)), (Delete(S, [entry_id(2)]), (3, 2))],
+            id="a delete behind changes nothing",
+        ),
+        pytest.param(
+            BEGINNING,
+            [(3, (3, 2)), (Delete(S, [entry_id(3)]), (3, None))],
+            id="a delete exactly at the group counts as ahead",
+        ),
+        pytest.param(
+            BEGINNING,
+            [(Delete(S, [entry_id(1), entry_id(2)]), (None, 3))],
+            id="with group and deletes before the first entry it is the length",
+        ),
+        pytest.param(
+            BEGINNING,
+            [(1, (1, 4)), (Trim(S, TrimTo(max_length=2)), (1, 2)), (1, (4, 1))],
+            id="a trim never hides the lag",
+        ),
+        pytest.param(
+            GroupStart(entry_id(3)),
+            [(Delete(S, [entry_id(number) for number in range(1, 6)]), (None, 0))],
+            id="an emptied stream has no lag though the group is unknown where",
+        ),
+        pytest.param(
+            BEGINNING,
+            [(1, (1, 4)), (Claim(S, G, b"a", [entry_id(1)], 0, last_id=entry_id(4)), (1, 4))],
+            id="a claim that raises the position leaves a stale count",
+        ),
+        pytest.param(
+            GroupStart(MIN_ID, 0),
+            [
+                *[(2, (2, 3)), (moved(S, G, GroupStart(entry_id(2))), (None, None))],
+                (moved(S, G, GroupStart(entry_id(2), 2)), (2, 3)),
+            ],
+            id="a group that is set forgets its count unless one is given",
+        ),
+    ],
+)
+async def test_a_group_knows_its_place(
     engine: Driver,
+    start: GroupStart,
+    steps: list[tuple[int | Request[Any], tuple[int | None, int | None]]],
 ) -> None:
-    await engine.perform(CreateGroup(S, G, GroupStart(entry_id(2))))
-    await engine.take(limit=1)
-    assert await place(engine) == (None, None)
-    await engine.take()
-    assert await place(engine) == (5, 0)
-
-
-async def test_reading_counts_up_from_the_beginning(engine: Driver) -> None:
-    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
-    await engine.take(limit=2)
-    assert await place(engine) == (2, 3)
-    await engine.take(limit=2, no_ack=True)
-    assert await place(engine) == (4, 1)
-
-
-async def test_a_delete_ahead_hides_the_lag_until_the_group_has_passed_it(engine: Driver) -> None:
-    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
-    await engine.take(limit=1)
-    await engine.perform(Delete(S, [entry_id(4)]))
-    assert await place(engine) == (1, None)
-    await engine.take(limit=2)
-    assert (await place(engine))[1] is None
-    await engine.take(limit=1)
-    assert await place(engine) == (5, 0)
-
-
-async def test_a_delete_behind_changes_nothing(engine: Driver) -> None:
-    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
-    await engine.take(limit=3)
-    await engine.perform(Delete(S, [entry_id(2)]))
-    assert await place(engine) == (3, 2)
-
-
-async def test_a_delete_exactly_at_the_group_counts_as_ahead(engine: Driver) -> None:
-    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
-    await engine.take(limit=3)
-    await engine.perform(Delete(S, [entry_id(3)]))
-    assert await place(engine) == (3, None)
-
-
-async def test_with_group_and_deletes_before_the_first_entry_the_lag_is_the_length(
-    engine: Driver,
-) -> None:
-    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
-    await engine.perform(Delete(S, [entry_id(1), entry_id(2)]))
-    assert await place(engine) == (None, 3)
-
-
-async def test_a_trim_never_hides_the_lag(engine: Driver) -> None:
-    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
-    await engine.take(limit=1)
-    await engine.perform(Trim(S, TrimTo(max_length=2)))
-    assert await place(engine) == (1, 2)
-    await engine.take(limit=1)
-    assert await place(engine) == (4, 1)
-
-
-async def test_an_emptied_stream_has_no_lag_even_for_a_group_that_is_unknown_where(
-    engine: Driver,
-) -> None:
-    await engine.perform(CreateGroup(S, G, GroupStart(entry_id(3))))
-    await engine.perform(Delete(S, [entry_id(number) for number in range(1, 6)]))
-    assert await place(engine) == (None, 0)
-
-
-async def test_raising_the_position_by_a_claim_leaves_a_stale_count_and_so_a_wrong_lag(
-    engine: Driver,
-) -> None:
-    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
-    await engine.take(limit=1)
-    await engine.perform(Claim(S, G, b"a", [entry_id(1)], 0, last_id=entry_id(4)))
-    assert await place(engine) == (1, 4)
-
-
-async def test_setting_a_group_forgets_its_count_unless_one_is_given(engine: Driver) -> None:
-    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID, 0)))
-    await engine.take(limit=2)
-    await engine.perform(moved(S, G, GroupStart(entry_id(2))))
-    assert await place(engine) == (None, None)
-    await engine.perform(moved(S, G, GroupStart(entry_id(2), 2)))
-    assert await place(engine) == (2, 3)
-
-
-async def test_entries_read_may_be_known_while_the_lag_is_not_and_the_other_way_round(
-    engine: Driver,
-) -> None:
-    await engine.perform(CreateGroup(S, G, GroupStart(MIN_ID)))
-    assert await place(engine) == (None, 5)
-    await engine.take(limit=1)
-    await engine.perform(Delete(S, [entry_id(3)]))
-    assert await place(engine) == (1, None)
+    """Each step reads so many entries, or is a request; behind it stands what is known then."""
+    await engine.perform(CreateGroup(S, G, start))
+    for at, (step, expected) in enumerate(steps):
+        await (engine.take(limit=step) if isinstance(step, int) else engine.perform(step))
+        assert await place(engine) == expected, at
 
 
 async def test_a_group_of_an_untouched_empty_stream_has_no_lag() -> None:

@@ -18,10 +18,9 @@ from headgate.engine.journal.blocks import (
     read_header,
 )
 from headgate.engine.journal.damage.repair import repair
-from headgate.engine.journal.disk import Disk
 from headgate.engine.journal.names import extents_name, journal_name, snapshot_name
 from tests.journals.frozen import COLD, HOT, POSITION, contents, damage_of, frozen
-from tests.journals.memory_disk import MemoryDisk
+from tests.journals.memory_disk import Death, Killed, MemoryDisk
 
 FILE = extents_name(1)
 SNAPSHOT = snapshot_name(POSITION)
@@ -207,33 +206,6 @@ async def test_damage_takes_the_items_of_its_block_and_no_others() -> None:
 # Interruptions
 
 
-class Interrupted(MemoryDisk):
-    """A disk that stops after so many acts, as a process that is killed does."""
-
-    left_count = -1
-
-    def append(self, name: str, data: bytes) -> None:
-        self._act()
-        super().append(name, data)
-
-    def rename(self, name: str, to: str) -> None:
-        self._act()
-        super().rename(name, to)
-
-    def remove(self, name: str) -> None:
-        self._act()
-        super().remove(name)
-
-    def link(self, name: str, target: Disk, to: str) -> None:
-        self._act()
-        super().link(name, target, to)
-
-    def _act(self) -> None:
-        if self.left_count == 0:
-            raise OSError(errno.EIO, "the process was killed")
-        self.left_count -= 1
-
-
 @pytest.mark.parametrize("name", [FILE, SNAPSHOT])
 async def test_a_repair_that_is_interrupted_is_done_again_and_nothing_is_gone(name: str) -> None:
     damaged = with_journal(await frozen(b"a", b"b"))
@@ -242,14 +214,14 @@ async def test_a_repair_that_is_interrupted_is_done_again_and_nothing_is_gone(na
     done = damaged.copy()
     repair(done)
     for act_count in range(100):
-        disk = Interrupted({each: bytes(data) for each, data in damaged.files.items()})
-        disk.left_count = act_count
+        disk = damaged.copy()
+        disk.on_call = Death(act_count)
         try:
             repair(disk)
             is_done = True
-        except OSError:
+        except Killed:
             is_done = False
-        disk.left_count = -1
+        disk = disk.copy()
         try:
             recovery.recover(disk)  # somebody starts a gateway on it
         except Corrupt:

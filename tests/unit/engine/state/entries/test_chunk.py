@@ -36,15 +36,6 @@ def numbered(count: int) -> list[Entry]:
     return [Entry(EntryId(number, 0), (b"n", b"%d" % number)) for number in range(1, count + 1)]
 
 
-@given(entry_lists)
-def test_a_sealed_chunk_gives_back_what_was_appended(entries: list[Entry]) -> None:
-    chunk = chunk_of(entries, seal=True)
-    assert chunk.entries() == entries
-    assert all(type(entry) is Entry and type(entry.id) is EntryId for entry in chunk.entries())
-    assert (chunk.first_id, chunk.last_id) == (entries[0].id, entries[-1].id)
-    assert (chunk.is_open, chunk.live_count) == (False, len(entries))
-
-
 @settings(max_examples=300)
 @given(entry_lists, st.data())
 def test_dead_entries_are_seen_by_nobody_whether_sealed_or_open(
@@ -61,24 +52,6 @@ def test_dead_entries_are_seen_by_nobody_whether_sealed_or_open(
         assert chunk.between(MIN_ID, MAX_ID) == alive
         if alive:
             assert (chunk.first_live(), chunk.last_live()) == (alive[0], alive[-1])
-
-
-@given(entry_lists, ids, ids, st.booleans())
-def test_between_has_both_bounds_inclusive(
-    entries: list[Entry], start: EntryId, end: EntryId, seal: bool
-) -> None:
-    between = chunk_of(entries, seal=seal).between(start, end)
-    assert between == [entry for entry in entries if start <= entry.id <= end]
-
-
-@given(entry_lists, ids, st.booleans())
-def test_killing_a_prefix_counts_only_those_that_were_alive(
-    entries: list[Entry], through: EntryId, seal: bool
-) -> None:
-    chunk = chunk_of(entries, seal=seal)
-    chunk.kill(0)
-    assert chunk.kill_through(through) == sum(entry.id <= through for entry in entries[1:])
-    assert chunk.between(MIN_ID, MAX_ID) == [entry for entry in entries[1:] if entry.id > through]
 
 
 def test_neighbours_with_the_same_field_names_store_them_once() -> None:
@@ -99,14 +72,6 @@ def test_a_mostly_dead_sealed_chunk_is_repacked_and_keeps_its_bounds() -> None:
     assert len(chunk._packed) < packed_bytes / 2
     assert (chunk.first_id, chunk.last_id) == (EntryId(1, 0), EntryId(100, 0))
     assert chunk.between(EntryId(55, 0), MAX_ID)[0].fields == (b"n", b"55")
-
-
-@pytest.mark.parametrize("seal", [True, False])
-def test_positions_of_ids_never_held_are_none(seal: bool) -> None:
-    chunk = chunk_of(numbered(3), seal=seal)
-    assert [chunk.position(EntryId(2, seq)) for seq in (0, 1)] == [1, None]
-    assert chunk.position(MIN_ID) is None
-    assert chunk.position(MAX_ID) is None
 
 
 def test_a_sealed_chunk_keeps_no_more_memory_than_it_needs() -> None:
