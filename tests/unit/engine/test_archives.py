@@ -188,30 +188,6 @@ async def test_an_open_range_keeps_what_it_reads() -> None:
         assert await everything(life) == [*range(1, 5), *range(6, 46)]
 
 
-async def test_a_trim_while_a_rewrite_is_under_way_moves_what_is_frozen() -> None:
-    disk = MemoryDisk()
-    async with living(disk) as life:
-        await archive(life, 65, 50)  # it cuts the second chunk
-        await life.begin_rewrite()
-        await life.perform(Trim(S, TrimTo(max_length=25)))  # and the fourth
-        await life.perform(Delete(S, [EntryId(7, 0), EntryId(50, 0)], archived=True))
-        life.may_end.set()
-        await life.journal._rewrites.until_done(10)
-        left = sorted({*range(1, 66)} - {7, 50})
-        assert await everything(life) == left
-        archived = life.engine.keyspace.stream(S).archive
-        assert archived is not None
-        assert not list(archived.dump())  # all of it is cold
-        assert await life.numbers() == [each for each in range(41, 66) if each != 50]
-        before = await life.perform(DescribeStream(S))
-    async with living(disk) as life:
-        assert await everything(life) == left
-        after = await life.perform(DescribeStream(S))
-        assert after._replace(hot_bytes=0, cold_bytes=0) == before._replace(
-            hot_bytes=0, cold_bytes=0
-        )
-
-
 class Story:
     """A stream that archives, and what it should have, through any events."""
 

@@ -10,13 +10,12 @@ from headgate.engine.commands import EntriesReleased, ErrorNoted, decode
 from headgate.engine.journal import snapshot
 from headgate.engine.journal.blocks import Kind, read_blocks, read_header
 from headgate.engine.limits import ERRORS_MAX
-from headgate.engine.requests.deliveries import Ack, Nack, NackMode
+from headgate.engine.requests.deliveries import Nack, NackMode
 from headgate.engine.requests.dumps import CopyStream
 from headgate.engine.state.keyspace import Keyspace
 from headgate.engine.state.memory import Memory
 from headgate.engine.state.pending import Pel
-from tests.journals.records import records_of, replayed
-from tests.model.snapshot import snapshot as everything_in
+from tests.journals.records import records_of
 from tests.unit.driver import Driver, G, S, entry_id
 
 
@@ -41,20 +40,6 @@ def items_of(keyspace: Keyspace) -> tuple[list[Any], Keyspace]:
     blocks = list(read_blocks(file, "x", read_header(file, "x", Kind.SNAPSHOT)))
     items = [item for block in blocks for item in msgspec.msgpack.decode(block.payload)]
     return items, snapshot.load(blocks, "x")
-
-
-async def test_records_and_snapshots_keep_errors(engine: Driver) -> None:
-    await engine.start(1, 2, 3, 4)
-    await engine.take()
-    await fail(engine, 1, 2, 3, error=b"timeout")
-    await fail(engine, 2, error=b"refused")
-    await engine.perform(Ack(S, G, [entry_id(1)]))
-    await engine.take(b"b", limit=1, claim=0)
-
-    assert await errors(engine) == [b"refused", b"timeout", None]
-    for keyspace in (replayed(engine), items_of(engine.keyspace)[1]):
-        assert everything_in(keyspace) == everything_in(engine.keyspace)
-        assert keyspace.group(S, G).pel.errors == engine.keyspace.group(S, G).pel.errors
 
 
 async def test_files_without_errors_are_as_they_were_before_there_were_any(engine: Driver) -> None:

@@ -44,7 +44,7 @@ from headgate.engine.requests.groups import (
     ListGroups,
 )
 from headgate.engine.requests.keyspace import InspectStream, RenameStream, SetCounters
-from headgate.engine.requests.streams import DeleteStream, DescribeStream, UpdateStream
+from headgate.engine.requests.streams import DescribeStream, UpdateStream
 from headgate.engine.transactions.cost import COSTS
 from tests.unit.driver import Driver, G, S, entry_id
 
@@ -188,16 +188,6 @@ async def test_appends_after_the_last_possible_id_fail_alone() -> None:
 
     assert [type(outcome) for outcome in outcomes] == [Added] * 6 + [IdsExhausted] * 994
     assert (await engine.perform(DescribeStream(S))).length == 7
-
-
-async def test_an_append_sees_what_the_requests_before_it_have_done() -> None:
-    engine = Driver()
-    outcomes = await engine.perform_all(
-        [plain(S, 1), plain(T, 2), DeleteStream(S), plain(S, 3), plain(T, 4), Range(S), Range(T)]
-    )
-    ranges: list[Any] = outcomes[-2:]
-    values = [[entry.fields[1] for entry in entries] for entries in ranges]
-    assert values == [[b"3"], [b"2", b"4"]]
 
 
 async def test_honest_requests_about_a_large_stream_are_within_the_bound() -> None:

@@ -35,8 +35,6 @@ from tests.journals.running_journal import (
 )
 from tests.virtual_time import now_ms, settle
 
-SYNC_S = 0.01
-
 
 async def put_on(run: Running) -> None:
     """EntriesAdded entries until that fails."""
@@ -71,31 +69,6 @@ async def test_after_a_failed_sync_nothing_is_taken_and_none_is_tried_again(
     assert run.journal.status.failure == run.journal.failure
     [(event, facts)] = run.events
     assert (event, facts["reason"]) == ("journal failed", run.journal.failure)
-
-
-async def test_everyone_who_waits_is_told_of_a_failure() -> None:
-    disk = MemoryDisk(sync_s=SYNC_S)
-    async with failing(disk) as run:
-        await run.put(CREATE)
-        disk.sync_failure = OSError(errno.EIO, "Input/output error")
-        waits = [asyncio.create_task(run.put(adding(number))) for number in range(1, 20)]
-        await asyncio.sleep(SYNC_S / 2)
-        waits += [asyncio.create_task(run.put(adding(number))) for number in range(20, 30)]
-        outcomes = await asyncio.gather(*waits, return_exceptions=True)
-        assert {type(outcome) for outcome in outcomes} == {Unavailable}
-
-
-async def test_a_failed_sync_is_followed_by_what_is_durable() -> None:
-    disk = MemoryDisk()
-    async with failing(disk) as run:
-        await run.put(CREATE)
-        disk.sync_failure = OSError(errno.EIO, "Input/output error")
-        with pytest.raises(Unavailable):
-            await run.put(adding(1))
-        await settle()
-        [durable] = run.went_back
-        assert length(durable) == 0
-        assert run.journal.position == run.journal.durable_position == 1
 
 
 async def test_what_cannot_be_read_again_is_tried_until_it_can_be() -> None:

@@ -23,10 +23,8 @@ from headgate.engine.journal.journal import Journal
 from headgate.engine.journal.rewrite import in_process_of_its_own
 from headgate.engine.journal.writer import FsyncPolicy
 from headgate.engine.limits import PACKED_COUNT_MIN
-from headgate.engine.requests.deliveries import GroupCursor, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
-from tests.virtual_time import ManualClock
 
 README = (Path(__file__).parents[4] / "engine" / "README.md").read_text()
 
@@ -124,46 +122,6 @@ def test_a_long_batch_can_be_read_with_nothing_but_its_description(tmp_path: Pat
         pairs += msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(packed))
         seq += count
     assert pairs == [list(pair) for pair in many]
-
-
-async def keep_with_clock_set(directory: Path) -> None:
-    """Run an engine whose clock goes a day back while a consumer holds an entry."""
-    journal = Journal(SystemDisk(directory), FsyncPolicy.ALWAYS, in_process_of_its_own(directory))
-    clock = ManualClock(SET_AT_MS)
-    engine = Engine(journal, clock=clock)
-    running = asyncio.create_task(engine.run())
-    await engine.perform(Add(b"s", [Draft(EntryId(1, 0), (b"a", b"1"))]))
-    await engine.perform(CreateGroup(b"s", b"g", GroupStart(MIN_ID)))
-    request = ReadGroup(b"g", b"c", [GroupCursor(b"s")])
-    await engine.perform(request)
-    clock.now_ms += 5
-    clock.step(-DAY_MS)
-    await engine.perform(request)
-    await engine.close()
-    await running
-
-
-SET_AT_MS, DAY_MS = 1_700_000_000_000, 86_400_000
-
-
-def test_a_clock_that_was_set_can_be_read_with_nothing_but_its_description(tmp_path: Path) -> None:
-    asyncio.run(keep_with_clock_set(tmp_path))
-    disk = SystemDisk(tmp_path)
-    [path] = tmp_path.glob("journal-*")
-    recorded = [record for _, _, block in blocks(path.read_bytes(), kind=1) for record in block]
-    recovery.rewrite(disk, through=len(recorded))
-    disk.close()
-
-    *_, [deliver], [step], [see] = recorded
-    assert deliver == [12, b"s", b"g", b"c", SET_AT_MS, [], [[1, 0]], [1, 0], 1, 0, 0, [], 0]
-    assert step == [31, -DAY_MS]
-    assert see == [10, b"s", b"g", b"c", SET_AT_MS + 5 - DAY_MS]
-
-    [path] = tmp_path.glob("snapshot-*")
-    [(_, _, [keyspace, _, _, group, pending, _])] = blocks(path.read_bytes(), kind=2)
-    assert keyspace[3:] == [-DAY_MS, SET_AT_MS + 5, [], 0, []]
-    assert group[5] == [[b"c", SET_AT_MS + 5, SET_AT_MS]]
-    assert pending == [6, [[[1, 0], 0, SET_AT_MS, 1, 0, False]]]
 
 
 def test_a_snapshot_can_be_read_with_nothing_but_its_description(tmp_path: Path) -> None:

@@ -5,31 +5,12 @@ import errno
 
 import pytest
 
-from headgate.engine.engine import Engine
 from headgate.engine.journal import names, recovery
-from headgate.engine.journal.faults import PATIENCE_S, PAUSE_S_MAX
 from headgate.engine.journal.writer import FsyncPolicy
 from tests.journals.memory_disk import MemoryDisk
 from tests.journals.running_journal import CREATE, Running, adding, length, running
-from tests.journals.workload import Workload
-from tests.virtual_time import ManualClock
 
 SYNC_S = 0.01
-
-
-@pytest.mark.parametrize("policy", list(FsyncPolicy))
-async def test_what_nobody_waits_for_is_written_and_forced_to_disk_at_the_end(
-    policy: FsyncPolicy,
-) -> None:
-    disk = MemoryDisk(sync_s=SYNC_S)
-    async with running(disk, policy) as run:
-        run.journal.append(CREATE)
-        run.journal.append(adding(1))
-        segment = disk.names()[-1]
-        before = len(disk.synced)
-    assert disk.synced[before:] == [segment]
-    assert recovery.load(disk).position == 2
-    assert disk.is_closed
 
 
 async def test_a_journal_goes_on_where_it_ended() -> None:
@@ -64,25 +45,3 @@ async def test_what_a_killed_process_wrote_is_safe_before_anything_is_built_on_i
         await journal.put(adding(1))
     disk.lose_power()
     assert recovery.recover(disk).position == 2
-
-
-# Together with the engine
-
-
-async def test_after_a_failure_the_engine_knows_what_was_durable_and_nothing_else() -> None:
-    disk, clock = MemoryDisk(sync_s=SYNC_S), ManualClock()
-    engine = Engine(Running(disk).journal, clock=clock)
-    run = asyncio.create_task(engine.run())
-    workload = Workload(engine, clock, 1)
-    await workload.begin()
-    await workload.run(300)
-    expected = recovery.load(disk.copy()).keyspace
-    disk.faults["append"] = errno.EIO
-    while engine.refusal is None:
-        await workload.step()
-    await asyncio.sleep(PATIENCE_S + PAUSE_S_MAX)
-    assert list(engine.keyspace.streams) == list(expected.streams)
-    for name, stream in expected.streams.items():
-        assert list(engine.keyspace.streams[name].log.dump()) == list(stream.log.dump())
-    await engine.close()
-    await run

@@ -1,16 +1,12 @@
 """The records: they go down together, and those who wait for them hear it in turns."""
 
 import asyncio
-import errno
-
-import pytest
 
 from headgate.engine.eager import EagerCall
-from headgate.engine.errors import Unavailable
 from headgate.engine.journal import recovery
 from headgate.engine.limits import SERVED_AT_ONCE_MAX
 from tests.journals.memory_disk import MemoryDisk
-from tests.journals.running_journal import CREATE, adding, failing, length, running
+from tests.journals.running_journal import CREATE, adding, length, running
 from tests.virtual_time import now_ms, settle
 
 SYNC_S = 0.01
@@ -47,20 +43,6 @@ async def test_calls_without_a_task_go_on_in_turns_too() -> None:
     assert counts == [100, 200, 300, 350]
 
 
-async def test_what_was_safe_before_the_disk_failed_is_told_so_even_then() -> None:
-    disk = MemoryDisk(sync_s=SYNC_S)
-    async with failing(disk) as run:
-        await asyncio.sleep(SYNC_S)
-        position = run.journal.append(CREATE)
-        waits = [asyncio.create_task(run.journal.wait_durable(position)) for _ in range(350)]
-        await waits[0]
-        disk.sync_failure = OSError(errno.EIO, "Input/output error")
-        late = asyncio.create_task(run.put(adding(1)))
-        assert await asyncio.gather(*waits) == [None] * 350
-        with pytest.raises(Unavailable):
-            await late
-
-
 async def test_a_thousand_waits_are_served_by_two_syncs() -> None:
     disk = MemoryDisk(sync_s=SYNC_S)
     async with running(disk) as run:
@@ -71,43 +53,6 @@ async def test_a_thousand_waits_are_served_by_two_syncs() -> None:
         assert now_ms() - began_ms <= 2 * SYNC_S * 1000
         assert run.journal.durable_position == run.journal.position == 1001
     assert length(recovery.load(disk).keyspace) == 1000
-
-
-async def test_what_arrives_while_the_disk_is_busy_goes_down_together() -> None:
-    disk = MemoryDisk(sync_s=SYNC_S)
-    async with running(disk) as run:
-        first = asyncio.create_task(run.put(CREATE))
-        await asyncio.sleep(SYNC_S / 2)
-        before = len(disk.appended)
-        later = [asyncio.create_task(run.put(adding(number))) for number in range(1, 51)]
-        await first
-        assert not any(task.done() for task in later)
-        await asyncio.gather(*later)
-        assert len(disk.appended) - before == 1
-
-
-async def test_nobody_is_told_before_what_came_before_is_safe() -> None:
-    disk = MemoryDisk(sync_s=SYNC_S)
-    async with running(disk) as run:
-        order: list[int] = []
-        positions = [run.journal.append(record) for record in (CREATE, adding(1), adding(2))]
-
-        async def wait(position: int) -> None:
-            await run.journal.wait_durable(position)
-            assert recovery.load(disk.copy()).position >= position
-            order.append(position)
-
-        await asyncio.gather(*map(wait, positions))
-        assert order == [1, 2, 3]
-        await run.journal.wait_durable(2)  # is known, and returns at once
-
-
-async def test_a_wait_that_is_given_up_is_in_nobodys_way() -> None:
-    async with running(MemoryDisk(sync_s=SYNC_S)) as run:
-        waits = [asyncio.create_task(run.put(record)) for record in (CREATE, adding(1))]
-        await settle()
-        waits[0].cancel()
-        await waits[1]
 
 
 async def test_a_block_takes_what_is_waiting_up_to_a_size() -> None:

@@ -149,23 +149,6 @@ async def test_a_rewrite_that_fails_is_told_and_tried_again_after_ever_longer_pa
     assert length(recovery.load(disk).keyspace) == 599
 
 
-async def test_a_rewrite_that_does_not_fit_gives_back_its_room() -> None:
-    disk = MemoryDisk()
-    async with running(disk) as run:
-        await run.put(CREATE)
-        for number in range(1, 60):
-            await run.put(adding(number, b"%d" % 7**number * 5))
-        used = disk.size_bytes_max - disk.free_bytes()
-        disk.size_bytes_max = used + 300
-        run.journal.start_rewrite()
-        await rewritten(run)
-        assert run.journal.status.rewrite_failure is not None
-        assert "No space left on device" in run.journal.status.rewrite_failure
-        assert disk.size_bytes_max - disk.free_bytes() < used + 100
-        await run.put(adding(60))
-    assert length(recovery.load(disk).keyspace) == 60
-
-
 async def test_a_journal_that_ends_does_not_wait_for_a_rewrite() -> None:
     disk = MemoryDisk()
     ended: list[bool] = []
