@@ -8,7 +8,7 @@ import pytest
 from tests.virtual_time import VirtualLoop
 
 WITH_THREADS = {"test_disk.py", "test_follower.py", "test_shipper.py"}
-"""Files whose tests wait for threads, which take real time."""
+"""Files with tests that wait for threads: real time passes."""
 
 
 def pytest_asyncio_loop_factories(

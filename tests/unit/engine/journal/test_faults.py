@@ -158,7 +158,12 @@ async def test_a_fault_that_lasts_until_the_end_is_a_failure_then() -> None:
 
 async def test_a_fault_is_borne_with_ever_longer_pauses_and_the_next_one_begins_anew() -> None:
     disk, appended_s = MemoryDisk(), list[float]()
-    disk.on_call = lambda call, _: call == "append" and appended_s.append(now_ms() / 1000)
+
+    def note(call: str, _: str) -> None:
+        if call == "append":
+            appended_s.append(now_ms() / 1000)
+
+    disk.on_call = note
     async with running(disk) as run:
         await run.put(CREATE)
         for number in (1, 2):
