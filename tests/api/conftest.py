@@ -50,6 +50,12 @@ class Live:
     def waiter_count(self) -> int:
         return self.gateway.backend.waiter_count
 
+    @property
+    def position(self) -> int:
+        """The size of all recorded changes; 0 where servers keep them."""
+        backend = self.gateway.backend
+        return backend.engine.storage.position if isinstance(backend, EmbeddedBackend) else 0
+
     async def append(self, stream: str, *values: str) -> list[str]:
         """Append entries with one field `v` each; returns their ids."""
         entries = [{"fields": {"v": value}} for value in values]

@@ -12,7 +12,6 @@ import httpx
 
 from headgate.app.auth.grants import Grant
 from headgate.app.auth.principal import Unauthenticated
-from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
 from tests.conditions import until
@@ -53,15 +52,6 @@ class Secured:
     async def revoke(self, text: str) -> None:
         """Revoke a key: what it opened ends soon."""
         await asyncio.to_thread(self.keys.revoke, text)
-
-
-def position(gateway: Secured) -> int:
-    """Return how many changes the gateway has recorded."""
-    backend = gateway.live.gateway.backend
-    if not isinstance(backend, EmbeddedBackend):
-        return 0  # servers do not say
-    storage = backend.engine.storage
-    return storage.position
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from headgate.app.redis_syntax.server import ServerCommands
 from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
 from tests.api.auth.matrix import CASES, MINE, About, Case, cases
-from tests.api.auth.secured import Secured, position
+from tests.api.auth.secured import Secured
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -204,7 +204,7 @@ async def test_commands_are_allowed_where_a_grant_says_so(
 ) -> None:
     headers = {"Authorization": f"Bearer {keys[verb, case.name]}"}
     for are_allowed in (False, True):
-        before = position(matrix)
+        before = matrix.live.position
         names = [name for name in WORDS if is_allowed(name, verb, case) == are_allowed]
         pipeline = [words_of(name, case.about) for name in names]
         answers = await client.post("/v1/commands/pipeline", json=pipeline, headers=headers)
@@ -214,7 +214,7 @@ async def test_commands_are_allowed_where_a_grant_says_so(
             if "NOPERM" in str(answer.get("error", ""))
         }
         assert refused == (set() if are_allowed else set(names))
-        assert are_allowed or position(matrix) == before
+        assert are_allowed or matrix.live.position == before
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -223,17 +223,17 @@ async def test_each_way_to_run_a_command_asks_for_its_right(
 ) -> None:
     for verb in (Verb.READ, Verb.MANAGE):
         for name in WORDS:
-            before = position(matrix)
+            before = matrix.live.position
             answer = await answer_to(client, way, words_of(name, MINE), keys[verb, "own"])
             is_refused = "NOPERM" in str(answer.get("error", ""))
             assert is_refused != is_allowed(name, verb, CASES[0]), (verb, name, answer)
-            assert not is_refused or position(matrix) == before
+            assert not is_refused or matrix.live.position == before
 
 
 async def test_a_transaction_with_one_refusal_does_nothing(
     matrix: Secured, client: httpx.AsyncClient, keys: dict[tuple[Verb, str], str]
 ) -> None:
-    before = position(matrix)
+    before = matrix.live.position
     token = keys[Verb.APPEND, "own"]
     words = [words_of("XADD", MINE), words_of("XADD", About("yours.a"))]
 
@@ -241,7 +241,7 @@ async def test_a_transaction_with_one_refusal_does_nothing(
         "/v1/commands/multi-exec", json=words, headers={"Authorization": f"Bearer {token}"}
     )
 
-    assert (answers.status_code, position(matrix)) == (400, before)
+    assert (answers.status_code, matrix.live.position) == (400, before)
     assert answers.json()["error"].startswith("EXECABORT")
     assert "NOPERM" in answers.json()["error"]
 

@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 from headgate.app.auth.grants import Verb
 from headgate.app.live.frames.client import AnyClientFrame
 from tests.api.auth.matrix import About, Case, cases_about
-from tests.api.auth.secured import Secured, position
+from tests.api.auth.secured import Secured
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -80,7 +80,7 @@ async def test_a_frame_is_allowed_where_a_grant_says_so(
 ) -> None:
     template, needed = FRAMES[name]
     for verb, case in cases_about({needed}):
-        before = position(matrix)
+        before = matrix.live.position
         async with opened(matrix, "/v1/ws", keys[verb, case.name]) as socket:
             await socket.send(filled(template, case.about))
             answer = await answer_to(socket)
@@ -88,7 +88,7 @@ async def test_a_frame_is_allowed_where_a_grant_says_so(
             assert answer["type"] != "problem", f"{verb}, {case.name}: {answer}"
         else:
             assert answer["problem"]["code"] == "forbidden", f"{verb}, {case.name}: {answer}"
-            assert position(matrix) == before
+            assert matrix.live.position == before
 
 
 @pytest.mark.parametrize("name", SHORT)
@@ -97,7 +97,7 @@ async def test_a_short_form_is_allowed_where_a_grant_says_so(
 ) -> None:
     template, needed = SHORT[name]
     for verb, case in cases_about({needed}):
-        before = position(matrix)
+        before = matrix.live.position
         async with opened(matrix, filled(template, case.about), keys[verb, case.name]) as socket:
             frames = [json.loads(await socket.recv()) for _ in range(2)]
             if is_allowed(template, needed, verb, case):
@@ -107,7 +107,7 @@ async def test_a_short_form_is_allowed_where_a_grant_says_so(
             with pytest.raises(ConnectionClosed):
                 await socket.recv()
             assert socket.close_code == 4403
-        assert position(matrix) == before
+        assert matrix.live.position == before
 
 
 @pytest.mark.parametrize("path", ["/v1/ws", *(path for path, _ in SHORT.values())])

@@ -13,7 +13,7 @@ import pytest
 
 from headgate.app.auth.grants import Verb
 from tests.api.auth.matrix import MINE, About, Case, Operation, cases_about, operations
-from tests.api.auth.secured import Secured, position
+from tests.api.auth.secured import Secured
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -70,20 +70,20 @@ async def test_an_operation_is_allowed_where_a_grant_says_so(
     ended: dict[str, str],
 ) -> None:
     operation = OPERATIONS[name]
-    before = position(matrix)
+    before = matrix.live.position
     for token in (*ended.values(), None):
         answered = await status_of(client, request_of(operation, client, MINE, token))
         assert answered == ((200, "") if operation.is_open else (401, "unauthenticated"))
-    assert position(matrix) == before
+    assert matrix.live.position == before
     for verb, case in cases_about(operation.verbs):
-        before = position(matrix)
+        before = matrix.live.position
         request = request_of(operation, client, case.about, keys[verb, case.name])
         status, code = await status_of(client, request)
         if is_allowed(operation, verb, case):
             assert status not in (401, 403), f"{verb}, {case.name}: {status}"
         else:
             assert (status, code) == (403, "forbidden"), f"{verb}, {case.name}: {status}"
-            assert position(matrix) == before, f"{verb}, {case.name} has changed something"
+            assert matrix.live.position == before, f"{verb}, {case.name} has changed something"
 
 
 def request_of(

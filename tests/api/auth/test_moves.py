@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from headgate.app.auth.grants import Grant, Verb
-from tests.api.auth.secured import Secured, position
+from tests.api.auth.secured import Secured
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -38,7 +38,7 @@ async def test_a_move_takes_no_policy_along_that_its_maker_could_not_set(
 ) -> None:
     await gateway.live.append("a", "1")
     await gateway.admin.put("/v1/streams/a/groups/g", json=dead_letters_to("secret"))
-    before, replies = position(gateway), list[dict[str, Any]]()
+    before, replies = gateway.live.position, list[dict[str, Any]]()
     for grants in (
         [OWN],
         [MANAGE, Grant(streams=["a"], do=[Verb.READ])],
@@ -46,7 +46,7 @@ async def test_a_move_takes_no_policy_along_that_its_maker_could_not_set(
     ):
         async with gateway.client(await gateway.key(*grants)) as http:
             if len(replies) == 2:
-                assert position(gateway) == before
+                assert gateway.live.position == before
             commands = [["PING"], move] if way else move
             reply = (await http.post(f"/v1/commands{way}", json=commands)).json()
             replies.append(reply[1] if way else reply)

@@ -13,7 +13,7 @@ from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.api.auth.matrix import About
-from tests.api.auth.secured import Secured, position
+from tests.api.auth.secured import Secured
 from tests.api.auth.test_command_matrix import WORDS, words_of
 from tests.api.auth.test_frame_matrix import FRAMES, SHORT, answer_to, filled, opened
 from tests.api.auth.test_matrix import OPERATIONS, request_of, status_of
@@ -60,7 +60,7 @@ def token_of(client: httpx.AsyncClient) -> str:
 async def test_an_operation_reads_it_for_an_operator_at_most(
     matrix: Secured, user: httpx.AsyncClient
 ) -> None:
-    before = position(matrix)
+    before = matrix.live.position
     for operation in OPERATIONS.values():
         if operation.names("stream"):
             request = request_of(operation, user, OWN, token_of(user))
@@ -68,7 +68,7 @@ async def test_an_operation_reads_it_for_an_operator_at_most(
             if operation.id not in DELETES:
                 request = request_of(operation, user, OWN, token_of(matrix.admin))
                 await status_of(user, request)
-            assert position(matrix) == before, operation.id
+            assert matrix.live.position == before, operation.id
 
 
 async def refused(http: httpx.AsyncClient, commands: list[list[str]]) -> list[bool]:
@@ -80,7 +80,7 @@ async def refused(http: httpx.AsyncClient, commands: list[list[str]]) -> list[bo
 async def test_a_command_reads_it_for_an_operator_at_most(
     matrix: Secured, user: httpx.AsyncClient
 ) -> None:
-    before = position(matrix)
+    before = matrix.live.position
     names = [name for name, words in WORDS.items() if "{s}" in words]
     assert all(await refused(user, [words_of(name, OWN) for name in names]))
     names = [name for name in names if name not in DELETES]
@@ -89,12 +89,12 @@ async def test_a_command_reads_it_for_an_operator_at_most(
     moves = ["COPY mine.a {}", "RENAME mine.a {}", "RENAME {} mine.b"]
     commands = [move.format(name).split() for move in moves for name in NAMES]
     assert all(await refused(matrix.admin, commands))
-    assert position(matrix) == before
+    assert matrix.live.position == before
 
 
 @pytest.mark.parametrize("name", [*FRAMES, *SHORT])
 async def test_a_frame_changes_nothing_there(name: str, matrix: Secured) -> None:
-    before, token = position(matrix), token_of(matrix.admin)
+    before, token = matrix.live.position, token_of(matrix.admin)
     if name in FRAMES:
         async with opened(matrix, "/v1/ws", token) as socket:
             await socket.send(filled(FRAMES[name][0], OWN))
@@ -104,17 +104,17 @@ async def test_a_frame_changes_nothing_there(name: str, matrix: Secured) -> None
         async with opened(matrix, filled(SHORT[name][0], OWN), token) as socket:
             await socket.wait_closed()
         assert socket.close_code == 4403
-    assert position(matrix) == before
+    assert matrix.live.position == before
 
 
 async def test_a_policy_or_a_schedule_writes_to_none(matrix: Secured) -> None:
-    before = position(matrix)
+    before = matrix.live.position
     policy = {"policy": {"max_deliveries": 1, "dead_letter_stream": "__push"}}
     schedule = {"stream": "__push", "fields": {"a": "b"}, "cron": "* * * * *"}
     for path, body in (("streams/mine.a/groups/n", policy), ("schedules/s", schedule)):
         refused = await matrix.admin.put(f"/v1/{path}", json=body)
         assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
-    assert position(matrix) == before
+    assert matrix.live.position == before
 
 
 async def test_lists_and_patterns_show_them_to_an_operator_who_asks_for_them(
