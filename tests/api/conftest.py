@@ -13,6 +13,8 @@ import pytest
 import pytest_asyncio
 from blockbuster import BlockBuster, blockbuster_ctx
 
+from headgate.app.auth.keys import watch
+from headgate.app.auth.tokens import jwks
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.port import Backend
 from headgate.app.backends.remote.backend import RemoteBackend
@@ -21,6 +23,7 @@ from headgate.app.gateway.gateway import Gateway
 from headgate.app.main import create_app
 from headgate.app.server import Server
 from headgate.app.settings import MEMORY, Settings
+from headgate.app.transport import certificate
 from headgate.engine.requests.schedules import DeleteSchedule, ListSchedules
 from headgate.engine.requests.streams import DeleteStream, ListStreams
 from tests.api.documents.documented import check_answer, check_documented
@@ -46,6 +49,12 @@ class Live:
     @property
     def waiter_count(self) -> int:
         return self.gateway.backend.waiter_count
+
+    @property
+    def position(self) -> int:
+        """The size of all recorded changes; 0 where servers keep them."""
+        backend = self.gateway.backend
+        return backend.engine.storage.position if isinstance(backend, EmbeddedBackend) else 0
 
     async def append(self, stream: str, *values: str) -> list[str]:
         """Append entries with one field `v` each; returns their ids."""
@@ -189,6 +198,16 @@ async def _stop(
     await server.shutdown([listening])
 
 
+@pytest.fixture(scope="module", autouse=True)
+def files_looked_at_often() -> Iterator[None]:
+    """Let a gateway notice at once that a file of keys, or a certificate, has changed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watch, "LOOK_INTERVAL_S", 0.02)
+        patch.setattr(jwks, "LOOK_INTERVAL_S", 0.02)
+        patch.setattr(certificate, "LOOK_EVERY_S", 0.02)
+        yield
+
+
 @pytest.fixture
 def settings() -> Settings:
     """The settings of a test's gateway; override them in a file to choose others."""
@@ -215,12 +234,17 @@ async def shared(one_gateway: Live) -> AsyncIterator[Live]:
     They run in its loop: `pytestmark = pytest.mark.asyncio(loop_scope="session")`.
     """
     yield one_gateway
-    backend = one_gateway.gateway.backend
+    await wipe(one_gateway)
+
+
+async def wipe(live: Live) -> None:
+    """Delete all that a test has left in a gateway."""
+    backend = live.gateway.backend
     for info in await backend.perform(ListStreams(limit=10_000)):
         await backend.perform(DeleteStream(info.name))
     for schedule in await backend.perform(ListSchedules(limit=10_000)):
         await backend.perform(DeleteSchedule(schedule.name))
-    await one_gateway.until_waiting(0)
+    await live.until_waiting(0)
 
 
 def problem_in(answer: httpx.Response) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -45,6 +45,9 @@ class Case(NamedTuple):
     groups: list[str] | None = None
     consumer: str | None = None
 
+    def __str__(self) -> str:
+        return self.name
+
 
 CASES = (
     Case("own", MINE),
@@ -71,6 +74,11 @@ def cases() -> Iterator[tuple[Verb, Case]]:
         for case in CASES:
             if grant_of(verb, case) is not None:
                 yield verb, case
+
+
+def cases_about(verbs: Collection[str]) -> Iterator[tuple[Verb, Case]]:
+    """Yield each case with these verbs; another verb is none the better for a narrower grant."""
+    return ((verb, case) for verb, case in cases() if case is CASES[0] or verb in verbs)
 
 
 class Operation(NamedTuple):

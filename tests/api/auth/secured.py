@@ -11,9 +11,10 @@ from typing import Any
 import httpx
 
 from headgate.app.auth.grants import Grant
-from headgate.app.backends.embedded import EmbeddedBackend
+from headgate.app.auth.principal import Unauthenticated
 from headgate.app.settings import Settings
 from tests.api.conftest import Live, running
+from tests.conditions import until
 from tests.key_files import EVERYTHING, Keys
 
 
@@ -37,23 +38,20 @@ class Secured:
     async def key(self, *grants: Grant, **more: Any) -> str:
         """Add a key; returns its text once the gateway knows it."""
         text = await asyncio.to_thread(partial(self.keys.add, *grants, **more))
-        async with asyncio.timeout(10), self.client(text) as http:
-            while (await http.get("/v1/limits")).status_code == 401:
-                await asyncio.sleep(0.01)
+        await until(lambda: self.knows(text))
         return text
 
+    def knows(self, text: str) -> bool:
+        """Tell whether a key, or a token, is good here."""
+        try:
+            self.live.gateway.auth.verify(text)
+        except Unauthenticated:
+            return False
+        return True
+
     async def revoke(self, text: str) -> None:
-        """Revoke a key."""
+        """Revoke a key: what it opened ends soon."""
         await asyncio.to_thread(self.keys.revoke, text)
-
-
-def position(gateway: Secured) -> int:
-    """Return how many changes the gateway has recorded."""
-    backend = gateway.live.gateway.backend
-    if not isinstance(backend, EmbeddedBackend):
-        return 0  # servers do not say
-    storage = backend.engine.storage
-    return storage.position
 
 
 @asynccontextmanager

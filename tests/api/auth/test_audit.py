@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,14 +16,9 @@ from tests.api.auth.secured import Secured, secured
 from tests.api.conftest import running
 from tests.api.live.frames import Frames
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 READ = Grant(streams=["news*"], do=[Verb.READ])
-
-
-@pytest.fixture
-async def gateway(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> AsyncIterator[Secured]:
-    caplog.set_level(logging.INFO, "headgate.audit")
-    async with secured(tmp_path) as running_gateway:
-        yield running_gateway
 
 
 def lines(caplog: pytest.LogCaptureFixture, *fields: str) -> list[tuple[Any, ...]]:
@@ -47,6 +41,9 @@ async def test_each_act_leaves_a_line_and_work_leaves_none(
     await http.get("/v1/streams/jobs/entries")
     await http.post("/v1/commands", json=["DEL", "jobs", "none"])
     await http.delete("/v1/streams/jobs")
+    schedule = {"stream": "jobs", "fields": {"a": "1"}, "cron": "0 2 * * *"}
+    await http.put("/v1/schedules/nightly", json=schedule)
+    await http.delete("/v1/schedules/nightly")
 
     fields = ("message", "principal", "what", "operation", "client", "outcome")
     assert lines(caplog, *fields) == [
@@ -54,8 +51,11 @@ async def test_each_act_leaves_a_line_and_work_leaves_none(
         ("act", "admin", "CreateGroup", "createGroup", "127.0.0.1", "ok"),
         ("act", "admin", "DeleteStreams", "runCommand", "127.0.0.1", "ok"),
         ("act", "admin", "DeleteStream", "deleteStream", "127.0.0.1", "ok"),
+        ("act", "admin", "SetSchedule", "setSchedule", "127.0.0.1", "ok"),
+        ("act", "admin", "DeleteSchedule", "deleteSchedule", "127.0.0.1", "ok"),
     ]
-    assert lines(caplog, "stream", "group", "streams") == [
+    assert lines(caplog, "schedule")[4:] == [("nightly",), ("nightly",)]
+    assert lines(caplog, "stream", "group", "streams")[:4] == [
         ("jobs", None, None),
         ("jobs", "workers", None),
         (None, None, ["jobs", "none"]),

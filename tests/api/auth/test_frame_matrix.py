@@ -9,10 +9,10 @@ from websockets.exceptions import ConnectionClosed
 
 from headgate.app.auth.grants import Verb
 from headgate.app.live.frames.client import AnyClientFrame
-from tests.api.auth.matrix import About, Case, cases
-from tests.api.auth.secured import Secured, position
+from tests.api.auth.matrix import About, Case, cases_about
+from tests.api.auth.secured import Secured
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 STREAM: dict[str, Any] = {"type": "subscribe", "rid": "1", "sub": "s", "stream": "{s}"}
 GROUP = {**STREAM, "group": "{g}", "consumer": "{c}"}
@@ -53,9 +53,9 @@ def is_allowed(template: Any, needed: Verb, verb: Verb, case: Case) -> bool:
     return True
 
 
-def opened(gateway: Secured, path: str, token: str) -> connect:
+def opened(matrix: Secured, path: str, token: str) -> connect:
     headers = {"Authorization": f"Bearer {token}"}
-    return connect(gateway.live.ws_url + path, additional_headers=headers)
+    return connect(matrix.live.ws_url + path, additional_headers=headers)
 
 
 async def answer_to(socket: ClientConnection) -> dict[str, Any]:
@@ -76,29 +76,29 @@ async def test_the_matrix_has_every_frame() -> None:
 
 @pytest.mark.parametrize("name", FRAMES)
 async def test_a_frame_is_allowed_where_a_grant_says_so(
-    name: str, gateway: Secured, keys: dict[tuple[Verb, str], str]
+    name: str, matrix: Secured, keys: dict[tuple[Verb, str], str]
 ) -> None:
     template, needed = FRAMES[name]
-    for verb, case in cases():
-        before = position(gateway)
-        async with opened(gateway, "/v1/ws", keys[verb, case.name]) as socket:
+    for verb, case in cases_about({needed}):
+        before = matrix.live.position
+        async with opened(matrix, "/v1/ws", keys[verb, case.name]) as socket:
             await socket.send(filled(template, case.about))
             answer = await answer_to(socket)
         if is_allowed(template, needed, verb, case):
             assert answer["type"] != "problem", f"{verb}, {case.name}: {answer}"
         else:
             assert answer["problem"]["code"] == "forbidden", f"{verb}, {case.name}: {answer}"
-            assert position(gateway) == before
+            assert matrix.live.position == before
 
 
 @pytest.mark.parametrize("name", SHORT)
 async def test_a_short_form_is_allowed_where_a_grant_says_so(
-    name: str, gateway: Secured, keys: dict[tuple[Verb, str], str]
+    name: str, matrix: Secured, keys: dict[tuple[Verb, str], str]
 ) -> None:
     template, needed = SHORT[name]
-    for verb, case in cases():
-        before = position(gateway)
-        async with opened(gateway, filled(template, case.about), keys[verb, case.name]) as socket:
+    for verb, case in cases_about({needed}):
+        before = matrix.live.position
+        async with opened(matrix, filled(template, case.about), keys[verb, case.name]) as socket:
             frames = [json.loads(await socket.recv()) for _ in range(2)]
             if is_allowed(template, needed, verb, case):
                 assert frames[1]["type"] == "subscribed", f"{verb}, {case.name}: {frames}"
@@ -107,15 +107,15 @@ async def test_a_short_form_is_allowed_where_a_grant_says_so(
             with pytest.raises(ConnectionClosed):
                 await socket.recv()
             assert socket.close_code == 4403
-        assert position(gateway) == before
+        assert matrix.live.position == before
 
 
 @pytest.mark.parametrize("path", ["/v1/ws", *(path for path, _ in SHORT.values())])
 async def test_a_key_that_has_ended_opens_no_socket(
-    path: str, gateway: Secured, ended: dict[str, str]
+    path: str, matrix: Secured, ended: dict[str, str]
 ) -> None:
     for token in ended.values():
-        async with opened(gateway, path.format(s="mine.a", g="g", c="me"), token) as socket:
+        async with opened(matrix, path.format(s="mine.a", g="g", c="me"), token) as socket:
             assert json.loads(await socket.recv())["problem"]["code"] == "unauthenticated"
             with pytest.raises(ConnectionClosed):
                 await socket.recv()

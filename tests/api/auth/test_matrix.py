@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from headgate.app.auth.grants import Verb
-from tests.api.auth.matrix import MINE, About, Case, Operation, cases, operations
-from tests.api.auth.secured import Secured, position
+from tests.api.auth.matrix import MINE, About, Case, Operation, cases_about, operations
+from tests.api.auth.secured import Secured
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 OPERATIONS = {
     operation.id: operation
@@ -63,33 +63,27 @@ async def status_of(client: httpx.AsyncClient, request: httpx.Request) -> tuple[
 
 @pytest.mark.parametrize("name", OPERATIONS)
 async def test_an_operation_is_allowed_where_a_grant_says_so(
-    name: str, gateway: Secured, client: httpx.AsyncClient, keys: dict[tuple[Verb, str], str]
+    name: str,
+    matrix: Secured,
+    client: httpx.AsyncClient,
+    keys: dict[tuple[Verb, str], str],
+    ended: dict[str, str],
 ) -> None:
     operation = OPERATIONS[name]
-    for verb, case in cases():
-        before = position(gateway)
+    before = matrix.live.position
+    for token in (*ended.values(), None):
+        answered = await status_of(client, request_of(operation, client, MINE, token))
+        assert answered == ((200, "") if operation.is_open else (401, "unauthenticated"))
+    assert matrix.live.position == before
+    for verb, case in cases_about(operation.verbs):
+        before = matrix.live.position
         request = request_of(operation, client, case.about, keys[verb, case.name])
         status, code = await status_of(client, request)
         if is_allowed(operation, verb, case):
             assert status not in (401, 403), f"{verb}, {case.name}: {status}"
         else:
             assert (status, code) == (403, "forbidden"), f"{verb}, {case.name}: {status}"
-            assert position(gateway) == before, f"{verb}, {case.name} has changed something"
-
-
-@pytest.mark.parametrize("name", OPERATIONS)
-async def test_a_key_that_has_ended_opens_nothing(
-    name: str, gateway: Secured, client: httpx.AsyncClient, ended: dict[str, str]
-) -> None:
-    operation = OPERATIONS[name]
-    for token in (*ended.values(), None):
-        before = position(gateway)
-        status, code = await status_of(client, request_of(operation, client, MINE, token))
-        if operation.is_open:
-            assert status == 200
-        else:
-            assert (status, code) == (401, "unauthenticated")
-            assert position(gateway) == before
+            assert matrix.live.position == before, f"{verb}, {case.name} has changed something"
 
 
 def request_of(

@@ -13,12 +13,12 @@ from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.api.auth.matrix import About
-from tests.api.auth.secured import Secured, position
-from tests.api.auth.test_command_matrix import WORDS, outcomes, words_of
+from tests.api.auth.secured import Secured
+from tests.api.auth.test_command_matrix import WORDS, words_of
 from tests.api.auth.test_frame_matrix import FRAMES, SHORT, answer_to, filled, opened
 from tests.api.auth.test_matrix import OPERATIONS, request_of, status_of
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 NAMES = ["__push", "__push:0", "__ds", "__ds:s", "__anything"]
 OWN = About("__push:0")
@@ -31,25 +31,25 @@ DELETES = frozenset({"DEL", "UNLINK", "deleteStream"})
 """An operator may delete such a stream: it may be damaged, or nobody's."""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
-async def own(gateway: Secured) -> None:
+@pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
+async def own(matrix: Secured) -> None:
     """The gateway has streams of its own."""
     for name in NAMES:
-        await add(gateway, name)
+        await add(matrix, name)
 
 
-async def add(gateway: Secured, name: str) -> None:
-    perform = gateway.live.gateway.backend.perform
+async def add(matrix: Secured, name: str) -> None:
+    perform = matrix.live.gateway.backend.perform
     await perform(Add(name.encode(), [Draft(None, (b"f", b"v"))]))
     await perform(CreateGroup(name.encode(), b"g", GroupStart(MIN_ID)))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def user(gateway: Secured) -> AsyncIterator[httpx.AsyncClient]:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def user(matrix: Secured) -> AsyncIterator[httpx.AsyncClient]:
     """Whoever may do everything with all streams, but is no operator."""
     everything = Grant(streams=["*"], do=sorted(set(Verb) - {Verb.ADMIN}), create=True)
     named = Grant(streams=["__*", "__push:0"], do=sorted(set(Verb) - {Verb.ADMIN}), create=True)
-    async with gateway.client(await gateway.key(everything, named)) as http:
+    async with matrix.client(await matrix.key(everything, named)) as http:
         yield http
 
 
@@ -57,93 +57,89 @@ def token_of(client: httpx.AsyncClient) -> str:
     return client.headers["Authorization"].removeprefix("Bearer ")
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, operation in OPERATIONS.items() if operation.names("stream")]
-)
 async def test_an_operation_reads_it_for_an_operator_at_most(
-    name: str, gateway: Secured, user: httpx.AsyncClient
+    matrix: Secured, user: httpx.AsyncClient
 ) -> None:
-    before = position(gateway)
-    request = request_of(OPERATIONS[name], user, OWN, token_of(user))
-    assert await status_of(user, request) == (403, "forbidden")
-    if name not in DELETES:
-        request = request_of(OPERATIONS[name], user, OWN, token_of(gateway.admin))
-        await status_of(user, request)
-    assert position(gateway) == before
+    before = matrix.live.position
+    for operation in OPERATIONS.values():
+        if operation.names("stream"):
+            request = request_of(operation, user, OWN, token_of(user))
+            assert await status_of(user, request) == (403, "forbidden"), operation.id
+            if operation.id not in DELETES:
+                request = request_of(operation, user, OWN, token_of(matrix.admin))
+                await status_of(user, request)
+            assert matrix.live.position == before, operation.id
 
 
-@pytest.mark.parametrize("name", [name for name, words in WORDS.items() if "{s}" in words])
+async def refused(http: httpx.AsyncClient, commands: list[list[str]]) -> list[bool]:
+    """Run commands, and tell of each whether it was refused."""
+    answers = (await http.post("/v1/commands/pipeline", json=commands)).json()
+    return ["NOPERM" in str(answer.get("error")) for answer in answers]
+
+
 async def test_a_command_reads_it_for_an_operator_at_most(
-    name: str, gateway: Secured, user: httpx.AsyncClient
+    matrix: Secured, user: httpx.AsyncClient
 ) -> None:
-    before, words = position(gateway), words_of(name, OWN)
-    for answer in await outcomes(user, words, token_of(user)):
-        assert "NOPERM" in str(answer.get("error")), answer
-    if name not in DELETES:
-        for answer in await outcomes(user, words, token_of(gateway.admin)):
-            assert ("NOPERM" in str(answer.get("error"))) != (name in READS), answer
-    assert position(gateway) == before
-
-
-@pytest.mark.parametrize("words", ["COPY mine.a {}", "RENAME mine.a {}", "RENAME {} mine.b"])
-@pytest.mark.parametrize("name", NAMES)
-async def test_nothing_is_moved_there_or_from_there(
-    name: str, words: str, gateway: Secured
-) -> None:
-    before, admin = position(gateway), gateway.admin
-    for answer in await outcomes(admin, words.format(name).split(), token_of(admin)):
-        assert "NOPERM" in str(answer["error"])
-    assert position(gateway) == before
+    before = matrix.live.position
+    names = [name for name, words in WORDS.items() if "{s}" in words]
+    assert all(await refused(user, [words_of(name, OWN) for name in names]))
+    names = [name for name in names if name not in DELETES]
+    commands = [words_of(name, OWN) for name in names]
+    assert await refused(matrix.admin, commands) == [name not in READS for name in names]
+    moves = ["COPY mine.a {}", "RENAME mine.a {}", "RENAME {} mine.b"]
+    commands = [move.format(name).split() for move in moves for name in NAMES]
+    assert all(await refused(matrix.admin, commands))
+    assert matrix.live.position == before
 
 
 @pytest.mark.parametrize("name", [*FRAMES, *SHORT])
-async def test_a_frame_changes_nothing_there(name: str, gateway: Secured) -> None:
-    before, token = position(gateway), token_of(gateway.admin)
+async def test_a_frame_changes_nothing_there(name: str, matrix: Secured) -> None:
+    before, token = matrix.live.position, token_of(matrix.admin)
     if name in FRAMES:
-        async with opened(gateway, "/v1/ws", token) as socket:
+        async with opened(matrix, "/v1/ws", token) as socket:
             await socket.send(filled(FRAMES[name][0], OWN))
             answer = await answer_to(socket)
         assert (answer["type"] == "problem") == (name != "subscribe to a stream")
     elif "group" in name:
-        async with opened(gateway, filled(SHORT[name][0], OWN), token) as socket:
+        async with opened(matrix, filled(SHORT[name][0], OWN), token) as socket:
             await socket.wait_closed()
         assert socket.close_code == 4403
-    assert position(gateway) == before
+    assert matrix.live.position == before
 
 
-async def test_a_policy_or_a_schedule_writes_to_none(gateway: Secured) -> None:
-    before = position(gateway)
+async def test_a_policy_or_a_schedule_writes_to_none(matrix: Secured) -> None:
+    before = matrix.live.position
     policy = {"policy": {"max_deliveries": 1, "dead_letter_stream": "__push"}}
     schedule = {"stream": "__push", "fields": {"a": "b"}, "cron": "* * * * *"}
     for path, body in (("streams/mine.a/groups/n", policy), ("schedules/s", schedule)):
-        refused = await gateway.admin.put(f"/v1/{path}", json=body)
+        refused = await matrix.admin.put(f"/v1/{path}", json=body)
         assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
-    assert position(gateway) == before
+    assert matrix.live.position == before
 
 
 async def test_lists_and_patterns_show_them_to_an_operator_who_asks_for_them(
-    gateway: Secured, user: httpx.AsyncClient
+    matrix: Secured, user: httpx.AsyncClient
 ) -> None:
     async def listed(client: httpx.AsyncClient, prefix: str) -> list[str]:
         answer = await client.get("/v1/streams", params={"prefix": prefix})
         return [stream["name"] for stream in answer.json()["streams"]]
 
     async def shown(*words: str) -> list[str]:
-        answer = await gateway.admin.post("/v1/commands", json=words)
+        answer = await matrix.admin.post("/v1/commands", json=words)
         result = answer.json()["result"]
         return sorted(result[1] if words[0] == "SCAN" else result)
 
-    there = sorted(await listed(gateway.admin, ""))
+    there = sorted(await listed(matrix.admin, ""))
     assert "mine.a" in there
     assert not any(name.startswith("__") for name in there)
     assert there == await shown("KEYS", "*") == await shown("SCAN", "0", "COUNT", "1000")
-    count = await gateway.admin.post("/v1/commands", json=["DBSIZE"])
+    count = await matrix.admin.post("/v1/commands", json=["DBSIZE"])
     assert count.json()["result"] == len(there)
-    assert await listed(gateway.admin, "__") == sorted(NAMES)
+    assert await listed(matrix.admin, "__") == sorted(NAMES)
     assert await listed(user, "__") == []
 
 
-async def test_an_operator_deletes_one(gateway: Secured) -> None:
-    await add(gateway, "__ds:old")
-    assert (await gateway.admin.delete("/v1/streams/__ds:old")).status_code == 204
-    assert (await gateway.admin.get("/v1/streams/__ds:old")).status_code == 404
+async def test_an_operator_deletes_one(matrix: Secured) -> None:
+    await add(matrix, "__ds:old")
+    assert (await matrix.admin.delete("/v1/streams/__ds:old")).status_code == 204
+    assert (await matrix.admin.get("/v1/streams/__ds:old")).status_code == 404

@@ -1,34 +1,24 @@
 """Ways in: places for a credential, and look-alikes that do not pass for one."""
 
-import asyncio
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from headgate.app.auth.grants import Grant, Verb
-from tests.api.auth.secured import Secured, secured
+from tests.api.auth.secured import Secured
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 READ_NEWS = Grant(streams=["news*"], do=[Verb.READ])
 EVENTS = "/v1/streams/news/events"
 HEADER_BYTES = 60_000
 
 
-@pytest.fixture
-async def gateway(tmp_path: Path) -> AsyncIterator[Secured]:
-    async with secured(tmp_path) as running:
-        yield running
-
-
-@pytest.mark.parametrize("cookie", ['a="' + "\\" * HEADER_BYTES + '"', ";" * HEADER_BYTES])
-async def test_a_cookie_of_a_stranger_does_not_hold_the_gateway(
-    gateway: Secured, cookie: str
-) -> None:
-    async with asyncio.timeout(2), gateway.client(None) as http:
-        refused = await http.get(EVENTS, headers={"Cookie": cookie})
-
-    assert refused.status_code == 401
+async def test_a_cookie_of_a_stranger_does_not_hold_the_gateway(gateway: Secured) -> None:
+    async with gateway.client(None) as http:
+        for cookie in ('a="' + "\\" * HEADER_BYTES + '"', ";" * HEADER_BYTES):
+            refused = await http.get(EVENTS, headers={"Cookie": cookie})
+            assert refused.status_code == 401
 
 
 async def test_the_cookie_is_taken_from_among_others(gateway: Secured) -> None:
@@ -77,22 +67,13 @@ async def test_a_bad_credential_is_refused_even_beside_a_good_one(gateway: Secur
             assert (await http.get(EVENTS, headers=options)).status_code == 401
 
 
-@pytest.mark.parametrize(
-    "spelled",
-    [
-        "Bearer",
-        "Bearer\t{}",
-        "{}",
-        "Basic {}",
-        "Bearer {} {}",
-        "Bearer {}x",
-        "Bearer {},",
-        "Bear {}",
-    ],
-)
-async def test_what_looks_like_a_credential_is_none(gateway: Secured, spelled: str) -> None:
+async def test_what_looks_like_a_credential_is_none(gateway: Secured) -> None:
     key = await gateway.key(READ_NEWS)
     async with gateway.client(None) as http:
-        headers = {"Authorization": spelled.replace("{}", key)}
-        assert (await http.get("/v1/limits", headers=headers)).status_code == 401
+        for spelled in (
+            *("Bearer", "Bearer\t{}", "{}", "Basic {}"),
+            *("Bearer {} {}", "Bearer {}x", "Bearer {},", "Bear {}"),
+        ):
+            headers = {"Authorization": spelled.replace("{}", key)}
+            assert (await http.get("/v1/limits", headers=headers)).status_code == 401, spelled
         assert (await http.get("/v1/limits", headers={"Authorization": f"bEARER {key}"})).is_success

@@ -1,25 +1,18 @@
 """Writers and producers: what one principal has written hides nothing of another."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from headgate.app.auth.grants import Grant, Verb
-from tests.api.auth.secured import Secured, secured
+from tests.api.auth.secured import Secured
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 APPEND = Grant(streams=["orders"], do=[Verb.APPEND])
 URL = "/v1/streams/orders/entries"
 
 
-@pytest.fixture
-async def gateway(tmp_path: Path) -> AsyncIterator[Secured]:
-    async with secured(tmp_path) as running:
-        await running.live.append("orders", "0")
-        yield running
-
-
 async def test_a_key_of_an_append_belongs_to_the_principal_that_sent_it(gateway: Secured) -> None:
+    await gateway.live.append("orders", "0")
     mine, other = [await gateway.key(APPEND, name=name) for name in ("me", "me/a")]
     key = {"Idempotency-Key": "1", "Idempotency-Producer": "a/b"}
     shorter = {"Idempotency-Key": "1", "Idempotency-Producer": "b"}
@@ -34,6 +27,7 @@ async def test_a_key_of_an_append_belongs_to_the_principal_that_sent_it(gateway:
 
 
 async def test_nobody_takes_the_name_of_a_producer_of_another(gateway: Secured) -> None:
+    await gateway.live.append("orders", "0")
     mine = await gateway.key(APPEND, name="me")
     everywhere = await gateway.key(Grant(streams=["*"], do=[Verb.APPEND]), name="you")
     async with gateway.client(mine) as http, gateway.client(everywhere) as thief:
