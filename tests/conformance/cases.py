@@ -6,6 +6,7 @@ import asyncio
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -37,7 +38,18 @@ def read_cases() -> Iterator[Case]:
     """Yield all cases of the folder."""
     for path in sorted(FOLDER.glob("*.toml")):
         for name, case in tomllib.loads(path.read_text()).items():
-            yield Case(name, case["steps"], frozenset(case.get("needs", ())))
+            steps, needs = case["steps"], case.get("needs", ())
+            if "given" in case:
+                steps = [*_given(case["given"], case.get("policy")), *steps]
+            yield Case(name, steps, frozenset(needs))
+
+
+def _given(numbers: list[int], policy: Any) -> Iterator[list[Any]]:
+    """Yield the steps that make a group, and entries which it has not seen."""
+    group = {"start": 0, "create_stream": True}
+    yield ["create_group", group | ({"policy": policy} if policy else {})]
+    if numbers:
+        yield ["append", {"n": numbers}]
 
 
 class Book:
@@ -53,6 +65,8 @@ class Book:
         return {name: self._written(name, value) for name, value in args.items()}
 
     def _written(self, name: str, value: Any) -> Any:
+        if value == "null":
+            return None
         if name in ("filters", "fields"):
             return value
         if name in STREAMS:
@@ -133,8 +147,10 @@ class Run:
         if operation == "waits":
             return [f"{args} has ended"] if self._waiting[args].done() else []
         given = dict(args)
+        if given.pop("until", False):
+            return await self._until(operation, given, expected)
         name = given.pop("as", None)
-        work = self._perform(operation, given if name is None else {"wait_ms": 60_000, **given})
+        work = self._perform(operation, given if name is None else {"wait_ms": 20_000, **given})
         if name is None:
             return await self._check(work, expected)
         backend = self._face.live.gateway.backend
@@ -142,6 +158,16 @@ class Run:
         self._waiting[name] = asyncio.create_task(work)
         await until(lambda: backend.waiter_count > before or self._waiting[name].done())
         return []
+
+    async def _until(self, *step: Any) -> list[str]:
+        """Repeat a step until it comes out as expected."""
+        wrong = await self._step(*step)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(10):
+                while wrong:
+                    await asyncio.sleep(0.001)
+                    wrong = await self._step(*step)
+        return wrong
 
     async def _check(self, work: Any, expected: Any) -> list[str]:
         try:

@@ -41,13 +41,14 @@ def seed() -> str:
 
 
 def can(case: Case, face: type[Port], kind: Kind) -> bool:
-    """Tell whether a face can carry out a case at a place, and does some of it itself."""
+    """Tell whether a face can carry out a case at a place, and does a part itself."""
     lacking = {need for need in case.needs if need in face.lacks}
     of_place = {need for need in case.needs if need not in ABILITIES_OF_FACES}
     return not lacking and of_place <= kind.can and bool(case.operations & face.own())
 
 
-ABILITIES_OF_FACES = frozenset[str]().union(*(face.lacks for face in FACES)) | {"strict"}
+ABILITIES_OF_FACES = {"closing", "strict"}
+"""Those that say nothing about a place."""
 
 
 def every() -> Iterator[Chosen]:

@@ -172,6 +172,7 @@ class Port:
         text = None if filters is None else json.dumps(filters)
         cursors = [StreamCursor(stream.encode(), cursor_of(after))]
         [read] = await self._do(Read(cursors, limit, wait_ms=wait_ms, filters=text))
+        read = read.placed()
         return {
             "entries": entries_wire(read),
             "next_after": str(read.next_after),
@@ -240,7 +241,9 @@ class Port:
         self, stream: str, group: str, by: str, pending: str = "release"
     ) -> Answer:
         gone = DeleteConsumer(stream.encode(), group.encode(), by.encode(), pending == "release")
-        return {"pending": await self._do(gone) or 0}
+        if (held := await self._do(gone)) is None:
+            raise Refused("not_found")
+        return {"pending": held}
 
     # Deliveries
 
@@ -271,8 +274,9 @@ class Port:
             )
         )
         gone = [str(each.id) for each in read.deliveries if each.fields is None]
+        live = [each for each in read.deliveries if each.fields is not None]
         return {
-            "entries": list(map(delivery_wire, read.deliveries)),
+            "entries": list(map(delivery_wire, live)),
             "lag": read.lag,
             "pending": read.pending_count,
             "state": read.state,

@@ -33,10 +33,11 @@ def entries_of(reply: Any) -> list[Answer]:
     return [
         {
             "id": each[0],
-            "fields": dict(zip(each[1][::2], each[1][1::2], strict=True)) if each[1] else {},
+            "fields": dict(zip(each[1][::2], each[1][1::2], strict=True)),
             **({"deliveries": int(each[3]) + 1} if len(each) > 2 else {}),
         }
         for each in reply or ()
+        if each[1] is not None
     ]
 
 
@@ -44,8 +45,8 @@ class Commands(Port):
     """Commands in JSON, over HTTP."""
 
     untold: ClassVar = frozenset({"lag", "state", "claimed_from", "last_error", "gap", "pending"})
-    untold |= {"next_after", "last_id", "closed_at_ms", "deliveries", "delay_ms"}
-    lacks: ClassVar = frozenset({"policies", "strict"})
+    untold |= {"next_after", "last_id", "closed_at_ms", "deliveries", "delay_ms", "deleted_ids"}
+    lacks: ClassVar = frozenset({"policies", "strict", "closing"})
 
     async def run(self, *words: object) -> Any:
         """Run a command, and return its reply."""
@@ -56,7 +57,7 @@ class Commands(Port):
         return reply["result"]
 
     def is_problem(self, code: str, refused: Refused) -> bool:
-        return str(refused).startswith(_TEXTS.get(code, ("ERR", code)))
+        return str(refused) == code or str(refused).startswith(_TEXTS.get(code, ("ERR", code)))
 
     async def append(self, stream: str, entries: Sequence[Answer], **options: Any) -> Answer:
         [entry, *others] = entries
@@ -218,7 +219,7 @@ class Resp(Commands):
             return await connection.read_response()
         except ResponseError as error:
             text = str(error)  # the client leaves the most usual word out
-            raise Refused(text if text.split()[0].isupper() else f"ERR {text}") from error
+            raise Refused(text if text.split(maxsplit=1)[0].isupper() else f"ERR {text}") from error
         finally:
             self._connections.append(connection)
 

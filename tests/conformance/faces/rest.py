@@ -44,7 +44,12 @@ _REQUESTS = {
     "redrive": f"POST {_OF_GROUP}/dead-letters/redrive",
 }
 
-_NEEDED = {"claim": {"min_idle_ms": 0}, "autoclaim": {"min_idle_ms": 0}, "range": {"order": "asc"}}
+_NEEDED: Mapping[str, Mapping[str, Any]] = {
+    "claim": {"min_idle_ms": 0},
+    "autoclaim": {"min_idle_ms": 0},
+    "range": {"order": "asc"},
+    "read": {"after": "0"},
+}
 """Parts of requests that the port leaves out."""
 
 
@@ -72,8 +77,8 @@ class Http(Port):
     async def close_stream(
         self, stream: str, entries: Sequence[Answer] = (), **options: Any
     ) -> Answer:
-        last: Mapping[str, Any] = entries[0] if entries else {}
-        closed: Answer = await self._ask("close_stream", stream, **last, **options)
+        parts = {**dict(*entries), **options}
+        closed: Answer = await self._ask("close_stream", stream, **parts)
         return closed
 
     async def redrive(self, stream: str, group: str, **wanted: Any) -> Answer:
@@ -88,6 +93,8 @@ class Http(Port):
         headers = {"Idempotency-Key": parts.pop("key", None)}
         if method == "POST":
             headers["If-Match"] = (last_id := parts.pop("last_id", None)) and f'"{last_id}"'
+        params: dict[str, Any] = {}
+        body: Any = None
         params, body = (parts, None) if method in ("GET", "DELETE") else ({}, parts)
         if "filters" in parts:
             parts["filter"] = parts.pop("filters")
@@ -101,7 +108,7 @@ class Http(Port):
         answer = await self.live.http.request(
             method,
             "/v1/streams/" + place.format(stream=stream, group=group, by=by),
-            json=body,
+            json=body or None,
             params={name: _text(value) for name, value in _given(params).items()},
             headers=_given(headers),
         )
