@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from tests.conditions import until
+from tests.conditions import moment, until
 from tests.conformance.faces.port import Port, Refused
 
 FOLDER = Path(__file__).parent / "cases"
@@ -165,7 +165,7 @@ class Run:
         with suppress(TimeoutError):
             async with asyncio.timeout(10):
                 while wrong:
-                    await asyncio.sleep(0.001)
+                    await moment()
                     wrong = await self._step(*step)
         return wrong
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from click.testing import CliRunner
 
 from headgate.app.cli.command_line import main
+from tests.conditions import moment
 
 END_S_MAX = 30.0
 HEADGATE = [sys.executable, "-m", "headgate.app.cli"]
@@ -49,18 +50,20 @@ async def start(url: str, *words: str, **variables: str) -> asyncio.subprocess.P
 
 
 async def headgate(url: str, *words: str, stdin: str = "", **variables: str) -> Ended:
-    """Run a command in a pipe, to its end."""
+    """Run a command in a pipe, to its end, in a thread of this process: it need not start."""
+    runner = CliRunner(env={"HEADGATE_URL": url, **variables})
+    run = asyncio.to_thread(runner.invoke, main, words, input=stdin, prog_name="headgate")
+    async with asyncio.timeout(END_S_MAX):
+        result = await run
+    return Ended(result.exit_code, result.stdout, result.stderr)
+
+
+async def separately(url: str, *words: str, stdin: str = "", **variables: str) -> Ended:
+    """Run a command in a process of its own: it handles signals, or imports what warns."""
     process = await start(url, *words, **variables)
     async with asyncio.timeout(END_S_MAX):
         output, error = await process.communicate(stdin.encode())
     return Ended(process.returncode or 0, output.decode(), error.decode())
-
-
-async def at_once(url: str, *words: str, **variables: str) -> Ended:
-    """Run a command in a thread of this process: it need not start."""
-    runner = CliRunner(env={"HEADGATE_URL": url, **variables})
-    result = await asyncio.to_thread(runner.invoke, main, words, prog_name="headgate")
-    return Ended(result.exit_code, result.stdout, result.stderr)
 
 
 async def interrupted(process: asyncio.subprocess.Process) -> Ended:
@@ -102,7 +105,7 @@ class Terminal:
     async def until_shown(self, text: str) -> None:
         async with asyncio.timeout(END_S_MAX):
             while text not in self.text:
-                await asyncio.sleep(0.01)
+                await moment()
 
     async def until_end(self) -> int:
         async with asyncio.timeout(END_S_MAX):

@@ -18,6 +18,7 @@ from tests.api.commands.command_line import (
     start,
 )
 from tests.api.conftest import Live
+from tests.conditions import moment
 from tests.processes.gateway import ROOT, Gateway
 
 USERS = ["append", "tail", "stream list", "group list", "health"]
@@ -288,7 +289,7 @@ async def test_a_tail_from_now_on_misses_nothing_while_it_is_cut_off(tmp_path: P
     tail = await start(gateway.url, "tail", "orders", "--json", "--limit", "1")
     async with asyncio.timeout(30):
         while 'transport="websocket"} 1.0' not in await _metrics(gateway.url):
-            await asyncio.sleep(0.01)
+            await moment()
 
     await gateway.kill()
     gateway = await Gateway.start(tmp_path / "data", {"port": port})

@@ -5,7 +5,7 @@ import json
 import signal
 from pathlib import Path
 
-from tests.api.commands.command_line import END_S_MAX, at_once, headgate, next_line, start
+from tests.api.commands.command_line import END_S_MAX, next_line, separately, start
 from tests.api.conftest import Live
 
 GROUP = ["orders", "billing"]
@@ -18,7 +18,7 @@ async def group_of(live: Live, *values: str) -> list[str]:
 
 
 async def pending_count(live: Live) -> int:
-    ended = await at_once(live.url, "pending", *GROUP, "--summary", "--json")
+    ended = await separately(live.url, "pending", *GROUP, "--summary", "--json")
     return int(json.loads(ended.output)["count"])
 
 
@@ -26,7 +26,7 @@ async def test_the_fields_come_on_standard_input_and_the_id_as_a_variable(live: 
     [entry_id] = await group_of(live, "1")
     shell = 'cat; echo "$ENTRY_ID $ENTRY_DELIVERIES"'
 
-    ended = await headgate(live.url, "consume", *GROUP, "--limit", "1", "--", "sh", "-c", shell)
+    ended = await separately(live.url, "consume", *GROUP, "--limit", "1", "--", "sh", "-c", shell)
 
     assert ended == (0, f'{{"v": "1"}}\n{entry_id} 1\n', "")
     assert await pending_count(live) == 0
@@ -36,9 +36,9 @@ async def test_an_entry_whose_command_fails_is_given_back_with_its_exit_code(liv
     [entry_id] = await group_of(live, "1")
     once = ["--limit", "1", "--", "sh", "-c"]
 
-    plain = await headgate(live.url, "consume", *GROUP, *once, "exit 3")
-    as_json = await headgate(live.url, "consume", *GROUP, "--json", *once, "kill -9 $$")
-    good = await headgate(live.url, "consume", *GROUP, *once, "echo $ENTRY_DELIVERIES")
+    plain = await separately(live.url, "consume", *GROUP, *once, "exit 3")
+    as_json = await separately(live.url, "consume", *GROUP, "--json", *once, "kill -9 $$")
+    good = await separately(live.url, "consume", *GROUP, *once, "echo $ENTRY_DELIVERIES")
 
     assert plain == (0, "", f"{entry_id} failed: exit 3 (delivery 1)\n")
     assert json.loads(as_json.error) == {"id": entry_id, "deliveries": 2, "exit": 137}
@@ -51,13 +51,13 @@ async def test_the_last_line_of_a_command_that_fails_is_the_error(live: Live) ->
     script = "echo 'no such SKU' >&2; echo >&2; sleep 20 >&2 & exit 3"
     words = "echo $ENTRY_ERROR; printf '%0100000d' 0 | tr 0 x >&2; exit 4"
 
-    first = await headgate(live.url, "consume", *GROUP, *once, script)
-    again = await headgate(live.url, "consume", *GROUP, *once, words)
+    first = await separately(live.url, "consume", *GROUP, *once, script)
+    again = await separately(live.url, "consume", *GROUP, *once, words)
 
     assert first.error.startswith("no such SKU\n\n")
     assert again.lines == ["exit 3: no such SKU"]
     assert again.error.startswith("x" * 100_000)
-    pending = await at_once(live.url, "pending", *GROUP, "--json")
+    pending = await separately(live.url, "pending", *GROUP, "--json")
     assert json.loads(pending.output)["last_error"] == "exit 4: " + "x" * 992
 
 
@@ -67,7 +67,7 @@ async def test_several_commands_run_at_the_same_time(live: Live, tmp_path: Path)
     script = f"cd {tmp_path}; touch $ENTRY_ID; until [ $(ls | wc -l) = 3 ]; do sleep 0.01; done"
     words = ["--concurrency", "3", "--limit", "3", "--", "sh", "-c", script]
 
-    ended = await headgate(live.url, "consume", *GROUP, *words)
+    ended = await separately(live.url, "consume", *GROUP, *words)
 
     assert ended == (0, "", "")
     assert await pending_count(live) == 0
@@ -94,7 +94,7 @@ async def test_sigterm_lets_the_running_command_end(live: Live, tmp_path: Path) 
 async def test_a_command_that_is_not_there_takes_no_entry(live: Live) -> None:
     await group_of(live, "1")
 
-    ended = await headgate(live.url, "consume", *GROUP, "--", "no-such-command")
+    ended = await separately(live.url, "consume", *GROUP, "--", "no-such-command")
 
     assert (ended.code, ended.error) == (1, "Error: there is no command 'no-such-command'\n")
     assert await pending_count(live) == 0
@@ -103,7 +103,7 @@ async def test_a_command_that_is_not_there_takes_no_entry(live: Live) -> None:
 async def test_a_group_that_is_not_there_is_one_line(live: Live) -> None:
     await live.append("orders", "1")
 
-    ended = await headgate(live.url, "consume", *GROUP, "--", "cat")
+    ended = await separately(live.url, "consume", *GROUP, "--", "cat")
 
     assert (ended.code, ended.output) == (1, "")
     assert "(404 group_not_found)" in ended.error

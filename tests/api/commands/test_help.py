@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from headgate.app.cli.command_line import main
-from tests.api.commands.command_line import at_once
+from tests.api.commands.command_line import headgate
 from tests.api.conftest import Live
 
 
@@ -96,12 +96,12 @@ async def test_groups_are_completed(live: Live) -> None:
         "COMP_WORDS": "headgate pending orders b",
         "COMP_CWORD": "3",
     }
-    ended = await at_once(live.url, **variables)
+    ended = await headgate(live.url, **variables)
 
     assert sorted(line.removeprefix("plain,") for line in ended.lines) == ["billing", "books"]
 
 
 async def test_health_is_told_as_json(live: Live) -> None:
-    ended = await at_once(live.url, "health", "--json")
+    ended = await headgate(live.url, "health", "--json")
 
     assert json.loads(ended.output) == (await live.http.get("/readyz")).json()

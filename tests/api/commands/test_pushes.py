@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.commands.command_line import Ended, at_once, terminal
+from tests.api.commands.command_line import Ended, headgate, terminal
 from tests.api.conftest import Live
+from tests.conditions import moment
 from tests.receiver import Receiver
 
 PLACE = ("orders", "billing")
@@ -31,7 +32,7 @@ async def receiver(live: Live) -> AsyncIterator[Receiver]:
 
 
 async def done(live: Live, *words: str) -> Ended:
-    ended = await at_once(live.url, "push", *words)
+    ended = await headgate(live.url, "push", *words)
     assert ended.code == 0, ended.error
     return ended
 
@@ -74,7 +75,7 @@ async def test_a_push_is_paused_resumed_and_deleted(live: Live, receiver: Receiv
         screen.press("n\n")
         assert await screen.until_end() == 1
     assert await done(live, "delete", *PLACE) == (0, "", "")
-    assert (await at_once(live.url, "push", "show", *PLACE)).code == 1
+    assert (await headgate(live.url, "push", "show", *PLACE)).code == 1
 
 
 async def test_the_worst_is_listed_first_and_shown_with_its_answers(
@@ -88,7 +89,7 @@ async def test_the_worst_is_listed_first_and_shown_with_its_answers(
     await live.append("orders", "1")
     async with asyncio.timeout(20):
         while (await shown(live, "show", *PLACE))["state"] != "disabled":
-            await asyncio.sleep(0.02)
+            await moment()
     await bad.close()
     header, first, second = (line.split("\t") for line in (await done(live, "list")).lines)
     assert header[:3] == ["stream", "group", "state"]
@@ -105,7 +106,7 @@ async def test_the_worst_is_listed_first_and_shown_with_its_answers(
 
 
 async def test_what_makes_no_sense_is_refused(live: Live, receiver: Receiver) -> None:
-    refused = await at_once(live.url, "push", "set", *PLACE, "https://10.0.0.1/")
+    refused = await headgate(live.url, "push", "set", *PLACE, "https://10.0.0.1/")
     assert (refused.code, "/body/url" in refused.error) == (1, True)
     for words in (
         ("--header", "X-A"),
@@ -114,5 +115,5 @@ async def test_what_makes_no_sense_is_refused(live: Live, receiver: Receiver) ->
         ("--timeout", "2"),
         ("--concurrency", "0"),
     ):
-        ended = await at_once(live.url, "push", "set", *PLACE, receiver.url, *words)
+        ended = await headgate(live.url, "push", "set", *PLACE, receiver.url, *words)
         assert ended.code == 2, words

@@ -2,14 +2,14 @@
 
 import json
 
-from tests.api.commands.command_line import at_once
+from tests.api.commands.command_line import headgate
 from tests.api.conftest import Live
 
 SET = ("schedule", "set", "nightly", "jobs", "kind=report", "--cron", "0 2 * * *")
 
 
 async def shown(live: Live, *words: str) -> dict[str, object]:
-    ended = await at_once(live.url, *words, "--json")
+    ended = await headgate(live.url, *words, "--json")
     assert ended.code == 0, ended.error
     answer: dict[str, object] = json.loads(ended.output)
     return answer
@@ -25,14 +25,14 @@ async def test_a_schedule_is_set_paused_run_and_deleted(live: Live) -> None:
     assert await shown(live, "schedule", "resume", "nightly") == created
     entry_id = (await shown(live, "schedule", "run", "nightly"))["id"]
     assert (await live.stream("jobs"))["last_id"] == entry_id
-    assert await at_once(live.url, "schedule", "delete", "nightly") == (0, "", "")
-    assert (await at_once(live.url, "schedule", "show", "nightly")).code == 1
+    assert await headgate(live.url, "schedule", "delete", "nightly") == (0, "", "")
+    assert (await headgate(live.url, "schedule", "show", "nightly")).code == 1
 
 
 async def test_schedules_are_listed_in_columns(live: Live) -> None:
     await shown(live, *SET)
     await shown(live, *SET[:2], "weekly", *SET[3:], "--paused")
-    ended = await at_once(live.url, "schedule", "list")
+    ended = await headgate(live.url, "schedule", "list")
     header, nightly, weekly = (line.split("\t") for line in ended.lines)
     assert header[:4] == ["schedule", "stream", "cron", "time_zone"]
     assert nightly[:4] == ["nightly", "jobs", '"0 2 * * *"', "UTC"]
@@ -42,8 +42,8 @@ async def test_schedules_are_listed_in_columns(live: Live) -> None:
 
 
 async def test_what_makes_no_sense_is_refused(live: Live) -> None:
-    ended = await at_once(live.url, *SET[:-1], "0 0 30 2 *")
+    ended = await headgate(live.url, *SET[:-1], "0 0 30 2 *")
     assert ended.code == 1
     assert "/body/cron" in ended.error
-    assert (await at_once(live.url, *SET[:4], "kind", *SET[5:])).code == 2
-    assert (await at_once(live.url, *SET[:5])).code == 2
+    assert (await headgate(live.url, *SET[:4], "kind", *SET[5:])).code == 2
+    assert (await headgate(live.url, *SET[:5])).code == 2

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.api.commands.command_line import at_once
+from tests.api.commands.command_line import headgate
 from tests.api.conftest import Live
 
 GROUP = ["orders", "billing"]
@@ -14,14 +14,14 @@ GROUP = ["orders", "billing"]
 async def ids(live: Live) -> list[str]:
     """Append three entries, and make a group that has read nothing."""
     ids = await live.append("orders", "1", "2", "3")
-    await at_once(live.url, "group", "create", *GROUP, "--start", "0", "--max-deliveries", "5",
+    await headgate(live.url, "group", "create", *GROUP, "--start", "0", "--max-deliveries", "5",
                   "--dead-letter-stream", "dead")  # fmt: skip
     return ids
 
 
 async def taken(live: Live, limit: int = 1, consumer: str = "me") -> list[str]:
     words = ["--group", "billing", "--consumer", consumer, "--limit", str(limit)]
-    ended = await at_once(live.url, "read", "orders", *words)
+    ended = await headgate(live.url, "read", "orders", *words)
     assert ended.code == 0, ended.error
     return [line.split()[0] for line in ended.lines]
 
@@ -29,9 +29,9 @@ async def taken(live: Live, limit: int = 1, consumer: str = "me") -> list[str]:
 async def test_a_range_is_read_forwards_and_backwards(live: Live, ids: list[str]) -> None:
     first, second, third = ids
 
-    everything = await at_once(live.url, "read", "orders")
-    later = await at_once(live.url, "read", "orders", "--after", first, "--limit", "1")
-    back = await at_once(live.url, "read", "orders", "--end", second, "--reverse", "--json")
+    everything = await headgate(live.url, "read", "orders")
+    later = await headgate(live.url, "read", "orders", "--after", first, "--limit", "1")
+    back = await headgate(live.url, "read", "orders", "--end", second, "--reverse", "--json")
 
     assert everything.lines == [f"{first} v=1", f"{second} v=2", f"{third} v=3"]
     assert later.lines == [f"{second} v=2"]
@@ -39,7 +39,7 @@ async def test_a_range_is_read_forwards_and_backwards(live: Live, ids: list[str]
 
 
 async def test_a_read_waits_for_what_comes(live: Live, ids: list[str]) -> None:
-    nothing = await at_once(live.url, "read", "orders", "--after", ids[-1], "--wait", "20ms")
+    nothing = await headgate(live.url, "read", "orders", "--after", ids[-1], "--wait", "20ms")
 
     assert nothing == (0, "", "")
 
@@ -49,10 +49,10 @@ async def test_what_a_group_delivered_is_pending_until_it_is_acknowledged(
 ) -> None:
     assert await taken(live, limit=2) == ids[:2]
 
-    pending = await at_once(live.url, "pending", *GROUP)
-    summary = await at_once(live.url, "pending", *GROUP, "--summary", "--json")
-    acked = await at_once(live.url, "ack", *GROUP, ids[0])
-    again = await at_once(live.url, "ack", *GROUP, ids[0], ids[1], "--json")
+    pending = await headgate(live.url, "pending", *GROUP)
+    summary = await headgate(live.url, "pending", *GROUP, "--summary", "--json")
+    acked = await headgate(live.url, "ack", *GROUP, ids[0])
+    again = await headgate(live.url, "ack", *GROUP, ids[0], ids[1], "--json")
 
     header, *lines = [line.split("\t") for line in pending.lines]
     assert header[:4] == ["id", "consumer", "idle_ms", "deliveries"]
@@ -69,7 +69,7 @@ async def test_what_a_group_delivered_is_pending_until_it_is_acknowledged(
 async def test_what_was_given_back_is_delivered_again(live: Live, ids: list[str]) -> None:
     await taken(live)
 
-    ended = await at_once(live.url, "nack", *GROUP, ids[0], "--mode", "silent")
+    ended = await headgate(live.url, "nack", *GROUP, ids[0], "--mode", "silent")
 
     assert (ended.code, ended.lines[1]) == (0, f"{ids[0]}\treleased")
     assert await taken(live) == ids[:1]
@@ -81,12 +81,12 @@ async def test_an_error_is_shown_with_the_entry_and_its_dead_letter(
     await taken(live)
     error = "exit 3: no such\tSKU"
 
-    await at_once(live.url, "nack", *GROUP, ids[0], "--error", error)
-    pending = await at_once(live.url, "pending", *GROUP)
+    await headgate(live.url, "nack", *GROUP, ids[0], "--error", error)
+    pending = await headgate(live.url, "pending", *GROUP)
     words = ["--group", "billing", "--consumer", "me", "--json"]
-    again = await at_once(live.url, "read", "orders", "--limit", "1", *words)
-    await at_once(live.url, "nack", *GROUP, ids[0], "--mode", "fatal")
-    dead = await at_once(live.url, "dead-letters", *GROUP, "--json")
+    again = await headgate(live.url, "read", "orders", "--limit", "1", *words)
+    await headgate(live.url, "nack", *GROUP, ids[0], "--mode", "fatal")
+    dead = await headgate(live.url, "dead-letters", *GROUP, "--json")
 
     assert pending.lines[1].split("\t")[4] == r'"exit 3: no such\tSKU"'
     assert json.loads(again.output)["last_error"] == error
@@ -97,7 +97,7 @@ async def test_an_error_is_shown_with_the_entry_and_its_dead_letter(
 async def test_a_delay_keeps_an_entry_from_everybody(live: Live, ids: list[str]) -> None:
     await taken(live)
 
-    await at_once(live.url, "nack", *GROUP, ids[0], "--delay", "1h")
+    await headgate(live.url, "nack", *GROUP, ids[0], "--delay", "1h")
 
     assert await taken(live, limit=3) == ids[1:]
 
@@ -105,9 +105,9 @@ async def test_a_delay_keeps_an_entry_from_everybody(live: Live, ids: list[str])
 async def test_entries_are_taken_over_by_id_or_by_idle_time(live: Live, ids: list[str]) -> None:
     await taken(live, limit=3)
 
-    named = await at_once(live.url, "claim", *GROUP, ids[0], "--consumer", "other")
-    idle = await at_once(live.url, "claim", *GROUP, "--consumer", "third", "--min-idle", "0ms")
-    none = await at_once(live.url, "claim", *GROUP, "--consumer", "me", "--min-idle", "7d")
+    named = await headgate(live.url, "claim", *GROUP, ids[0], "--consumer", "other")
+    idle = await headgate(live.url, "claim", *GROUP, "--consumer", "third", "--min-idle", "0ms")
+    none = await headgate(live.url, "claim", *GROUP, "--consumer", "me", "--min-idle", "7d")
 
     assert named.lines == [f"{ids[0]} v=1"]
     assert [line.split()[0] for line in idle.lines] == ids
@@ -116,13 +116,13 @@ async def test_entries_are_taken_over_by_id_or_by_idle_time(live: Live, ids: lis
 
 async def test_dead_letters_are_shown_and_sent_back(live: Live, ids: list[str]) -> None:
     await taken(live, limit=2)
-    await at_once(live.url, "nack", *GROUP, *ids[:2], "--mode", "fatal")
+    await headgate(live.url, "nack", *GROUP, *ids[:2], "--mode", "fatal")
 
-    shown = await at_once(live.url, "dead-letters", *GROUP, "--json")
-    table = await at_once(live.url, "dead-letters", *GROUP)
+    shown = await headgate(live.url, "dead-letters", *GROUP, "--json")
+    table = await headgate(live.url, "dead-letters", *GROUP)
     dead = [json.loads(line) for line in shown.lines]
-    first = await at_once(live.url, "redrive", *GROUP, dead[0]["id"])
-    others = await at_once(live.url, "redrive", *GROUP, "--all", "--json")
+    first = await headgate(live.url, "redrive", *GROUP, dead[0]["id"])
+    others = await headgate(live.url, "redrive", *GROUP, "--all", "--json")
 
     assert [(item["entry_id"], item["fields"]) for item in dead] == [
         (ids[0], {"v": "1"}),
@@ -137,9 +137,9 @@ async def test_dead_letters_are_shown_and_sent_back(live: Live, ids: list[str]) 
 
 async def test_a_group_without_dead_letters_says_how_to_keep_them(live: Live) -> None:
     await live.append("orders", "1")
-    await at_once(live.url, "group", "create", *GROUP)
+    await headgate(live.url, "group", "create", *GROUP)
 
-    ended = await at_once(live.url, "dead-letters", *GROUP)
+    ended = await headgate(live.url, "dead-letters", *GROUP)
 
     assert ended.code == 1
     assert "headgate group policy orders billing --dead-letter-stream STREAM" in ended.error
@@ -160,7 +160,7 @@ async def test_a_group_without_dead_letters_says_how_to_keep_them(live: Live) ->
     ],
 )
 async def test_what_makes_no_sense_is_not_asked_for(words: list[str]) -> None:
-    ended = await at_once("http://127.0.0.1:1", *words)
+    ended = await headgate("http://127.0.0.1:1", *words)
 
     assert (ended.code, ended.output) == (2, "")
     assert "Error: " in ended.error

@@ -11,12 +11,12 @@ from headgate.app.cli.durations import duration_ms, duration_text
 from headgate.app.settings import Settings
 from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
-from tests.api.commands.command_line import at_once
+from tests.api.commands.command_line import headgate
 from tests.api.conftest import Live, running
 
 
 async def shown(live: Live, *words: str) -> dict[str, Any]:
-    ended = await at_once(live.url, *words, "--json")
+    ended = await headgate(live.url, *words, "--json")
     assert ended.code == 0, ended.error
     answer: dict[str, Any] = json.loads(ended.output)
     return answer
@@ -40,8 +40,8 @@ async def test_a_stream_is_created_set_and_deleted(live: Live) -> None:
     )
     assert (changed["max_length"], changed["max_age_ms"]) == (10, 604_800_000)
     assert (unset["max_length"], unset["max_age_ms"]) == (10, None)
-    assert await at_once(live.url, "stream", "delete", "orders") == (0, "", "")
-    assert (await at_once(live.url, "stream", "info", "orders")).code == 1
+    assert await headgate(live.url, "stream", "delete", "orders") == (0, "", "")
+    assert (await headgate(live.url, "stream", "info", "orders")).code == 1
 
 
 async def test_a_stream_is_closed_behind_a_last_entry(live: Live) -> None:
@@ -50,8 +50,8 @@ async def test_a_stream_is_closed_behind_a_last_entry(live: Live) -> None:
     end = await shown(live, "stream", "close", "orders", "v=last")
     again = await shown(live, "stream", "close", "orders")
     info = await shown(live, "stream", "info", "orders")
-    odd = await at_once(live.url, "stream", "close", "orders", "last")
-    refused = await at_once(live.url, "append", "orders", "v=2")
+    odd = await headgate(live.url, "stream", "close", "orders", "last")
+    refused = await headgate(live.url, "append", "orders", "v=2")
 
     assert (info["last_id"], info["closed_at_ms"]) == (end["ids"][0], end["closed_at_ms"])
     assert again == {**end, "ids": []}
@@ -62,7 +62,7 @@ async def test_a_stream_is_closed_behind_a_last_entry(live: Live) -> None:
 async def test_a_stream_is_described_line_by_line(live: Live) -> None:
     [entry_id] = await live.append("orders", "1")
 
-    ended = await at_once(live.url, "stream", "info", "orders")
+    ended = await headgate(live.url, "stream", "info", "orders")
 
     facts = dict(line.split("\t") for line in ended.lines)
     assert (facts["length"], facts["last_id"], facts["config.max_length"]) == ("1", entry_id, "-")
@@ -78,7 +78,7 @@ async def test_a_stream_is_trimmed_by_length_id_or_age(live: Live) -> None:
     assert await shown(live, "stream", "trim", "orders", "--older-than", "30m") == {"removed": 3}
     assert await shown(live, "stream", "trim", "orders", "--min-id", ids[1]) == {"removed": 1}
     assert await shown(live, "stream", "trim", "orders", "--max-length", "1") == {"removed": 1}
-    assert (await at_once(live.url, "stream", "trim", "orders")).code == 2
+    assert (await headgate(live.url, "stream", "trim", "orders")).code == 2
 
 
 async def test_what_is_archived_is_read_and_removed() -> None:
@@ -89,12 +89,12 @@ async def test_what_is_archived_is_read_and_removed() -> None:
         ids = await live.append("orders", "1", "2", "3")
 
         for words in (("read", "orders"), ("tail", "orders", "--no-follow")):
-            lines = (await at_once(live.url, *words)).lines
+            lines = (await headgate(live.url, *words)).lines
             assert [line.split(" ")[0].split("\t")[0] for line in lines] == ids
         info = await shown(live, "stream", "info", "orders")
         removed = await shown(live, "stream", "trim-archive", "orders", "--before", ids[1])
         bounds = "--before", ids[1], "--older-than", "1s"
-        refused = await at_once(live.url, "stream", "trim-archive", "orders", *bounds)
+        refused = await headgate(live.url, "stream", "trim-archive", "orders", *bounds)
         unset = await shown(live, "stream", "config", "orders", "--archive", "none")
 
         assert created["config"]["archive"] is True
@@ -116,8 +116,8 @@ async def test_a_group_is_created_set_and_deleted(live: Live) -> None:
     assert back["lag"] == 2
     assert (policy["backoff_ms"], policy["claim_idle_ms"]) == ([500, 10_000, 60_000], 60_000)
     assert unset.get("claim_idle_ms") is None
-    assert await at_once(live.url, "group", "delete", *group) == (0, "", "")
-    assert (await at_once(live.url, "group", "list", "orders", "--json")).output == ""
+    assert await headgate(live.url, "group", "delete", *group) == (0, "", "")
+    assert (await headgate(live.url, "group", "list", "orders", "--json")).output == ""
 
 
 async def test_a_group_gets_rules(live: Live) -> None:
@@ -133,7 +133,7 @@ async def test_a_group_gets_rules(live: Live) -> None:
     assert paused["paused_until_ms"] == 4_102_444_800_000
     assert "paused_until_ms" not in goes_on
     for flags in (["--filters", "{"], ["--paused-until", "later"], ["--rate-per-s", "x"]):
-        assert (await at_once(live.url, "group", "policy", *group, *flags)).code == 2
+        assert (await headgate(live.url, "group", "policy", *group, *flags)).code == 2
 
 
 async def test_what_is_deleted_is_said_as_json(live: Live) -> None:
@@ -163,5 +163,5 @@ def test_what_is_no_duration_is_none(text: str) -> None:
 
 async def test_a_policy_without_rules_is_shown(live: Live) -> None:
     await live.create_group("orders", "free")
-    answer = await at_once(live.url, "group", "policy", "orders", "free")
+    answer = await headgate(live.url, "group", "policy", "orders", "free")
     assert (answer.code, answer.output) == (0, "")

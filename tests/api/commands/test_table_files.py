@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from tests.api.commands.command_line import headgate
+from tests.api.commands.command_line import separately
 from tests.api.conftest import Live
 
 CSV = 'sku,price,note\n007,1.50,\n8,2,"two\nlines"\n'
@@ -29,7 +29,7 @@ async def test_text_is_appended_as_it_is_written(
     file = tmp_path / name
     file.write_text(text)
 
-    ended = await headgate(live.url, "load", "readings", str(file))
+    ended = await separately(live.url, "load", "readings", str(file))
 
     assert ended == (0, "2 rows appended\n", "")
     assert await fields_in(live, "readings") == ROWS
@@ -42,8 +42,8 @@ async def test_what_is_dumped_can_be_loaded_under_its_ids(
     ids = await live.append("orders", "1", "2", "3")
     file = str(tmp_path / f"orders.{ending}")
 
-    dumped = await headgate(live.url, "dump", "orders", file, "--json")
-    loaded = await headgate(live.url, "load", "copies", file)
+    dumped = await separately(live.url, "dump", "orders", file, "--json")
+    loaded = await separately(live.url, "load", "copies", file)
 
     assert json.loads(dumped.output) == {"rows": 3}
     assert (loaded.code, loaded.error) == (0, "")
@@ -59,9 +59,9 @@ async def test_columns_have_types(live: Live, tmp_path: Path) -> None:
     await live.append("orders", "1", "2")
     file = tmp_path / "orders.parquet"
 
-    await headgate(live.url, "dump", "orders", str(file))
+    await separately(live.url, "dump", "orders", str(file))
     inferred = parquet.read_schema(file)
-    await headgate(live.url, "dump", "orders", str(file), "--column", "v=float64")
+    await separately(live.url, "dump", "orders", str(file), "--column", "v=float64")
     chosen = parquet.read_schema(file)
 
     assert [str(inferred.field(name).type) for name in ("_id", "v")] == ["string", "int64"]
@@ -83,7 +83,7 @@ async def test_what_is_wrong_with_a_file_is_one_line(
     file = tmp_path / name
     file.write_text(text)
 
-    ended = await headgate(live.url, "load", "readings", str(file))
+    ended = await separately(live.url, "load", "readings", str(file))
 
     assert (ended.code, ended.output) == (1, "")
     assert fault in ended.error
@@ -91,7 +91,7 @@ async def test_what_is_wrong_with_a_file_is_one_line(
 
 
 async def test_the_ending_of_a_file_says_what_it_is(tmp_path: Path) -> None:
-    ended = await headgate("", "dump", "orders", str(tmp_path / "orders.xlsx"))
+    ended = await separately("", "dump", "orders", str(tmp_path / "orders.xlsx"))
 
     assert ended.code == 2
     assert "'orders.xlsx' should end with .csv, .ndjson, .jsonl, .parquet" in ended.error
@@ -100,7 +100,7 @@ async def test_the_ending_of_a_file_says_what_it_is(tmp_path: Path) -> None:
 async def test_a_bench_measures_and_leaves_nothing(live: Live) -> None:
     words = ["--for", "100ms", "--batch", "10", "--writers", "2"]
 
-    ended = await headgate(live.url, "bench", *words, "--json")
+    ended = await separately(live.url, "bench", *words, "--json")
 
     report = json.loads(ended.output)
     assert report["appended"]["entries"] == report["delivered"]["entries"] > 0

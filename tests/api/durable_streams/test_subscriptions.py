@@ -25,6 +25,7 @@ from headgate.engine.requests.streams import (
     ListStreams,
 )
 from tests.api.conftest import Live
+from tests.conditions import moment
 from tests.receiver import Notice, Receiver
 
 ROOT = "/v1/stream"
@@ -73,7 +74,7 @@ async def until_acked(live: Live, path: str, offset: str) -> None:
             acked = {each["path"]: each["acked_offset"] for each in (await state(live))["streams"]}
             if acked.get(path) == offset:
                 return
-            await asyncio.sleep(0.02)
+            await moment()
 
 
 async def test_a_webhook_is_signed_and_what_was_there_before_is_not_told(
@@ -116,7 +117,7 @@ async def test_what_fails_is_tried_again_with_a_generation_of_its_own(
     first = await receiver.next()
     async with asyncio.timeout(20):
         while (await state(live))["status"] != "failed":
-            await asyncio.sleep(0.02)
+            await moment()
     second = await receiver.next()
     assert first.json["generation"] < second.json["generation"]
     assert first.json["wake_id"] != second.json["wake_id"]
@@ -155,6 +156,7 @@ async def call_back(live: Live, notice: Notice, offset: str, **more: Any) -> Any
     return await live.http.post(wake["callback_url"], json=report, headers=headers)
 
 
+@pytest.mark.long
 async def test_a_heartbeat_keeps_the_lease_and_moves_the_cursor(
     live: Live, receiver: Receiver
 ) -> None:
@@ -267,7 +269,7 @@ async def claim(live: Live) -> dict[str, Any]:
             if answer.status_code == 200:
                 claimed: dict[str, Any] = answer.json()
                 return claimed
-            await asyncio.sleep(0.05)
+            await moment()
 
 
 async def acknowledge(live: Live, claimed: dict[str, Any]) -> None:
@@ -324,7 +326,7 @@ async def test_what_a_worker_has_done_meanwhile_outlasts_the_end_of_its_wake(
         answered.set()
         async with asyncio.timeout(20):
             while "done" not in await events(live):
-                await asyncio.sleep(0.02)
+                await moment()
     left = [(each["path"], each["acked_offset"]) for each in (await state(live))["streams"]]
     assert left == [("y", newer)]
     assert receiver.notices.empty()
@@ -349,18 +351,19 @@ async def test_a_wake_that_is_lost_with_its_stream_is_told_again(live: Live) -> 
     await append(live, "events/a")
     async with asyncio.timeout(20):
         while not (first := await wakes(live)):
-            await asyncio.sleep(0.02)
+            await moment()
         await live.http.delete(f"{ROOT}/wakes")
         await live.http.put(f"{ROOT}/wakes", headers=JSON)
         while not (again := await wakes(live)):
-            await asyncio.sleep(0.02)
+            await moment()
     assert again[0]["generation"] == first[0]["generation"]
     await acknowledge(live, await claim(live))
 
 
+@pytest.mark.long
 async def test_two_gateways_tell_a_wake_once(live: Live) -> None:
     async def slowly(request: Any) -> Any:
-        await asyncio.sleep(0.02)
+        await moment()
         return await live.gateway.backend.perform(request)
 
     sender = Sender(live.gateway.targets)
@@ -374,7 +377,7 @@ async def test_two_gateways_tell_a_wake_once(live: Live) -> None:
             await append(live, "events/a")
             async with asyncio.timeout(20):
                 while len(await wakes(live)) < count:
-                    await asyncio.sleep(0.02)
+                    await moment()
             await acknowledge(live, await claim(live))
     finally:
         running.cancel()
@@ -458,7 +461,7 @@ async def test_no_more_subscriptions_are_made_than_are_followed(
             assert answer.json()["error"]["code"] == "LIMIT_REACHED"
     async with asyncio.timeout(20):
         while "headgate_subscriptions 2.0\n" not in (await live.http.get("/metrics")).text:
-            await asyncio.sleep(0.1)
+            await moment()
 
 
 async def test_events_do_not_tell_which_names_there_are(
@@ -479,7 +482,7 @@ async def test_events_do_not_tell_which_names_there_are(
         await append(live, f"events/{host}")
         async with asyncio.timeout(20):
             while "not delivered" not in await events(live):
-                await asyncio.sleep(0.02)
+                await moment()
         await live.http.delete(SUBSCRIPTION)
 
 
@@ -495,7 +498,7 @@ async def test_whatever_goes_wrong_with_a_webhook_it_is_tried_again(
         offset = await append(live, "events/a")
         async with asyncio.timeout(20):
             while (await state(live))["status"] != "failed":
-                await asyncio.sleep(0.02)
+                await moment()
     await until_acked(live, "events/a", offset)
 
 

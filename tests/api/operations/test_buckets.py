@@ -12,6 +12,7 @@ from headgate.app.settings import Settings
 from headgate.client.problems import NotLeader
 from tests.api.commands.command_line import headgate as command
 from tests.api.conftest import Live, problem_in, running
+from tests.conditions import moment
 
 
 class Two(NamedTuple):
@@ -33,7 +34,7 @@ async def two(tmp_path: Path) -> AsyncIterator[Two]:
     async with running(settings("a")) as leader, running(settings("b")) as standby:
         async with asyncio.timeout(30):
             while "leader" not in (await standby.http.get("/readyz")).json():
-                await asyncio.sleep(0.05)
+                await moment()
         yield Two(leader, standby)
 
 
@@ -41,7 +42,7 @@ async def test_the_leader_is_ready_and_the_standby_names_it(two: Two) -> None:
     ready = (await two.leader.http.get("/readyz")).json()
     async with asyncio.timeout(10):
         while "leader" not in (refused := await two.standby.http.get("/readyz")).json():
-            await asyncio.sleep(0.05)  # it has not seen the lease yet
+            await moment()  # it has not seen the lease yet
     redirected = await two.standby.http.get("/v1/streams/orders/entries?limit=1")
 
     assert (ready["role"], ready["durable"]) == ("leader", "disk")

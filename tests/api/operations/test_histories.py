@@ -12,6 +12,7 @@ from headgate.app.settings import Settings
 from tests.api.conftest import Live, problem_in, running
 from tests.api.live.event_source import events_of
 from tests.api.operations.test_operations import sample
+from tests.conditions import moment
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -26,7 +27,7 @@ async def until_shown(live: Live, path: str, name: str, value: float) -> dict[st
             history: dict[str, Any] = (await live.http.get(path)).json()
             if value in history["series"][name]:
                 return history
-            await asyncio.sleep(0.1)
+            await moment()
 
 
 async def test_a_gateway_shows_what_it_is_and_was_like() -> None:

@@ -12,6 +12,7 @@ import pytest
 from headgate.app.settings import Settings
 from headgate.engine.limits import PATTERN_BYTES_MAX
 from tests.api.conftest import Live, refusal_of, running
+from tests.conditions import moment
 from tests.servers.chosen import URL, is_behind_socket
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -108,7 +109,7 @@ async def rewritten(live: Live) -> dict[str, Any]:
     status: dict[str, Any] = (await live.http.post("/v1/admin/rewrite")).json()
     async with asyncio.timeout(20):
         while not status["rewrite_count"]:
-            await asyncio.sleep(0.01)
+            await moment()
             status = (await live.http.get("/v1/admin/journal")).json()
     return status
 

@@ -11,6 +11,7 @@ import pytest
 from headgate.app.settings import DurableIn, Settings
 from tests.api.conftest import Live, problem_in, running
 from tests.api.resp.talk import Talk
+from tests.conditions import moment
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
@@ -38,7 +39,7 @@ def settings(tmp_path: Path, name: str, **chosen: object) -> Settings:
 async def until_ready(live: Live) -> None:
     async with asyncio.timeout(30):
         while (await live.http.get("/readyz")).status_code != 200:
-            await asyncio.sleep(0.05)
+            await moment()
 
 
 async def test_a_standby_can_be_read_and_leads_once_the_leader_has_ended(tmp_path: Path) -> None:
@@ -76,7 +77,7 @@ async def until_read(live: Live, values: list[str]) -> None:
             answer = (await live.http.get(ENTRIES)).json()
             if [entry["fields"]["v"] for entry in answer.get("entries", ())] == values:
                 return
-            await asyncio.sleep(0.05)
+            await moment()
 
 
 async def test_a_standby_without_reads_sends_everybody_to_the_leader(tmp_path: Path) -> None:
@@ -85,7 +86,7 @@ async def test_a_standby_without_reads_sends_everybody_to_the_leader(tmp_path: P
         async with running(settings(tmp_path, "b", standby_redirect=True)) as standby:
             async with asyncio.timeout(20):
                 while (moved := await standby.http.get(f"{ENTRIES}?limit=3")).status_code != 307:
-                    await asyncio.sleep(0.05)
+                    await moment()
             assert moved.headers["Location"] == f"http://a.example{ENTRIES}?limit=3"
             assert (await standby.http.get("/readyz")).status_code == 503
 

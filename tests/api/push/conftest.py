@@ -12,6 +12,7 @@ from cryptography.fernet import Fernet
 
 from headgate.app.settings import Settings
 from tests.api.conftest import Live
+from tests.conditions import moment
 from tests.receiver import Receiver
 
 GROUP = "/v1/streams/orders/groups/billing"
@@ -64,11 +65,11 @@ async def until_settled(live: Live, count: int) -> None:
             group = (await live.http.get(GROUP)).json()
             if (group["pending"], group["entries_read"]) == (0, count):
                 return
-            await asyncio.sleep(0.02)
+            await moment()
 
 
 async def until_state(live: Live, state: str) -> dict[str, Any]:
     async with asyncio.timeout(20):
         while (push := await described(live))["state"] != state:
-            await asyncio.sleep(0.02)
+            await moment()
     return push

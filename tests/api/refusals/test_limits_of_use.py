@@ -19,6 +19,7 @@ from tests.api.auth.secured import Secured, secured
 from tests.api.conftest import running
 from tests.api.live.event_source import events_of
 from tests.api.live.frames import Frames
+from tests.conditions import moment
 from tests.key_files import EVERYTHING, Keys
 
 STREAM = "/v1/streams/orders"
@@ -234,7 +235,7 @@ async def test_there_are_no_more_connections_than_a_principal_may_have(tmp_path:
         assert "principal_connections_max" in refused.json()["detail"]
         async with asyncio.timeout(10):
             while not await is_welcome(http):
-                await asyncio.sleep(0.01)
+                await moment()
 
 
 async def is_welcome(http: httpx.AsyncClient) -> bool:

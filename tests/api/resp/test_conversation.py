@@ -11,7 +11,7 @@ from headgate.app.resp.session import RespSession
 from headgate.app.settings import Settings
 from tests.api.conftest import Live
 from tests.api.resp.talk import Talk, command
-from tests.conditions import until
+from tests.conditions import moment, until
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ class TestSlowClients:
         size_bytes = 0
         for _ in range(40):
             size_bytes += await client.take(1_000_000)
-            await asyncio.sleep(0.02)  # slower than the gateway sends, and never still for long
+            await moment()  # slower than the gateway sends, and never still for long
         while size_bytes < 40 * 1_000_000:
             size_bytes += await client.take(1_000_000)
         await client.close()

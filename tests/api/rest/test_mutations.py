@@ -14,7 +14,7 @@ from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.settings import Settings
 from headgate.engine.engine import Engine
 from tests.api.conftest import Live, refusal_of, running
-from tests.conditions import until
+from tests.conditions import moment, until
 from tests.journals.slow_storage import SlowStorage
 
 ORDERS = "/v1/streams/orders"
@@ -36,7 +36,7 @@ class Slow:
             await until(lambda: self.storage.waiting_count == len(tasks))
         while not all(task.done() for task in tasks):
             self.storage.settle()
-            await asyncio.sleep(0.001)
+            await moment()
         return [task.result() for task in tasks]
 
 

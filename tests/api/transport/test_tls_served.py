@@ -10,7 +10,7 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
-from tests.api.commands.command_line import at_once
+from tests.api.commands.command_line import headgate
 from tests.api.transport.certificates import Authority
 from tests.processes.gateway import Gateway
 
@@ -43,16 +43,16 @@ async def test_it_serves_who_trusts_it_and_the_log_is_quiet_whoever_comes(tmp_pa
 
 
 async def commands_want_a_good_certificate(gateway: Gateway, authority: Authority) -> None:
-    assert await at_once(gateway.url, "health") == (0, "ok\n", "")
+    assert await headgate(gateway.url, "health") == (0, "ok\n", "")
     port = gateway.url.rpartition(":")[2]
     variables = {"HEADGATE_PORT": port, "HEADGATE_TLS_CERT": "/somewhere/cert.pem"}
-    assert await at_once("", "health", **variables) == (0, "ok\n", "")
+    assert await headgate("", "health", **variables) == (0, "ok\n", "")
 
-    ended = await at_once(gateway.url, "stream", "list")
+    ended = await headgate(gateway.url, "stream", "list")
     assert ended.code == 1
     assert "is not trusted" in ended.error
     trusted = str(authority.root)
-    assert (await at_once(gateway.url, "stream", "list", "--ca", trusted)).code == 0
+    assert (await headgate(gateway.url, "stream", "list", "--ca", trusted)).code == 0
 
 
 async def peers_come_without_a_handshake(address: tuple[str, int]) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from tests.conditions import moment
+
 QUIET_S = 0.1
 """A server that has said nothing for so long has nothing to say."""
 
@@ -48,7 +50,7 @@ async def exchanged(
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
-            await asyncio.sleep(0.001)
+            await moment()
         if half_closes:
             writer.write_eof()
     sent.set()
