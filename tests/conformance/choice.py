@@ -10,12 +10,15 @@ from functools import cache
 from typing import NamedTuple
 
 from tests.conformance.cases import Case, read_cases
+from tests.conformance.faces.live import Events, Sockets
 from tests.conformance.faces.port import Port
+from tests.conformance.faces.python import Python
 from tests.conformance.faces.redis import Commands, Resp
 from tests.conformance.faces.rest import Http
+from tests.conformance.faces.typescript import TypeScript
 from tests.contract.backends import KINDS, Kind
 
-FACES: list[type[Port]] = [Port, Http, Resp, Commands]
+FACES: list[type[Port]] = [Port, Http, Resp, Commands, Events, Sockets, Python, TypeScript]
 
 
 class Chosen(NamedTuple):
