@@ -94,7 +94,7 @@ async def node(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[None]:
 
 @pytest.fixture(autouse=True)
 def programs(face: type[Port], request: pytest.FixtureRequest) -> None:
-    """Run what a face needs."""
+    """Run the programs of a face."""
     if face is TypeScript:
         request.getfixturevalue("node")
 

@@ -17,7 +17,7 @@ from tests.conditions import until
 from tests.conformance.faces.port import Answer, Port, Refused
 
 _UNTOLD = frozenset({"last_id", "next_after", "lag", "pending", "state", "closed_at_ms"})
-"""What a follower is not told, or only where something comes of it."""
+"""Parts of answers that a follower is told only when they change, or never."""
 
 _GOES_ON = ("live", "credit_exhausted")
 """States behind which more may come at once."""

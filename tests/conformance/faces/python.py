@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def shown(value: Any) -> Any:
-    """Return what the client returns as it came."""
+    """Return the tuples of the client as mappings."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return {name: shown(each) for name, each in value._asdict().items()}
     return [shown(each) for each in value] if isinstance(value, list) else value

@@ -197,7 +197,7 @@ def _append_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _renamed(value: Any, rename: Callable[[str], str]) -> Any:
-    """Rename what is not named by users, at any depth."""
+    """Rename the parts at any depth, but not those with names of users."""
     if isinstance(value, list):
         return [_renamed(each, rename) for each in value]
     if not isinstance(value, dict) or isinstance(value, Kept):
@@ -209,7 +209,7 @@ def _renamed(value: Any, rename: Callable[[str], str]) -> Any:
 
 
 def _camel(value: Any) -> Any:
-    return _renamed(value, lambda name: re.sub(r"_(\w)", lambda letter: letter[1].upper(), name))
+    return _renamed(value, lambda name: re.sub(r"_(\w)", lambda initial: initial[1].upper(), name))
 
 
 def _snake(value: Any) -> Any:
