@@ -6,6 +6,7 @@ import asyncio
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -146,6 +147,8 @@ class Run:
         if operation == "waits":
             return [f"{args} has ended"] if self._waiting[args].done() else []
         given = dict(args)
+        if given.pop("until", False):
+            return await self._until(operation, given, expected)
         name = given.pop("as", None)
         work = self._perform(operation, given if name is None else {"wait_ms": 20_000, **given})
         if name is None:
@@ -155,6 +158,16 @@ class Run:
         self._waiting[name] = asyncio.create_task(work)
         await until(lambda: backend.waiter_count > before or self._waiting[name].done())
         return []
+
+    async def _until(self, *step: Any) -> list[str]:
+        """Repeat a step until it comes out as expected."""
+        wrong = await self._step(*step)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(10):
+                while wrong:
+                    await asyncio.sleep(0.001)
+                    wrong = await self._step(*step)
+        return wrong
 
     async def _check(self, work: Any, expected: Any) -> list[str]:
         try:
