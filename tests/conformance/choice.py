@@ -10,12 +10,15 @@ from functools import cache
 from typing import NamedTuple
 
 from tests.conformance.cases import Case, read_cases
+from tests.conformance.faces.live import Events, Sockets
 from tests.conformance.faces.port import Port
+from tests.conformance.faces.python import Python
 from tests.conformance.faces.redis import Commands, Resp
 from tests.conformance.faces.rest import Http
+from tests.conformance.faces.typescript import TypeScript
 from tests.contract.backends import KINDS, Kind
 
-FACES: list[type[Port]] = [Port, Http, Resp, Commands]
+FACES: list[type[Port]] = [Port, Http, Resp, Commands, Events, Sockets, Python, TypeScript]
 
 
 class Chosen(NamedTuple):
@@ -41,7 +44,7 @@ def seed() -> str:
 
 
 def can(case: Case, face: type[Port], kind: Kind) -> bool:
-    """Tell whether a face can carry out a case at a place, and does a part itself."""
+    """Tell whether a face can carry out a case at a place."""
     lacking = {need for need in case.needs if need in face.lacks}
     of_place = {need for need in case.needs if need not in ABILITIES_OF_FACES}
     return not lacking and of_place <= kind.can and bool(case.operations & face.own())
@@ -61,17 +64,19 @@ def every() -> Iterator[Chosen]:
 
 
 def balanced() -> Iterator[Chosen]:
-    """Yield the port in memory and on disk for each case, and each other face at one place.
+    """Yield each case over the port in memory and on disk, over each face, and at each place.
 
-    From case to case a face goes on to the next place, so it comes to all of them.
+    From face to face the place is the next one, so each face comes to all of them.
     """
-    chance = random.Random(seed())
-    turn = chance.randrange(len(KINDS))
+    turn = random.Random(seed()).randrange(len(KINDS))
     for case in read_cases():
-        yield from (Chosen(case, Port, kind) for kind in KINDS if kind.name in ("memory", "disk"))
-        for face in FACES:
+        places = {kind.name: kind for kind in KINDS if can(case, Port, kind)}
+        for face in FACES[1:]:
             kinds = [kind for kind in KINDS if can(case, face, kind)]
-            if kinds and face is not Port:
-                yield Chosen(case, face, kinds[turn % len(kinds)])
-            turn += 1
-        turn += chance.randrange(2)
+            if kinds:
+                turn += 1
+                kind = kinds[turn % len(kinds)]
+                yield Chosen(case, face, kind)
+                if kind.name not in ("memory", "disk"):
+                    places.pop(kind.name, None)
+        yield from (Chosen(case, Port, kind) for kind in places.values())

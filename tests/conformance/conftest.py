@@ -17,6 +17,8 @@ from headgate.app.gateway.backends import open_backend
 from tests.api.conftest import Live, running
 from tests.behind_socket import served
 from tests.conformance.choice import seed
+from tests.conformance.faces.port import Port
+from tests.conformance.faces.typescript import TypeScript, node_in
 from tests.contract.backends import Kind, running_behind_socket
 from tests.running import running as keeping_running
 
@@ -31,7 +33,7 @@ def pytest_report_header() -> str:
 @asynccontextmanager
 async def gateway_at(kind: Kind, folder: Path, url: str | None) -> AsyncIterator[Live]:
     """Run a gateway over a backend while the context lasts."""
-    settings = kind.settings(folder).model_copy(update={"redis_port": 0})
+    settings = kind.settings(folder).model_copy(update={"redis_port": 0, "heartbeat_ms": 100})
     if url is not None:
         update = {"backend": SecretStr(url), "redis_prefix": f"{folder}:"}
         settings = settings.model_copy(update=update)
@@ -80,6 +82,21 @@ async def gateways(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Op
 def url(kind: Kind, request: pytest.FixtureRequest) -> str | None:
     """Return the URL of the servers that a place needs; None: it needs none."""
     return None if kind.servers is None else str(request.getfixturevalue(kind.servers).url)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def node(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[None]:
+    """Run the TypeScript client."""
+    async with node_in(tmp_path_factory.mktemp("node")) as running_node:
+        TypeScript.node = running_node
+        yield
+
+
+@pytest.fixture(autouse=True)
+def programs(face: type[Port], request: pytest.FixtureRequest) -> None:
+    """Run the programs of a face."""
+    if face is TypeScript:
+        request.getfixturevalue("node")
 
 
 @pytest_asyncio.fixture(loop_scope="session")

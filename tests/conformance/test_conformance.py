@@ -17,7 +17,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Choose the cases."""
     chosen = list(balanced())
     if "case" in metafunc.fixturenames:
-        metafunc.parametrize(("case", "face", "kind"), chosen, ids=map(str, chosen))
+        params = [pytest.param(*each, id=str(each)) for each in chosen]
+        metafunc.parametrize(("case", "face", "kind"), params)
 
 
 async def carried_out(case: Case, face: type[Port], live: Live) -> None:
@@ -40,7 +41,7 @@ async def test_a_case_comes_out_as_written(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("face", [pytest.param(face, id=face.__name__) for face in FACES])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 async def test_all_cases_come_out_as_written(face: type[Port], kind: Kind, live: Live) -> None:
     for case in (each.case for each in every() if (each.face, each.kind) == (face, kind)):

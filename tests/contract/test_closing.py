@@ -6,20 +6,16 @@ from typing import Any
 import pytest
 
 from headgate.app.backends.port import Ability, Backend
-from headgate.engine.config import GroupPolicy, Patch, StreamConfig
+from headgate.engine.config import GroupPolicy
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import (
     ClosedToAppends,
-    IdempotencyMismatch,
-    StreamError,
     StreamNotFound,
 )
-from headgate.engine.replies import Deletion, GroupRead, GroupState, Outcome, StreamRead
+from headgate.engine.replies import GroupRead, GroupState, StreamRead
 from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import (
-    Ack,
-    Autoclaim,
     GroupCursor,
     Nack,
     NackMode,
@@ -30,28 +26,22 @@ from headgate.engine.requests.dumps import CopyStream, DumpStream, RestoreStream
 from headgate.engine.requests.entries import (
     Add,
     Delete,
-    From,
     Range,
     Read,
     StreamCursor,
-    Trim,
     TrimTo,
 )
 from headgate.engine.requests.groups import (
     CreateGroup,
-    DeleteConsumer,
     DescribeGroup,
     GroupStart,
 )
 from headgate.engine.requests.idempotency import Idempotent
-from headgate.engine.requests.keyspace import GetRevisions, RenameStream, SetCounters
+from headgate.engine.requests.keyspace import GetRevisions, RenameStream
 from headgate.engine.requests.streams import (
     CloseStream,
-    CreateStream,
     DeleteStream,
     DescribeStream,
-    ListStreams,
-    UpdateStream,
 )
 from tests.contract.calls import ANA, BEN, G, S, drafts, entry_id, filled, held, ids, numbers
 
@@ -68,10 +58,6 @@ async def refused(backend: Backend, request: Request[Any]) -> None:
     assert refusal.value.stream == S
 
 
-def read(after: EntryId | From, wait_ms: int | None = None, limit: int | None = None) -> Read:
-    return Read([StreamCursor(S, after)], limit, wait_ms=wait_ms)
-
-
 def take(consumer: bytes, wait_ms: int | None = None, *, no_ack: bool = False) -> ReadGroup:
     return ReadGroup(G, consumer, [GroupCursor(S)], wait_ms=wait_ms, no_ack=no_ack)
 
@@ -86,73 +72,8 @@ async def blocked(backend: Backend, request: Request[list[Any]]) -> asyncio.Task
     return task
 
 
-async def at_once(work: asyncio.Task[list[Any]]) -> Any:
-    async with asyncio.timeout(10):
-        [result] = await work
-    return result
-
-
 def state_of(group_read: GroupRead) -> tuple[list[int], GroupState]:
     return [delivery.id.ms for delivery in group_read.deliveries], group_read.state
-
-
-async def test_a_stream_is_closed_behind_its_last_entry_and_only_once(backend: Backend) -> None:
-    await filled(backend, 1)
-    assert await closed_at(backend) is None
-    end = await backend.perform(CloseStream(S, LAST))
-    [last_id] = end.ids
-    info = await backend.perform(DescribeStream(S))
-    assert (end.is_repeat, end.epoch, end.closed_at_ms) == (False, info.epoch, info.closed_at_ms)
-    assert (info.last_id, info.length) == (last_id, 2)
-    again = await backend.perform(CloseStream(S))
-    assert (again.ids, again.epoch, again.closed_at_ms) == ([], end.epoch, end.closed_at_ms)
-    await refused(backend, CloseStream(S, LAST))
-    assert [info.closed_at_ms for info in await backend.perform(ListStreams())] == [
-        end.closed_at_ms
-    ]
-
-
-async def test_a_stream_that_does_not_exist_is_created_closed_only_with_an_entry(
-    backend: Backend,
-) -> None:
-    for request in (CloseStream(S), CloseStream(S, LAST, create_stream=False)):
-        with pytest.raises(StreamNotFound):
-            await backend.perform(request)
-    end = await backend.perform(CloseStream(S, LAST))
-    assert await closed_at(backend) == end.closed_at_ms
-
-
-async def test_what_is_refused_closes_nothing(backend: Backend) -> None:
-    await filled(backend, 5)
-    for request in (
-        CloseStream(S, expected_last_id=entry_id(4)),
-        CloseStream(S, LAST, expected_last_id=entry_id(4)),
-        CloseStream(S, drafts(3)),
-    ):
-        with pytest.raises(StreamError):
-            await backend.perform(request)
-    assert (await closed_at(backend), await numbers(backend)) == (None, [5])
-    await backend.perform(CloseStream(S, expected_last_id=entry_id(5)))
-    with pytest.raises(ClosedToAppends):
-        await backend.perform(Add(S, drafts(9), expected_last_id=entry_id(4)))
-
-
-async def test_a_repeat_under_a_key_answers_the_same(backend: Backend) -> None:
-    key = Idempotent(b"ana", b"1", b"digest")
-    await backend.perform(Add(S, [Draft(None, (b"n", b"1"))], key))
-    repeated = await backend.perform(CloseStream(S, LAST, key))  # the entry is there already
-    assert (repeated.is_repeat, len(await numbers(backend))) == (True, 1)
-    assert await backend.perform(CloseStream(S, LAST, key)) == repeated
-    assert (await backend.perform(Add(S, LAST, key))).ids == repeated.ids
-    with pytest.raises(IdempotencyMismatch):
-        await backend.perform(CloseStream(S, LAST, key._replace(digest=b"other")))
-    await refused(backend, CloseStream(S, LAST, key._replace(key=b"2")))
-
-
-async def test_the_key_of_the_last_entry_answers_the_same(backend: Backend) -> None:
-    key = Idempotent(b"", b"1", b"digest")
-    end = await backend.perform(CloseStream(S, LAST, key))
-    assert await backend.perform(CloseStream(S, LAST, key)) == end._replace(is_repeat=True)
 
 
 async def test_no_append_of_any_kind_is_taken(backend: Backend) -> None:
@@ -190,25 +111,6 @@ async def test_appends_side_by_side_end_where_the_stream_is_closed(backend: Back
     outcomes = await asyncio.gather(*behind, return_exceptions=True)
     assert all(isinstance(outcome, ClosedToAppends) for outcome in outcomes)
     assert len(await numbers(backend)) == 3
-
-
-async def test_everything_else_goes_on(backend: Backend) -> None:
-    await filled(backend, 1, 2, 3)
-    await backend.perform(CloseStream(S))
-    closed_at_ms = await closed_at(backend)
-    [group_read] = await backend.perform(take(ANA, 0))
-    assert len(group_read.deliveries) == 3
-    assert await backend.perform(Ack(S, G, ids(1))) == [Outcome.ACKED]
-    await backend.perform(Nack(S, G, ids(2), NackMode.SILENT))
-    assert len((await backend.perform(Autoclaim(S, G, BEN, 0))).deliveries) == 2
-    assert await backend.perform(Delete(S, ids(2))) == [Deletion.DELETED]
-    await backend.perform(SetCounters(S, entry_id(9)))
-    await backend.perform(CreateGroup(S, b"late", GroupStart(None)))
-    await backend.perform(UpdateStream(S, Patch.of(StreamConfig, max_length=1)))
-    await backend.perform(Trim(S, TrimTo(max_length=0)))
-    assert await closed_at(backend) == closed_at_ms
-    created = await backend.perform(CreateStream(S, StreamConfig(max_length=1)))
-    assert (created.is_new, created.info.closed_at_ms) == (False, closed_at_ms)
 
 
 async def test_a_new_name_stays_closed_and_a_new_stream_is_open(backend: Backend) -> None:
@@ -251,25 +153,6 @@ async def test_whoever_watches_the_stream_notices(backend: Backend) -> None:
 # Readers
 
 
-async def test_a_read_says_when_that_was_all(backend: Backend) -> None:
-    await filled(backend, 1, 2)
-    end = await backend.perform(CloseStream(S))
-
-    async def read_at(
-        after: EntryId | From, limit: int | None = None
-    ) -> tuple[list[int], int | None]:
-        [result] = await backend.perform(read(after, limit=limit))
-        return [entry.id.ms for entry in result.entries], result.closed_at_ms
-
-    assert await read_at(MIN_ID) == ([1, 2], end.closed_at_ms)
-    assert (await read_at(MIN_ID, 1))[0] == [1]
-    assert (await read_at(MIN_ID, 1))[1] is None
-    for after in (entry_id(2), entry_id(7), From.NOW):
-        assert await read_at(after) == ([], end.closed_at_ms)
-    await backend.perform(Delete(S, ids(1, 2)))
-    assert await read_at(MIN_ID) == ([], end.closed_at_ms)
-
-
 async def test_a_read_of_several_streams_waits_for_those_that_are_open(backend: Backend) -> None:
     await filled(backend, 1)
     await backend.perform(Add(b"open", drafts(1)))
@@ -280,88 +163,6 @@ async def test_a_read_of_several_streams_waits_for_those_that_are_open(backend: 
     async with asyncio.timeout(10):
         reads: list[StreamRead] = await task
     assert all(each.closed_at_ms is not None for each in reads)
-
-
-async def test_followers_that_wait_are_told_at_once(backend: Backend) -> None:
-    await filled(backend, 1)
-    waiting = [await blocked(backend, read(entry_id(1))) for _ in range(3)]
-    end = await backend.perform(CloseStream(S))
-    for task in waiting:
-        result: StreamRead = await at_once(task)
-        assert (result.entries, result.closed_at_ms) == ([], end.closed_at_ms)
-    assert backend.waiter_count == 0
-
-
-async def test_followers_that_wait_get_the_last_entry_with_the_end(backend: Backend) -> None:
-    await filled(backend, 1)
-    waiting = await blocked(backend, read(entry_id(1)))
-    end = await backend.perform(CloseStream(S, LAST))
-    result: StreamRead = await at_once(waiting)
-    assert [entry.id for entry in result.entries] == end.ids
-    assert result.closed_at_ms == end.closed_at_ms
-
-
-async def test_a_group_is_told_once_all_is_settled(backend: Backend) -> None:
-    await filled(backend, 1, 2)
-    assert state_of(*await backend.perform(take(ANA))) == ([1, 2], GroupState.CAUGHT_UP)
-    end = await backend.perform(CloseStream(S))
-    waiting = [await blocked(backend, take(consumer)) for consumer in (ANA, BEN)]
-    await backend.perform(Ack(S, G, ids(1)))
-    assert not any(task.done() for task in waiting)
-    info = await backend.perform(DescribeGroup(S, G))
-    assert (info.closed_at_ms, info.is_over) == (end.closed_at_ms, False)
-    await backend.perform(Ack(S, G, ids(2)))
-    for task in waiting:
-        assert state_of(await at_once(task)) == ([], GroupState.CLOSED)
-    assert state_of(*await backend.perform(take(BEN))) == ([], GroupState.CLOSED)
-    assert (await backend.perform(DescribeGroup(S, G))).is_over
-    assert backend.waiter_count == 0
-
-
-async def test_a_group_that_has_settled_all_is_told_by_the_close(backend: Backend) -> None:
-    await filled(backend)
-    waiting = [await blocked(backend, take(consumer)) for consumer in (ANA, BEN)]
-    await backend.perform(CloseStream(S))
-    for task in waiting:
-        assert state_of(await at_once(task)) == ([], GroupState.CLOSED)
-
-
-async def test_what_is_new_comes_before_the_end(backend: Backend) -> None:
-    await filled(backend, 1, 2)
-    await backend.perform(CloseStream(S))
-    request = ReadGroup(G, ANA, [GroupCursor(S)], 1, wait_ms=0)
-    assert state_of(*await backend.perform(request)) == ([1], GroupState.LIVE)
-    assert state_of(*await backend.perform(request)) == ([2], GroupState.CAUGHT_UP)
-    [group_read] = await backend.perform(
-        ReadGroup(G, ANA, [GroupCursor(S)], wait_ms=None, acked=ids(1, 2))
-    )
-    assert state_of(group_read) == ([], GroupState.CLOSED)
-
-
-async def test_a_read_without_acks_is_told_with_the_last_entry(backend: Backend) -> None:
-    await filled(backend, 1)
-    await backend.perform(CloseStream(S))
-    [group_read] = await backend.perform(take(ANA, 0, no_ack=True))
-    assert state_of(group_read) == ([1], GroupState.CLOSED)
-
-
-async def test_a_consumer_that_goes_with_the_last_entry_wakes_the_group(backend: Backend) -> None:
-    await filled(backend, 1)
-    await backend.perform(take(ANA, 0))
-    await backend.perform(CloseStream(S))
-    waiting = await blocked(backend, take(BEN))
-    await backend.perform(DeleteConsumer(S, G, ANA, release=False))
-    assert state_of(await at_once(waiting)) == ([], GroupState.CLOSED)
-
-
-async def test_what_is_given_back_comes_again_before_the_end(backend: Backend) -> None:
-    await filled(backend, 1)
-    await backend.perform(take(ANA, 0))
-    await backend.perform(CloseStream(S))
-    request = ReadGroup(G, BEN, [GroupCursor(S)], claim_released=True, wait_ms=None)
-    waiting = await blocked(backend, request)
-    await backend.perform(Nack(S, G, ids(1), NackMode.SILENT))
-    assert state_of(await at_once(waiting)) == ([1], GroupState.CAUGHT_UP)
 
 
 async def test_a_read_in_the_way_of_redis_waits_on(backend: Backend) -> None:

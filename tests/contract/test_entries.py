@@ -8,16 +8,24 @@ import pytest
 from headgate.app.backends.port import Backend
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import Draft, Entry, EntryId, size_in_chunk
-from headgate.engine.errors import IdNotGreater, LastIdMismatch, StreamExists, StreamNotFound
+from headgate.engine.errors import IdNotGreater, StreamNotFound
 from headgate.engine.limits import PACKED_COUNT_MIN
 from headgate.engine.packing import EncodedDrafts, encode_entries
 from headgate.engine.replies import Histogram
-from headgate.engine.requests.entries import Add, Delete, Range, RangePacked, Trim, TrimTo
+from headgate.engine.requests.entries import (
+    Add,
+    Delete,
+    Range,
+    RangePacked,
+    References,
+    Trim,
+    TrimTo,
+)
 from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.keyspace import CountStreams, ListNames, ScanNames
 from headgate.engine.requests.names import NameFilter
 from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream, ListStreams
-from tests.contract.calls import S, drafts, entry_id, ids, numbers, read_after
+from tests.contract.calls import S, drafts, entry_id, ids, numbers
 from tests.packed_runs import entries_in
 
 
@@ -97,32 +105,6 @@ async def test_a_batch_with_a_wrong_entry_appends_nothing(backend: Backend) -> N
     assert (await backend.perform(DescribeStream(S))).entries_added == 1
 
 
-async def test_an_append_that_expects_another_last_id_appends_nothing(backend: Backend) -> None:
-    await backend.perform(Add(S, drafts(1)))
-    with pytest.raises(LastIdMismatch):
-        await backend.perform(Add(S, drafts(2), expected_last_id=entry_id(9)))
-    await backend.perform(Add(S, drafts(2), expected_last_id=entry_id(1)))
-    assert await numbers(backend) == [1, 2]
-
-
-async def test_an_append_makes_a_stream_only_if_it_may(backend: Backend) -> None:
-    with pytest.raises(StreamNotFound):
-        await backend.perform(Add(S, drafts(1), create_stream=False))
-    with pytest.raises(StreamNotFound):
-        await backend.perform(DescribeStream(S))
-    await backend.perform(Add(S, drafts(1)))
-    assert (await backend.perform(DescribeStream(S))).length == 1
-
-
-async def test_a_stream_is_created_once(backend: Backend) -> None:
-    config = StreamConfig(max_length=7)
-    assert (await backend.perform(CreateStream(S, config))).is_new
-    assert not (await backend.perform(CreateStream(S, config))).is_new
-    with pytest.raises(StreamExists):
-        await backend.perform(CreateStream(S, StreamConfig()))
-    assert (await backend.perform(DescribeStream(S))).config == config
-
-
 async def test_streams_are_listed_by_name_a_page_at_a_time(backend: Backend) -> None:
     for name in (b"b", b"a", b"c", b"x"):
         await backend.perform(CreateStream(name, StreamConfig()))
@@ -158,13 +140,6 @@ async def test_a_stream_that_comes_again_is_another_one(backend: Backend) -> Non
     assert (await backend.perform(DescribeStream(S))).epoch > before
 
 
-async def test_a_reader_goes_on_behind_its_cursor(backend: Backend) -> None:
-    await backend.perform(Add(S, drafts(1, 2, 3)))
-    assert await read_after(backend, entry_id(1)) == [2, 3]
-    assert await read_after(backend, entry_id(3)) == []
-    assert await read_after(backend, entry_id(1), stream=b"missing") == []
-
-
 async def test_entries_are_counted_by_the_time_in_their_ids(backend: Backend) -> None:
     times = [1_000, 1_001, 1_030, 1_031, 1_059, 1_060, 1_099]
     await backend.perform(Add(S, drafts(*times)))
@@ -185,6 +160,11 @@ async def test_what_is_trimmed_is_not_counted(backend: Backend) -> None:
     assert (await backend.perform(CountByTime(S))).counts == []
 
 
-async def test_what_is_not_there_is_not_counted(backend: Backend) -> None:
-    with pytest.raises(StreamNotFound):
-        await backend.perform(CountByTime(S))
+async def test_an_append_that_trims_with_references_may_create_its_stream(
+    backend: Backend,
+) -> None:
+    for references in References:
+        stream = references.value.encode()
+        trim = TrimTo(max_length=1, references=references)
+        await backend.perform(Add(stream, drafts(1, 2), trim=trim))
+        assert await numbers(backend, stream) == [2]

@@ -5,12 +5,11 @@ import json
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from headgate.app.backends.port import Backend
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId
 from headgate.engine.errors import Invalid, StreamNotFound
-from headgate.engine.replies import Gap, StreamRead
+from headgate.engine.replies import StreamRead
 from headgate.engine.requests.entries import (
     Add,
     Delete,
@@ -19,8 +18,6 @@ from headgate.engine.requests.entries import (
     RangeMatching,
     Read,
     StreamCursor,
-    Trim,
-    TrimTo,
 )
 from tests.contract.calls import S, blocked, drafts, entry_id, ids
 from tests.filter_cases import holds
@@ -118,44 +115,6 @@ async def test_ranges_and_reads_have_what_a_filter_lets_through(
     assert came == wanted
 
 
-async def test_who_has_read_all_is_behind_it(backend: Backend) -> None:
-    await backend.perform(Add(S, of_kind("gift", 1, 2, 3)))
-    at_end = await read(backend, SALES, MIN_ID)
-    again = await read(backend, SALES, at_end.next_after)
-    assert (at_end.entries, at_end.next_after) == ([], entry_id(3))
-    assert (again.entries, again.next_after) == ([], entry_id(3))
-
-    await backend.perform(Delete(S, ids(3)))
-    behind = await read(backend, SALES, MIN_ID)
-    behind = await read(backend, SALES, behind.next_after)
-    assert behind.next_after == behind.last_id == entry_id(3)
-
-
-async def test_the_last_entry_and_what_comes_from_now_on(backend: Backend) -> None:
-    await backend.perform(Add(S, [*of_kind("sale", 1), *of_kind("gift", 2)]))
-    assert (await read(backend, SALES, From.LAST)).entries == []
-    assert [e.id for e in (await read(backend, {"not": SALES}, From.LAST)).entries] == ids(2)
-    assert (await read(backend, [], From.NOW)).next_after == entry_id(2)
-
-
-async def test_a_wait_passes_by_what_does_not_match(backend: Backend) -> None:
-    await backend.perform(Add(S, of_kind("gift", 1)))
-    request = read_of(SALES, MIN_ID, wait_ms=None, size_bytes_max=2**20)
-    sales, gifts = await blocked(
-        backend,
-        arrivals(backend, request),
-        arrivals(backend, replace(read_of({"not": SALES}, From.NOW), wait_ms=None)),
-    )
-    await backend.perform(Add(S, of_kind("gift", 2, 3)))
-    assert await gifts == [2, 3, 3]
-    await backend.perform(Add(S, of_kind("other", 4)))
-    assert not sales.done()
-    await backend.perform(Add(S, [*of_kind("gift", 5), *of_kind("sale", 6), *of_kind("gift", 7)]))
-    [*came, next_after] = await sales
-    assert (came, next_after) == ([6], 7)
-    assert backend.waiter_count == 0
-
-
 async def test_readers_alike_are_served_alike(backend: Backend) -> None:
     await backend.perform(Add(S, of_kind("gift", 1)))
     request = read_of(SALES, MIN_ID, wait_ms=None, size_bytes_max=2**20)
@@ -173,14 +132,6 @@ async def test_a_wait_that_is_over_has_passed_by_what_came(backend: Backend) -> 
     await backend.perform(Add(S, of_kind("gift", 2)))
     await backend.perform(Add(S, of_kind("gift", 3)))
     assert await task == [3]
-
-
-async def test_what_was_trimmed_is_told(backend: Backend) -> None:
-    await backend.perform(Add(S, of_kind("gift", 1, 2, 3, 4)))
-    await backend.perform(Trim(S, TrimTo(min_id=entry_id(4))))
-    waited = await read(backend, SALES, entry_id(1), wait_ms=60_000)
-    assert waited.gap == Gap(entry_id(1), entry_id(3))
-    assert (await read(backend, SALES, waited.next_after)).gap is None
 
 
 async def test_several_streams_have_one_filter(backend: Backend) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.entry import Draft
-from headgate.engine.errors import IdempotencyMismatch, IdNotGreater
+from headgate.engine.errors import IdNotGreater
 from headgate.engine.limits import IDEMPOTENCY_ID_BYTES_MAX
 from headgate.engine.requests.bulk import CommitBatch, LastCommit
 from headgate.engine.requests.entries import Add
@@ -18,13 +18,6 @@ from tests.contract.calls import S, drafts, numbers
 ENTRY = [Draft(None, (b"n", b"1"))]
 LEFT, RIGHT = b"{batch}left", b"{batch}right"  # in one slot, where there are slots
 KEY = Idempotent(b"producer", b"key", b"digest")
-
-
-async def test_a_repeat_appends_nothing_and_answers_the_same(backend: Backend) -> None:
-    first = await backend.perform(Add(S, ENTRY, KEY))
-    again = await backend.perform(Add(S, ENTRY, KEY))
-    assert (first.is_repeat, again.is_repeat, again.ids) == (False, True, first.ids)
-    assert len(await numbers(backend)) == 1
 
 
 @pytest.mark.parametrize("place", ["producer", "key"])
@@ -42,14 +35,6 @@ async def test_repeats_at_the_same_time_append_once(backend: Backend) -> None:
     replies = await asyncio.gather(*(backend.perform(Add(S, ENTRY, KEY)) for _ in range(20)))
     assert len({tuple(reply.ids) for reply in replies}) == 1
     assert len(await numbers(backend)) == 1
-
-
-async def test_a_key_for_something_else_is_refused(backend: Backend) -> None:
-    await backend.perform(Add(S, ENTRY, KEY))
-    with pytest.raises(IdempotencyMismatch):
-        await backend.perform(Add(S, ENTRY, KEY._replace(digest=b"another")))
-    other = await backend.perform(Add(S, ENTRY, KEY._replace(producer=b"another")))
-    assert not other.is_repeat
 
 
 @pytest.mark.needs(Ability.BULK)

@@ -8,7 +8,7 @@ from headgate.engine.entry import MIN_ID, Draft
 from headgate.engine.replies import GroupState
 from headgate.engine.requests.deliveries import GroupCursor, Nack, NackMode, ReadGroup
 from headgate.engine.requests.entries import Add
-from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupStart, UpdateGroup
+from headgate.engine.requests.groups import CreateGroup, GroupStart, UpdateGroup
 from tests.contract.calls import ANA, BEN, G, S, blocked, drafts, entry_id, got, ids
 
 pytestmark = pytest.mark.needs(Ability.POLICIES)
@@ -50,29 +50,6 @@ def sales(*numbers: int) -> list[Draft]:
 SALES = GroupPolicy(filters='{"exact":{"kind":"sale"}}')
 
 
-async def test_a_paused_group_delivers_nothing(backend: Backend) -> None:
-    await ruled(backend, GroupPolicy(paused_until_ms=NEVER), 1, 2)
-    assert await read_by(backend, read(ANA)) == ([], GroupState.PAUSED)
-    await change(backend, paused_until_ms=None)
-    assert await read_by(backend, read(ANA)) == ([1, 2], GroupState.CAUGHT_UP)
-
-
-async def test_a_paused_group_gives_nothing_again(backend: Backend) -> None:
-    await ruled(backend, GroupPolicy(), 1)
-    assert await got(backend, read(ANA)) == [1]
-    await backend.perform(Nack(S, G, ids(1), mode=NackMode.SILENT))
-    await change(backend, paused_until_ms=NEVER)
-    assert await read_by(backend, read(BEN)) == ([], GroupState.PAUSED)
-    assert await got(backend, read(BEN, by_policy=False)) == [1]
-
-
-async def test_a_pause_that_ends_wakes_a_reader(backend: Backend) -> None:
-    await ruled(backend, GroupPolicy(paused_until_ms=NEVER), 1)
-    [reading] = await blocked(backend, got(backend, read(ANA), None))
-    await change(backend, paused_until_ms=0)
-    assert await reading == [1]
-
-
 async def test_redis_words_know_no_pause(backend: Backend) -> None:
     await ruled(backend, GroupPolicy(paused_until_ms=NEVER))
     by_rules, plain = await blocked(
@@ -106,33 +83,10 @@ async def test_a_reader_waits_for_its_turn_in_the_rate(backend: Backend) -> None
     assert await got(backend, read(ANA), None) == [2]
 
 
-async def test_filters_pass_by_what_does_not_match(backend: Backend) -> None:
-    await ruled(backend, SALES)
-    await backend.perform(Add(S, sales(1, 2, 3, 4, 5)))
-    assert await read_by(backend, read(ANA, 1)) == ([2], GroupState.LIVE)
-    assert await read_by(backend, read(ANA)) == ([4], GroupState.CAUGHT_UP)
-    group = await backend.perform(DescribeGroup(S, G))
-    assert (group.last_id, group.entries_read, group.lag, group.pending_count) == (
-        entry_id(5),
-        5,
-        0,
-        2,
-    )
-
-
 async def test_redis_words_know_no_filters(backend: Backend) -> None:
     await ruled(backend, SALES)
     await backend.perform(Add(S, sales(1, 2)))
     assert await got(backend, read(ANA, by_policy=False)) == [1, 2]
-
-
-async def test_a_reader_waits_for_what_matches(backend: Backend) -> None:
-    await ruled(backend, SALES)
-    [reading] = await blocked(backend, got(backend, read(ANA), None))
-    await backend.perform(Add(S, sales(1)))
-    await backend.perform(Add(S, sales(3)))
-    await backend.perform(Add(S, sales(4)))
-    assert await reading == [4]
 
 
 async def test_many_that_do_not_match_are_passed_by_in_parts(backend: Backend) -> None:
@@ -150,15 +104,3 @@ async def test_who_waits_passes_by_many(backend: Backend) -> None:
         await backend.perform(Add(S, sales(*range(first, first + 10_000, 2))))
     await backend.perform(Add(S, sales(20_002)))
     assert await reading == [20_002]
-
-
-async def test_filters_may_change(backend: Backend) -> None:
-    await ruled(backend, SALES)
-    await backend.perform(Add(S, sales(1, 2)))
-    assert await got(backend, read(ANA)) == [2]
-    await change(backend, filters='[{"not":{"present":"kind"}},{"range":{"n":{"ge":3}}}]')
-    await backend.perform(Add(S, [*sales(3, 4), *drafts(5)]))
-    assert await got(backend, read(ANA)) == [5]
-    await change(backend, filters=None)
-    await backend.perform(Add(S, sales(7)))
-    assert await got(backend, read(ANA)) == [7]

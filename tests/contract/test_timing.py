@@ -8,14 +8,13 @@ from msgspec.structs import replace
 
 from headgate.app.backends.port import Ability, Backend
 from headgate.engine.config import FieldName, GroupPolicy, Patch
-from headgate.engine.entry import MIN_ID, Draft, EntryTimes, Timing
+from headgate.engine.entry import MIN_ID, Draft, Timing
 from headgate.engine.errors import Invalid
 from headgate.engine.limits import DELAY_MS_MAX, FORGOTTEN_TIMES_MAX
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.deliveries import (
     Ack,
     GroupCursor,
-    ListPending,
     Nack,
     NackMode,
     ReadGroup,
@@ -26,12 +25,10 @@ from headgate.engine.requests.entries import (
     Delete,
     FindTimes,
     Range,
-    Read,
-    StreamCursor,
     Trim,
     TrimTo,
 )
-from headgate.engine.requests.groups import CreateGroup, DescribeGroup, GroupStart, UpdateGroup
+from headgate.engine.requests.groups import CreateGroup, GroupStart, UpdateGroup
 from headgate.engine.requests.keyspace import SetCounters
 from headgate.engine.requests.streams import CreateStream, DescribeStream
 from tests.contract.calls import ANA, BEN, G, S, blocked, entry_id, got, held, ids, numbers
@@ -46,8 +43,6 @@ LATER = Timing(delay_ms=DAY_MS)
 SOON = Timing(delay_ms=SOON_MS)
 OVER = Timing(expires_at_ms=1)
 BRIEF = Timing(ttl_ms=SOON_MS)
-AT_MS = time.time_ns() // 1_000_000 + DAY_MS
-
 IN_ORDER = GroupPolicy(key_field=FieldName(b"key"))
 
 
@@ -89,22 +84,6 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def test_a_delayed_entry_is_passed_by(backend: Backend) -> None:
-    await timed(backend, entry(1, LATER), entry(2))
-    assert await got(backend, read(ANA)) == [2]
-    assert await held(backend) == {1: None, 2: ANA}
-    assert (await backend.perform(DescribeGroup(S, G))).delayed_count == 1
-    assert await numbers(backend) == [1, 2]  # the log has it from the beginning
-
-
-async def test_an_entry_that_is_due_wakes_a_reader(backend: Backend) -> None:
-    await timed(backend, entry(1, SOON))
-    [reading] = await blocked(backend, got(backend, read(ANA), None))
-    assert await reading == [1]
-    [item] = await backend.perform(ListPending(S, G))
-    assert (item.consumer, item.delivery_count) == (ANA, 1)
-
-
 async def test_an_entry_that_is_due_comes_before_newer_ones(backend: Backend) -> None:
     await timed(backend, entry(1, SOON), entry(2))
     assert await got(backend, read(ANA)) == [2]
@@ -115,21 +94,9 @@ async def test_an_entry_that_is_due_comes_before_newer_ones(backend: Backend) ->
     assert await got(backend, read(ANA)) == [1, 3]
 
 
-async def test_a_time_that_is_over_delays_nothing(backend: Backend) -> None:
-    await timed(backend, entry(1, Timing(deliver_at_ms=1)))
-    assert await got(backend, read(ANA)) == [1]
-
-
 async def test_redis_words_know_no_times(backend: Backend) -> None:
     await timed(backend, entry(1, LATER), entry(2, OVER))
     assert await got(backend, read(ANA, by_policy=False)) == [1, 2]
-
-
-async def test_an_expired_entry_is_passed_by(backend: Backend) -> None:
-    await timed(backend, entry(1, OVER), entry(2))
-    assert await got(backend, read(ANA)) == [2]
-    assert await held(backend) == {2: ANA}
-    assert (await backend.perform(DescribeGroup(S, G))).lag == 0
 
 
 async def test_what_nobody_holds_is_settled_when_its_deadline_is_over(backend: Backend) -> None:
@@ -221,21 +188,6 @@ async def test_all_rules_together(backend: Backend) -> None:
     assert await got(backend, replace(read(BEN), claim_idle_ms=1)) == [1]
     await backend.perform(Ack(S, G, ids(1)))
     assert await got(backend, read(BEN)) == [3]
-
-
-async def test_reads_show_the_times(backend: Backend) -> None:
-    await timed(backend, entry(1, Timing(deliver_at_ms=AT_MS, expires_at_ms=AT_MS + 1)), entry(2))
-    times = {entry_id(1): EntryTimes(AT_MS, AT_MS + 1)}
-    assert await backend.perform(FindTimes(S, ids(1, 2, 3))) == times
-    [reading] = await backend.perform(Read([StreamCursor(S, MIN_ID)]))
-    assert dict(reading.times) == times
-    assert (await backend.perform(DescribeStream(S))).timed_count == 1
-
-
-async def test_deliveries_show_the_times(backend: Backend) -> None:
-    await timed(backend, entry(1, Timing(expires_at_ms=AT_MS)))
-    [reading] = await backend.perform(read(ANA))
-    assert [each.times for each in reading.deliveries] == [EntryTimes(None, AT_MS)]
 
 
 async def test_times_go_with_their_entry(backend: Backend) -> None:

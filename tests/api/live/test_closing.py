@@ -33,17 +33,6 @@ async def test_events_of_a_stream_end_behind_the_last_entry(live: Live) -> None:
         await events.ended()
 
 
-async def test_events_of_a_closed_stream_are_all_there_is_and_the_end(live: Live) -> None:
-    ids = await live.append("orders", "1", "2")
-    _, closed_at_ms = await close(live)
-    for after, count in (("0", 2), (ids[0], 1), ("$", 0)):
-        async with events_of(live, f"{ORDERS}/events?after={after}") as events:
-            await events.next("ready")
-            assert await events.entries(count) == ids[2 - count :]
-            assert (await events.next("closed")) == {"at": ids[1], "closed_at_ms": closed_at_ms}
-            await events.ended()
-
-
 async def test_a_browser_that_has_read_it_all_is_told_not_to_come_back(live: Live) -> None:
     ids = await live.append("orders", "1", "2")
     await close(live)
@@ -98,18 +87,6 @@ async def test_who_acknowledges_by_coming_back_is_sent_away_to_do_so() -> None:
         assert (await live.http.get(url, headers=headers)).status_code == 204
 
 
-async def test_who_acknowledges_on_receipt_is_told_of_the_end(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    [last], closed_at_ms = await close(live, LAST)
-    url = f"{GROUP}/events?ack=on_receipt"
-    async with events_of(live, url, Accept="text/event-stream") as events:
-        await events.next("ready")
-        assert await events.entries(1) == [last]
-        await events.next("caught_up")
-        assert await events.next("closed") == {"at": last, "closed_at_ms": closed_at_ms}
-        await events.ended()
-
-
 # Sockets
 
 
@@ -137,28 +114,6 @@ async def test_a_subscription_to_a_stream_ends_and_the_others_go_on(live: Live) 
         assert await frames.problem() == ("a", "stream_closed")
         await frames.subscribe("s", after="0")  # the name is free again
         await frames.ids(2)
-        await over(frames, last, closed_at_ms)
-
-
-async def test_a_subscription_to_a_group_ends_once_all_is_settled(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    [last], closed_at_ms = await close(live, LAST)
-    async with frames_of(live, "/v1/ws") as ana, frames_of(live, "/v1/ws") as ben:
-        await ana.subscribe("s", group="billing", consumer="ana")
-        assert await ana.ids(1) == [last]
-        await ben.subscribe("s", group="billing", consumer="ben")
-        await ben.states("caught_up")
-        await ana.send(type="ack", sub="s", ids=[last])
-        for frames in (ana, ben):
-            await over(frames, last, closed_at_ms)
-
-
-async def test_a_group_without_acks_ends_behind_the_last_entry(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    [last], closed_at_ms = await close(live, LAST)
-    async with frames_of(live, "/v1/ws") as frames:
-        await frames.subscribe("s", group="billing", ack="none")
-        assert await frames.ids(1) == [last]
         await over(frames, last, closed_at_ms)
 
 

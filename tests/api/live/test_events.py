@@ -124,16 +124,6 @@ async def test_events_are_neither_cached_nor_buffered_and_keep_the_connection_op
     assert ": heartbeat" in seen
 
 
-async def test_deleting_the_stream_ends_its_events_with_a_problem(live: Live) -> None:
-    await live.append("orders", "1")
-    async with events_of(live, STREAM) as events:
-        await events.next("ready")
-        await events.next("caught_up")
-        await live.http.delete("/v1/streams/orders")
-        assert (await events.next("problem"))["code"] == "stream_not_found"
-    await live.until_waiting(0)
-
-
 async def test_a_reader_that_leaves_leaves_nothing_behind(live: Live) -> None:
     await live.append("orders", "1")
     async with events_of(live, STREAM) as events:
@@ -171,35 +161,6 @@ async def test_a_group_sends_no_more_than_the_credit_until_entries_are_acknowled
         assert await events.entries(1) == ids[2:3]
         await ack(live, "me", ids[1:3])
         assert await events.entries(2) == ids[3:5]
-
-
-async def test_more_pending_entries_than_the_credit_come_as_they_are_acknowledged(
-    live: Live,
-) -> None:
-    await live.create_group("orders", "billing")
-    ids = await live.append("orders", *"abcde")
-    await live.read_group("orders", "billing", "me", limit=4)
-
-    async with events_of(live, f"{GROUP}?consumer=me&credit=2") as events:
-        await events.next("ready")
-        assert await events.entries(2) == ids[:2]
-        await live.until_waiting(1)
-        await ack(live, "me", ids[:2])
-        assert await events.entries(2) == ids[2:4]
-        await ack(live, "me", ids[2:4])
-        assert await events.entries(1) == ids[4:]
-
-
-async def test_a_group_takes_over_entries_the_moment_they_are_idle_enough(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    [entry_id] = await live.append("orders", "1")
-    await live.read_group("orders", "billing", "crashed")
-
-    async with events_of(live, f"{GROUP}?consumer=me&claim_idle_ms=1000") as events:
-        await events.next("ready")
-        await events.next("caught_up")
-        entry = await events.next("entry")
-    assert (entry["id"], entry["claimed_from"], entry["deliveries"]) == (entry_id, "crashed", 2)
 
 
 async def test_what_a_closed_connection_held_goes_back_at_once_and_uncounted(live: Live) -> None:
@@ -286,16 +247,6 @@ async def test_a_page_of_the_gateway_itself_may_read_as_a_consumer(live: Live) -
             assert await events.entries(1) == ids
 
 
-async def test_deleting_the_group_ends_its_events_with_a_problem(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    async with events_of(live, f"{GROUP}?consumer=me") as events:
-        await events.next("ready")
-        await events.next("caught_up")
-        await live.until_waiting(1)
-        await live.http.delete("/v1/streams/orders/groups/billing")
-        assert (await events.next("problem"))["code"] == "group_not_found"
-
-
 @pytest.mark.parametrize(
     ("url", "status", "code"),
     [
@@ -318,18 +269,6 @@ async def test_what_cannot_be_sent_is_refused_before_the_first_event(
     answer = await live.http.get(url)
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)
-
-
-async def test_connections_are_counted_while_they_last(live: Live) -> None:
-    await live.append("orders", "1")
-
-    def open_connections() -> int:
-        return live.gateway.metrics.connection_counts["sse"]
-
-    async with events_of(live, STREAM) as events:
-        await events.next("ready")
-        assert open_connections() == 1
-    await until(lambda: open_connections() == 0)
 
 
 async def test_a_reader_that_claims_at_once_is_not_given_its_own_entries_again(
@@ -371,16 +310,6 @@ async def test_entries_that_are_gone_do_not_use_up_the_credit(live: Live) -> Non
     async with events_of(live, f"{GROUP}?consumer=me&credit=2") as events:
         await events.next("ready")
         assert await events.entries(1) == [new]
-
-
-async def test_an_image_on_a_page_of_another_site_cannot_read_as_a_group(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    await live.append("orders", "1")
-
-    answer = await live.http.get(GROUP, headers={"Sec-Fetch-Site": "cross-site"})
-
-    assert (answer.status_code, answer.json()["code"]) == (403, "origin_refused")
-    assert (await live.group("orders", "billing"))["pending"] == 0
 
 
 async def test_who_held_an_entry_is_told_that_another_consumer_has_it(live: Live) -> None:

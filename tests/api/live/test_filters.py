@@ -13,18 +13,6 @@ EVENTS = "/v1/streams/orders/events"
 SALES = json.dumps({"prefix": {"v": "sale"}})
 
 
-async def test_events_are_only_of_what_matches(live: Live) -> None:
-    ids = await live.append("orders", "gift", "sale 1", "gift", "sale 2", "gift")
-
-    async with events_of(live, f"{EVENTS}?after=0&filter={SALES}") as events:
-        await events.next("ready")
-        assert await events.entries(2) == [ids[1], ids[3]]
-    [late] = await live.append("orders", "sale 3")
-    async with events_of(live, f"{EVENTS}?after={ids[-1]}&filter={SALES}") as events:
-        assert (await events.next("ready"))["position"] == ids[-1]
-        assert await events.entries(1) == [late]
-
-
 async def test_the_event_id_moves_past_what_does_not_match(live: Live) -> None:
     ids = await live.append("orders", "sale", "gift", "gift")
 

@@ -48,16 +48,6 @@ async def test_a_subscription_tells_it_and_goes_on_at_the_end(live: Live) -> Non
         assert [entry["id"] for entry in frame["entries"]] == ["6-0"]
 
 
-@pytest.mark.parametrize("wait_ms", [0, 20_000])
-async def test_a_long_poll_tells_it_at_once(live: Live, wait_ms: int) -> None:
-    await made_anew(live)
-    answer = (await live.http.get(f"{ORDERS}/entries?after=100-0&wait_ms={wait_ms}")).json()
-    assert (answer["gap"], answer["next_after"], answer["entries"]) == (GAP, "5-0", [])
-    body = {"streams": [{"stream": "orders", "after": "100-0"}], "wait_ms": wait_ms}
-    [read] = (await live.http.post("/v1/read", json=body)).json()["streams"]
-    assert (read["gap"], read["next_after"]) == (GAP, "5-0")
-
-
 @pytest.mark.parametrize("live_read", ["", "&live=long-poll", "&live=sse"])
 async def test_a_reader_of_a_durable_stream_is_told_to_begin_again(
     live: Live, live_read: str

@@ -1,6 +1,5 @@
 """WebSockets: one socket that carries many subscriptions, and appends."""
 
-import asyncio
 import json
 import zlib
 from pathlib import Path
@@ -133,27 +132,6 @@ async def test_what_an_ended_subscription_held_goes_to_another_consumer_at_once(
         await orders.until_waiting(2)
 
 
-async def test_what_is_appended_over_a_socket_comes_to_its_own_subscription(live: Live) -> None:
-    async with frames_of(live, WS) as frames:
-        entries = [{"fields": {"v": "1"}}, {"fields": {"v": "2"}}]
-        await frames.send(type="append", rid="a", stream="orders", entries=entries)
-        first = (await frames.next("appended"))["ids"]
-        await frames.subscribe("all", after="0")
-        assert await frames.ids(2) == first
-        await live.until_waiting(1)
-        await frames.send(type="append", rid="b", stream="orders", entries=entries[:1])
-        frames_of_type: dict[str, Any] = {}  # in either order
-        while len(frames_of_type) < 2:
-            frame = await frames.any()
-            frames_of_type[frame["type"]] = frame
-            frames_of_type.pop("state", None)
-        assert frames_of_type["appended"]["rid"] == "b"
-        assert [entry["id"] for entry in frames_of_type["entries"]["entries"]] == frames_of_type[
-            "appended"
-        ]["ids"]
-    assert (await live.stream("orders"))["length"] == 3
-
-
 async def test_who_does_not_wait_for_answers_gets_them_in_the_order_of_the_frames(
     tmp_path: Path,
 ) -> None:
@@ -251,19 +229,6 @@ async def test_a_consumer_that_holds_as_much_as_it_may_is_told(live: Live) -> No
         assert await frames.ids(1) == ids[1:]
 
 
-async def test_a_nacked_entry_rests_for_the_delay_it_was_given(orders: Live) -> None:
-    [entry_id] = await orders.append("orders", "1")
-    async with frames_of(orders, WS) as frames:
-        await frames.subscribe("g", group="billing", consumer="me")
-        await frames.entries(1)
-        started = asyncio.get_running_loop().time()
-        await frames.send(type="nack", rid="n", sub="g", ids=[entry_id], delay_ms=200)
-        assert (await frames.next("ok"))["results"] == [{"id": entry_id, "outcome": "released"}]
-        [entry] = await frames.entries(1)
-        assert asyncio.get_running_loop().time() - started >= 0.19
-    assert (entry["id"], entry["deliveries"]) == (entry_id, 2)
-
-
 async def test_there_are_no_more_connections_than_there_may_be() -> None:
     async with running(Settings(connections_max=1)) as live:
         await live.create_group("orders", "billing")
@@ -346,14 +311,6 @@ async def test_what_is_not_settled_in_the_end_is_kept_or_goes_back_as_was_said(
     got = await live.read_group("orders", "billing", "other")
 
     assert len(got["entries"]) == (0 if is_kept else 1)
-
-
-async def test_what_needs_no_ack_is_never_pending(orders: Live) -> None:
-    ids = await orders.append("orders", "1", "2")
-    async with frames_of(orders, WS) as frames:
-        await frames.subscribe("g", group="billing", consumer="me", ack="none")
-        assert await frames.ids(2) == ids
-        assert (await orders.group("orders", "billing"))["pending"] == 0
 
 
 async def test_a_connection_that_ends_while_it_unsubscribes_strands_nothing(orders: Live) -> None:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from headgate.engine.limits import ENTRY_FIELDS_MAX
-from tests.api.conftest import Live, problem_in, refusal_of
+from tests.api.conftest import Live, refusal_of
 from tests.arrow_bodies import ARROW
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -69,13 +69,6 @@ async def test_the_location_is_right_whatever_the_stream_is_called(shared: Live,
     assert (await shared.stream(quote(name)))["name"] == name
 
 
-async def test_ids_grow_within_a_millisecond(shared: Live) -> None:
-    ids = await shared.append("orders", *"abcdefghij")
-
-    pairs = [tuple(map(int, entry_id.split("-"))) for entry_id in ids]
-    assert pairs == sorted(set(pairs))
-
-
 @pytest.mark.parametrize(
     ("wanted", "got"),
     [
@@ -94,72 +87,7 @@ async def test_an_entry_gets_the_id_it_asks_for(shared: Live, wanted: str, got: 
     assert answer.json() == {"id": got}
 
 
-@pytest.mark.parametrize("wanted", ["5-0", "4-9", "0-0", "4-*"])
-async def test_an_id_that_is_not_above_the_last_is_refused(shared: Live, wanted: str) -> None:
-    await append_at(shared, "5-0")
-
-    answer = await shared.http.post(ENTRIES, json={"id": wanted, "fields": {"a": "b"}})
-
-    assert refusal_of(answer) == (409, "id_not_greater", "/body/id")
-    assert answer.json()["last_id"] == "5-0"
-    assert "not above 5-0" in answer.json()["detail"]
-    assert (await shared.stream("orders"))["length"] == 1
-
-
-async def test_after_the_greatest_id_there_is_none(shared: Live) -> None:
-    await append_at(shared, "18446744073709551615-18446744073709551615")
-
-    answer = await shared.http.post(ENTRIES, json={"fields": {"a": "b"}})
-
-    assert refusal_of(answer) == (409, "id_not_greater", "")
-    assert "exhausted" in answer.json()["detail"]
-
-
-async def test_an_append_may_insist_that_the_stream_is_there(shared: Live) -> None:
-    body = {"fields": {"a": "b"}, "create_stream": False}
-
-    missing = await shared.http.post(ENTRIES, json=body)
-    missing_batch = await shared.http.post(
-        f"{ENTRIES}/batch?create_stream=false", json=[{"fields": {"a": "b"}}]
-    )
-    await shared.http.put(ORDERS)
-    there = await shared.http.post(ENTRIES, json=body)
-
-    assert refusal_of(missing) == refusal_of(missing_batch) == (404, "stream_not_found", "")
-    assert there.status_code == 201
-
-
-async def test_an_append_may_trim(shared: Live) -> None:
-    await append_at(shared, "1-0", "2-0", "3-0")
-
-    by_length = {"id": "4-0", "fields": {"a": "b"}, "trim": {"max_length": 2}}
-    await shared.http.post(ENTRIES, json=by_length)
-    assert await ids(shared) == ["3-0", "4-0"]
-
-    by_id = {"id": "5-0", "fields": {"a": "b"}, "trim": {"min_id": "5"}}
-    await shared.http.post(ENTRIES, json=by_id)
-    assert await ids(shared) == ["5-0"]
-
-
 # Append only if nothing came between
-
-
-@pytest.mark.parametrize("path", [ENTRIES, f"{ENTRIES}/batch"])
-async def test_if_match_appends_only_after_the_id_the_writer_knows(shared: Live, path: str) -> None:
-    await append_at(shared, "5-0")
-    etag = (await shared.http.get(ORDERS)).headers["ETag"]
-    entry: Any = {"id": "6-0", "fields": {"a": "b"}}
-    body = entry if path == ENTRIES else [entry]
-
-    first = await shared.http.post(path, json=body, headers={"If-Match": etag})
-    second = await shared.http.post(path, json=body, headers={"If-Match": etag})
-
-    assert first.status_code == 201
-    assert refusal_of(second)[:2] == (412, "last_id_mismatch")
-    assert second.json()["last_id"] == "6-0"
-    assert second.headers["ETag"] == '"6-0"'
-    assert not second.json()["retryable"]
-    assert await ids(shared) == ["5-0", "6-0"]
 
 
 async def test_if_match_of_the_empty_stream_creates_it_once(shared: Live) -> None:
@@ -169,18 +97,6 @@ async def test_if_match_of_the_empty_stream_creates_it_once(shared: Live) -> Non
     ]
 
     assert [answer.status_code for answer in answers] == [201, 412]
-
-
-async def test_of_many_writers_that_know_the_same_last_id_one_wins(shared: Live) -> None:
-    await append_at(shared, "5-0")
-    headers = {"If-Match": '"5-0"'}
-
-    answers = await asyncio.gather(
-        *(shared.http.post(ENTRIES, json={"fields": {"n": "1"}}, headers=headers) for _ in range(8))
-    )
-
-    assert sorted(answer.status_code for answer in answers) == [201] + [412] * 7
-    assert len(await ids(shared)) == 2
 
 
 # Append once
@@ -204,15 +120,6 @@ async def test_a_repeat_answers_what_the_first_made(shared: Live) -> None:
     assert await ids(shared) == [first.json()["id"], other.json()["id"]]
 
 
-async def test_a_key_used_for_another_entry_is_a_mistake(shared: Live) -> None:
-    await append_once(shared, "k", "1")
-
-    answer = await append_once(shared, "k", "2")
-
-    assert refusal_of(answer) == (422, "idempotency_mismatch", "")
-    assert len(await ids(shared)) == 1
-
-
 async def test_each_producer_has_its_own_keys(shared: Live) -> None:
     mine = {"Idempotency-Producer": "me"}
 
@@ -224,50 +131,6 @@ async def test_each_producer_has_its_own_keys(shared: Live) -> None:
 
     assert [answer.status_code for answer in answers] == [201, 201, 200]
     assert answers[2].json() == answers[1].json() != answers[0].json()
-
-
-async def test_a_batch_repeated_answers_all_its_ids(shared: Live) -> None:
-    body = [{"fields": {"n": str(n)}} for n in range(3)]
-    headers = {"Idempotency-Key": "batch"}
-
-    first = await shared.http.post(f"{ENTRIES}/batch", json=body, headers=headers)
-    await shared.append("orders", "between")
-    repeat = await shared.http.post(f"{ENTRIES}/batch", json=body, headers=headers)
-    shorter = await shared.http.post(f"{ENTRIES}/batch", json=body[:2], headers=headers)
-
-    assert (first.status_code, repeat.status_code) == (201, 200)
-    assert repeat.json() == first.json()
-    assert refusal_of(shorter) == (422, "idempotency_mismatch", "")
-    assert len(await ids(shared)) == 4
-
-
-async def test_a_repeat_is_answered_though_its_entry_is_gone(shared: Live) -> None:
-    first = await append_once(shared, "k")
-    await shared.http.delete(f"{ENTRIES}/{first.json()['id']}")
-
-    repeat = await append_once(shared, "k")
-
-    assert (repeat.status_code, repeat.json()) == (200, first.json())
-    assert await ids(shared) == []
-
-
-async def test_the_newest_keys_of_a_producer_protect(shared: Live) -> None:
-    await shared.http.put("/v1/streams/orders", json={"idempotency_max": 2})
-    for key in ("a", "b", "c"):
-        await append_once(shared, key)
-
-    statuses = [(await append_once(shared, key)).status_code for key in ("c", "b", "a")]
-
-    assert statuses == [200, 200, 201]
-
-
-async def test_a_key_and_a_failed_append_leave_nothing_behind(shared: Live) -> None:
-    await append_at(shared, "5-0")
-
-    refused = await append_once(shared, "k", **{"If-Match": '"4-0"'})
-    accepted = await append_once(shared, "k", **{"If-Match": '"5-0"'})
-
-    assert (refused.status_code, accepted.status_code) == (412, 201)
 
 
 @pytest.mark.parametrize("path", [ENTRIES, f"{ENTRIES}/batch"])
@@ -530,63 +393,6 @@ async def test_a_cursor_reads_what_comes_after_it(
     assert [entry["id"] for entry in entries_of_lines(lines)] == expected
 
 
-async def test_following_next_after_reads_every_entry_once(shared: Live) -> None:
-    await append_at(shared, *(f"{ms}-0" for ms in range(1, 8)))
-
-    after, ids = "0", []
-    while (page := await read(shared, after=after, limit=3))["entries"]:
-        ids += [entry["id"] for entry in page["entries"]]
-        after = page["next_after"]
-
-    assert ids == [f"{ms}-0" for ms in range(1, 8)]
-    assert page["next_after"] == page["last_id"] == "7-0"
-
-
-async def test_from_now_on_is_a_cursor_that_keeps_its_place(shared: Live) -> None:
-    await append_at(shared, "1-0")
-
-    empty = await read(shared, after="$")
-    await append_at(shared, "2-0")
-
-    assert empty["next_after"] == "1-0"
-    assert await ids(shared, after=empty["next_after"]) == ["2-0"]
-
-
-async def test_a_late_cursor_is_told_what_trimming_took(shared: Live) -> None:
-    await append_at(shared, "1-0", "2-0", "3-0", "4-0")
-    await shared.http.post(f"{ORDERS}/trim", json={"max_length": 1})
-
-    late = await read(shared, after="1-0")
-
-    assert [entry["id"] for entry in late["entries"]] == ["4-0"]
-    assert late["gap"] == {"from": "1-0", "to": "3-0"}
-
-
-@pytest.mark.parametrize("after", ["0", "3-0", "4-0", "$", "+"])
-async def test_a_cursor_that_missed_nothing_has_no_gap(shared: Live, after: str) -> None:
-    await append_at(shared, "1-0", "2-0", "3-0", "4-0")
-    await shared.http.post(f"{ORDERS}/trim", json={"max_length": 1})
-
-    assert (await read(shared, after=after))["gap"] is None
-
-
-async def test_what_was_deleted_is_no_gap(shared: Live) -> None:
-    await append_at(shared, "1-0", "2-0", "3-0")
-    await shared.http.post(f"{ENTRIES}/delete", json={"ids": ["2-0"]})
-
-    assert (await read(shared, after="1-0"))["gap"] is None
-
-
-async def test_a_long_poll_ends_with_the_next_entry(shared: Live) -> None:
-    await append_at(shared, "1-0")
-    waiting = asyncio.create_task(read(shared, after="1-0", wait_ms=30_000))
-    await shared.until_waiting(1)
-
-    await append_at(shared, "2-0")
-
-    assert [entry["id"] for entry in (await waiting)["entries"]] == ["2-0"]
-
-
 async def test_a_long_poll_as_lines_ends_with_the_next_entry(shared: Live) -> None:
     await shared.http.put(ORDERS)
     waiting = asyncio.create_task(
@@ -622,23 +428,6 @@ async def test_several_streams_are_read_each_after_its_cursor(shared: Live) -> N
     assert [read["last_id"] for read in reads] == [a2, b1, a2]
 
 
-async def test_the_limit_is_per_stream(shared: Live) -> None:
-    await shared.append("a", "1", "2")
-    await shared.append("b", "1", "2")
-
-    reads = await read_streams(shared, ("a", "0"), ("b", "0"), limit=1)
-
-    assert [len(read["entries"]) for read in reads] == [1, 1]
-
-
-async def test_a_cursor_left_out_reads_everything(shared: Live) -> None:
-    await shared.append("a", "1", "2")
-
-    answer = await shared.http.post("/v1/read", json={"streams": [{"stream": "a"}]})
-
-    assert len(answer.json()["streams"][0]["entries"]) == 2
-
-
 async def test_a_long_poll_of_several_streams_ends_with_an_entry_in_any(shared: Live) -> None:
     [a1] = await shared.append("a", "1")
     await shared.append("b", "1")
@@ -664,17 +453,6 @@ async def test_a_long_poll_of_several_streams_ends_when_one_is_deleted(shared: L
     assert refusal_of(await waiting) == (404, "stream_not_found", "")
 
 
-async def test_one_missing_stream_fails_the_read(shared: Live) -> None:
-    await shared.append("a", "1")
-
-    answer = await shared.http.post(
-        "/v1/read", json={"streams": [{"stream": "a"}, {"stream": "b"}]}
-    )
-
-    assert refusal_of(answer) == (404, "stream_not_found", "")
-    assert "'b'" in problem_in(answer)["detail"]
-
-
 # Delete
 
 
@@ -688,45 +466,6 @@ async def test_a_deleted_entry_is_gone(shared: Live) -> None:
     assert (deleted.status_code, deleted.content) == (204, b"")
     assert refusal_of(again) == refusal_of(got) == (404, "entry_not_found", "")
     assert await ids(shared) == ["1-0", "3-0"]
-
-
-async def test_several_deletes_are_answered_one_by_one(shared: Live) -> None:
-    await append_at(shared, "1-0", "2-0", "3-0")
-
-    answer = await shared.http.post(f"{ENTRIES}/delete", json={"ids": ["3-0", "9-0", "1", "1-0"]})
-
-    assert answer.json()["results"] == [
-        {"id": "3-0", "outcome": "deleted"},
-        {"id": "9-0", "outcome": "not_found"},
-        {"id": "1-0", "outcome": "deleted"},
-        {"id": "1-0", "outcome": "not_found"},
-    ]
-    assert await ids(shared) == ["2-0"]
-
-
-async def test_what_is_pending_stays_so_when_its_entry_is_deleted(shared: Live) -> None:
-    await shared.create_group("orders", "billing")
-    await append_at(shared, "1-0")
-    await shared.read_group("orders", "billing", "worker")
-
-    await shared.http.delete(f"{ENTRIES}/1-0")
-
-    assert (await shared.group("orders", "billing"))["pending"] == 1
-
-
-@pytest.mark.parametrize("method", ["DELETE", "POST"])
-async def test_a_delete_takes_what_is_pending_along(shared: Live, method: str) -> None:
-    await shared.create_group("orders", "billing")
-    await append_at(shared, "1-0")
-    await shared.read_group("orders", "billing", "worker")
-
-    if method == "DELETE":
-        await shared.http.delete(f"{ENTRIES}/1-0?references=delete")
-    else:
-        await shared.http.post(f"{ENTRIES}/delete", json={"ids": ["1-0"], "references": "delete"})
-
-    assert (await shared.group("orders", "billing"))["pending"] == 0
-    assert await ids(shared) == []
 
 
 async def test_a_delete_spares_what_a_group_still_needs(shared: Live) -> None:

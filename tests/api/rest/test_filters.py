@@ -1,6 +1,5 @@
 """Reads over HTTP with a filter, and with the fields that are wanted."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -74,28 +73,6 @@ async def test_pages_without_a_match_lead_to_the_end(shared: Live, order: str) -
     assert len(set(positions)) == len(positions)
 
 
-async def test_a_read_after_a_cursor_passes_by_the_others(shared: Live) -> None:
-    await append(shared, *range(1, 25))
-    page = await read(shared, after="0", filter=EVEN)
-    assert (ids_in(page), page["next_after"], page["last_id"]) == (
-        ["10-0", "20-0"],
-        "24-0",
-        "24-0",
-    )
-    waited = await read(shared, after="24-0", filter=EVEN, wait_ms=10)
-    assert (waited["entries"], waited["next_after"]) == ([], "24-0")
-
-
-async def test_a_wait_ends_with_what_matches(shared: Live) -> None:
-    await append(shared, 1)
-    waiting = asyncio.create_task(read(shared, after="$", filter=EVEN, wait_ms=20_000))
-    await shared.until_waiting(1)
-    await append(shared, 2, 3)
-    await append(shared, 9, 10)
-    page = await waiting
-    assert (ids_in(page), page["next_after"]) == (["10-0"], "10-0")
-
-
 async def test_lines_have_all_that_matches(shared: Live) -> None:
     await append(shared, *range(1, 5_001))
     wanted = [f"{n}-0" for n in range(10, 5_001, 10)]
@@ -161,15 +138,3 @@ async def test_a_bad_filter_in_a_body_is_refused(shared: Live) -> None:
     body = {"streams": [{"stream": "orders"}], "filter": {"exact": {"a": 1}}}
     answer = await shared.http.post("/v1/read", json=body)
     assert problem_in(answer)["errors"][0]["pointer"] == "/body/filter/exact/a"
-
-
-async def test_a_group_has_its_filters_in_its_policy(shared: Live) -> None:
-    await append(shared, 1)
-    await shared.create_group("orders", "billing")
-    url = "/v1/streams/orders/groups/billing"
-    read = await shared.http.post(f"{url}/read?consumer=me", json={"filter": {"present": "n"}})
-    events = await shared.http.get(f"{url}/events?filter=[]")
-    for answer, place in ((read, "/body/filter"), (events, "/query/filter")):
-        [error] = problem_in(answer)["errors"]
-        assert (answer.status_code, error["pointer"]) == (422, place)
-        assert "`filters` in its policy" in error["detail"]

@@ -68,59 +68,6 @@ async def test_a_group_reads_after_its_start(shared: Live, start: str, expected:
     assert await read_ids(shared, "worker") == expected
 
 
-async def test_creating_a_group_again_leaves_its_position_alone(shared: Live) -> None:
-    await append_at(shared, "1-0", "2-0")
-    await shared.http.put(BILLING, json={"start": "0"})
-    await shared.read_group("orders", "billing", "worker", limit=1)
-
-    answer = await shared.http.put(BILLING, json={"start": "$"})
-
-    assert answer.status_code == 200
-    assert (answer.json()["last_id"], answer.json()["pending"]) == ("1-0", 1)
-
-
-async def test_a_group_of_a_missing_stream_is_created_only_with_the_stream(shared: Live) -> None:
-    refused = await shared.http.put(BILLING, json={"start": "0"})
-    created = await shared.http.put(BILLING, json={"start": "0", "create_stream": True})
-
-    assert refusal_of(refused) == (404, "stream_not_found", "")
-    assert created.status_code == 201
-    assert (await shared.stream("orders"))["length"] == 0
-
-
-async def test_the_lag_follows_from_entries_read(shared: Live) -> None:
-    await append_at(shared, "1-0", "2-0", "3-0")
-    await shared.http.delete(f"{ORDERS}/entries/3-0")  # or the lag could be counted
-
-    unknown = await shared.http.put(BILLING, json={"start": "1-0"})
-    known = await shared.http.put(
-        f"{ORDERS}/groups/known", json={"start": "3-0", "entries_read": 3}
-    )
-    beyond = await shared.http.put(
-        f"{ORDERS}/groups/beyond", json={"start": "3-0", "entries_read": 99}
-    )
-
-    assert unknown.json()["lag"] is None
-    assert (known.json()["entries_read"], beyond.json()["entries_read"]) == (3, 3)
-
-
-async def test_groups_are_listed_by_name(shared: Live) -> None:
-    for name in ("b", "a", "ü"):
-        await shared.create_group("orders", name.replace("ü", "%C3%BC"))
-    await append_at(shared, "1-0", "2-0")
-    await shared.read_group("orders", "b", "worker", limit=1)
-
-    answer = await shared.http.get(f"{ORDERS}/groups")
-
-    groups = answer.json()["groups"]
-    assert [(group["name"], group["lag"], group["pending"]) for group in groups] == [
-        ("a", 2, 0),
-        ("b", 1, 1),
-        ("ü", 2, 0),
-    ]
-    assert await shared.group("orders", "b") == groups[1]
-
-
 @pytest.mark.parametrize(
     ("kind", "path"), [("groups", f"{ORDERS}/groups"), ("consumers", CONSUMERS)]
 )
@@ -167,47 +114,7 @@ async def test_a_list_as_long_as_allowed_says_that_there_is_more(tmp_path: Path)
 # Move
 
 
-async def test_what_lies_before_a_group_can_be_said_without_moving_it(shared: Live) -> None:
-    await append_at(shared, "1-0", "2-0", "3-0")
-    await shared.create_group("orders", "billing", "2-0")
-    before = await shared.group("orders", "billing")
-
-    after = (await shared.http.patch(BILLING, json={"entries_read": 2})).json()
-
-    assert (before["last_id"], before["lag"]) == ("2-0", None)
-    assert (after["last_id"], after["lag"]) == ("2-0", 1)
-
-
-async def test_a_group_moves_back_and_forward(shared: Live) -> None:
-    await append_at(shared, "1-0", "2-0", "3-0")
-    await shared.create_group("orders", "billing", "$")
-
-    back = await shared.http.patch(BILLING, json={"start": "1-0"})
-    again = await read_ids(shared, "worker")
-    forward = await shared.http.patch(
-        BILLING,
-        json={"start": "$", "entries_read": 3},
-        headers={"Content-Type": "application/merge-patch+json"},
-    )
-
-    assert (back.status_code, back.json()["last_id"]) == (200, "1-0")
-    assert again == ["2-0", "3-0"]
-    assert forward.json()["last_id"] == "3-0"
-    assert (forward.json()["entries_read"], forward.json()["lag"]) == (3, 0)
-    assert forward.json()["pending"] == 2  # what is pending stays so
-
-
 # Delete
-
-
-async def test_a_deleted_group_is_gone(shared: Live) -> None:
-    await shared.create_group("orders", "billing")
-
-    deleted = await shared.http.delete(BILLING)
-
-    assert (deleted.status_code, deleted.content) == (204, b"")
-    assert (await shared.http.get(f"{ORDERS}/groups")).json()["groups"] == []
-    assert (await shared.stream("orders"))["groups"] == 0
 
 
 @pytest.mark.parametrize(
@@ -259,19 +166,6 @@ async def test_a_consumer_is_created_once(shared: Live) -> None:
     assert (await shared.group("orders", "billing"))["consumers"] == 1
 
 
-async def test_a_consumer_is_created_by_its_first_read(shared: Live) -> None:
-    await shared.create_group("orders", "billing")
-    await append_at(shared, "1-0")
-
-    await shared.read_group("orders", "billing", "b")
-    await shared.read_group("orders", "billing", "a")
-
-    [a, b] = (await shared.http.get(CONSUMERS)).json()["consumers"]
-    assert (a["name"], a["pending"], a["inactive_ms"]) == ("a", 0, None)
-    assert (b["name"], b["pending"]) == ("b", 1)
-    assert 0 <= b["idle_ms"] <= b["inactive_ms"] < 10_000
-
-
 async def test_nobody_is_made_by_asking_what_is_pending(shared: Live) -> None:
     await shared.create_group("orders", "billing")
 
@@ -279,40 +173,6 @@ async def test_nobody_is_made_by_asking_what_is_pending(shared: Live) -> None:
     await shared.http.post(f"{BILLING}/ack?consumer=ghost", json={"ids": ["1-0"]})
 
     assert await consumers(shared) == {}
-
-
-@pytest.mark.parametrize("query", ["", "?pending=release"])
-async def test_what_a_deleted_consumer_held_goes_to_the_next(shared: Live, query: str) -> None:
-    await shared.create_group("orders", "billing")
-    await append_at(shared, "1-0", "2-0")
-    await shared.read_group("orders", "billing", "leaving")
-
-    answer = await shared.http.delete(f"{CONSUMERS}/leaving{query}")
-
-    assert (answer.status_code, answer.json()) == (200, {"pending": 2})
-    group = await shared.group("orders", "billing")
-    assert (group["pending"], group["released"], group["consumers"]) == (2, 2, 0)
-    assert await read_ids(shared, "next") == ["1-0", "2-0"]
-
-
-async def test_what_a_deleted_consumer_held_may_be_dropped(shared: Live) -> None:
-    await shared.create_group("orders", "billing")
-    await append_at(shared, "1-0", "2-0")
-    await shared.read_group("orders", "billing", "leaving")
-
-    answer = await shared.http.delete(f"{CONSUMERS}/leaving?pending=drop")
-
-    assert answer.json() == {"pending": 2}
-    assert (await shared.group("orders", "billing"))["pending"] == 0
-    assert await read_ids(shared, "next") == []
-
-
-async def test_a_consumer_that_is_not_there_is_not_found(shared: Live) -> None:
-    await shared.create_group("orders", "billing")
-
-    answer = await shared.http.delete(f"{CONSUMERS}/ghost")
-
-    assert refusal_of(answer) == (404, "not_found", "/path/consumer")
 
 
 # How many there may be

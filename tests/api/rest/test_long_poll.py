@@ -46,39 +46,6 @@ def group_poll(live: Live, consumer: str, **body: Any) -> Poll:
     return Poll(live, f"POST {path}", {"wait_ms": 30_000, **body})
 
 
-async def test_an_append_wakes_the_first_waiter_of_a_group_and_every_plain_one(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    first = await group_poll(live, "first").send()
-    await live.until_waiting(1)
-    crowd = [await group_poll(live, f"c{index}").send() for index in range(999)]
-    plain = [
-        await Poll(live, "GET /v1/streams/orders/entries?after=$&wait_ms=30000").send()
-        for _ in range(1000)
-    ]
-    await live.until_waiting(2000)
-
-    [entry_id] = await live.append("orders", "42")
-
-    assert await first.entries() == [entry_id]
-    assert await asyncio.gather(*(poll.entries() for poll in plain)) == [[entry_id]] * 1000
-    assert live.waiter_count == 999
-    assert not any(poll.is_answered for poll in crowd)
-    await asyncio.gather(*(poll.leave() for poll in crowd))
-    await live.until_waiting(0)
-
-
-async def test_waiters_of_a_group_are_served_in_the_order_they_came(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    polls = []
-    for index in range(5):
-        polls.append(await group_poll(live, f"c{index}", limit=1).send())
-        await live.until_waiting(index + 1)
-
-    ids = await live.append("orders", *"abcde")
-
-    assert [await poll.entries() for poll in polls] == [[entry_id] for entry_id in ids]
-
-
 async def test_entries_meant_for_a_client_that_left_go_to_the_next(live: Live) -> None:
     await live.create_group("orders", "billing")
     leaving = await group_poll(live, "gone").send()
@@ -91,71 +58,6 @@ async def test_entries_meant_for_a_client_that_left_go_to_the_next(live: Live) -
     assert [entry["id"] for entry in got["entries"]] == [entry_id]
     assert got["entries"][0]["deliveries"] == 1
     await live.until_waiting(0)
-
-
-async def test_a_poll_is_woken_when_a_pending_entry_has_been_idle_long_enough(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    [entry_id] = await live.append("orders", "42")
-    await live.read_group("orders", "billing", "crashed")
-
-    got = await live.read_group("orders", "billing", "rescuer", wait_ms=10_000, claim_idle_ms=150)
-
-    [delivery] = got["entries"]
-    assert delivery["id"] == entry_id
-    assert delivery["claimed_from"] == "crashed"
-    assert delivery["deliveries"] == 2
-    assert delivery["idle_ms"] >= 150
-
-
-async def test_a_nacked_entry_reaches_a_blocked_reader_at_once(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    [entry_id] = await live.append("orders", "42")
-    await live.read_group("orders", "billing", "unwilling")
-    waiting = await group_poll(live, "willing").send()
-    await live.until_waiting(1)
-
-    url = "/v1/streams/orders/groups/billing/nack?consumer=unwilling"
-    answer = await live.http.post(url, json={"ids": [entry_id]})
-
-    assert answer.json()["results"] == [{"id": entry_id, "outcome": "released"}]
-    assert await waiting.entries() == [entry_id]
-
-
-async def test_deleting_the_group_answers_its_waiters(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    url = "/v1/streams/orders/groups/billing/read?consumer=c"
-    waiting = asyncio.create_task(live.http.post(url, json={"wait_ms": 30_000}))
-    await live.until_waiting(1)
-
-    await live.http.delete("/v1/streams/orders/groups/billing")
-    answer = await waiting
-
-    assert answer.status_code == 404
-    assert answer.json()["code"] == "group_not_found"
-
-
-async def test_deleting_the_stream_answers_readers_of_both_kinds(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    url = "/v1/streams/orders"
-    group = asyncio.create_task(
-        live.http.post(f"{url}/groups/billing/read?consumer=c", json={"wait_ms": 30_000})
-    )
-    plain = asyncio.create_task(live.http.get(f"{url}/entries?after=$&wait_ms=30000"))
-    await live.until_waiting(2)
-
-    await live.http.delete(url)
-
-    assert [(await task).json()["code"] for task in (group, plain)] == ["stream_not_found"] * 2
-
-
-async def test_a_wait_ends_empty_when_its_time_is_over(live: Live) -> None:
-    await live.create_group("orders", "billing")
-
-    got = await live.read_group("orders", "billing", "c", wait_ms=50)
-    plain = await live.http.get("/v1/streams/orders/entries?after=$&wait_ms=50")
-
-    assert (got["entries"], got["lag"], got["pending"], got["state"]) == ([], 0, 0, "caught_up")
-    assert plain.json()["entries"] == []
 
 
 async def test_a_read_that_is_refused_acknowledges_nothing() -> None:

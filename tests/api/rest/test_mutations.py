@@ -52,40 +52,6 @@ async def slow() -> AsyncIterator[Slow]:
         storage.settle()
 
 
-async def test_a_group_whose_patch_is_refused_keeps_its_policy(live: Live) -> None:
-    await live.create_group("orders", "billing")
-    patch = {"policy": {"max_pending": 3}, "start": "nowhere"}
-
-    refused = await live.http.patch(BILLING, json=patch)
-
-    assert refusal_of(refused) == (400, "invalid_id", "/body/start")
-    assert (await live.group("orders", "billing"))["policy"] == {}
-
-
-async def test_a_group_whose_policy_is_refused_keeps_its_position(live: Live) -> None:
-    await live.append("orders", "a", "b")
-    await live.create_group("orders", "billing")
-    patch = {"policy": {"max_deliveries": 3}, "start": "$"}
-
-    refused = await live.http.patch(BILLING, json=patch)
-
-    assert refusal_of(refused) == (422, "invalid_request", "/body/policy")
-    assert (await live.group("orders", "billing"))["last_id"] == "0-0"
-
-
-async def test_a_group_is_moved_and_given_a_policy_in_one_step(live: Live) -> None:
-    [entry_id] = await live.append("orders", "a")
-    await live.create_group("orders", "billing")
-
-    patch = {"policy": {"max_pending": 3}, "start": "$", "entries_read": 1}
-    answer = await live.http.patch(BILLING, json=patch)
-
-    group = answer.json()
-    assert answer.status_code == 200
-    assert (group["last_id"], group["entries_read"], group["lag"]) == (entry_id, 1, 0)
-    assert group["policy"] == {"max_pending": 3}
-
-
 async def test_two_patches_of_a_stream_at_once_both_count(slow: Slow) -> None:
     http = slow.live.http
     entry = {"fields": {"n": "1"}}

@@ -80,59 +80,6 @@ async def test_a_group_is_created_with_its_policy(shared: Live) -> None:
     assert [group["policy"] for group in listed] == [policy]
 
 
-@pytest.mark.parametrize("policy", [None, {}, {"claim_idle_ms": None, "backoff_ms": []}])
-async def test_nothing_asked_for_is_no_policy(shared: Live, policy: Any) -> None:
-    answer = await put(shared, policy)
-
-    assert (answer.status_code, answer.json()["policy"]) == (201, {})
-
-
-async def test_the_same_policy_again_is_no_news_and_another_is_a_conflict(shared: Live) -> None:
-    await put(shared, ONCE)
-
-    same = await put(shared, {**ONCE, "backoff_ms": []})
-    unsaid = await put(shared)
-    others = [await put(shared, policy) for policy in ({}, ONCE | {"max_deliveries": 2})]
-
-    assert [answer.status_code for answer in (same, unsaid)] == [200, 200]
-    assert [refusal_of(answer) for answer in others] == [(409, "group_exists", "")] * 2
-    assert await policy_of(shared) == ONCE
-
-
-async def test_a_patch_changes_what_it_names_and_null_removes(shared: Live) -> None:
-    await put(shared, {"claim_idle_ms": 5, "max_pending": 7, "backoff_ms": [1]})
-
-    answer = await patch(shared, {"claim_idle_ms": None, "max_pending": 8})
-
-    expected = {"max_pending": 8, "backoff_ms": [1]}
-    assert (answer.status_code, answer.json()["policy"]) == (200, expected)
-    assert (await patch(shared, {})).json()["policy"] == expected
-    assert (await patch(shared, {"backoff_ms": None})).json()["policy"] == {"max_pending": 8}
-
-
-async def test_on_disconnect_can_be_set_and_removed(shared: Live) -> None:
-    await put(shared)
-
-    changed = [
-        (await patch(shared, {"on_disconnect": choice})).json()["policy"].get("on_disconnect")
-        for choice in ("keep", "release", "keep", None)
-    ]
-
-    assert changed == ["keep", None, "keep", None]
-
-
-async def test_a_patch_of_the_policy_leaves_the_position_alone_unless_told(shared: Live) -> None:
-    await prepare(shared, ONCE, "1-0", "2-0")
-    await read_ids(shared, limit=1)
-
-    await patch(shared, {"max_pending": 3})
-    unmoved = await shared.group("orders", "billing")
-    moved = (await patch(shared, {"max_pending": 4}, start="2-0")).json()
-
-    assert (unmoved["last_id"], unmoved["pending"]) == ("1-0", 1)
-    assert (moved["last_id"], moved["policy"]["max_pending"]) == ("2-0", 4)
-
-
 # Refused
 
 
@@ -186,25 +133,6 @@ async def test_a_policy_that_cannot_be_is_refused_at_the_part_at_fault(
         assert refusal_of(await shared.http.get(BILLING)) == (404, "group_not_found", "")
 
 
-async def test_a_patch_is_judged_by_what_it_leads_to(shared: Live) -> None:
-    await put(shared, ONCE)
-
-    half = await patch(shared, {"dead_letter_stream": None})
-    both = await patch(shared, {"dead_letter_stream": None, "max_deliveries": None})
-
-    assert refusal_of(half) == (422, "invalid_request", "/body/policy")
-    assert (both.status_code, both.json()["policy"]) == (200, {})
-
-
-async def test_a_refused_policy_moves_nothing(shared: Live) -> None:
-    await prepare(shared, None, "1-0", "2-0")
-
-    answer = await patch(shared, {"max_deliveries": 3}, start="2-0")
-
-    assert answer.status_code == 422
-    assert (await shared.group("orders", "billing"))["last_id"] == "0-0"
-
-
 @pytest.mark.parametrize("delay_ms", ["5", -1, 1.5, True, 2**63, []])
 async def test_a_delay_that_is_none_is_refused(shared: Live, delay_ms: Any) -> None:
     await prepare(shared, None, "1-0")
@@ -231,97 +159,7 @@ async def test_an_error_that_is_none_is_refused(shared: Live, error: Any) -> Non
 # What it does
 
 
-async def test_the_policy_says_what_a_read_leaves_out(shared: Live) -> None:
-    await prepare(shared, {"claim_idle_ms": 0, "max_pending": 2}, "1-0", "2-0", "3-0")
-
-    assert await read_ids(shared, "a") == ["1-0", "2-0"]
-    assert await read_ids(shared, "b", claim_idle_ms=10**9) == ["3-0"]
-    reply = await shared.read_group("orders", "billing", "c")
-    assert [entry["claimed_from"] for entry in reply["entries"]] == ["a", "a"]
-    assert reply["state"] == "max_pending"
-
-
-async def test_a_failed_entry_rests_as_the_policy_says(shared: Live) -> None:
-    await prepare(shared, {"backoff_ms": [200]}, "1-0")
-    await read_ids(shared)
-
-    await nack(shared, "1-0")
-
-    assert await read_ids(shared) == []
-    reply = await shared.read_group("orders", "billing", "worker", wait_ms=10_000)
-    assert [(entry["id"], entry["deliveries"]) for entry in reply["entries"]] == [("1-0", 2)]
-
-
-async def test_dead_letters_are_read_as_any_stream(shared: Live) -> None:
-    await prepare(shared, ONCE, "1-0", "2-0")
-    await read_ids(shared)
-
-    await nack(shared, "1-0")
-    await nack(shared, "2-0", mode="fatal")
-
-    origin = {"_stream": "orders", "_group": "billing"}
-    assert [dead_letter["fields"] for dead_letter in await dead_letters(shared)] == [
-        {"v": "1-0", "_id": "1-0", "_deliveries": "1", "_reason": "max_deliveries", **origin},
-        {"v": "2-0", "_id": "2-0", "_deliveries": "", "_reason": "fatal", **origin},
-    ]
-    assert (await shared.group("orders", "billing"))["pending"] == 0
-    assert await read_ids(shared, claim_idle_ms=0) == []
-
-
-async def test_an_error_comes_with_the_next_delivery_and_goes_into_the_dead_letter(
-    shared: Live,
-) -> None:
-    await prepare(shared, ONCE | {"max_deliveries": 2}, "1-0", "2-0")
-    await read_ids(shared)
-
-    await nack(shared, "1-0", error="TimeoutError: 5 s")
-    await nack(shared, "2-0", error="")
-
-    pending = (await shared.http.get(f"{BILLING}/pending")).json()["pending"]
-    assert [item.get("last_error") for item in pending] == ["TimeoutError: 5 s", None]
-    detail = (await shared.http.get(ORDERS, params={"full": "true"})).json()
-    assert detail["group_details"][0]["pending_entries"] == pending
-    entries = (await shared.read_group("orders", "billing", "worker"))["entries"]
-    assert [entry.get("last_error") for entry in entries] == ["TimeoutError: 5 s", None]
-
-    await nack(shared, "1-0", "2-0", error="KeyError: 'näme'\nline 2")
-
-    errors = [dead_letter["fields"]["_error"] for dead_letter in await dead_letters(shared)]
-    assert errors == ["KeyError: 'näme'\nline 2"] * 2
-
-
-async def test_a_dead_letter_comes_with_nobody_reading(shared: Live) -> None:
-    await shared.http.put("/v1/streams/dead_letters")  # or it could not be waited for
-    await prepare(shared, ONCE | {"claim_idle_ms": 1}, "1-0")
-    await read_ids(shared)
-
-    params = {"after": "0", "wait_ms": "10000"}
-    read = (await shared.http.get(DEAD_LETTERS, params=params)).json()["entries"]
-    assert [dead_letter["fields"]["_id"] for dead_letter in read] == ["1-0"]
-
-
 # Redrive
-
-
-async def test_dead_letters_are_sent_back(shared: Live) -> None:
-    await prepare(shared, ONCE, "1-0", "2-0")
-    await read_ids(shared)
-    await nack(shared, "1-0", "2-0")
-    await shared.http.delete(f"{ORDERS}/entries/2-0")
-    ids = [dead_letter["id"] for dead_letter in await dead_letters(shared)]
-
-    answer = await shared.http.post(REDRIVE)
-
-    results = answer.json()["results"]
-    new_id = results[1]["entry_id"]
-    assert answer.status_code == 200
-    assert results == [
-        {"id": ids[0], "outcome": "released", "entry_id": "1-0"},
-        {"id": ids[1], "outcome": "appended", "entry_id": new_id},
-    ]
-    assert await dead_letters(shared) == []
-    assert await read_ids(shared) == ["1-0", new_id]
-    assert (await shared.http.post(REDRIVE, json={})).json() == {"results": []}
 
 
 async def test_dead_letters_are_sent_back_by_id_and_up_to_a_limit(shared: Live) -> None:
@@ -358,42 +196,6 @@ async def test_a_redrive_that_makes_no_sense_is_refused(
     await put(shared, ONCE)
 
     assert refusal_of(await shared.http.post(REDRIVE, json=body)) == (status, code, pointer)
-
-
-async def test_without_a_dead_letter_stream_there_is_nothing_to_send_back(shared: Live) -> None:
-    await put(shared, {"claim_idle_ms": 5})
-
-    answer = await shared.http.post(REDRIVE)
-
-    assert (answer.status_code, problem_in(answer)["code"]) == (422, "invalid_request")
-    assert "names no dead_letter_stream" in problem_in(answer)["detail"]
-
-
-async def test_a_group_is_paused_and_goes_on(shared: Live) -> None:
-    await prepare(shared, {"paused_until_ms": 2**53}, "1-0")
-    reply = await shared.read_group("orders", "billing", "worker")
-    assert (reply["entries"], reply["state"]) == ([], "paused")
-    assert (await patch(shared, {"paused_until_ms": None})).json()["policy"] == {}
-    assert await read_ids(shared) == ["1-0"]
-
-
-async def test_a_rate_bounds_what_comes(shared: Live) -> None:
-    await prepare(shared, {"rate_per_s": 1, "rate_burst": 2}, "1-0", "2-0", "3-0")
-    reply = await shared.read_group("orders", "billing", "worker")
-    assert [entry["id"] for entry in reply["entries"]] == ["1-0", "2-0"]
-    assert reply["state"] == "rate_limited"
-
-
-async def test_entries_of_a_key_come_in_order(shared: Live) -> None:
-    answer = await put(shared, {"key_field": "v", "key_pending_max": 1})
-    assert answer.json()["policy"] == {"key_field": "v", "key_pending_max": 1}
-    batch = [{"id": f"{n}-0", "fields": {"v": "x" if n < 3 else "y"}} for n in range(1, 4)]
-    await shared.http.post(f"{ORDERS}/entries/batch", json=batch)
-    assert await read_ids(shared) == ["1-0", "3-0"]
-    pending = (await shared.http.get(f"{BILLING}/pending")).json()["pending"]
-    assert [entry.get("waits_for") for entry in pending] == [None, "1-0", None]
-    await shared.outcomes("ack", "orders", "billing", ["1-0"])
-    assert await read_ids(shared) == ["2-0"]
 
 
 async def test_filters_are_shown_as_they_were_written(shared: Live) -> None:

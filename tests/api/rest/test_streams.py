@@ -1,6 +1,5 @@
 """Streams: create, describe, list, change, delete, trim."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -105,17 +104,6 @@ async def test_creating_a_stream_again_with_the_same_configuration_is_fine(share
     assert answers[0].json() == answers[1].json()
 
 
-async def test_creating_a_stream_again_with_another_configuration_is_a_conflict(
-    shared: Live,
-) -> None:
-    await shared.http.put(ORDERS, json={"max_length": 10})
-
-    answer = await shared.http.put(ORDERS, json={"max_length": 11})
-
-    assert refusal_of(answer) == (409, "stream_exists", "")
-    assert (await shared.stream("orders"))["config"]["max_length"] == 10
-
-
 async def test_a_stream_can_be_created_without_a_body(shared: Live) -> None:
     answer = await shared.http.put(ORDERS)
 
@@ -123,23 +111,6 @@ async def test_a_stream_can_be_created_without_a_body(shared: Live) -> None:
     config = answer.json()["config"]
     assert config.pop("archive") is False
     assert set(config.values()) == {None}
-
-
-async def test_how_long_keys_protect_is_part_of_the_configuration(shared: Live) -> None:
-    said_first = {"idempotency_window_ms": 5000, "idempotency_max": 7}
-    created = await shared.http.put(ORDERS, json=said_first)
-    changed = await shared.http.patch(ORDERS, json={"idempotency_max": None, "max_length": 9})
-
-    others = {"max_length": None, "max_age_ms": None, "archive": False, "local_bytes": None}
-    assert created.json()["config"] == {**others, **said_first}
-    assert changed.json()["config"] == {
-        "max_length": 9,
-        "max_age_ms": None,
-        "idempotency_window_ms": 5000,
-        "idempotency_max": None,
-        "archive": False,
-        "local_bytes": None,
-    }
 
 
 @pytest.mark.parametrize(
@@ -229,18 +200,6 @@ async def test_a_full_description_with_count_zero_tells_everything(shared: Live)
     assert (len(ten["entries"]), len(everything["entries"])) == (10, 30)
 
 
-async def test_a_stream_that_is_not_there_is_not_found(shared: Live) -> None:
-    answers = [
-        await shared.http.get(ORDERS),
-        await shared.http.patch(ORDERS, json={}),
-        await shared.http.delete(ORDERS),
-        await shared.http.post(f"{ORDERS}/trim", json={"max_length": 0}),
-    ]
-
-    assert [refusal_of(answer) for answer in answers] == [(404, "stream_not_found", "")] * 4
-    assert problem_in(answers[0])["detail"] == "There is no stream 'orders'."
-
-
 async def test_a_name_may_have_anything_but_slashes_and_control_characters(shared: Live) -> None:
     name = "käse & brot? #1 50% 🍞"
 
@@ -291,10 +250,6 @@ async def test_a_listing_goes_on_although_its_last_stream_is_gone(shared: Live) 
     assert await names(shared, cursor=cursor or "") == (["c"], None)
 
 
-async def test_no_streams_are_an_empty_page(shared: Live) -> None:
-    assert await names(shared) == ([], None)
-
-
 # Change
 
 
@@ -321,142 +276,7 @@ async def test_a_patch_changes_what_it_names_and_null_removes(
     assert {name: config[name] for name in expected} == expected
 
 
-async def test_a_smaller_bound_holds_at_once(shared: Live) -> None:
-    await shared.append("orders", *"abcde")
-
-    await shared.http.patch(ORDERS, json={"max_length": 2})
-
-    assert await values(shared) == ["d", "e"]
-
-
-async def test_appends_keep_a_stream_at_its_length(shared: Live) -> None:
-    await shared.http.put(ORDERS, json={"max_length": 3})
-
-    await shared.append("orders", *"abcde")
-    await shared.append("orders", "f")
-
-    assert await values(shared) == ["d", "e", "f"]
-    assert (await shared.stream("orders"))["entries_added"] == 6
-
-
-async def test_an_append_removes_what_is_too_old(shared: Live) -> None:
-    await shared.http.put(ORDERS, json={"max_age_ms": 60_000})
-    await append_at(shared, "1-0", "2-0")  # of 1970
-
-    await shared.append("orders", "young")
-
-    assert await values(shared) == ["young"]
-
-
-async def test_an_entry_too_old_when_it_is_appended_goes_at_once(shared: Live) -> None:
-    await shared.http.put(ORDERS, json={"max_age_ms": 60_000})
-
-    await append_at(shared, "1-0")
-
-    stream = await shared.stream("orders")
-    assert (stream["length"], stream["entries_added"], stream["last_id"]) == (0, 1, "1-0")
-
-
-async def test_an_age_bound_holds_at_once(shared: Live) -> None:
-    await append_at(shared, "1-0")
-    await shared.append("orders", "young")
-
-    await shared.http.patch(ORDERS, json={"max_age_ms": 60_000})
-
-    assert await values(shared) == ["young"]
-
-
-async def test_what_became_too_old_goes_without_an_append(shared: Live) -> None:
-    await shared.http.put(ORDERS, json={"max_age_ms": 1})
-    [entry_id] = await shared.append("orders", "short-lived")
-
-    async with asyncio.timeout(10):
-        while (await shared.stream("orders"))["length"]:
-            pass
-
-    assert (await shared.stream("orders"))["last_id"] == entry_id
-
-
 # Delete
 
 
-async def test_a_deleted_stream_is_gone_with_its_groups(shared: Live) -> None:
-    await shared.create_group("orders", "billing")
-
-    answer = await shared.http.delete(ORDERS)
-
-    assert (answer.status_code, answer.content) == (204, b"")
-    assert refusal_of(await shared.http.get(f"{ORDERS}/groups")) == (404, "stream_not_found", "")
-
-
-async def test_a_stream_of_the_same_name_has_another_epoch(shared: Live) -> None:
-    await shared.append("orders", "1")
-    first = await shared.stream("orders")
-    await shared.http.delete(ORDERS)
-
-    await shared.append("orders", "1")
-
-    second = await shared.stream("orders")
-    assert second["epoch"] > first["epoch"]
-    assert second["entries_added"] == 1
-
-
 # Trim
-
-
-@pytest.mark.parametrize(
-    ("trim", "left"),
-    [
-        ({"max_length": 2}, ["4-0", "5-0"]),
-        ({"max_length": 0}, []),
-        ({"max_length": 9}, ["1-0", "2-0", "3-0", "4-0", "5-0"]),
-        ({"min_id": "3"}, ["3-0", "4-0", "5-0"]),
-        ({"min_id": "3-1"}, ["4-0", "5-0"]),
-        ({"min_id": "9-9"}, []),
-        ({"max_length": 2, "approximate": True}, ["1-0", "2-0", "3-0", "4-0", "5-0"]),
-    ],
-)
-async def test_a_trim_removes_the_oldest(
-    shared: Live, trim: dict[str, Any], left: list[str]
-) -> None:
-    await append_at(shared, "1-0", "2-0", "3-0", "4-0", "5-0")
-
-    answer = await shared.http.post(f"{ORDERS}/trim", json=trim)
-
-    assert answer.status_code == 200
-    assert answer.json() == {"removed": 5 - len(left)}
-    assert await values(shared) == left
-    assert (await shared.stream("orders"))["max_deleted_id"] == "0-0"
-
-
-async def test_an_approximate_trim_removes_whole_chunks_up_to_its_limit(shared: Live) -> None:
-    await append_at(shared, *(f"{ms}-0" for ms in range(1, 501)))
-    trim = {"max_length": 50, "approximate": True}
-
-    limited = await shared.http.post(f"{ORDERS}/trim", json={**trim, "limit": 200})
-    unlimited = await shared.http.post(f"{ORDERS}/trim", json={**trim, "limit": 0})
-
-    assert (limited.json(), unlimited.json()) == ({"removed": 200}, {"removed": 200})
-
-
-@pytest.mark.parametrize(
-    ("references", "left", "pending"),
-    [("keep", [], 2), ("delete", [], 0), ("acked", ["2", "3"], 2)],
-)
-async def test_a_trim_minds_groups_as_it_is_told(
-    shared: Live, references: str, left: list[str], pending: int
-) -> None:
-    for value in ("1", "2", "3"):
-        await shared.append("orders", value)
-    await shared.create_group("orders", "billing")
-    read = await shared.read_group("orders", "billing", "worker")
-    first = [read["entries"][0]["id"]]
-    await shared.http.post(f"{ORDERS}/groups/billing/ack", json={"ids": first})
-
-    answer = await shared.http.post(
-        f"{ORDERS}/trim", json={"max_length": 0, "references": references}
-    )
-
-    assert answer.json() == {"removed": 3 - len(left)}
-    assert await values(shared) == left
-    assert (await shared.group("orders", "billing"))["pending"] == pending

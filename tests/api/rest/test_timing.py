@@ -90,22 +90,6 @@ async def test_events_and_sockets_tell_the_times(shared: Live) -> None:
         assert list(map(times_in, await frames.entries(3))) == expected
 
 
-async def test_a_group_is_not_given_what_is_delayed_and_counts_it(shared: Live) -> None:
-    await shared.http.put(f"{ORDERS}/groups/g", json={"start": "0", "create_stream": True})
-    late, ready = await append(shared, TIMED, {**PLAIN, "expires_at_ms": UNTIL_MS})
-
-    reply = await shared.read_group("orders", "g", "ana")
-
-    assert [(each["id"], times_in(each)) for each in reply["entries"]] == [
-        (ready, {"expires_at_ms": UNTIL_MS})
-    ]
-    assert (await shared.group("orders", "g"))["delayed"] == 1
-    pending = (await shared.http.get(f"{ORDERS}/groups/g/pending")).json()["pending"]
-    delays = {item["id"]: item.get("delay_ms") for item in pending}
-    assert delays[ready] is None
-    assert DAY_MS - HOUR_MS < delays[late] <= DAY_MS
-
-
 @pytest.mark.parametrize(
     ("times", "name"),
     [

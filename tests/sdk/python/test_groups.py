@@ -54,25 +54,6 @@ async def test_any_error_is_kept(hg: headgate.AsyncClient) -> None:
     assert (entry.id, entry.last_error) == (ids[0], "RuntimeError: again")
 
 
-async def test_what_was_not_settled_goes_to_others(hg: headgate.AsyncClient) -> None:
-    ids = await filled(hg, 5)
-    billing = hg.group("orders", "billing")
-    async with billing.consume(credit=5) as jobs:
-        assert (await anext(jobs)).id == ids[0]
-    entries = await billing.read("other", limit=10)
-    assert [(entry.id, entry.deliveries) for entry in entries] == [(id_, 1) for id_ in ids]
-    assert await billing.ack(ids[:2], consumer="other") == dict.fromkeys(ids[:2], "acked")
-    assert await billing.ack(ids[:3], consumer="third") == {
-        ids[0]: "not_pending",
-        ids[1]: "not_pending",
-        ids[2]: "claimed",
-    }
-    assert await billing.nack(ids[3:], consumer="other") == dict.fromkeys(ids[3:], "released")
-    assert [entry["consumer"] for entry in await billing.pending()] == ["other", None, None]
-    summary = await billing.pending_summary()
-    assert (summary["count"], summary["min_id"]) == (3, ids[2])
-
-
 async def test_work_reports_errors_and_dead_letters_are_redriven(hg: headgate.AsyncClient) -> None:
     ids = await filled(hg, 20, {"max_deliveries": 2, "dead_letter_stream": "dead"})
     billing, stop = hg.group("orders", "billing"), asyncio.Event()
@@ -125,21 +106,6 @@ async def test_work_ends_with_a_signal_when_handlers_have_ended(hg: headgate.Asy
     assert len(begun) == 3
     assert (await billing.info())["lag"] == 100 - len(begun) - (await billing.info())["pending"]
     assert (await billing.pending_summary())["consumers"] == []
-
-
-async def test_a_long_job_is_not_claimed_while_it_runs(hg: headgate.AsyncClient) -> None:
-    await filled(hg, 1, {"claim_idle_ms": 200})
-    billing = hg.group("orders", "billing")
-    async with billing.consume() as jobs, billing.consume() as others:
-        job = await anext(jobs)
-        waiting = asyncio.ensure_future(anext(others))
-        await asyncio.wait([waiting], timeout=1.0)  # five times the idle time
-        assert not waiting.done()
-        assert not job.is_lost
-        job.ack()
-        waiting.cancel()
-        await asyncio.wait([waiting])
-    assert (await billing.info())["pending"] == 0
 
 
 async def test_a_claimed_job_is_reported_and_not_settled(hg: headgate.AsyncClient) -> None:

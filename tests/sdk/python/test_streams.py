@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 import headgate
 from headgate.client import AnswerLost, problems
-from headgate.client.entries import Draft, Fields, Pairs
+from headgate.client.entries import Fields, Pairs
 from headgate.client.shapes import answers
 from tests.api.conftest import Live
 
@@ -36,41 +35,6 @@ async def test_names_may_repeat(hg: headgate.AsyncClient) -> None:
     pairs: Pairs = [("a", "1"), ("b", b"\xfe"), ("a", b"\xff")]
     entry = await hg.stream("orders").get(await hg.stream("orders").append(pairs))
     assert entry.pairs == pairs
-
-
-async def test_an_entry_comes_back_with_its_times(hg: headgate.AsyncClient) -> None:
-    orders, copy = hg.stream("orders"), hg.stream("copy")
-    at_ms, until_ms = time.time_ns() // 1_000_000 + 86_400_000, 2**50
-    first_id = await orders.append({"n": "1"}, deliver_at_ms=at_ms, expires_at_ms=until_ms)
-    await orders.append_many(
-        [
-            Draft({"n": "2"}, delay_ms=60_000, ttl_ms=120_000),
-            Draft([("n", "3")], id=f"{at_ms}-1"),
-            {"n": "4"},
-        ]
-    )
-
-    first, second, third, fourth = [entry async for entry in orders.scan()]
-    assert (first.id, first.deliver_at_ms, first.expires_at_ms) == (first_id, at_ms, until_ms)
-    assert second.deliver_at_ms is not None
-    assert second.expires_at_ms == second.deliver_at_ms + 60_000
-    assert (third.id, third.deliver_at_ms, third.expires_at_ms) == (f"{at_ms}-1", None, None)
-    await copy.append_many([first, second, third, fourth])
-    assert [entry async for entry in copy.scan()] == [first, second, third, fourth]
-
-    group = hg.group("orders", "billing")
-    await group.create(start="0")
-    await orders.append({"n": "5"}, ttl_ms=60_000)
-    assert [(each.fields["n"], each.expires_at_ms is None) for each in await group.read("ana")] == [
-        ("3", True),
-        ("4", True),
-        ("5", False),
-    ]
-    assert (await group.info())["delayed"] == 2
-    assert [each["delay_ms"] for each in await group.pending() if "delay_ms" in each] == [
-        pytest.approx(86_400_000, abs=3_600_000),
-        pytest.approx(60_000, abs=59_000),
-    ]
 
 
 async def test_a_stream_is_scanned_page_by_page(hg: headgate.AsyncClient) -> None:
