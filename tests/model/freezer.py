@@ -54,7 +54,7 @@ def freeze_some(engine: Engine, step: int) -> None:
 
 
 def check_state(engine: Engine) -> None:
-    """Assert what holds of any state, and that records and a snapshot lead to it again."""
+    """Assert the properties of any state; records and a snapshot lead to it again."""
     for stream in engine.keyspace.streams.values():
         with engine.cold.at_once():
             ids = [entry.id for entry in stream.log.range(MIN_ID, MAX_ID)]

@@ -19,7 +19,6 @@ import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -29,10 +28,10 @@ from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
 from tests.model.own_replies import own_reply, plain
-from tests.model.redis_server import Redis, RedisError, Words, redis_server, server_path, words
+from tests.model.redis_server import Redis, RedisError, Words, words
 from tests.virtual_time import ManualClock, VirtualLoop, settle
 
-HISTORIES = 400
+HISTORIES = int(os.environ.get("HEADGATE_TEST_HISTORIES", "120"))
 STEPS = 40
 CLIENTS = "abcde"
 KEYS = [b"s", b"t"]
@@ -271,16 +270,11 @@ def without_times(pending: Any) -> Any:
     return [[entry_id, consumer, count] for entry_id, consumer, _, count in pending]
 
 
-@pytest.fixture(scope="module")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Theirs]:
-    if server_path() is None:
-        assert not os.environ.get("CI"), "redis-server is missing"
-        pytest.skip("redis-server is not installed")
-    folder: Path = tmp_path_factory.mktemp("redis")
-    with redis_server(folder) as redis:
-        clients = Theirs(redis)
-        yield clients
-        clients.close()
+@pytest.fixture
+def theirs(redis: Redis) -> Iterator[Theirs]:
+    clients = Theirs(redis)
+    yield clients
+    clients.close()
 
 
 class History:

@@ -1,33 +1,25 @@
 """The same random globs through our matcher and through a real redis-server."""
 
-import os
 import random
-from pathlib import Path
-
-import pytest
 
 from headgate.engine.patterns.glob import matcher
-from tests.model.redis_server import redis_server, server_path, words
+from tests.model.redis_server import Redis, words
 
 PATTERNS = 4000
 NAMES = 400
 ALPHABET = "abc*?[]^-\\"
 
 
-@pytest.mark.skipif(
-    server_path() is None and not os.environ.get("CI"), reason="there is no redis-server"
-)
-def test_globs_fit_as_in_redis(tmp_path: Path) -> None:
+def test_globs_fit_as_in_redis(redis: Redis) -> None:
     pick = random.Random(7)
 
     def text(alphabet: str, length: int) -> bytes:
         return "".join(pick.choices(alphabet, k=pick.randint(0, length))).encode()
 
     names = {text("abc]^-\\*?[", 6) for _ in range(NAMES)}
-    with redis_server(tmp_path) as redis:
-        redis.run(words("MSET", *(part for name in names for part in (name, b""))))
-        for _ in range(PATTERNS):
-            pattern = text(ALPHABET, 10)
-            matches = matcher(pattern)
-            ours = {name for name in names if matches(name)}
-            assert ours == set(redis.run(words("KEYS", pattern))), pattern
+    redis.run(words("MSET", *(part for name in names for part in (name, b""))))
+    for _ in range(PATTERNS):
+        pattern = text(ALPHABET, 10)
+        matches = matcher(pattern)
+        ours = {name for name in names if matches(name)}
+        assert ours == set(redis.run(words("KEYS", pattern))), pattern

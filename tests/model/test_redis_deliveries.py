@@ -299,11 +299,12 @@ class History:
 
     async def _give_back(self) -> Request[Any]:
         stream, group = self._names()
-        items = await self._pending(stream, group)
-        counts = {item.id: item.delivery_count for item in items[:3]}
-        if self._random.random() < 0.3:
-            counts = dict.fromkeys(counts, 1)
-        return GiveBack(stream, group, self._who(), counts)
+        pending = await self._pending(stream, group)
+        items = self._random.sample(pending, min(len(pending), 3))
+        consumer = next((item.consumer for item in items if item.consumer), self._who())
+        off = self._random.choice([0, 0, 1, -1])
+        counts = {item.id: max(item.delivery_count + off, 0) for item in items}
+        return GiveBack(stream, group, consumer, counts)
 
     async def _nack(self) -> Request[Any]:
         choice = self._random.choice

@@ -30,12 +30,6 @@ SHORT_NODES = words("CONFIG", "SET", "stream-node-max-entries", 3)
 
 
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[Redis]:
-    with redis_server(tmp_path) as redis:
-        yield redis
-
-
-@pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
     with asyncio.Runner() as runner:
         yield runner.get_loop()
@@ -56,17 +50,18 @@ def test_an_engine_answers_as_a_server(redis: Redis, loop: asyncio.AbstractEvent
 
 @pytest.mark.parametrize("fixture", ["redis_7", "valkey_9"])
 def test_a_gateway_answers_as_the_server_behind_it(
-    fixture: str, request: pytest.FixtureRequest, redis: Redis, loop: asyncio.AbstractEventLoop
+    fixture: str, request: pytest.FixtureRequest, tmp_path: Path, loop: asyncio.AbstractEventLoop
 ) -> None:
     server: Server = request.getfixturevalue(fixture)
     compared = []
-    for seed in range(HISTORIES):
-        settings = Settings(backend=SecretStr(server.url), redis_prefix=f"history{seed}:")
-        backend = open_backend(settings)
-        running = loop.create_task(backend.run())
-        try:
-            compared.append(run_history(loop, redis, CommandRunner(backend), seed))
-        finally:
-            loop.run_until_complete(backend.close())
-            loop.run_until_complete(running)
+    with redis_server(tmp_path) as redis:  # not the one of the gateway
+        for seed in range(HISTORIES):
+            settings = Settings(backend=SecretStr(server.url), redis_prefix=f"history{seed}:")
+            backend = open_backend(settings)
+            running = loop.create_task(backend.run())
+            try:
+                compared.append(run_history(loop, redis, CommandRunner(backend), seed))
+            finally:
+                loop.run_until_complete(backend.close())
+                loop.run_until_complete(running)
     assert sum(compared) > HISTORIES * STEPS // 2

@@ -6,9 +6,6 @@ below has the difference.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,11 +18,7 @@ from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
 from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
 from tests.model.own_replies import own_reply
-from tests.model.redis_server import Redis, redis_server, server_path, words
-
-pytestmark = pytest.mark.skipif(
-    server_path() is None and not os.environ.get("CI"), reason="there is no redis-server"
-)
+from tests.model.redis_server import Redis, words
 
 NEWER_ARGUMENTS = {
     "xadd": "KEEPREF, DELREF, ACKED; IDMP, IDMPAUTO",
@@ -129,12 +122,6 @@ def runner() -> CommandRunner:
     server = ServerCommands(backend)
     server.attach(ServerSettings(), ConnectionFacts, DESCRIBED)
     return CommandRunner(backend, None, server)
-
-
-@pytest.fixture
-def redis(tmp_path: Path) -> Iterator[Redis]:
-    with redis_server(tmp_path) as redis:
-        yield redis
 
 
 async def ours(runner: CommandRunner, line: str) -> Any:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
-import pytest
-
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
 from tests.model.own_replies import own_reply
-from tests.model.redis_server import redis_server, server_path, words
-
-pytestmark = pytest.mark.skipif(
-    server_path() is None and not os.environ.get("CI"), reason="there is no redis-server"
-)
+from tests.model.redis_server import Redis, words
 
 FAR_S = 40_000_000_000
 
@@ -62,12 +53,11 @@ RANDOMKEY
 DBSIZE"""
 
 
-async def test_keys_reply_as_redis_does(tmp_path: Path) -> None:
+async def test_keys_reply_as_redis_does(redis: Redis) -> None:
     runner = CommandRunner(EmbeddedBackend(Engine(MemoryStorage(0))))
-    with redis_server(tmp_path) as redis:
-        for line in HISTORY.splitlines():
-            command = words(*line.split())
-            assert (line, await own_reply(runner, command)) == (line, redis.run(command))
+    for line in HISTORY.splitlines():
+        command = words(*line.split())
+        assert (line, await own_reply(runner, command)) == (line, redis.run(command))
 
 
 async def test_every_key_may_be_picked() -> None:

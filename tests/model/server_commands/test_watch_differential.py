@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
-from pathlib import Path
-
-import pytest
 
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.redis_syntax.runs import CommandRunner
 from headgate.engine.engine import Engine
 from headgate.engine.errors import StreamError, StreamsChanged
 from headgate.engine.journal.storage import MemoryStorage
-from tests.model.redis_server import Redis, redis_server, server_path, words
+from tests.model.redis_server import Redis, words
 from tests.model.server_commands.watched import HISTORIES
-
-pytestmark = pytest.mark.skipif(
-    server_path() is None and not os.environ.get("CI"), reason="there is no redis-server"
-)
 
 
 def theirs(redis: Redis, made: tuple[str, ...], done: tuple[str, ...]) -> bool:
@@ -59,8 +51,7 @@ async def ours(made: tuple[str, ...], done: tuple[str, ...]) -> bool:
     return False
 
 
-async def test_watch_notices_what_redis_notices(tmp_path: Path) -> None:
-    with redis_server(tmp_path) as redis:
-        noticed = {history: theirs(redis, *history) for history in HISTORIES}
+async def test_watch_notices_what_redis_notices(redis: Redis) -> None:
+    noticed = {history: theirs(redis, *history) for history in HISTORIES}
     assert {history: await ours(*history) for history in HISTORIES} == noticed
     assert {True, False} == set(noticed.values())

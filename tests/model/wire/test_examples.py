@@ -90,13 +90,6 @@ async def test_valkey_says_the_same_where_it_knows_all_words(
     assert differing == OTHERWISE_IN_VALKEY.keys()
 
 
-async def test_valkey_refuses_what_is_said_to_be_unknown_to_it(valkey_port: int) -> None:
-    for name, lines, _ in CASES:
-        if not UNKNOWN_TO_VALKEY.isdisjoint(words_of(lines)):
-            commands = [line for line in lines if not line.startswith("WAIT ")]
-            assert any(map(is_error, await answers_of_valkey(valkey_port, commands, RESP2))), name
-
-
 @pytest.fixture
 async def valkey_port(valkey_9: Server) -> AsyncIterator[int]:
     """Yield the port of Valkey, and leave Valkey as it was."""

@@ -1,6 +1,6 @@
-"""The answer to malformed bytes is a redis-server's, to the byte, at any cut.
+"""The answer to malformed bytes is a redis-server's, to the byte.
 
-And a connection ends where it ends there. HEADGATE_TEST_WIRE=long tries every cut.
+And a connection ends where it ends there. `test_cuts` cuts what is sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from tests.model.wire.malformed import (
     OTHERWISE,
     OTHERWISE_TO_STRANGERS,
     STRANGERS,
-    is_cut_off_suddenly,
 )
 from tests.model.wire.servers import gateway_port, server_port
 
@@ -30,10 +29,8 @@ pytestmark = pytest.mark.skipif(
 
 ROOT = Path(__file__).parents[3]
 
-IS_LONG = os.environ.get("HEADGATE_TEST_WIRE") == "long"
 AT_ONCE = 60
-CUT_BYTES_MAX = 200
-"""Longer cases are cut in few places."""
+SHORT_BYTES_MAX = 200
 
 
 @pytest.fixture(scope="module")
@@ -41,22 +38,6 @@ def ports() -> Iterator[tuple[int, int]]:
     """Yield the ports of a redis-server and of the gateway."""
     with server_port() as theirs, gateway_port() as ours:
         yield theirs, ours
-
-
-def cuts(data: bytes) -> Iterator[list[bytes]]:
-    """Yield the pieces in which a case is sent."""
-    yield [data]
-    if len(data) > 60_000 or is_cut_off_suddenly(data):
-        return
-    if len(data) <= CUT_BYTES_MAX:
-        yield [data[at : at + 1] for at in range(len(data))]
-    places = {1, len(data) // 2, len(data) - 1}
-    if IS_LONG and len(data) <= CUT_BYTES_MAX:
-        places |= set(range(1, len(data)))
-    elif not IS_LONG:
-        places = {len(data) - 1}
-    for at in sorted(places):
-        yield [data[:at], data[at:]]
 
 
 async def differences(
@@ -90,10 +71,10 @@ async def test_what_is_malformed_is_answered_as_redis_does(
     ports: tuple[int, int], hello: bytes
 ) -> None:
     if hello:
-        cases = [[data] for data in CASES if len(data) <= CUT_BYTES_MAX]
+        cases = [[data] for data in CASES if len(data) <= SHORT_BYTES_MAX]
         parted = await said_after(ports, hello, cases)
     else:
-        parted = await differences(ports, ((cut, cut) for data in CASES for cut in cuts(data)))
+        parted = await differences(ports, (([data], [data]) for data in CASES))
     assert not parted, parted
 
 

@@ -26,7 +26,7 @@ from tests.changes import acting_by
 from tests.journals.records import reloaded, replayed
 from tests.lengths import length_of
 from tests.unit.driver import Driver, G, S, deliveries, entry_id, numbers
-from tests.virtual_time import ManualClock, VirtualClock, now_ms, settle
+from tests.virtual_time import ManualClock, VirtualClock, now_ms
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -128,21 +128,6 @@ async def test_a_clock_that_is_adjusted_bit_by_bit_is_followed() -> None:
 
 
 # Rests, dead letters, consumers, keys
-
-
-@either_way
-async def test_a_rest_ends_in_time(by_ms: int) -> None:
-    engine, clock = driver()
-    await engine.start(1)
-    await engine.take(b"b")
-    await engine.perform(Nack(S, G, [entry_id(1)], mode=NackMode.FAIL, delay_ms=IDLE_MS))
-    await asyncio.sleep(10)
-    blocked = asyncio.create_task(engine.take(b"a", claim=DAY_MS, wait_ms=None))
-    await settle()
-    clock.step(by_ms)
-    assert numbers(await engine.take(b"c", claim=DAY_MS)) == []
-    assert numbers(await blocked) == [1]
-    assert now_ms() == IDLE_MS
 
 
 @either_way
@@ -260,28 +245,6 @@ async def test_a_start_before_what_was_recorded_goes_on_from_there(
     assert len((await after.perform(claim)).deliveries) == 2
     clock.now_ms += 1
     assert [delivery.id.ms for delivery in (await after.perform(claim)).deliveries] == [3]
-
-
-@recovered
-async def test_a_start_after_the_clock_was_set_while_it_ran_knows_all_idle_times(
-    recover: Callable[[Engine], Keyspace],
-) -> None:
-    before = Driver()
-    before.clock.now_ms = START_MS
-    await before.start(1, 2, 3)
-    await before.take(b"a", 1)
-    before.clock.now_ms += 10_000
-    before.clock.step(DAY_MS)
-    await before.take(b"a", 1)
-    before.clock.now_ms += 5_000
-    before.clock.step(-DAY_MS - HOUR_MS)
-    await before.take(b"a", 1)
-
-    clock = ManualClock(before.clock.now_ms + 1_000)
-    after = Engine(MemoryStorage(), keyspace=recover(before), clock=clock)
-    held = await after.perform(ListPending(S, G))
-    assert [entry.idle_ms for entry in held] == [16_000, 6_000, 1_000]
-    assert steps(after) == []
 
 
 # What cannot be recorded
