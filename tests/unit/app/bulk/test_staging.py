@@ -99,14 +99,6 @@ def test_a_file_that_was_changed_is_not_what_was_staged(place: int, other: bytes
             list(staged.decode(changed))
 
 
-def test_no_rows_are_told_from_a_file_that_was_lost() -> None:
-    [block] = staged.decode(staged.encode(Rows.of([], [])))
-    assert len(block) == 0
-    for length in range(60):
-        with pytest.raises(ValueError, match="not what was staged"):
-            list(staged.decode(bytes(length)))
-
-
 def strange_things(directory: Path) -> list[Path]:
     """Put things below a directory that no gateway has put there; returns what stays."""
     batch = directory / BATCH.folder
@@ -159,21 +151,6 @@ async def test_what_nobody_has_staged_is_told_once_and_left_alone(
     assert not (directory / BATCH.folder / "new").exists()
 
 
-@given(st.text(max_size=20))
-def test_a_file_is_a_chunk_only_by_the_name_of_one(name: str) -> None:
-    chunk = ChunkName.of_file(name)
-    assert chunk is None or chunk.file == name
-
-
-async def test_a_directory_that_is_a_file_has_no_room(tmp_path: Path) -> None:
-    directory = tmp_path / "staged"
-    directory.write_text("no directory")
-    async with staging(directory) as opened:
-        await opened.sweep()
-        with pytest.raises(GatewayError, match="cannot be staged"):
-            await opened.put(BATCH, CHUNK, ROWS)
-
-
 async def test_batches_go_by_the_time_that_has_passed_whoever_sets_the_clock(
     tmp_path: Path,
 ) -> None:
@@ -188,12 +165,6 @@ async def test_batches_go_by_the_time_that_has_passed_whoever_sets_the_clock(
         await opened.sweep()
         with pytest.raises(GatewayError, match="not staged"):
             await opened.take(BATCH, [CHUNK])
-
-
-async def test_nobody_else_may_read_what_is_staged(tmp_path: Path) -> None:
-    async with staging(tmp_path / "data" / "staged") as opened:
-        await opened.put(BATCH, CHUNK, ROWS)
-    assert (tmp_path / "data" / "staged").stat().st_mode & 0o777 == 0o700
 
 
 async def test_the_chunks_of_one_owner_leave_half_of_the_room_to_others(tmp_path: Path) -> None:

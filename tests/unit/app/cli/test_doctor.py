@@ -16,7 +16,6 @@ from headgate.app.backends.redis.diagnosis.rights import SAMPLES
 from headgate.app.cli import main
 from tests.servers.failures import FailingCluster
 from tests.servers.programs import redis_server
-from tests.servers.sentinels import SentinelSet
 
 FUNCTIONS = Path(__file__).parents[4] / "app/backends/redis/functions"
 
@@ -52,16 +51,6 @@ def test_a_server_with_a_file_and_no_replica_will_do(redis_7: Server) -> None:
     assert about["WAITAOF"]["text"] == "the server lacks it"
     assert about["functions"]["text"] == "there"
     assert about["rights"]["severity"] == "ok"
-
-
-def test_a_promise_that_a_server_cannot_keep_is_a_fault(redis_7: Server, valkey_9: Server) -> None:
-    level = "--redis-durability", "fsync"
-    assert doctor(redis_7.url, *level).exit_code == 1
-    promise = findings(redis_7.url, *level)["--redis-durability fsync"]
-    assert promise["severity"] == "fault"
-    assert promise["text"] == "refused: no WAITAOF, and not `appendfsync always`"
-    assert doctor(valkey_9.url, *level).exit_code == 0
-    assert doctor(valkey_9.url, "--redis-durability", "replica").exit_code == 1
 
 
 def test_a_server_that_deletes_streams_is_a_fault(unsafe: Server) -> None:
@@ -110,12 +99,6 @@ def test_a_cluster_is_described_as_a_whole(valkey_cluster: FailingCluster) -> No
     assert about["rights"]["severity"] == "ok"
     single = valkey_cluster.url.replace("redis+cluster", "redis").partition(",")[0]
     assert findings(single)["mode"]["follows"] == "the URL has to begin with redis+cluster"
-
-
-def test_the_primary_of_sentinels_is_looked_at(sentinels: SentinelSet) -> None:
-    about = findings(sentinels.url)
-    assert about["servers"]["text"].startswith("sentinel: ")
-    assert about["replicas"]["severity"] == "ok"
 
 
 def test_a_server_that_is_not_there_is_a_fault() -> None:

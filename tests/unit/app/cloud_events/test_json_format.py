@@ -53,22 +53,12 @@ def test_attributes_become_fields_and_data_stay_the_text_they_are() -> None:
     )
 
 
-def test_the_content_type_is_a_field_of_its_own() -> None:
-    event = event_of(datacontenttype="text/plain", data="käse")
-
-    assert event.to_fields()[-4:] == (b"content-type", b"text/plain", b"data", "käse".encode())
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [(True, "true"), (False, "false"), (0, "0"), (-(2**31), "-2147483648"), ("", ""), ("ß", "ß")],
 )
 def test_an_extension_is_its_canonical_text(value: Any, text: str) -> None:
     assert event_of(comment=value).attributes["comment"] == text
-
-
-def test_an_attribute_that_is_null_is_not_set() -> None:
-    assert "comment" not in event_of(comment=None).attributes
 
 
 @pytest.mark.parametrize("value", [1.5, 1.0, 2**31, -(2**31) - 1, 10**400, [], {}, [1]])
@@ -147,10 +137,6 @@ def test_null_is_a_value_of_json_and_of_nothing_else() -> None:
     assert event_of(data=None).data == b"null"
     assert event_of(data=None, datacontenttype="text/plain").data is None
     assert event_of(data={}, datacontenttype="text/plain").data == b"{}"
-
-
-def test_what_the_gateway_says_of_an_event_is_left_out() -> None:
-    assert event_of(headgateid="1-0", headgatedeliveries=2) == event_of()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from headgate.app.settings import Settings
 from headgate.engine.engine import Engine
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.state.memory import WhenFull
 from tests.running import running
 
 
@@ -99,29 +98,6 @@ def test_bounds_of_bytes_are_shared_by_the_processes() -> None:
     assert shared.sockets._unsent_bytes_max == 100 * 2**20
     assert alone.sockets._arriving_bytes_max == 64 * 2**20
     assert shared.sockets._arriving_bytes_max == 16 * 2**20
-
-
-def test_a_share_of_what_arrives_has_room_for_the_largest_body() -> None:
-    settings = Settings(arriving_bytes_max=64 * 2**20, body_bytes_max=48 * 2**20)
-    shared, _ = assembled(settings, Workers(has_engine=True))
-    assert shared.sockets._arriving_bytes_max == 48 * 2**20
-
-
-@pytest.mark.parametrize(("redis_host", "host"), [(None, "10.0.0.1"), ("10.0.0.2", "10.0.0.2")])
-def test_redis_clients_see_where_they_connect(redis_host: str | None, host: str) -> None:
-    settings = Settings(host="10.0.0.1", redis_port=6380, redis_host=redis_host)
-    _, backend = assembled(settings)
-    shown = server_settings(settings, backend)
-    assert (shown.host, shown.port) == (host, 6380)
-
-
-@pytest.mark.parametrize(
-    ("full", "policy"), [(WhenFull.REFUSE, "noeviction"), (WhenFull.TRIM_OLDEST, "trim_oldest")]
-)
-def test_redis_clients_see_what_happens_when_memory_is_full(full: WhenFull, policy: str) -> None:
-    settings = Settings(full=full)
-    _, backend = assembled(settings)
-    assert server_settings(settings, backend).memory_policy == policy
 
 
 async def test_redis_clients_see_a_directory_only_if_there_is_a_journal(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from headgate.app.auth.keys.watch import KeyWatch
 from headgate.app.auth.limits.shared_usage import SharedUsage
 from headgate.app.auth.limits.usage import Usages
 from headgate.app.auth.tokens.jwks import JwksUrl
-from headgate.app.auth.watched_file import WatchedFile
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.redis.address import Address, read_url
 from headgate.app.backends.redis.client import Client, ClientOptions
@@ -41,7 +40,6 @@ from headgate.app.measuring.recorder import Recorder
 from headgate.app.runtime import collector, periodic
 from headgate.app.runtime.collector import MemoryUse
 from headgate.app.runtime.families import Collected
-from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.siblings import SharedCounts
 from headgate.app.runtime.threads import GUARDS
 from headgate.app.transport.certificate import Certificate
@@ -390,42 +388,6 @@ async def test_a_blocked_read_is_served_although_its_queue_has_failed(failure: E
     await asyncio.wait([running])
 
 
-@each_failure
-async def test_the_loop_is_measured_once_there_is_a_thread(
-    failure: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    delay = LoopDelay(CollectorRegistry(), 50, families.__code__)
-    left, beats = 3, asyncio.Event()
-    monkeypatch.setattr(delay, "_note_delay", failing_then(failure, 2, beats.set))
-    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-
-    def begin(loop: asyncio.AbstractEventLoop) -> None:
-        nonlocal left
-        if left:
-            left -= 1
-            raise failure
-        LoopDelay._begin(delay, loop)
-
-    monkeypatch.setattr(delay, "_begin", begin)
-    running = asyncio.create_task(delay.run())
-    async with asyncio.timeout(10):
-        await beats.wait()
-    assert not running.done()
-    running.cancel()
-    await asyncio.wait([running])
-
-
-def failing_then(failure: Exception, times: int, act: Callable[[], None]) -> Callable[..., None]:
-    left: Iterator[int] = iter(range(times))
-
-    def call(*_: object) -> None:
-        if next(left, None) is not None:
-            raise failure
-        act()
-
-    return call
-
-
 async def test_an_expired_key_ends_although_its_file_cannot_be_looked_at(tmp_path: Path) -> None:
     watch = key_watch(tmp_path)
     ended = asyncio.Event()
@@ -440,8 +402,3 @@ async def test_an_expired_key_ends_although_its_file_cannot_be_looked_at(tmp_pat
         await ended.wait()
     running.cancel()
     await asyncio.wait([running])
-
-
-def test_a_watched_file_is_of_one_kind() -> None:
-    """All files of credentials are followed in the same way, so that one test holds for all."""
-    assert isinstance(KeyWatch(Path("keys"), data_dir=None, now_ms=lambda: 1)._file, WatchedFile)

@@ -201,20 +201,3 @@ def raising(failure: Exception) -> Callable[..., int]:
         raise failure
 
     return fail
-
-
-def test_a_link_to_another_folder_is_a_new_pair(files: tuple[Path, Path], tmp_path: Path) -> None:
-    """Kubernetes replaces a secret by pointing a link elsewhere."""
-    for folder in ("first", "second"):
-        (tmp_path / folder).mkdir()
-        write(tmp_path / folder / "cert.pem", tmp_path / folder / "key.pem")
-    link = tmp_path / "current"
-    link.symlink_to("first")
-    certificate = Certificate(link / "cert.pem", link / "key.pem")
-    before = certificate.context
-
-    (tmp_path / "next").symlink_to("second")
-    (tmp_path / "next").rename(link)
-    certificate.look()
-
-    assert certificate.context is not before

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.app.webhooks import connections as module
 from headgate.app.webhooks.connection import ANSWER_BYTES_MAX, RECEIVED_BYTES_MAX, TargetAnswer
 from headgate.app.webhooks.connections import TargetConnections
 from headgate.app.webhooks.targets import Targets
@@ -329,17 +328,6 @@ async def test_nothing_piles_up_for_a_host_that_answers_and_reads_nothing() -> N
         await asyncio.sleep(0)
 
 
-async def test_so_many_connections_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_KEPT_MAX", 5)
-    host = Host(*[OK] * 40)
-    async with host.open() as connections:
-        await asyncio.gather(*(post(connections, host) for _ in range(40)))
-        assert len(connections._kept_until_s) == 5
-        async with asyncio.timeout(10):
-            while len(connections._origins) > 5:
-                await asyncio.sleep(0)
-
-
 async def test_a_connection_that_its_host_ends_is_not_used_again() -> None:
     host = Host(OK, OK)
     async with host.open() as connections:
@@ -348,24 +336,6 @@ async def test_a_connection_that_its_host_ends_is_not_used_again() -> None:
         connection.eof_received()
         assert await post(connections, host) == TargetAnswer(200, b"ok")
     assert host.connections == 2
-
-
-async def test_an_answer_in_the_middle_of_a_body_is_whole_when_the_host_ends() -> None:
-    async def gone(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 410 Gone\r\nConnection: close\r\n\r\n")
-        writer.write_eof()
-        await ends.wait()
-        writer.close()
-
-    ends, connections = asyncio.Event(), TargetConnections(LOCAL, None)
-    async with await asyncio.start_server(gone, "127.0.0.1", 0) as server, asyncio.timeout(10):
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-        answer = await connections.post(url, b"x" * 8_000_000, {})
-        ends.set()
-        await connections.close()
-        await asyncio.sleep(0)
-    assert answer == TargetAnswer(410, b"")
 
 
 async def test_what_is_being_connected_ends_with_the_others() -> None:

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
@@ -18,7 +17,6 @@ from headgate.app.wire.schemas.entries import Entry as WireEntry
 from headgate.engine.entry import MIN_ID, Entry, EntryId
 from headgate.engine.limits import COUNT_MAX, U64_MAX
 from headgate.engine.replies import Delivery, StreamRead
-from headgate.engine.threads import turn
 
 numbers = st.integers(0, U64_MAX)
 ids = st.builds(EntryId, numbers, numbers)
@@ -69,17 +67,6 @@ def test_others_come_between_while_much_is_encoded() -> None:
 
     assert json.loads(asyncio.run(encode()))[-1] == entry
     assert between > 1
-
-
-async def test_others_come_between_large_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
-    encoding_it = asyncio.ensure_future(json_arrays.array_in_turns(range(50), str))
-    others = 0
-    while not encoding_it.done():
-        await asyncio.sleep(0)
-        others += 1
-    assert others >= 50
-    assert json.loads(bytes(encoding_it.result())) == list(map(str, range(50)))
 
 
 @given(entries)

@@ -11,7 +11,7 @@ from headgate.app.backends.redis.performing import bulk
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import Invalid
 from headgate.engine.requests.bulk import BulkCursor, PlanRead
-from headgate.engine.requests.entries import Add, Delete, Range, Trim, TrimTo
+from headgate.engine.requests.entries import Add, Delete, Range
 from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.streams import DeleteStream
 
@@ -43,16 +43,6 @@ async def test_a_reader_comes_to_the_end_in_plans(backend: RedisBackend) -> None
         if chance.random() < 0.5:
             await backend.perform(Delete(S, [chance.choice(live), live[-1]]))
     assert planned <= added
-
-
-async def test_a_trim_makes_a_backlog_shorter(backend: RedisBackend) -> None:
-    await filled(backend, 3_000)
-    cursor = BulkCursor(S, EntryId(1_000, 0))
-    [before] = await backend.perform(PlanRead([cursor], 10))
-    await backend.perform(Trim(S, TrimTo(max_length=1_500)))
-    [after] = await backend.perform(PlanRead([cursor], 10))
-    assert (before.backlog, after.backlog) == (2_000, 1_500)
-    assert (before.gap, after.gap) == (None, (EntryId(1_000, 0), EntryId(1_500, 0)))
 
 
 async def test_a_stream_that_comes_again_is_counted_anew(backend: RedisBackend) -> None:

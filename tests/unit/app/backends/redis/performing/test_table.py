@@ -10,34 +10,23 @@ from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.node import Words
 from headgate.app.backends.redis.performing.table import PERFORMERS
 from headgate.engine.entry import Draft
-from headgate.engine.requests import Request
+from headgate.engine.requests import Request, keyspace
 from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.groups import ListGroups
-from headgate.engine.requests.keyspace import (
-    CountStreams,
-    DescribeKeyspace,
-    GetDefaults,
-    GetExpiry,
-    ListNames,
-    PickName,
-    ScanNames,
-    TellTime,
-    TimeToLive,
-)
 from headgate.engine.requests.streams import DescribeStream
 
 S = b"orders"
 
 REQUESTS: list[Request[Any]] = [
-    CountStreams(),
-    DescribeKeyspace(),
-    GetDefaults(),
-    GetExpiry(S),
-    ListNames(),
-    PickName(0),
-    ScanNames(0, 10),
-    TellTime(),
-    TimeToLive(S),
+    keyspace.CountStreams(),
+    keyspace.DescribeKeyspace(),
+    keyspace.GetDefaults(),
+    keyspace.GetExpiry(S),
+    keyspace.ListNames(),
+    keyspace.PickName(0),
+    keyspace.ScanNames(0, 10),
+    keyspace.TellTime(),
+    keyspace.TimeToLive(S),
     DescribeStream(S),
     ListGroups(S),
     Range(S),
