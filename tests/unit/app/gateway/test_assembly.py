@@ -1,7 +1,6 @@
 """Assembly: the parts of a gateway by its settings, alone and beside other processes."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,35 +17,12 @@ from headgate.engine.engine import Engine
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal.storage import MemoryStorage
 from tests.running import running
+from tests.siblings import Sibling
 
 
-class Workers:
-    """Four processes that serve requests, of which this is the second."""
-
-    count, number = 4, 2
-
-    def __init__(self, *, has_engine: bool) -> None:
-        self.has_engine = has_engine
-        self.answers: dict[str, Callable[[bytes], bytes]] = {}
-
-    def on_question(self, topic: str, answer: Callable[[bytes], bytes]) -> None:
-        self.answers[topic] = answer
-
-    def on_announcement(self, topic: str, take: Callable[[int, bytes], None]) -> None:
-        """Nobody announces anything."""
-
-    def on_arrival(self, take: Callable[[], None]) -> None:
-        """Nobody arrives."""
-
-    def on_departure(self, take: Callable[[int], None]) -> None:
-        """Nobody departs."""
-
-    async def announce(self, topic: str, body: bytes) -> None:
-        """Nobody hears it."""
-
-    async def gather(self, topic: str, body: bytes, *, within_s: float) -> list[bytes]:
-        """Nobody answers."""
-        return []
+def workers(*, has_engine: bool) -> Sibling:
+    """Return the second of four processes that serve requests."""
+    return Sibling(2, count=4, has_engine=has_engine)
 
 
 class NoHistory:
@@ -57,7 +33,7 @@ class NoHistory:
 
 
 def assembled(
-    settings: Settings, siblings: Workers | None = None
+    settings: Settings, siblings: Sibling | None = None
 ) -> tuple[Gateway, EmbeddedBackend]:
     backend, metrics = EmbeddedBackend(Engine(MemoryStorage())), Metrics()
     credentials = open_credentials(settings)
@@ -75,10 +51,10 @@ SOCKETS = {"headgate_sockets_unsent_bytes", "headgate_sockets_refused"}
 
 @pytest.mark.parametrize(
     ("siblings", "has_streams"),
-    [(None, True), (Workers(has_engine=False), True), (Workers(has_engine=True), False)],
+    [(None, True), (workers(has_engine=False), True), (workers(has_engine=True), False)],
 )
 async def test_a_process_measures_its_sockets_and_the_streams_that_it_has(
-    siblings: Workers | None, has_streams: bool
+    siblings: Sibling | None, has_streams: bool
 ) -> None:
     gateway, _ = assembled(Settings(), siblings)
     names = names_of(gateway)
@@ -93,7 +69,7 @@ def test_bounds_of_bytes_are_shared_by_the_processes() -> None:
         arriving_bytes_max=64 * 2**20, unsent_bytes_max=400 * 2**20, body_bytes_max=2**20
     )
     alone, _ = assembled(settings)
-    shared, _ = assembled(settings, Workers(has_engine=True))
+    shared, _ = assembled(settings, workers(has_engine=True))
     assert alone.sockets._unsent_bytes_max == 400 * 2**20
     assert shared.sockets._unsent_bytes_max == 100 * 2**20
     assert alone.sockets._arriving_bytes_max == 64 * 2**20

@@ -48,6 +48,7 @@ from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.loop.wait_queue import QueueKey
 from tests.failures import FAILURES, each_failure
+from tests.siblings import Sibling
 from tests.virtual_time import in_virtual_time, settle
 
 TIMES = [1, 20]
@@ -64,30 +65,6 @@ class Scene(NamedTuple):
     value: Any = None  # what it returns once it does not fail; a function is called
     before: Callable[[], object] = lambda: None  # it is to be done, so that there is work
     bears: tuple[type[Exception], ...] = ()  # it looks for servers again by itself
-
-
-class Siblings:
-    """Other processes, which take everything."""
-
-    count, number, has_engine = 2, 1, False
-
-    def on_announcement(self, topic: str, take: Callable[[int, bytes], None]) -> None:
-        """Announce nothing."""
-
-    def on_question(self, topic: str, answer: Callable[[bytes], bytes]) -> None:
-        """Ask nothing."""
-
-    def on_arrival(self, take: Callable[[], None]) -> None:
-        """Let nobody arrive."""
-
-    def on_departure(self, take: Callable[[int], None]) -> None:
-        """Let nobody depart."""
-
-    async def announce(self, topic: str, body: bytes) -> None:
-        """Take it."""
-
-    async def gather(self, topic: str, body: bytes, *, within_s: float) -> list[bytes]:
-        return []
 
 
 async def nothing(*_: object, **__: object) -> None:
@@ -133,20 +110,20 @@ def keys_verified_anew(_: Path) -> Scene:
 
 
 def changes_announced(_: Path) -> Scene:
-    siblings = Siblings()
+    siblings = Sibling(has_engine=False)
     credentials = Credentials(CredentialOptions(siblings=siblings))
     credentials._shared_usage = SharedUsage(Usages(UsageLimits(), lambda: 0.0), siblings)
     return Scene(credentials.run, siblings, "announce", before=credentials._note_change)
 
 
 def usage_shared(_: Path) -> Scene:
-    shared = SharedUsage(Usages(UsageLimits(), lambda: 0.0), Siblings())
+    shared = SharedUsage(Usages(UsageLimits(), lambda: 0.0), Sibling(has_engine=False))
     reports = shared._reports
     return Scene(shared.run, shared, "_reports", reports, lambda: shared._changed.add("anybody"))
 
 
 def counts_shared(_: Path) -> Scene:
-    siblings, counts = Siblings(), {"connections": 0}
+    siblings, counts = Sibling(has_engine=False), {"connections": 0}
 
     def change() -> None:
         counts["connections"] += 1

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
-from ipaddress import ip_network
+from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -13,10 +12,8 @@ from hypothesis import strategies as st
 
 from headgate.app.webhooks.connection import ANSWER_BYTES_MAX, RECEIVED_BYTES_MAX, TargetAnswer
 from headgate.app.webhooks.connections import TargetConnections
-from headgate.app.webhooks.targets import Targets
+from tests.unit.app.webhooks.host import LOCAL, OK, Host
 
-LOCAL = Targets([ip_network("127.0.0.0/8"), ip_network("::1/128")])
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 EMPTY = b"HTTP/1.1 204 Done\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 FOR_GOOD = b"HTTP/1.1 200 OK\r\n\r\n"  # until the connection ends
@@ -28,53 +25,6 @@ PIECES = st.sampled_from(
         *(b"0", b"5", b"-1", b"9" * 30, OK, EMPTY),
     ]
 )
-
-
-class Host:
-    """A host that answers each request with bytes, and counts connections."""
-
-    def __init__(
-        self, *answers: bytes, size: int = 0, ends: bool = False, reads: bool = True
-    ) -> None:
-        self.answers, self.size, self.ends, self.reads = list(answers), size, ends, reads
-        self.connections = 0
-        self.received = list[bytes]()
-        self.serving = list[asyncio.Task[None]]()
-        self.url = ""
-
-    @asynccontextmanager
-    async def open(self, address: str = "127.0.0.1") -> AsyncIterator[TargetConnections]:
-        connections = TargetConnections(LOCAL, None)
-        async with await asyncio.start_server(self._begin, address, 0) as server:
-            host = f"[{address}]" if ":" in address else address
-            self.url = f"http://{host}:{server.sockets[0].getsockname()[1]}/x?a=1#part"
-            yield connections
-            await connections.close()
-            while self.serving:
-                await self.serving.pop()
-
-    def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.serving.append(asyncio.create_task(self._serve(reader, writer)))
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        with suppress(OSError, asyncio.IncompleteReadError):
-            while self.answers:
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
-                self.received.append(head + await reader.readexactly(length * self.reads))
-                answer = self.answers.pop(0)
-                for begin in range(0, len(answer), self.size or len(answer) or 1):
-                    writer.write(answer[begin : begin + (self.size or len(answer))])
-                    await writer.drain()
-                    await asyncio.sleep(0)
-                if self.ends:
-                    break
-            else:
-                await reader.read()
-        writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
 
 
 async def post(connections: TargetConnections, host: Host, body: bytes = b"{}") -> TargetAnswer:
