@@ -147,16 +147,6 @@ def test_a_problem_ends_a_subscription_or_puts_it_off(talk: Talk) -> None:
     assert not talk.conversation.subscriptions
 
 
-def test_only_what_is_held_is_extended(talk: Talk) -> None:
-    jobs = talk.consume()
-    talk.deliver("1-0", "2-0")
-    jobs.settle(jobs.next_item()["id"], None)
-    [ack] = talk.sent("ack")
-    jobs.extend_all()
-    talk.hear(type="acked", rid=ack["rid"], sub="1", results=[{"id": "1-0", "outcome": "acked"}])
-    assert [frame["ids"] for frame in talk.sent("extend")] == [["2-0"]]
-
-
 def test_a_gateway_that_does_not_lead_is_noted_until_the_next_connection(talk: Talk) -> None:
     talk.consume()
     problem = {

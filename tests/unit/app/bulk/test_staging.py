@@ -20,7 +20,6 @@ from headgate.app.bulk.staging import BatchName, ChunkName, Staging
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.clock import Clock
 from headgate.engine.entry import Draft, EntryId, PartialId, Timing
-from headgate.engine.limits import PACKED_COUNT_MIN
 from headgate.engine.packing import EncodedDrafts
 from tests.virtual_time import ManualClock
 
@@ -77,17 +76,6 @@ def test_encoded_rows_come_out_as_they_went_in_between_others() -> None:
         b"s": [Draft(None, (b"v", b"1")), Draft(None, (b"v", b"2"))],
         b"t": [Draft(None, (b"v", b"2"))],
     }
-
-
-@pytest.mark.parametrize("count", [1, PACKED_COUNT_MIN])
-def test_many_encoded_rows_stay_encoded(count: int) -> None:
-    encoded = EncodedDrafts(b"\x92\xc4\x01v\xc4\x012", array("Q", [0, 7]), array("Q", [0, 2]))
-    taken = StagedDrafts()
-    for _ in range(count):
-        taken.add(EncodedRows.of(b"s", encoded))
-    drafts = taken.drafts()[b"s"]
-    assert isinstance(drafts, EncodedDrafts) == (count == PACKED_COUNT_MIN)
-    assert list(drafts) == [Draft(None, (b"v", b"2"))] * count
 
 
 @given(st.integers(0, 60), st.binary(min_size=1, max_size=3))

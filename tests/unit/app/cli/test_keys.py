@@ -9,7 +9,6 @@ from click.testing import CliRunner, Result
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.keys.key_file import read_keys
 from headgate.app.auth.keys.ring import KeyRing
-from headgate.app.auth.keys.use import write_use
 from headgate.app.auth.principal import Need, Principal, Unauthenticated
 from headgate.app.cli import main
 
@@ -131,21 +130,6 @@ def test_a_list_shows_no_hash_and_no_secret(operator: Operator, words: list[str]
     assert id_of(key) in shown
     for secret in key, rotated, key.split("_")[2], stored.sha256, stored.previous.sha256:
         assert secret not in shown
-
-
-def test_a_list_in_a_pipe_has_columns(operator: Operator) -> None:
-    key = operator.add(
-        "--grant", '{"streams":["jobs"],"groups":["g"],"consumer":"a b","do":["consume"]}'
-    )
-    write_use(operator.data_dir, {id_of(key): NOW_MS})
-
-    header, line = (row.split("\t") for row in operator.run("list").stdout.splitlines())
-    shown = dict(zip(header, line, strict=True))
-
-    assert (shown["id"], shown["name"], shown["state"]) == (id_of(key), "bob", "active")
-    assert shown["expires_at"] == "-"
-    assert shown["last_used_at"] == "2027-01-15T08:00:00Z"
-    assert shown["grants"] == '"read news*; consume jobs (groups g) (as a b)"'
 
 
 @pytest.mark.parametrize(

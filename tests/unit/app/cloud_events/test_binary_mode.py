@@ -10,11 +10,8 @@ from headgate.app.cloud_events.event import Event
 from headgate.app.wire.problems import GatewayError
 
 HEADERS = [
-    (b"host", b"localhost"),
-    (b"ce-specversion", b"1.0"),
-    (b"ce-id", b"1"),
-    (b"ce-source", b"/shop"),
-    (b"ce-type", b"sold"),
+    *((b"host", b"localhost"), (b"ce-specversion", b"1.0"), (b"ce-id", b"1")),
+    *((b"ce-source", b"/shop"), (b"ce-type", b"sold")),
 ]
 
 

@@ -80,12 +80,8 @@ def test_fields_that_are_not_a_map_of_texts_are_all_there(flat: Fields) -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        (b"sku", b"42"),
-        (b"ce-id", b"twice"),
-        (b"ce-Upper", b"1"),
-        (b"content-type", b"a/b\r\nx: y"),
-        (b"ce-time", b"noon"),
-        (b"ce-subject", b"\n"),
+        *((b"sku", b"42"), (b"ce-id", b"twice"), (b"ce-Upper", b"1")),
+        *((b"content-type", b"a/b\r\nx: y"), (b"ce-time", b"noon"), (b"ce-subject", b"\n")),
     ],
 )
 def test_fields_that_are_no_event_alone_are_an_entry(more: Fields) -> None:

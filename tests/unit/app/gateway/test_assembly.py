@@ -3,14 +3,11 @@
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
 from headgate.app.gateway.assembly import assemble, server_settings
 from headgate.app.gateway.credentials import open_credentials
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.measuring.recorder import HistoryPart, HistoryQuestion
-from headgate.app.runtime.metric_sums import METRICS, families_of
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.settings import Settings
 from headgate.engine.engine import Engine
@@ -38,30 +35,6 @@ def assembled(
     backend, metrics = EmbeddedBackend(Engine(MemoryStorage())), Metrics()
     credentials = open_credentials(settings)
     return assemble(settings, backend, credentials, metrics, NoHistory(), siblings), backend
-
-
-def names_of(gateway: Gateway) -> set[str]:
-    """Return the names of all metrics."""
-    return {family.name for family in families_of(gateway.metrics.registry)}
-
-
-STREAMS = {"headgate_memory_bytes"}
-SOCKETS = {"headgate_sockets_unsent_bytes", "headgate_sockets_refused"}
-
-
-@pytest.mark.parametrize(
-    ("siblings", "has_streams"),
-    [(None, True), (workers(has_engine=False), True), (workers(has_engine=True), False)],
-)
-async def test_a_process_measures_its_sockets_and_the_streams_that_it_has(
-    siblings: Sibling | None, has_streams: bool
-) -> None:
-    gateway, _ = assembled(Settings(), siblings)
-    names = names_of(gateway)
-    assert names >= SOCKETS
-    assert bool(names & STREAMS) == has_streams
-    if siblings is not None:
-        assert b"headgate_sockets_refused" in siblings.answers[METRICS](b"")
 
 
 def test_bounds_of_bytes_are_shared_by_the_processes() -> None:

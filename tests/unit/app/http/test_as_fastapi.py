@@ -270,9 +270,7 @@ async def test_a_credential_reaches_its_route(twice: Twice) -> None:
     assert answer.headers["X-Added"] == "t"
 
 
-async def test_a_dependency_is_called_once_a_request_unless_it_says_otherwise(
-    twice: Twice,
-) -> None:
+async def test_a_dependency_is_called_once_a_request_unless_it_says_otherwise(twice: Twice) -> None:
     assert (await twice.get("/v1/once")).json() == [0, 0, 1]
     assert (await twice.get("/v1/once")).json() == [2, 2, 3]
 

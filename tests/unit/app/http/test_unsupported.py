@@ -4,16 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Annotated, Any
 
 import pytest
-from fastapi import (
-    APIRouter,
-    BackgroundTasks,
-    Body,
-    Cookie,
-    Depends,
-    FastAPI,
-    Query,
-    WebSocket,
-)
+from fastapi import APIRouter, BackgroundTasks, Body, Cookie, Depends, FastAPI, Query, WebSocket
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 

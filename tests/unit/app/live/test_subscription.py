@@ -304,9 +304,7 @@ async def test_what_was_settled_elsewhere_is_forgotten(engine: Driver) -> None:
     assert len(ready.held) <= 5
 
 
-async def test_what_is_settled_gives_its_credit_back_if_that_was_asked_for(
-    engine: Driver,
-) -> None:
+async def test_what_is_settled_gives_its_credit_back_if_that_was_asked_for(engine: Driver) -> None:
     subscription = await group(engine, credit=1, auto_credit=True)
     async with reading(subscription) as reader:
         assert await reader.next() == ([1], 0)

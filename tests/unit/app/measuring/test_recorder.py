@@ -113,25 +113,6 @@ async def test_what_is_not_observed_has_no_rows_and_what_is_no_more_is_forgotten
     assert (answer.times_ms, answer.series["lag"]) == ([], [])
 
 
-async def test_what_was_not_there_has_begun_at_zero() -> None:
-    processes = Processes()
-    began_ms = processes.clock.monotonic_ms()
-    nothing = Sample({}, {}, {}, {}, ObservedStreams(began_ms, 3000, [], 0, 0))
-    await processes.a_second_later(p1=nothing)
-    await processes.a_second_later(p1=observed(began_ms + 1000, 10, 5))
-    assert processes.latest("appended", STREAM) == 10
-    assert processes.latest("delivered", GROUP) == 5
-
-
-async def test_what_may_have_been_left_out_has_no_rate_at_first() -> None:
-    processes = Processes()
-    began_ms = processes.clock.monotonic_ms()
-    too_many = Sample({}, {}, {}, {}, ObservedStreams(began_ms, 3000, [], 1, 0))
-    await processes.a_second_later(p1=too_many)
-    await processes.a_second_later(p1=observed(began_ms + 1000, 10, 5))
-    assert isnan(processes.latest("appended", STREAM))
-
-
 async def test_a_count_that_begins_anew_has_no_rate() -> None:
     processes = Processes()
     began_ms = processes.clock.monotonic_ms()

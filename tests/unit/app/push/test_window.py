@@ -40,5 +40,5 @@ def test_a_success_of_before_does_not_end_what_the_receiver_wants() -> None:
 
 def test_delays_double_up_to_five_minutes() -> None:
     assert [backoff_ms(number) for number in (0, 1, 2, 3, 9, 10, 10**9)] == [
-        *(1_000, 1_000, 2_000, 4_000, 256_000, 300_000, 300_000),
+        *(1_000, 1_000, 2_000, 4_000, 256_000, 300_000, 300_000)
     ]

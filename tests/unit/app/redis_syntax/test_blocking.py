@@ -12,13 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.app.redis_syntax.console import (
-    FIVE,
-    PENDING,
-    TWO,
-    Console,
-    entries,
-)
+from tests.unit.app.redis_syntax.console import FIVE, PENDING, TWO, Console, entries
 from tests.virtual_time import VirtualClock, in_virtual_time, now_ms, settle
 
 FOLLOW = "XREAD BLOCK 0 STREAMS s $"

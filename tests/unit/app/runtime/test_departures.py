@@ -6,14 +6,6 @@ from functools import partial
 from headgate.app.runtime.departures import LEAVERS_AT_ONCE_MAX, Departures
 
 
-async def test_who_leaves_alone_is_not_kept_waiting() -> None:
-    departures, gone = Departures(), list[int]()
-    for number in range(3):
-        departures.add(partial(gone.append, number))
-        assert gone == list(range(number + 1))
-        await asyncio.sleep(0)
-
-
 async def test_many_leave_in_turns_and_in_order() -> None:
     departures, gone, counts = Departures(), list[int](), list[int]()
     many = 5 * LEAVERS_AT_ONCE_MAX + 1

@@ -41,9 +41,7 @@ def test_what_would_move_a_cursor_is_escaped() -> None:
     assert line_of("refused: %s", text, path=text)["path"] == text
 
 
-async def test_lines_about_requests_are_those_of_records(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_lines_about_requests_are_those_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
     written = StringIO()
     monkeypatch.setattr("sys.stderr", written)
     lines = Lines("worker 1")

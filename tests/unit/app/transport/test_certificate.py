@@ -48,14 +48,6 @@ def test_a_file_without_what_it_should_have_is_named(files: tuple[Path, Path], t
     assert fault_of(files) == f"{certificate}: there is no certificate in it; it should be PEM text"
 
 
-def test_a_key_of_another_certificate_is_named(files: tuple[Path, Path]) -> None:
-    certificate, key = files
-    write(None, key)
-
-    expected = f"{key}: this key does not belong to the certificate in {certificate}"
-    assert fault_of(files) == expected
-
-
 def test_an_encrypted_key_is_refused_without_asking_for_its_passphrase(
     files: tuple[Path, Path],
 ) -> None:
@@ -102,10 +94,7 @@ COMMENTS = {
 @pytest.mark.parametrize("comment", COMMENTS.values(), ids=COMMENTS)
 @pytest.mark.parametrize("number", [0, 1], ids=["certificate", "key"])
 def test_a_comment_may_be_in_any_encoding(
-    files: tuple[Path, Path],
-    comment: bytes,
-    number: int,
-    caplog: pytest.LogCaptureFixture,
+    files: tuple[Path, Path], comment: bytes, number: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = files[number]
     file.write_bytes(comment + file.read_bytes() + comment)

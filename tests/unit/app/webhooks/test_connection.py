@@ -16,7 +16,6 @@ from tests.unit.app.webhooks.host import LOCAL, OK, Host
 
 EMPTY = b"HTTP/1.1 204 Done\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-FOR_GOOD = b"HTTP/1.1 200 OK\r\n\r\n"  # until the connection ends
 PIECES = st.sampled_from(
     [
         *(b"HTTP/1.1 ", b"HTTP/1.0 ", b"200", b" 100 Continue", b"101", b"Upgrade", b"upgrade"),
@@ -60,10 +59,7 @@ KEPT = {
         b"HTTP/1.1 304 No\r\nContent-Length: 9\r\n\r\n",
         TargetAnswer(304, b""),
     ),
-    "in chunks": (
-        CHUNKED + chunk(b"o", b";a=b") + chunk(b"k") + b"0\r\nTrailer: 1\r\n\r\n",
-        WHOLE,
-    ),
+    "in chunks": (CHUNKED + chunk(b"o", b";a=b") + chunk(b"k") + b"0\r\nTrailer: 1\r\n\r\n", WHOLE),
     "behind others": (CONTINUE + HINTS + CONTINUE + OK, WHOLE),
     "to come again": (
         b"HTTP/1.1 429 Later\r\nRETRY-AFTER:  7 \r\n" + NO_BODY,
@@ -122,12 +118,6 @@ async def test_an_answer_is_understood_in_whatever_pieces_it_comes(name: str, si
     assert host.connections == (1 if is_kept else 2)
     assert host.received[0].startswith(b"POST /x?a=1 HTTP/1.1\r\nHost: 127.0.0.1:")
     assert host.received[0].endswith(b"X-Own: 1\r\nContent-Length: 2\r\n\r\n{}")
-
-
-async def test_an_answer_that_ends_with_its_connection_is_whole() -> None:
-    host = Host(FOR_GOOD + b"ok", ends=True)
-    async with host.open() as connections:
-        assert await post(connections, host) == TargetAnswer(200, b"ok")
 
 
 BAD = {
@@ -212,21 +202,6 @@ async def test_a_large_body_is_sent_and_an_early_answer_ends_it() -> None:
     async with refusing.open() as connections:
         assert await post(connections, refusing, b"x" * 50_000_000) == TargetAnswer(413, b"")
         assert not connections._kept
-
-
-async def test_the_version_6_of_addresses_works_and_names_have_several() -> None:
-    async def look_up(name: str) -> list[str]:
-        return ["127.0.0.3", "::1", "10.0.0.1"]  # nobody, then somebody, then one not allowed
-
-    host = Host(OK, OK)
-    async with host.open("::1") as connections:
-        assert await post(connections, host) == TargetAnswer(200, b"ok")
-        assert b"\r\nHost: [::1]:" in host.received[0]
-        named = TargetConnections(LOCAL, look_up)
-        url = host.url.replace("[::1]", "Several.Example.")
-        assert await named.post(url, b"", {}) == TargetAnswer(200, b"ok")
-        assert b"\r\nHost: several.example:" in host.received[1]
-        await named.close()
 
 
 async def test_a_header_with_a_line_break_is_never_sent() -> None:

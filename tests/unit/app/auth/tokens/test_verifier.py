@@ -211,7 +211,7 @@ def unsigned(algorithm: object, signature: str = "") -> str:
 
 
 NONE: list[object] = [
-    *("none", "None", "NONE", "nOnE", "none ", " none", "", "null", None, 0, [], ["HS256"], {}),
+    *("none", "None", "NONE", "nOnE", "none ", " none", "", "null", None, 0, [], ["HS256"], {})
 ]
 
 

@@ -118,10 +118,7 @@ async def test_a_gateway_keeps_what_it_holds_while_the_server_has_no_memory_left
 async def test_what_could_not_be_released_at_the_end_is_released_later(
     server: Server, tmp_path: Path
 ) -> None:
-    async with (
-        running(server, tmp_path, lease_ms=LEASE_MS) as backend,
-        asyncio.timeout(20),
-    ):
+    async with running(server, tmp_path, lease_ms=LEASE_MS) as backend, asyncio.timeout(20):
         await filled(backend, 1)
         assert backend.leases is not None
         holding = Holding(S, G, ANA, is_temporary=False)

@@ -42,9 +42,7 @@ async def test_a_late_commit_does_not_hide_a_later_one(backend: RedisBackend) ->
     assert last.batch == 7
 
 
-async def test_a_batch_for_several_slots_is_refused_as_a_whole(
-    over_cluster: RedisBackend,
-) -> None:
+async def test_a_batch_for_several_slots_is_refused_as_a_whole(over_cluster: RedisBackend) -> None:
     batch = CommitBatch(b"loader", 1, {b"a": ENTRY, b"b": ENTRY})
     with pytest.raises(NotSupported, match="several slots"):
         await over_cluster.perform(batch)
@@ -55,9 +53,7 @@ async def test_a_batch_for_several_slots_is_refused_as_a_whole(
     assert [(each.stream, each.entries) for each in written] == [(b"{x}a", 1), (b"{x}b", 2)]
 
 
-async def test_an_entry_has_as_many_fields_as_a_function_can_append(
-    backend: RedisBackend,
-) -> None:
+async def test_an_entry_has_as_many_fields_as_a_function_can_append(backend: RedisBackend) -> None:
     wide = (b"n", b"1") * 3_500
     await backend.perform(Add(S, [Draft(None, wide)]))
     await backend.perform(Add(S, [Draft(None, wide), Draft(None, wide)]))

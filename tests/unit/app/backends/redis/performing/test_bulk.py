@@ -45,6 +45,17 @@ async def test_a_reader_comes_to_the_end_in_plans(backend: RedisBackend) -> None
     assert planned <= added
 
 
+async def test_more_than_can_be_counted_one_by_one_is_refused(
+    backend: RedisBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "_COUNTED_MAX", 3_000)
+    await filled(backend, 5_000)
+    with pytest.raises(Invalid, match="more than 3000 entries, which this backend counts one by"):
+        await backend.perform(CountByTime(S))
+    part = await backend.perform(CountByTime(S, EntryId(2_001, 0), buckets_max=2))
+    assert part.counts == [1_500, 1_500]
+
+
 async def test_a_stream_that_comes_again_is_counted_anew(backend: RedisBackend) -> None:
     await filled(backend, 300)
     cursor = BulkCursor(S, EntryId(100, 0))
@@ -56,14 +67,3 @@ async def test_a_stream_that_comes_again_is_counted_anew(backend: RedisBackend) 
     [from_start] = await backend.perform(PlanRead([cursor._replace(epoch=before.epoch)], 10))
     assert (before.backlog, missing.backlog, anew.backlog) == (200, 0, 150)
     assert (from_start.after, from_start.backlog) == (MIN_ID, 250)
-
-
-async def test_more_than_can_be_counted_one_by_one_is_refused(
-    backend: RedisBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bulk, "_COUNTED_MAX", 3_000)
-    await filled(backend, 5_000)
-    with pytest.raises(Invalid, match="more than 3000 entries, which this backend counts one by"):
-        await backend.perform(CountByTime(S))
-    part = await backend.perform(CountByTime(S, EntryId(2_001, 0), buckets_max=2))
-    assert part.counts == [1_500, 1_500]

@@ -87,9 +87,7 @@ async def test_the_former_name_of_on_disconnect_is_read_and_goes_with_a_change(
     assert not (await redis.perform(changed)).policy.on_disconnect
 
 
-async def test_a_stream_that_another_client_made_again_has_no_policies(
-    redis: RedisBackend,
-) -> None:
+async def test_a_stream_that_another_client_made_again_has_no_policies(redis: RedisBackend) -> None:
     await released(redis, 1)
     await redis.perform(groups.UpdateGroup(S, G, policy=Patch.of(GroupPolicy, max_pending=1)))
     await run(redis, "DEL")
@@ -102,9 +100,7 @@ async def test_a_stream_that_another_client_made_again_has_no_policies(
     assert await got(redis, take(ANA, claim_idle_ms=0)) == [1, 2]
 
 
-async def test_an_entry_that_failed_for_good_keeps_the_greatest_count(
-    redis: RedisBackend,
-) -> None:
+async def test_an_entry_that_failed_for_good_keeps_the_greatest_count(redis: RedisBackend) -> None:
     await filled(redis, 1)
     await redis.perform(take(ANA))
     await redis.perform(deliveries.Nack(S, G, ids(1), deliveries.NackMode.FATAL))
