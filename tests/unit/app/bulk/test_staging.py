@@ -178,3 +178,12 @@ async def test_the_chunks_of_one_owner_leave_half_of_the_room_to_others(tmp_path
     await second.drop(BatchName(b"ann/w", 7))
     await put(second, b"ann/u", 0)
     await second.close()
+
+
+async def test_a_directory_that_is_a_file_has_no_room(tmp_path: Path) -> None:
+    directory = tmp_path / "staged"
+    directory.write_text("no directory")
+    async with staging(directory) as opened:
+        await opened.sweep()
+        with pytest.raises(GatewayError, match="cannot be staged"):
+            await opened.put(BATCH, CHUNK, ROWS)

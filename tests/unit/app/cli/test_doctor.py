@@ -11,9 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from deploy.local_cluster.keeper import Keeper
-from deploy.local_cluster.server import Server, free_ports
+from deploy.local_cluster.server import Server
 from headgate.app.backends.redis.diagnosis.rights import SAMPLES
 from headgate.app.cli import main
+from tests.servers.failures import FailingCluster
 from tests.servers.programs import redis_server
 
 FUNCTIONS = Path(__file__).parents[4] / "app/backends/redis/functions"
@@ -83,8 +84,7 @@ def test_what_a_user_lacks_is_named_and_no_password_is_shown(unsafe: Server) -> 
 
 
 def test_a_server_that_is_not_there_is_a_fault() -> None:
-    [port] = free_ports(1)
-    ended = doctor(f"redis://127.0.0.1:{port}")
+    ended = doctor("redis://127.0.0.1:1")
     assert ended.exit_code == 1
     assert ended.stdout.startswith("servers\tfault\t")
     assert doctor("ftp://ana:secret@here").exit_code == 1
@@ -99,3 +99,21 @@ def test_every_command_of_our_functions_is_asked_for() -> None:
         for command in re.findall(r"redis\.p?call\(\s*'(\w+)'", path.read_text("utf-8"))
     }
     assert used <= sampled, "add samples to diagnosis/rights.py"
+
+
+def test_a_cluster_is_described_as_a_whole(valkey_cluster: FailingCluster) -> None:
+    about = findings(valkey_cluster.url, "--redis-durability", "replica")
+    assert about["servers"]["text"].startswith("cluster: ")
+    assert about["slots"]["text"] == "16,384 of 16,384 are served"
+    assert about["mode"] == {
+        "about": "mode",
+        "severity": "ok",
+        "text": "cluster",
+        "follows": "",
+        "servers": [],
+    }
+    assert about["replicas"]["severity"] == "ok"
+    assert about["--redis-durability replica"]["severity"] == "ok"
+    assert about["rights"]["severity"] == "ok"
+    single = valkey_cluster.url.replace("redis+cluster", "redis").partition(",")[0]
+    assert findings(single)["mode"]["follows"] == "the URL has to begin with redis+cluster"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headgate.app.cloud_events.attributes import ATTRIBUTES_MAX, VALUE_LENGTH_MAX
 from headgate.app.cloud_events.event import Event
-from headgate.app.cloud_events.json_format import parse_event
+from headgate.app.cloud_events.json_format import EVENT_BYTES_MAX, parse_event
 from headgate.app.wire.problems import GatewayError, pointer_to, problem_of
 
 REQUIRED = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "sold"}
@@ -176,3 +176,12 @@ names = st.sampled_from([*REQUIRED, "time", "data", "data_base64", "datacontentt
 def test_any_json_is_an_event_or_a_problem_with_a_place(members: dict[str, Any]) -> None:
     content = json.dumps({**REQUIRED, **members}).encode(errors="surrogatepass")
     assert all(isinstance(part, bytes) for part in fields_or_place(content))
+
+
+def test_an_event_has_an_end() -> None:
+    whole = json.dumps({**REQUIRED, "data": ""})
+    longest = json.dumps({**REQUIRED, "data": "v" * (EVENT_BYTES_MAX - len(whole))})
+
+    assert len(longest) == EVENT_BYTES_MAX
+    assert len(parse_event(longest.encode()).data or b"") > EVENT_BYTES_MAX - 200
+    assert fault_of(longest + " ") == ("too_large", "/body")

@@ -145,3 +145,12 @@ def test_facts_about_the_server_and_the_keys_are_passed_over() -> None:
         (b"s", 0, 9000),
         (b"t", 0, None),
     ]
+
+
+def test_long_strings_are_not_kept() -> None:
+    size = 3 * 2**20
+    keys = b"\x00\x01k" + length(size) + b"x" * size + b"\x00" + b"\x01l\x80\x7f\xff\xff\xff"
+    events = read_file(BytesIO(b"REDIS0010" + keys), string_bytes_max=10)
+    assert [next(events), next(events)][1] == OtherKey(b"k", 0, "string")
+    with pytest.raises(RdbError, match="early"):
+        next(events)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headgate.app.webhooks import connections as module
 from headgate.app.webhooks.connection import ANSWER_BYTES_MAX, RECEIVED_BYTES_MAX, TargetAnswer
 from headgate.app.webhooks.connections import TargetConnections
 from tests.unit.app.webhooks.host import LOCAL, OK, Host
@@ -280,3 +281,29 @@ async def test_what_is_being_connected_ends_with_the_others() -> None:
         with pytest.raises(OSError, match="closed"):
             await posting
         await ended(connections)
+
+
+async def test_the_version_6_of_addresses_works_and_names_have_several() -> None:
+    async def look_up(name: str) -> list[str]:
+        return ["127.0.0.3", "::1", "10.0.0.1"]  # nobody, then somebody, then one not allowed
+
+    host = Host(OK, OK)
+    async with host.open("::1") as connections:
+        assert await post(connections, host) == TargetAnswer(200, b"ok")
+        assert b"\r\nHost: [::1]:" in host.received[0]
+        named = TargetConnections(LOCAL, look_up)
+        url = host.url.replace("[::1]", "Several.Example.")
+        assert await named.post(url, b"", {}) == TargetAnswer(200, b"ok")
+        assert b"\r\nHost: several.example:" in host.received[1]
+        await named.close()
+
+
+async def test_so_many_connections_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_KEPT_MAX", 5)
+    host = Host(*[OK] * 40)
+    async with host.open() as connections:
+        await asyncio.gather(*(post(connections, host) for _ in range(40)))
+        assert len(connections._kept_until_s) == 5
+        async with asyncio.timeout(10):
+            while len(connections._origins) > 5:
+                await asyncio.sleep(0)

@@ -297,32 +297,13 @@ class TestForged:
             assert refusal(verifier, changed) == INVALID
 
     def test_parts_that_are_missing_too_many_or_of_another_token(self) -> None:
-        header, payload, signature = sign("HS256").split(".")
-        other = sign("HS256", sub="bob").split(".")
-        wrong = [
-            "",
-            ".",
-            "..",
-            "...",
-            header,
-            f"{header}.{payload}",
-            f"{header}.{payload}.",
-            f".{payload}.{signature}",
-            f"{header}..{signature}",
-            "eyJhbGciOiJkaXIiLCJlbmMiOiJBMTI4R0NNIn0..aaaa.aaaa.aaaa",
-            f"{header}.{payload}.{signature}.",
-            f".{header}.{payload}.{signature}",
-            f"{header}.{payload}.{signature}.{signature}",
-            f"{header}.{payload}.{signature}.{signature}.{signature}",
-            f"{header}.{payload}.{other[2]}",
-            f"{header}.{other[1]}.{signature}",
-            f"{header} .{payload}.{signature}",
-            f"{header}.{payload}.{signature}\n",
-            f"{header}.{payload}.{signature}\0",
-            f"Bearer {header}.{payload}.{signature}",
-        ]
-        for token in wrong:
-            assert reason(token) == INVALID
+        parts = dict(zip("hps", sign("HS256").split("."), strict=True))
+        parts |= dict(zip("HPS", sign("HS256", sub="bob").split("."), strict=True))
+        wrong = ["", ".", "..", "...", "h", "h.p", "h.p.", ".p.s", "h..s", "h.p.s.", ".h.p.s"]
+        wrong += ["h.p.s.s", "h.p.s.s.s", "h.p.S", "h.P.s", "h .p.s", "h.p.s\n", "h.p.s\0"]
+        for form in [*wrong, "Bearer h.p.s"]:
+            assert reason("".join(parts.get(letter, letter) for letter in form)) == INVALID
+        assert reason("eyJhbGciOiJkaXIiLCJlbmMiOiJBMTI4R0NNIn0..aaaa.aaaa.aaaa") == INVALID
 
     @pytest.mark.parametrize("part", [0, 1, 2])
     @pytest.mark.parametrize("change", ["=", "==", "+", "/", "!", " ", "\n", "\u00e9", "%3D"])

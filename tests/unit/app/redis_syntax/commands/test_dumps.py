@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate.app.backends.embedded import EmbeddedBackend
-from headgate.app.backends.payloads import PAYLOADS, PayloadTooLarge
+from headgate.app.backends.payloads import PAYLOADS, Payloads, PayloadsBusy, PayloadTooLarge
 from headgate.app.rdb.payload import write_payload
 from headgate.app.rdb.types import KEYS_VERSION, WIDEST_VERSION, StreamType
 from headgate.app.redis_syntax.errors import error_text
@@ -192,3 +192,20 @@ async def test_idempotent_ids_may_be_long(place: str) -> None:
         assert isinstance(payload, bytes)
         assert await commands.run([b"RESTORE", b"t", b"0", payload]) == "OK"
         assert await commands.run([b"XADD", b"t", *added[2:]]) == first
+
+
+async def test_no_more_wait_than_may() -> None:
+    payloads = Payloads(waiting_max=1)
+    has_begun, may_end = Event(), Event()
+
+    def hold() -> None:
+        has_begun.set()
+        may_end.wait()
+
+    holding = asyncio.create_task(payloads.run(hold))
+    await asyncio.to_thread(has_begun.wait)
+    with pytest.raises(PayloadsBusy):
+        await payloads.run(lambda: None)
+    may_end.set()
+    await holding
+    await payloads.run(lambda: None)
