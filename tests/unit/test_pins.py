@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent.parent
 EXTRAS = {
     "requirements.txt": {"server", "arrow"},
     "requirements-dev.txt": {
-        *("server", "arrow", "tables", "spark", "connect", "java", "cluster", "dev"),
+        *("server", "arrow", "tables", "spark", "connect", "java", "cluster", "dev")
     },
 }
 

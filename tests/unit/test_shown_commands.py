@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parent.parent.parent
 SHOWN = ["app", "clients", "deploy", "engine", "pipeline", "examples", "openapi"]
 SHOWN += ["tests/bench", "tests/fuzz"]
@@ -37,19 +35,6 @@ def curls_in(text: str) -> Iterator[str]:
     for line in text.splitlines():
         yield from re.findall(r"(?<!`)\bcurl (-.*|\S*(?:localhost|/v1/|\{).*)", line)
         yield from re.findall(r"`curl ([^`]+)`", line)
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("curl localhost:8080/v1/streams/s/events?after=0", 1),
-        ("curl -N 'localhost:8080/v1/streams/s/events?after=0'", 0),
-        ("""curl "localhost/x?a=1" -d '{"ids":["1-0"]}'""", 0),
-        ("pip install .[spark]", 1),
-    ],
-)
-def test_a_word_that_zsh_would_expand_is_found(command: str, words: int) -> None:
-    assert len(globs_of(command)) == words
 
 
 def test_every_url_with_a_query_is_quoted() -> None:

@@ -29,9 +29,7 @@ def test_settings_arrive_with_their_secrets_whatever_the_environment_says(
     assert arrived.backend.get_secret_value() == "redis://:password@localhost"
 
 
-def test_auto_is_one_fewer_than_the_cores_and_at_least_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_auto_is_one_fewer_than_the_cores_and_at_least_one(monkeypatch: pytest.MonkeyPatch) -> None:
     for cores, count in ((1, 1), (2, 1), (8, 7)):
         monkeypatch.setattr("headgate.app.runtime.machine.core_count", lambda cores=cores: cores)
         assert Settings.model_validate({"workers": "auto"}).workers == count

@@ -28,11 +28,6 @@ def credential(issuer: Issuer) -> Credential:
     return Credential((URL,), issuer)
 
 
-async def test_a_token_is_kept_until_it_is_refused(credential: Credential, issuer: Issuer) -> None:
-    assert [await Bearer(credential).token() for _ in range(3)] == ["token-1"] * 3
-    assert issuer.issued == 1
-
-
 async def test_a_refused_token_is_renewed_once(credential: Credential) -> None:
     bearer = Bearer(credential)
 
@@ -40,14 +35,6 @@ async def test_a_refused_token_is_renewed_once(credential: Credential) -> None:
     assert await bearer.renew()
     assert await bearer.token() == "token-2"
     assert not await bearer.renew()
-
-
-async def test_a_token_that_was_taken_may_be_refused_again(credential: Credential) -> None:
-    bearer = Bearer(credential)
-    for number in range(1, 4):
-        assert await bearer.token() == f"token-{number}"
-        bearer.was_accepted()
-        assert await bearer.renew()
 
 
 async def test_all_that_were_refused_together_take_the_same_new_token(

@@ -147,43 +147,6 @@ def test_a_problem_ends_a_subscription_or_puts_it_off(talk: Talk) -> None:
     assert not talk.conversation.subscriptions
 
 
-def test_only_what_is_held_is_extended(talk: Talk) -> None:
-    jobs = talk.consume()
-    talk.deliver("1-0", "2-0")
-    jobs.settle(jobs.next_item()["id"], None)
-    [ack] = talk.sent("ack")
-    jobs.extend_all()
-    talk.hear(type="acked", rid=ack["rid"], sub="1", results=[{"id": "1-0", "outcome": "acked"}])
-    assert [frame["ids"] for frame in talk.sent("extend")] == [["2-0"]]
-
-
-def test_many_settlements_are_several_frames(talk: Talk) -> None:
-    jobs = talk.consume(credit=5_000)
-    talk.deliver(*[f"{number}-0" for number in range(1, 2_501)])
-    while jobs.items:
-        jobs.settle(jobs.next_item()["id"], None)
-    assert [len(frame["ids"]) for frame in talk.sent("ack")] == [1_000, 1_000, 500]
-
-
-def test_the_end_of_a_token_is_known(talk: Talk) -> None:
-    talk.conversation.begin("secret")
-    [auth] = talk.sent("auth")
-    assert auth["token"] == "secret"
-    talk.hear(type="authenticated", rid="auth", principal="p", expires_at_ms=5)
-    assert talk.conversation.expires_at_ms == 5
-
-
-def test_whether_a_connection_has_served_is_known(talk: Talk) -> None:
-    talk.conversation.add({"stream": "s", "after": "0"}, credit=4)
-    talk.conversation.begin()
-    assert not talk.conversation.was_served
-    talk.hear(type="subscribed", sub="1", position="0-0")
-    assert talk.conversation.was_served
-    talk.conversation.lost()
-    talk.conversation.begin()
-    assert not talk.conversation.was_served
-
-
 def test_a_gateway_that_does_not_lead_is_noted_until_the_next_connection(talk: Talk) -> None:
     talk.consume()
     problem = {

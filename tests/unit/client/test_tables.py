@@ -35,9 +35,7 @@ def batch(fields: Pool) -> pa.RecordBatch:
 
 
 @given(parts)
-def test_types_do_not_depend_on_how_the_entries_were_divided(
-    divided: list[Pool],
-) -> None:
+def test_types_do_not_depend_on_how_the_entries_were_divided(divided: list[Pool]) -> None:
     whole = [value for part in divided for value in part]
     table = tables.columns_of([batch(whole)], None)
     assert tables.columns_of(map(batch, divided), None).equals(table)

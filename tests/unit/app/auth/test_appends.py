@@ -44,15 +44,6 @@ async def test_an_append_that_trims_needs_more() -> None:
         await ana.perform(Add(b"news", DRAFTS, trim=TrimTo(max_length=1)))
 
 
-async def test_a_repeat_is_known_whatever_was_appended_before() -> None:
-    ana = access(MAKES)
-    keyed = Add(b"news", DRAFTS, Idempotent(b"writer", b"1"))
-    await ana.perform(keyed)
-    await ana.perform(Add(b"news", DRAFTS))
-
-    assert (await ana.perform(keyed)).is_repeat
-
-
 async def test_an_idempotency_key_stays_that_of_its_principal() -> None:
     ana = access(MAKES)
     ben = Principal("ben", [MAKES.bind({})])

@@ -56,9 +56,3 @@ def test_the_refusal_names_the_ways_on() -> None:
     assert "--data-dir 'my data'\n" in text
     assert "HEADGATE_JWT_JWKS" in text
     assert "--allow-anonymous" in text
-
-
-def test_the_keys_file_is_that_of_the_gateway() -> None:
-    assert keys_flags(Path("data"), Path("/etc/k.json")) == "--keys-file /etc/k.json"
-    assert keys_flags(Path("data"), None) == "--data-dir data"
-    assert keys_flags(None, None).startswith("--keys-file keys.json ")

@@ -13,17 +13,8 @@ from headgate.app.backends.port import Holding
 from headgate.app.backends.releasing import LateReleases, remove_stranded, temporary_name
 from headgate.engine.entry import MIN_ID, EntryId
 from headgate.engine.errors import GroupNotFound, Unavailable
-from headgate.engine.requests import Request
+from headgate.engine.requests import Request, groups
 from headgate.engine.requests.deliveries import GiveBack
-from headgate.engine.requests.groups import (
-    CreateConsumer,
-    CreateGroup,
-    DeleteConsumer,
-    DestroyGroup,
-    GroupStart,
-    ListConsumers,
-    ListGroups,
-)
 from headgate.engine.requests.streams import DeleteStream
 from tests.virtual_time import in_virtual_time
 
@@ -46,7 +37,7 @@ async def test_releases_are_tried_until_changes_are_accepted() -> None:
     assert asked == []
     refusal.clear()
     await asyncio.sleep(2)
-    assert asked == [GiveBack, DeleteConsumer, GiveBack]
+    assert asked == [GiveBack, groups.DeleteConsumer, GiveBack]
     running.cancel()
 
 
@@ -76,15 +67,17 @@ async def backend() -> AsyncIterator[EmbeddedBackend]:
     running = asyncio.create_task(backend.run())
     for number in range(20):
         stream = b"s%02d" % number
-        await backend.perform(CreateGroup(stream, b"g", GroupStart(MIN_ID, None), True))
+        await backend.perform(
+            groups.CreateGroup(stream, b"g", groups.GroupStart(MIN_ID, None), True)
+        )
         for name in (temporary_name(1), temporary_name(2), b"ana"):
-            await backend.perform(CreateConsumer(stream, b"g", name))
+            await backend.perform(groups.CreateConsumer(stream, b"g", name))
     yield backend
     running.cancel()
 
 
 async def consumers_of(backend: EmbeddedBackend, stream: bytes) -> list[bytes]:
-    return [each.name for each in await backend.perform(ListConsumers(stream, b"g"))]
+    return [each.name for each in await backend.perform(groups.ListConsumers(stream, b"g"))]
 
 
 async def test_consumers_of_an_earlier_life_go_and_those_of_connections_stay(
@@ -107,10 +100,10 @@ async def test_streams_may_go_while_consumers_are_removed(
     perform = backend.perform
 
     async def delete_before(request: Request[Any]) -> Any:
-        if isinstance(request, ListGroups) and request.stream == b"s04":
+        if isinstance(request, groups.ListGroups) and request.stream == b"s04":
             await perform(DeleteStream(b"s04"))
-        if isinstance(request, ListConsumers) and request.stream == b"s05":
-            await perform(DestroyGroup(b"s05", b"g"))
+        if isinstance(request, groups.ListConsumers) and request.stream == b"s05":
+            await perform(groups.DestroyGroup(b"s05", b"g"))
         return await perform(request)
 
     monkeypatch.setattr(backend, "perform", delete_before)

@@ -20,7 +20,7 @@ from headgate.app.bulk.arrow_body import ArrowBounds
 from headgate.app.bulk.encoder import Encoder
 from headgate.app.wire.filters import EVERYTHING, Selection
 from headgate.app.wire.problems import GatewayError
-from headgate.engine.entry import Draft, Entry, EntryId, Fields, PartialId
+from headgate.engine.entry import Draft, Entry, EntryId, Fields
 from headgate.engine.limits import U64_MAX
 from headgate.engine.packing import pack_entries
 from headgate.engine.replies import PackedEntries
@@ -108,12 +108,6 @@ def test_fields_are_taken_in_any_of_their_types(kind: pa.DataType) -> None:
     assert list(drafts) == [Draft(None, (b"a", b"1", b"a", b"2")), Draft(None, (b"b", b""))]
 
 
-def test_ids_are_explicit_partial_or_left_to_the_stream() -> None:
-    ids = [None, "*", "5-*", "6-1"]
-    drafts = arrow.decode(body_of("a", "b", "c", "d", ids=ids), BOUNDS).drafts
-    assert [draft.id for draft in drafts] == [None, None, PartialId(5), EntryId(6, 1)]
-
-
 def test_rows_may_name_their_streams_where_that_is_asked_for() -> None:
     body = arrow_of({"fields": rows("a", "b"), "stream": pa.array(["x", None])})
 
@@ -149,33 +143,12 @@ def test_views_count_as_often_as_they_show_the_same_bytes(kind: pa.DataType) -> 
     assert refused.value.code == "too_large"
 
 
-def test_views_may_show_the_same_bytes_within_the_bound() -> None:
-    values = shown_over_and_over(b"x" * 1000, 3, pa.binary_view())
-    names = pa.array(["v"] * 3)
-    fields = pa.MapArray.from_arrays(pa.array(range(4), pa.int32()), names, values)
-    assert len(arrow.decode(arrow_of({"fields": fields}), ArrowBounds(3, 3003)).drafts) == 3
-    with pytest.raises(GatewayError, match="3003 bytes, at most 3002"):
-        arrow.decode(arrow_of({"fields": fields}), ArrowBounds(3, 3002))
-
-
 def test_views_may_not_be_shorter_than_nothing() -> None:
     lengths = struct.pack("<iiii", -1, 0, 0, 0) * 2
     values = pa.Array.from_buffers(pa.binary_view(), 2, [None, pa.py_buffer(lengths)])
     fields = pa.MapArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["v"] * 2), values)
     with pytest.raises(GatewayError, match="not an Arrow stream"):
         arrow.decode(arrow_of({"fields": fields}), BOUNDS)
-
-
-def test_a_body_may_have_so_many_rows() -> None:
-    with pytest.raises(GatewayError, match="at most 1, not 2") as refused:
-        arrow.decode(body_of("a", "b"), BOUNDS._replace(rows_max=1))
-    assert (refused.value.code, refused.value.pointer) == ("invalid_request", "/body")
-
-
-def test_a_column_without_rows_need_not_have_offsets() -> None:
-    kind, nothing = pa.list_(PAIRS), pa.py_buffer(b"")
-    none = pa.Array.from_buffers(kind, 0, [None, nothing], children=[pa.array([], PAIRS)])
-    assert not arrow.decode(arrow_of({"fields": none}), BOUNDS).drafts
 
 
 @pytest.mark.parametrize(

@@ -78,11 +78,3 @@ def test_an_event_of_another_batch_makes_another_identity() -> None:
 
     assert first == again
     assert first != other
-
-
-def test_a_batch_has_so_many_events() -> None:
-    body = json.dumps(events_with([1, 2, 3])).encode()
-
-    assert len(read(body, events_max=3).drafts) == 3
-    with pytest.raises(GatewayError):
-        read(body, events_max=2)

@@ -78,10 +78,3 @@ def test_columns_have_what_entries_have(packed: list[PackedEntries]) -> None:
         )
     ]
     assert rows == entries_in(packed)
-
-
-def test_what_is_not_compressed_is_read_as_well() -> None:
-    fields = [(b"n", b"1"), (b"n", b"2")]
-    packed = [PackedEntries(2, encode_entries(fields), EntryId(5, 6))]
-    columns = columns_of(packed, grown(packed))
-    assert (columns.ms.tolist(), columns.seq.tolist()) == ([5, 5], [6, 7])

@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,25 +64,3 @@ def test_what_is_sent_is_what_is_asked_for(
         if holds(condition, dict(pairs := list(zip(flat[::2], flat[1::2], strict=True))))
     ]
     assert selected(drawn, selection) == expected
-
-
-def test_names_with_commas_are_written_as_a_list() -> None:
-    rows = selected([[(b"a,b", b"1", b"a", b"2")]], Selection.parse(None, '["a,b"]'))
-
-    assert rows == [("1-0", [(b"a,b", b"1")])]
-
-
-def test_no_column_leaves_the_ids() -> None:
-    assert selected([[(b"a", b"1")]], Selection.parse(None, "")) == [("1-0", [])]
-
-
-@pytest.mark.parametrize("kind", ["exact", "prefix", "suffix"])
-def test_a_long_text_is_matched(kind: str) -> None:
-    text = "v" * 70_000
-    selection = Selection.parse(None, None)._replace(
-        filter=Selection.parse(json.dumps({kind: {"n": text[:3000]}}), None).filter
-    )
-
-    rows = selected([[(b"n", text.encode())]], selection)
-
-    assert len(rows) == (kind != "exact")

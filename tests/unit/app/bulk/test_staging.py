@@ -20,7 +20,6 @@ from headgate.app.bulk.staging import BatchName, ChunkName, Staging
 from headgate.app.wire.problems import GatewayError
 from headgate.engine.clock import Clock
 from headgate.engine.entry import Draft, EntryId, PartialId, Timing
-from headgate.engine.limits import PACKED_COUNT_MIN
 from headgate.engine.packing import EncodedDrafts
 from tests.virtual_time import ManualClock
 
@@ -79,17 +78,6 @@ def test_encoded_rows_come_out_as_they_went_in_between_others() -> None:
     }
 
 
-@pytest.mark.parametrize("count", [1, PACKED_COUNT_MIN])
-def test_many_encoded_rows_stay_encoded(count: int) -> None:
-    encoded = EncodedDrafts(b"\x92\xc4\x01v\xc4\x012", array("Q", [0, 7]), array("Q", [0, 2]))
-    taken = StagedDrafts()
-    for _ in range(count):
-        taken.add(EncodedRows.of(b"s", encoded))
-    drafts = taken.drafts()[b"s"]
-    assert isinstance(drafts, EncodedDrafts) == (count == PACKED_COUNT_MIN)
-    assert list(drafts) == [Draft(None, (b"v", b"2"))] * count
-
-
 @given(st.integers(0, 60), st.binary(min_size=1, max_size=3))
 def test_a_file_that_was_changed_is_not_what_was_staged(place: int, other: bytes) -> None:
     file = staged.encode(ROWS)
@@ -97,14 +85,6 @@ def test_a_file_that_was_changed_is_not_what_was_staged(place: int, other: bytes
     if changed != file:
         with pytest.raises(ValueError, match="not what was staged"):
             list(staged.decode(changed))
-
-
-def test_no_rows_are_told_from_a_file_that_was_lost() -> None:
-    [block] = staged.decode(staged.encode(Rows.of([], [])))
-    assert len(block) == 0
-    for length in range(60):
-        with pytest.raises(ValueError, match="not what was staged"):
-            list(staged.decode(bytes(length)))
 
 
 def strange_things(directory: Path) -> list[Path]:
@@ -159,21 +139,6 @@ async def test_what_nobody_has_staged_is_told_once_and_left_alone(
     assert not (directory / BATCH.folder / "new").exists()
 
 
-@given(st.text(max_size=20))
-def test_a_file_is_a_chunk_only_by_the_name_of_one(name: str) -> None:
-    chunk = ChunkName.of_file(name)
-    assert chunk is None or chunk.file == name
-
-
-async def test_a_directory_that_is_a_file_has_no_room(tmp_path: Path) -> None:
-    directory = tmp_path / "staged"
-    directory.write_text("no directory")
-    async with staging(directory) as opened:
-        await opened.sweep()
-        with pytest.raises(GatewayError, match="cannot be staged"):
-            await opened.put(BATCH, CHUNK, ROWS)
-
-
 async def test_batches_go_by_the_time_that_has_passed_whoever_sets_the_clock(
     tmp_path: Path,
 ) -> None:
@@ -188,12 +153,6 @@ async def test_batches_go_by_the_time_that_has_passed_whoever_sets_the_clock(
         await opened.sweep()
         with pytest.raises(GatewayError, match="not staged"):
             await opened.take(BATCH, [CHUNK])
-
-
-async def test_nobody_else_may_read_what_is_staged(tmp_path: Path) -> None:
-    async with staging(tmp_path / "data" / "staged") as opened:
-        await opened.put(BATCH, CHUNK, ROWS)
-    assert (tmp_path / "data" / "staged").stat().st_mode & 0o777 == 0o700
 
 
 async def test_the_chunks_of_one_owner_leave_half_of_the_room_to_others(tmp_path: Path) -> None:
@@ -219,3 +178,12 @@ async def test_the_chunks_of_one_owner_leave_half_of_the_room_to_others(tmp_path
     await second.drop(BatchName(b"ann/w", 7))
     await put(second, b"ann/u", 0)
     await second.close()
+
+
+async def test_a_directory_that_is_a_file_has_no_room(tmp_path: Path) -> None:
+    directory = tmp_path / "staged"
+    directory.write_text("no directory")
+    async with staging(directory) as opened:
+        await opened.sweep()
+        with pytest.raises(GatewayError, match="cannot be staged"):
+            await opened.put(BATCH, CHUNK, ROWS)

@@ -33,14 +33,6 @@ def test_a_list_is_parted_by_commas(
     assert Settings.model_validate({"allowed_hosts": given}).allowed_hosts == hosts
 
 
-def test_a_flag_takes_a_list_as_well() -> None:
-    origins = ["https://a.example,https://b.example", "http://localhost:8001"]
-
-    allowed = Settings(allowed_origins=origins).allowed_origins
-
-    assert allowed == ["https://a.example", "https://b.example", "http://localhost:8001"]
-
-
 _ANY_TEXT = frozenset(
     {
         *("host", "jwt_audience", "jwt_issuer", "jwt_jwks", "jwt_secret", "observe"),
@@ -105,19 +97,6 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path, text: bytes) -> None:
     assert line.startswith(f"Error: {file}: ")
 
 
-@pytest.mark.parametrize(
-    ("given", "line"),
-    [
-        ("HEADGATE_TLS_CERT", "tls_cert is set, and tls_key is not: TLS needs both"),
-        ("HEADGATE_TLS_KEY", "tls_key is set, and tls_cert is not: TLS needs both"),
-    ],
-)
-def test_half_of_tls_is_a_line(given: str, line: str) -> None:
-    ended = check_config(**{given: "file.pem"})
-
-    assert (ended.exit_code, ended.stderr) == (1, f"Error: {line}\n")
-
-
 def test_a_file_of_tls_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     words = ["serve", "--tls-cert", str(certificate), "--tls-key", str(key), "--port", "0"]
@@ -148,17 +127,14 @@ def test_a_variable_that_is_no_setting_is_named() -> None:
     ]
 
 
-def test_what_clients_read_is_no_typo() -> None:
-    ended = check_config(HEADGATE_URL="localhost:8080", HEADGATE_TOKEN="x", HEADGATE_PORT="9000")
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ("HEADGATE_TLS_CERT", "tls_cert is set, and tls_key is not: TLS needs both"),
+        ("HEADGATE_TLS_KEY", "tls_key is set, and tls_cert is not: TLS needs both"),
+    ],
+)
+def test_half_of_tls_is_a_line(given: str, line: str) -> None:
+    ended = check_config(**{given: "file.pem"})
 
-    assert "HEADGATE" not in ended.stderr
-    assert "port = 9000" in ended.stdout
-
-
-@pytest.mark.parametrize("name", ["host", "port", "data_dir", "fsync", "log_level"])
-def test_a_flag_is_explained_in_the_words_of_its_setting(name: str) -> None:
-    shown = " ".join(CliRunner().invoke(main, ["serve", "--help"]).stdout.split())
-
-    setting = Settings.model_fields[name]
-    text = (setting.description or "").replace("`", "")
-    assert f"{text} [default: {setting.default}]" in shown
+    assert (ended.exit_code, ended.stderr) == (1, f"Error: {line}\n")

@@ -11,16 +11,7 @@ from click.testing import CliRunner, Result
 
 from deploy.local_cluster.server import Server
 from headgate.app.cli import main
-from tests.plain_streams import (
-    EXPIRING,
-    FULL,
-    HOUR_MS,
-    assert_same,
-    make,
-    of_directory,
-    remove,
-    replies,
-)
+from tests import plain_streams
 
 
 def export(*words: str, **variables: str) -> Result:
@@ -30,12 +21,12 @@ def export(*words: str, **variables: str) -> Result:
 @pytest.fixture
 def place(redis_7: Server, tmp_path: Path) -> Iterator[Path]:
     """Return a data directory with streams that the server had, and has no more."""
-    make(redis_7)
+    plain_streams.make(redis_7)
     words = "import", redis_7.url, "--to", str(tmp_path / "data"), "--only", "plain:*"
     assert CliRunner().invoke(main, words).exit_code == 0
-    remove(redis_7)
+    plain_streams.remove(redis_7)
     yield tmp_path / "data"
-    remove(redis_7)
+    plain_streams.remove(redis_7)
 
 
 def piped(server: Server, commands: bytes) -> str:
@@ -46,10 +37,14 @@ def piped(server: Server, commands: bytes) -> str:
 
 
 def assert_same_there(server: Server, place: Path) -> None:
-    for mine, theirs in zip(of_directory(place, FULL), replies(server, FULL), strict=True):
-        assert_same(theirs, mine)
-    [ttl_ms] = replies(server, [("PTTL", EXPIRING)])
-    assert HOUR_MS - 60_000 < ttl_ms <= HOUR_MS
+    for mine, theirs in zip(
+        plain_streams.of_directory(place, plain_streams.FULL),
+        plain_streams.replies(server, plain_streams.FULL),
+        strict=True,
+    ):
+        plain_streams.assert_same(theirs, mine)
+    [ttl_ms] = plain_streams.replies(server, [("PTTL", plain_streams.EXPIRING)])
+    assert plain_streams.HOUR_MS - 60_000 < ttl_ms <= plain_streams.HOUR_MS
 
 
 def test_streams_go_to_a_server(place: Path, redis_7: Server) -> None:

@@ -85,14 +85,6 @@ def test_rights_to_read_are_enough(server: Server, tmp_path: Path) -> None:
     assert_brought(server, tmp_path / "data")
 
 
-def test_streams_of_gateways_are_left_out(server: Server, tmp_path: Path) -> None:
-    ended = bring(
-        server.url, "--to", str(tmp_path / "data"), "--json", HEADGATE_REDIS_PREFIX="plain:o"
-    )
-    summary = json.loads(ended.stdout.splitlines()[-1])
-    assert (summary["streams"], summary["left_out"]["of gateways"]) == (2, 1)
-
-
 def test_a_file_that_is_damaged_brings_nothing(snapshot: Path, tmp_path: Path) -> None:
     damaged = bytearray(snapshot.read_bytes())
     damaged[len(damaged) // 2] ^= 1

@@ -106,11 +106,7 @@ def test_a_directory_has_all_there_is_to_have(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_store_lacks_is_named(
-    tmp_path: Path,
-    kind: Callable[[Path], DirectoryBucket],
-    about: str,
-    severity: str,
-    text: str,
+    tmp_path: Path, kind: Callable[[Path], DirectoryBucket], about: str, severity: str, text: str
 ) -> None:
     bucket = kind(tmp_path)
     findings = {finding.about: finding for finding in examine_bucket(bucket, "1", seconds)}

@@ -1,53 +1,25 @@
 """Assembly: the parts of a gateway by its settings, alone and beside other processes."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, open_embedded
 from headgate.app.gateway.assembly import assemble, server_settings
 from headgate.app.gateway.credentials import open_credentials
 from headgate.app.gateway.gateway import Gateway
 from headgate.app.measuring.recorder import HistoryPart, HistoryQuestion
-from headgate.app.runtime.metric_sums import METRICS, families_of
 from headgate.app.runtime.telemetry import Metrics
 from headgate.app.settings import Settings
 from headgate.engine.engine import Engine
 from headgate.engine.errors import Unavailable
 from headgate.engine.journal.storage import MemoryStorage
-from headgate.engine.state.memory import WhenFull
 from tests.running import running
+from tests.siblings import Sibling
 
 
-class Workers:
-    """Four processes that serve requests, of which this is the second."""
-
-    count, number = 4, 2
-
-    def __init__(self, *, has_engine: bool) -> None:
-        self.has_engine = has_engine
-        self.answers: dict[str, Callable[[bytes], bytes]] = {}
-
-    def on_question(self, topic: str, answer: Callable[[bytes], bytes]) -> None:
-        self.answers[topic] = answer
-
-    def on_announcement(self, topic: str, take: Callable[[int, bytes], None]) -> None:
-        """Nobody announces anything."""
-
-    def on_arrival(self, take: Callable[[], None]) -> None:
-        """Nobody arrives."""
-
-    def on_departure(self, take: Callable[[int], None]) -> None:
-        """Nobody departs."""
-
-    async def announce(self, topic: str, body: bytes) -> None:
-        """Nobody hears it."""
-
-    async def gather(self, topic: str, body: bytes, *, within_s: float) -> list[bytes]:
-        """Nobody answers."""
-        return []
+def workers(*, has_engine: bool) -> Sibling:
+    """Return the second of four processes that serve requests."""
+    return Sibling(2, count=4, has_engine=has_engine)
 
 
 class NoHistory:
@@ -58,35 +30,11 @@ class NoHistory:
 
 
 def assembled(
-    settings: Settings, siblings: Workers | None = None
+    settings: Settings, siblings: Sibling | None = None
 ) -> tuple[Gateway, EmbeddedBackend]:
     backend, metrics = EmbeddedBackend(Engine(MemoryStorage())), Metrics()
     credentials = open_credentials(settings)
     return assemble(settings, backend, credentials, metrics, NoHistory(), siblings), backend
-
-
-def names_of(gateway: Gateway) -> set[str]:
-    """Return the names of all metrics."""
-    return {family.name for family in families_of(gateway.metrics.registry)}
-
-
-STREAMS = {"headgate_memory_bytes"}
-SOCKETS = {"headgate_sockets_unsent_bytes", "headgate_sockets_refused"}
-
-
-@pytest.mark.parametrize(
-    ("siblings", "has_streams"),
-    [(None, True), (Workers(has_engine=False), True), (Workers(has_engine=True), False)],
-)
-async def test_a_process_measures_its_sockets_and_the_streams_that_it_has(
-    siblings: Workers | None, has_streams: bool
-) -> None:
-    gateway, _ = assembled(Settings(), siblings)
-    names = names_of(gateway)
-    assert names >= SOCKETS
-    assert bool(names & STREAMS) == has_streams
-    if siblings is not None:
-        assert b"headgate_sockets_refused" in siblings.answers[METRICS](b"")
 
 
 def test_bounds_of_bytes_are_shared_by_the_processes() -> None:
@@ -94,34 +42,11 @@ def test_bounds_of_bytes_are_shared_by_the_processes() -> None:
         arriving_bytes_max=64 * 2**20, unsent_bytes_max=400 * 2**20, body_bytes_max=2**20
     )
     alone, _ = assembled(settings)
-    shared, _ = assembled(settings, Workers(has_engine=True))
+    shared, _ = assembled(settings, workers(has_engine=True))
     assert alone.sockets._unsent_bytes_max == 400 * 2**20
     assert shared.sockets._unsent_bytes_max == 100 * 2**20
     assert alone.sockets._arriving_bytes_max == 64 * 2**20
     assert shared.sockets._arriving_bytes_max == 16 * 2**20
-
-
-def test_a_share_of_what_arrives_has_room_for_the_largest_body() -> None:
-    settings = Settings(arriving_bytes_max=64 * 2**20, body_bytes_max=48 * 2**20)
-    shared, _ = assembled(settings, Workers(has_engine=True))
-    assert shared.sockets._arriving_bytes_max == 48 * 2**20
-
-
-@pytest.mark.parametrize(("redis_host", "host"), [(None, "10.0.0.1"), ("10.0.0.2", "10.0.0.2")])
-def test_redis_clients_see_where_they_connect(redis_host: str | None, host: str) -> None:
-    settings = Settings(host="10.0.0.1", redis_port=6380, redis_host=redis_host)
-    _, backend = assembled(settings)
-    shown = server_settings(settings, backend)
-    assert (shown.host, shown.port) == (host, 6380)
-
-
-@pytest.mark.parametrize(
-    ("full", "policy"), [(WhenFull.REFUSE, "noeviction"), (WhenFull.TRIM_OLDEST, "trim_oldest")]
-)
-def test_redis_clients_see_what_happens_when_memory_is_full(full: WhenFull, policy: str) -> None:
-    settings = Settings(full=full)
-    _, backend = assembled(settings)
-    assert server_settings(settings, backend).memory_policy == policy
 
 
 async def test_redis_clients_see_a_directory_only_if_there_is_a_journal(tmp_path: Path) -> None:

@@ -57,27 +57,6 @@ def test_a_change_while_no_gateway_ran_stays(tmp_path: Path, bucket: LocalBucket
     assert there.read_text() == "one and two"
 
 
-def test_what_another_leader_has_put_counts(tmp_path: Path, bucket: LocalBucket) -> None:
-    path, keys = keys_of(tmp_path, "a", bucket)
-    path.write_text("one")
-    keys.put()
-    there, others = keys_of(tmp_path, "b", bucket)
-    others.fetch()
-    there.write_text("two")
-    others.put()
-    _, again = keys_of(tmp_path, "a", bucket)
-    again.fetch()
-    assert path.read_text() == "two"
-
-
-def test_few_old_files_stay(tmp_path: Path, bucket: LocalBucket) -> None:
-    path, keys = keys_of(tmp_path, "a", bucket)
-    for number in range(10):
-        path.write_text("x" * number)
-        keys.put()
-    assert len(bucket.objects(KEYS)) == 3
-
-
 def test_a_standby_that_leads_does_not_put_back_what_was_revoked(
     tmp_path: Path, bucket: LocalBucket
 ) -> None:

@@ -1,6 +1,5 @@
 """Routes mean on ours what they mean on FastAPI as it is: answers, errors and the document."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from functools import partial, wraps
 from itertools import count
@@ -23,7 +22,6 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer, SecurityS
 from pydantic import BaseModel
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headgate.engine.eager import EagerCall
 from tests.unit.app.http.fastapi_twice import Twice, built_twice
 
 Router = Callable[..., APIRouter]
@@ -272,9 +270,7 @@ async def test_a_credential_reaches_its_route(twice: Twice) -> None:
     assert answer.headers["X-Added"] == "t"
 
 
-async def test_a_dependency_is_called_once_a_request_unless_it_says_otherwise(
-    twice: Twice,
-) -> None:
+async def test_a_dependency_is_called_once_a_request_unless_it_says_otherwise(twice: Twice) -> None:
     assert (await twice.get("/v1/once")).json() == [0, 0, 1]
     assert (await twice.get("/v1/once")).json() == [2, 2, 3]
 
@@ -342,37 +338,3 @@ async def test_middleware_is_passed_by_all_requests() -> None:
 
         with pytest.raises(RuntimeError, match="Cannot add middleware"):
             twice.ours.add_middleware(Marked, "late")
-
-
-async def test_middleware_has_a_task_even_if_the_server_starts_none() -> None:
-    tasks: list[object] = []
-
-    class Noting(Marked):
-        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-            tasks.append(asyncio.current_task())
-            await super().__call__(scope, receive, send)
-
-    def build_noting(app: FastAPI, router: Router) -> None:
-        app.add_middleware(Noting, "noting")
-        build(app, router)
-
-    async with built_twice(build_noting) as twice:
-        ended = asyncio.Event()
-        call = EagerCall(_asked(twice.ours), lambda _: ended.set())
-        asyncio.get_running_loop().call_soon(call.start)
-        await ended.wait()
-    assert len(tasks) == 1
-    assert tasks != [None]
-
-
-async def _asked(app: ASGIApp) -> None:
-    """Ask for a page that is not there, and ignore the answer."""
-
-    async def disconnect() -> Any:
-        return {"type": "http.disconnect"}
-
-    async def ignore(message: Any) -> None:
-        del message
-
-    path = {"path": "/nothing", "raw_path": b"/nothing", "query_string": b"", "headers": []}
-    await app({"type": "http", "method": "GET", **path}, disconnect, ignore)

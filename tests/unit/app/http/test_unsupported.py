@@ -4,16 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Annotated, Any
 
 import pytest
-from fastapi import (
-    APIRouter,
-    BackgroundTasks,
-    Body,
-    Cookie,
-    Depends,
-    FastAPI,
-    Query,
-    WebSocket,
-)
+from fastapi import APIRouter, BackgroundTasks, Body, Cookie, Depends, FastAPI, Query, WebSocket
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
@@ -132,13 +123,6 @@ def test_a_route_is_refused_with_its_name(
     assert what in str(caught.value)
 
 
-def test_a_router_that_takes_bodies_of_no_type_is_refused() -> None:
-    router = APIRouter(route_class=OpenOperation, strict_content_type=False)
-
-    with pytest.raises(Unsupported, match="a body that does not say what it is"):
-        router.add_api_route("/v1/things", plain)
-
-
 def test_what_an_including_router_adds_is_refused() -> None:
     router, app = APIRouter(route_class=OpenOperation), FastAPI()
     router.add_api_route("/things", plain)
@@ -167,22 +151,17 @@ def test_a_route_that_would_be_found_in_place_of_another_is_refused() -> None:
         put_together(app)
 
 
-def test_an_alternative_to_nothing_is_refused() -> None:
-    class Alternative(OpenOperation):
-        is_alternative = True
-
-    router, app = APIRouter(route_class=Alternative), FastAPI()
-    router.add_api_route("/things", plain)
-    app.include_router(router)
-
-    with pytest.raises(Unsupported, match="GET /things: an alternative comes after"):
-        put_together(app)
-
-
 @pytest.mark.parametrize("options", [{"debug": True}, {"max_body_size": 10}])
 def test_what_an_app_itself_would_do_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(Unsupported, match="the app"):
         put_together(FastAPI(**options))
+
+
+def test_a_router_that_takes_bodies_of_no_type_is_refused() -> None:
+    router = APIRouter(route_class=OpenOperation, strict_content_type=False)
+
+    with pytest.raises(Unsupported, match="a body that does not say what it is"):
+        router.add_api_route("/v1/things", plain)
 
 
 async def test_a_route_that_comes_too_late_answers_nothing() -> None:

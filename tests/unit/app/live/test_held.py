@@ -30,21 +30,6 @@ def test_what_is_settled_or_lost_is_held_no_more(outcome: Outcome) -> None:
     assert list(held.counts) == [ID_3]
 
 
-def test_what_is_extended_is_still_held() -> None:
-    held = holding(ID_1, ID_2)
-
-    assert held.settle([ID_1, ID_2], [Outcome.EXTENDED, Outcome.CLAIMED]) == 1
-
-    assert list(held.counts) == [ID_1]
-
-
-def test_what_is_settled_twice_or_was_not_held_counts_once() -> None:
-    held = holding(ID_1)
-
-    assert held.settle([ID_3, ID_1, ID_1], [Outcome.ACKED] * 3) == 1
-    assert held.settle([ID_1], [Outcome.NOT_PENDING]) == 0
-
-
 def test_what_another_consumer_took_over_is_held_no_more() -> None:
     held = holding(ID_1, ID_2, ID_3)
 

@@ -1,21 +1,13 @@
 """Session: the WebSocket conversation without a socket. Frames in, frames and intents out."""
 
 import json
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
+from headgate.app.live import followed
 from headgate.app.live.answers import Text
 from headgate.app.live.choices import SubscriptionChoices
-from headgate.app.live.followed import (
-    ClaimedAway,
-    Ended,
-    GroupBatch,
-    Ready,
-    State,
-    StateName,
-    StreamBatch,
-)
 from headgate.app.live.frames.reading import BadFramesError
 from headgate.app.live.held import Held
 from headgate.app.live.intents import (
@@ -68,7 +60,7 @@ def opened(session: Session, intent: SubscribeIntent, *held: int) -> Held:
     mine.add(deliveries(*held))
     session.subscribe(intent)
     settles = intent.group is not None and intent.choices.ack != "none"
-    session.done(intent, Ready(EntryId(0, 0), held=mine if settles else None))
+    session.done(intent, followed.Ready(EntryId(0, 0), held=mine if settles else None))
     session.frames_to_send()
     return mine
 
@@ -238,13 +230,6 @@ def test_a_wrong_append_is_told_what_is_wrong(
     assert (problem[2] or "").startswith(pointer)
 
 
-@pytest.mark.parametrize("rid", [None, "", "r" * 64])
-def test_a_ping_is_answered_at_once(rid: str | None) -> None:
-    named = {} if rid is None else {"rid": rid}
-
-    assert answer_to(new_session(), {"type": "ping", **named}) == {"type": "pong", **named}
-
-
 def test_up_to_acknowledges_what_is_held_when_it_is_said() -> None:
     session = new_session()
     held = opened(session, GROUP, 1, 2, 3, 0)  # the last was claimed: older than what came before
@@ -256,15 +241,6 @@ def test_up_to_acknowledges_what_is_held_when_it_is_said() -> None:
     assert intent == AckIntent(None, "g", ids(1, 2, 0))
     held.settle(ids(1), [ACKED])
     assert receive(session, {**frame, "up_to": "1-0"}) == AckIntent(None, "g", ids(0))
-
-
-def test_up_to_leaves_alone_what_other_subscriptions_hold() -> None:
-    session = group_session(1, 2)
-    opened(session, GROUP._replace(sub="h"), 0)
-
-    assert receive(session, {"type": "ack", "sub": "h", "up_to": "9-0"}) == AckIntent(
-        None, "h", ids(0)
-    )
 
 
 @pytest.mark.parametrize("kind", ["ack", "nack", "extend"])
@@ -347,35 +323,12 @@ def test_there_are_no_more_subscriptions_than_were_promised() -> None:
     opened(session, STREAM._replace(sub="t"))
 
     assert problem_of(session, SUBSCRIBE)[1:] == ("invalid_request", "/body/sub")
-    session.followed("t", Ended(StreamNotFound(b"orders")))
+    session.followed("t", followed.Ended(StreamNotFound(b"orders")))
     opening = receive(session, SUBSCRIBE)
     assert isinstance(opening, SubscribeIntent)
     assert receive(session, {**SUBSCRIBE, "sub": "y"}) is None  # one that is opening counts
     session.done(opening, StreamNotFound(b"orders"))
     assert isinstance(receive(session, SUBSCRIBE), SubscribeIntent)
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [
-        {"type": "ack", "rid": "r", "sub": "g", "ids": ["x"]},
-        {"type": "ack", "rid": "r", "sub": "g", "ids": []},
-        {"type": "poll", "rid": "r", "sub": "g"},
-        {"type": "subscribe", "rid": "r", "sub": "g", "stream": "orders"},
-        {"rid": "r", "sub": "g"},
-    ],
-)
-def test_a_problem_carries_the_rid_and_the_subscription_of_its_frame(frame: dict[str, Any]) -> None:
-    answer = answer_to(group_session(), frame)
-
-    assert (answer["type"], answer["rid"], answer["sub"]) == ("problem", "r", "g")
-
-
-@pytest.mark.parametrize("wrong", [5, None, "r" * 65])
-def test_a_rid_or_subscription_that_cannot_be_read_is_left_out(wrong: Any) -> None:
-    answer = answer_to(new_session(), {"type": "ping", "rid": wrong, "sub": wrong})
-
-    assert answer.keys() == {"type", "problem"}
 
 
 @pytest.mark.parametrize(
@@ -426,7 +379,7 @@ class Conversation:
     def last_sent(self) -> dict[str, Any]:
         """Return the last answer, once what is under way is done."""
         if isinstance(self.pending, SubscribeIntent):
-            self.session.done(self.pending, Ready(EntryId(0, 0)))
+            self.session.done(self.pending, followed.Ready(EntryId(0, 0)))
         elif self.pending is not None:
             self.session.done(self.pending, None)
         return sent(self.session)[-1]
@@ -437,16 +390,8 @@ NOT_FOUND, REFUSED = "not_found", "invalid_request"
 SETTLING = (NOT_FOUND, NOT_FOUND, REFUSED, None, NOT_FOUND)
 TABLE: list[tuple[dict[str, Any], type[Any], tuple[str | None, ...]]] = [
     (SUBSCRIBE, SubscribeIntent, (None, REFUSED, REFUSED, REFUSED, REFUSED)),
-    (
-        {"type": "unsubscribe"},
-        UnsubscribeIntent,
-        (NOT_FOUND, NOT_FOUND, None, None, NOT_FOUND),
-    ),
-    (
-        {"type": "credit", "entries": 1},
-        CreditIntent,
-        (NOT_FOUND, NOT_FOUND, None, None, NOT_FOUND),
-    ),
+    ({"type": "unsubscribe"}, UnsubscribeIntent, (NOT_FOUND, NOT_FOUND, None, None, NOT_FOUND)),
+    ({"type": "credit", "entries": 1}, CreditIntent, (NOT_FOUND, NOT_FOUND, None, None, NOT_FOUND)),
     ({"type": "ack", "ids": ["1-0"]}, AckIntent, SETTLING),
     ({"type": "nack", "ids": ["1-0"]}, NackIntent, SETTLING),
     ({"type": "extend", "ids": ["1-0"]}, ExtendIntent, SETTLING),
@@ -481,35 +426,6 @@ def test_what_a_frame_does_goes_by_the_state_of_its_subscription(
 
 
 # What becomes of it
-
-
-def test_what_stands_is_told_with_its_position() -> None:
-    session = new_session()
-    stream = receive(session, {**SUBSCRIBE, "rid": "1"})
-    group = receive(session, {**SUBSCRIBE, "rid": "2", "sub": "y", "group": "billing"})
-    assert isinstance(stream, SubscribeIntent)
-    assert isinstance(group, SubscribeIntent)
-
-    session.done(stream, Ready(EntryId(7, 1), gap=Gap(EntryId(3, 0), EntryId(5, 0))))
-    session.done(group, Ready(EntryId(7, 0), consumer=b"me", pending_count=2, held=Held()))
-
-    assert sent(session) == [
-        {
-            "type": "subscribed",
-            "rid": "1",
-            "sub": "x",
-            "position": "7-1",
-            "gap": {"from": "3-0", "to": "5-0"},
-        },
-        {
-            "type": "subscribed",
-            "rid": "2",
-            "sub": "y",
-            "position": "7-0",
-            "consumer": "me",
-            "pending": 2,
-        },
-    ]
 
 
 def test_what_is_wrong_with_an_entry_of_an_append_is_placed_in_its_frame() -> None:
@@ -564,18 +480,6 @@ def test_a_nack_and_an_extend_are_always_answered(frame: dict[str, Any], outcome
     assert (answer["type"], answer["results"][0]["outcome"]) == ("ok", outcome)
 
 
-def test_an_ack_is_answered_though_its_subscription_has_ended_meanwhile() -> None:
-    session = group_session(1)
-    ack = receive(session, {"type": "ack", "rid": "r", "sub": "g", "ids": ["1-0"]})
-    assert isinstance(ack, AckIntent)
-    session.followed("g", Ended(StreamNotFound(b"orders")))
-    sent(session)
-
-    session.done(ack, [ACKED])
-
-    assert [(frame["type"], frame["rid"]) for frame in sent(session)] == [("acked", "r")]
-
-
 def test_answers_come_in_the_order_of_the_frames_whatever_is_done_first() -> None:
     session = group_session(1)
     first = receive(session, {**APPEND, "rid": "1"})
@@ -586,7 +490,7 @@ def test_answers_come_in_the_order_of_the_frames_whatever_is_done_first() -> Non
     assert isinstance(second, AppendIntent)
 
     session.done(second, ids(2))
-    session.followed("g", State("caught_up"))  # this is no answer, and waits for none
+    session.followed("g", followed.State("caught_up"))  # this is no answer, and waits for none
     before = sent(session)
     session.done(first, ids(1))
 
@@ -611,30 +515,13 @@ def stream_read(*numbers: int, gap: Gap | None = None) -> StreamRead:
 def test_of_nothing_no_frame_is_made_but_of_what_was_missed() -> None:
     session = group_session()
 
-    session.followed("s", StreamBatch(stream_read(), credit_left=5))
-    session.followed("g", GroupBatch([], [], lag=0, credit_left=5))
+    session.followed("s", followed.StreamBatch(stream_read(), credit_left=5))
+    session.followed("g", followed.GroupBatch([], [], lag=0, credit_left=5))
     assert sent(session) == []
     gap = Gap(EntryId(1, 0), EntryId(2, 0))
-    session.followed("s", StreamBatch(stream_read(gap=gap), credit_left=5))
+    session.followed("s", followed.StreamBatch(stream_read(gap=gap), credit_left=5))
     [frame] = sent(session)
     assert (frame["entries"], frame["gap"]) == ([], {"from": "1-0", "to": "2-0"})
-
-
-@pytest.mark.parametrize("name", get_args(StateName))
-def test_a_state_is_a_frame(name: StateName) -> None:
-    session = group_session()
-
-    session.followed("g", State(name))
-
-    assert sent(session) == [{"type": "state", "sub": "g", "state": name}]
-
-
-def test_what_was_claimed_is_a_frame() -> None:
-    session = group_session()
-
-    session.followed("g", ClaimedAway(ids(3, 1), b"thief"))
-
-    assert sent(session) == [{"type": "claimed", "sub": "g", "ids": ["3-0", "1-0"], "by": "thief"}]
 
 
 @pytest.mark.parametrize(
@@ -649,7 +536,7 @@ def test_the_end_of_a_subscription_is_a_problem_and_a_frame(
 ) -> None:
     session = group_session()
 
-    session.followed("g", Ended(error))
+    session.followed("g", followed.Ended(error))
 
     problem, ended = sent(session)
     assert (problem["type"], problem["sub"], problem["problem"]["code"]) == ("problem", "g", code)

@@ -12,27 +12,20 @@ from headgate.app.auth.access import Access
 from headgate.app.auth.audit import Audit
 from headgate.app.auth.principal import home
 from headgate.app.backends.embedded import EmbeddedBackend
+from headgate.app.live import followed
 from headgate.app.live.choices import SubscriptionChoices
-from headgate.app.live.followed import (
-    ClaimedAway,
-    Ended,
-    Followed,
-    GroupBatch,
-    State,
-    StreamBatch,
-)
 from headgate.app.live.group_subscription import GroupSubscription
 from headgate.app.live.subscriber import Subscriber
 from headgate.app.live.subscription import Credit, StreamSubscription, Subscription
 from headgate.engine.entry import MIN_ID, EntryId
-from headgate.engine.errors import Disconnected, Draining, GroupNotFound
+from headgate.engine.errors import Disconnected, Draining
 from headgate.engine.replies import Outcome
 from headgate.engine.requests.deliveries import Ack, Claim, ListPending, NackMode, ReadGroup
 from headgate.engine.requests.entries import Delete, From, References, StreamCursor, Trim, TrimTo
-from headgate.engine.requests.groups import DescribeGroup, DestroyGroup, ListConsumers
+from headgate.engine.requests.groups import DescribeGroup, ListConsumers
 from tests.unit.driver import Driver, G, S, entry_id
 
-CAUGHT_UP, EXHAUSTED = State("caught_up"), State("credit_exhausted")
+CAUGHT_UP, EXHAUSTED = followed.State("caught_up"), followed.State("credit_exhausted")
 
 
 @pytest.fixture
@@ -50,7 +43,7 @@ async def engine() -> AsyncIterator[Driver]:
 class Reader:
     """Takes the items of a subscription, one after the other."""
 
-    def __init__(self, coming: AsyncGenerator[Followed, None]) -> None:
+    def __init__(self, coming: AsyncGenerator[followed.Followed, None]) -> None:
         self._coming = coming
 
     async def next(self) -> Any:
@@ -58,16 +51,16 @@ class Reader:
         async with asyncio.timeout(10):
             what = await anext(self._coming)
         match what:
-            case StreamBatch(read, left):
+            case followed.StreamBatch(read, left):
                 return [entry.id.ms for entry in read.entries], left
-            case GroupBatch(deliveries, _, _, left):
+            case followed.GroupBatch(deliveries, _, _, left):
                 return [delivery.id.ms for delivery in deliveries], left
         return what
 
     async def entries(self) -> list[int]:
         """Return the numbers of the next batch that has any."""
         what = await self.next()
-        while isinstance(what, State) or not what[0]:
+        while isinstance(what, followed.State) or not what[0]:
             what = await self.next()
         ids: list[int] = what[0]
         return ids
@@ -75,7 +68,7 @@ class Reader:
     async def ended(self) -> Any:
         """Return the error of the end, which must be the next item."""
         what = await self.next()
-        assert isinstance(what, Ended)
+        assert isinstance(what, followed.Ended)
         with pytest.raises(StopAsyncIteration):
             await anext(self._coming)
         return type(what.error)
@@ -165,53 +158,6 @@ async def blocked(engine: Driver, reader: Reader) -> asyncio.Task[Any]:
 # A stream
 
 
-@pytest.mark.parametrize(
-    ("after", "position", "numbers"),
-    [
-        (entry_id(2), entry_id(2), [3]),
-        (From.NOW, entry_id(3), [4]),
-        (From.LAST, entry_id(3).previous(), [3]),
-    ],
-)
-async def test_where_reading_begins_is_an_id(
-    engine: Driver, after: EntryId | From, position: EntryId, numbers: list[int]
-) -> None:
-    subscription = stream(engine, after)
-    ready = await subscription.open()
-    await engine.put(4)
-    async with aclosing(subscription.follow()) as coming:
-        assert await Reader(coming).entries() == numbers
-    assert ready.position == position
-
-
-async def test_without_credit_nothing_is_read(engine: Driver) -> None:
-    subscription = stream(engine, credit=2)
-    async with reading(subscription) as reader:
-        assert await reader.next() == ([1, 2], 0)
-        assert await reader.next() == EXHAUSTED
-        coming = asyncio.create_task(reader.next())
-        await asyncio.sleep(0)
-        assert engine.waiter_count == 0
-        subscription.add_credit(5)
-        assert await coming == ([3], 4)
-        assert await reader.next() == CAUGHT_UP
-
-
-async def test_credit_does_not_grow_above_its_bound(engine: Driver) -> None:
-    subscription = stream(engine, credit=1)
-    async with reading(subscription) as reader:
-        assert await reader.next() == ([1], 0)
-        subscription.add_credit(1_000)
-        assert await reader.next() == ([2, 3], 8)
-
-
-async def test_silence_is_an_empty_batch(engine: Driver) -> None:
-    async with reading(stream(engine, From.NOW, beat_ms=1)) as reader:
-        assert await reader.next() == CAUGHT_UP
-        assert await reader.next() == ([], None)
-        assert await reader.next() == ([], None)
-
-
 async def test_what_trimming_took_is_told_with_what_is_left(engine: Driver) -> None:
     subscription = stream(engine, entry_id(1), credit=1)
     async with reading(subscription) as reader:
@@ -277,20 +223,6 @@ async def test_what_is_given_back_in_the_end_is_so_though_the_reader_is_cancelle
     assert await engine.perform(ListConsumers(S, G)) == []
 
 
-async def test_what_is_settled_gives_its_credit_back_if_that_was_asked_for(
-    engine: Driver,
-) -> None:
-    subscription = await group(engine, credit=1, auto_credit=True)
-    async with reading(subscription) as reader:
-        assert await reader.next() == ([1], 0)
-        assert await reader.next() == EXHAUSTED
-        assert await subscription.extend([entry_id(1)]) == [Outcome.EXTENDED]
-        assert await subscription.nack([entry_id(1)], NackMode.FATAL, 60_000) == [Outcome.RELEASED]
-        assert await reader.entries() == [2]
-        await subscription.ack([entry_id(2), entry_id(2), entry_id(9)])
-        assert await reader.entries() == [3]
-
-
 async def test_what_was_sent_before_the_engine_was_away_is_not_sent_again(
     engine: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,33 +257,9 @@ async def test_an_entry_that_came_back_while_it_was_looked_for_is_not_lost(
         backend.is_cut_off, backend.before_list = True, come_back
         await engine.put(4)
         assert await coming == ([4], None)
-        assert await reader.next() == ClaimedAway([entry_id(3)], b"b")
+        assert await reader.next() == followed.ClaimedAway([entry_id(3)], b"b")
         await engine.put(5)
         assert await reader.entries() == [5]
-
-
-async def test_a_consumer_that_holds_what_it_may_is_told(engine: Driver) -> None:
-    subscription = await group(engine, max_pending=2, beat_ms=1)
-    async with reading(subscription) as reader:
-        assert await reader.next() == ([1, 2], None)
-        assert await reader.next() == State("max_pending")
-        assert await reader.next() == ([], None)  # silence
-        await engine.perform(Ack(S, G, [entry_id(1)]))
-        assert await reader.entries() == [3]
-
-
-async def test_who_held_an_entry_is_told_that_another_has_it(engine: Driver) -> None:
-    subscription = await group(engine, keeps=True)
-    async with reading(subscription) as reader:
-        assert await reader.next() == ([1, 2, 3], None)
-        assert await reader.next() == CAUGHT_UP
-        coming = await blocked(engine, reader)
-        await engine.perform(Claim(S, G, b"b", [entry_id(1), entry_id(3)], 0))
-        assert await coming == ClaimedAway([entry_id(1), entry_id(3)], b"b")
-        assert await subscription.ack([entry_id(1), entry_id(2)]) == [
-            Outcome.CLAIMED,
-            Outcome.ACKED,
-        ]
 
 
 async def test_what_needs_no_ack_is_not_held(engine: Driver) -> None:
@@ -375,7 +283,7 @@ async def test_what_is_gone_from_the_stream_is_named_and_acknowledged(engine: Dr
     await subscription.open()
     async with aclosing(subscription.follow()) as coming:
         batch = await anext(coming)
-        assert isinstance(batch, GroupBatch)
+        assert isinstance(batch, followed.GroupBatch)
         assert [delivery.id.ms for delivery in batch.deliveries] == [2]
         assert (batch.gone, batch.credit_left) == ([entry_id(1), entry_id(3)], 4)
         assert await anext(coming) == CAUGHT_UP
@@ -389,18 +297,20 @@ async def test_what_was_settled_elsewhere_is_forgotten(engine: Driver) -> None:
         for number in range(1, 20):
             await engine.put(number + 10)
             batch = await anext(coming)
-            while not isinstance(batch, GroupBatch):
+            while not isinstance(batch, followed.GroupBatch):
                 batch = await anext(coming)
             await engine.perform(Ack(S, G, [delivery.id for delivery in batch.deliveries]))
     assert ready.held is not None
     assert len(ready.held) <= 5
 
 
-async def test_a_group_that_goes_ends_its_subscription(engine: Driver) -> None:
-    async with reading(await group(engine, keeps=True)) as reader:
-        await reader.next()
-        assert await reader.next() == CAUGHT_UP
-        coming = asyncio.create_task(reader.ended())
-        await asyncio.sleep(0)
-        await engine.perform(DestroyGroup(S, G))
-        assert await coming is GroupNotFound
+async def test_what_is_settled_gives_its_credit_back_if_that_was_asked_for(engine: Driver) -> None:
+    subscription = await group(engine, credit=1, auto_credit=True)
+    async with reading(subscription) as reader:
+        assert await reader.next() == ([1], 0)
+        assert await reader.next() == EXHAUSTED
+        assert await subscription.extend([entry_id(1)]) == [Outcome.EXTENDED]
+        assert await subscription.nack([entry_id(1)], NackMode.FATAL, 60_000) == [Outcome.RELEASED]
+        assert await reader.entries() == [2]
+        await subscription.ack([entry_id(2), entry_id(2), entry_id(9)])
+        assert await reader.entries() == [3]

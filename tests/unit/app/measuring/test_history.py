@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from math import isnan
-
-from headgate.app.measuring.history import MINUTES_KEPT, SECONDS_KEPT, History, Step
+from headgate.app.measuring.history import SECONDS_KEPT, History, Step
 
 MINUTE_MS = 60_000
 
@@ -23,38 +21,12 @@ def test_seconds_and_minutes_are_kept_and_the_oldest_go() -> None:
     assert series["lag"][0] == 30.5
 
 
-def test_minutes_are_kept_for_a_day() -> None:
-    history = History(["lag"])
-    for minute in range(1, MINUTES_KEPT + 10):
-        history.add(minute * MINUTE_MS, {"lag": minute})
-    times, series = history.after(0, Step.MINUTE)
-    assert len(times) == len(series["lag"]) == MINUTES_KEPT
-    assert series["lag"][-1] == MINUTES_KEPT + 8
-
-
 def test_a_minute_shows_the_mean_or_what_was_worst() -> None:
     history = History(["appended", "delay"], frozenset({"delay"}))
     for second in range(1, 62):
         history.add(second * 1000, {"appended": second % 2, "delay": second, "unknown": 1})
     _, series = history.after(0, Step.MINUTE)
     assert series == {"appended": [0.5], "delay": [60]}
-
-
-def test_what_is_unknown_is_left_out_of_a_mean() -> None:
-    history = History(["lag"])
-    for second in range(1, 62):
-        history.add(second * 1000, {"lag": 7} if second == 30 else {})
-    assert history.after(0, Step.MINUTE).series["lag"] == [7]
-    seconds = history.after(0, Step.SECOND).series["lag"]
-    assert [value for value in seconds if not isnan(value)] == [7]
-
-
-def test_only_what_is_later_is_returned() -> None:
-    history = History(["lag"])
-    for second in (1, 2, 3):
-        history.add(second * 1000, {"lag": second})
-    assert history.after(2000, Step.SECOND) == ([3000], {"lag": [3]})
-    assert history.after(3000, Step.SECOND) == ([], {"lag": []})
 
 
 def test_times_ascend_though_the_clock_is_set_back() -> None:

@@ -7,7 +7,7 @@ from math import isnan
 from headgate.app.measuring.history import Step
 from headgate.app.measuring.recorder import HistoryQuestion, Recorder
 from headgate.app.measuring.sample import ObservedStreams, Sample
-from headgate.app.measuring.series import COLD_HITS, COLD_READ, COLD_READS, LOOP_DELAY, REQUEST
+from headgate.app.measuring.series import LOOP_DELAY, REQUEST
 from headgate.engine.buckets import SECONDS
 from headgate.engine.replies import ObservedGroup, ObservedStream
 from tests.virtual_time import ManualClock
@@ -53,20 +53,6 @@ async def test_counts_and_gauges_of_processes_are_added_and_the_longest_delay_ho
     assert isnan(processes.latest("appended"))  # nobody said anything of it
 
 
-async def test_the_share_of_hits_is_that_of_a_second_and_unknown_without_any() -> None:
-    processes = Processes()
-    for hits, reads in [(100, 100), (103, 101), (103, 101)]:
-        counts = {COLD_HITS: float(hits), COLD_READS: float(reads)}
-        times = {COLD_READ: [reads] + [0] * len(SECONDS)}
-        await processes.a_second_later(p1=Sample(counts, {"dead_bytes": 7}, {}, times))
-    answer = processes.recorder.answer(GATEWAY)
-    [share, later] = answer.series["cold_hit_percent"]
-    assert share == 75
-    assert isnan(later)
-    assert 0 < answer.series["cold_read_ms_p99"][0] < 1
-    assert answer.series["dead_bytes"] == [7, 7]
-
-
 async def test_a_process_that_ends_or_begins_anew_takes_nothing_away() -> None:
     processes = Processes()
     await processes.a_second_later(p1=requests(100), p2=requests(50))
@@ -107,18 +93,6 @@ async def test_what_is_observed_now_and_then_holds_until_it_is_observed_again() 
     assert isnan(group.series["acknowledged"][-1])
 
 
-async def test_what_is_observed_seldom_holds_for_longer() -> None:
-    processes = Processes()
-    for added in (10, 30):
-        seldom = observed(processes.clock.monotonic_ms(), added, 5, valid_ms=30_000)
-        await processes.a_second_later(p1=seldom)
-        for _ in range(9):
-            await processes.a_second_later(p1=requests(1))
-    answer = processes.recorder.answer(STREAM)
-    assert answer.series["length"] == [5] * 20
-    assert answer.series["appended"][10:] == [2] * 10
-
-
 async def test_what_was_observed_long_ago_is_unknown() -> None:
     processes = Processes()
     await processes.a_second_later(p1=observed(processes.clock.monotonic_ms(), 10, 5))
@@ -137,25 +111,6 @@ async def test_what_is_not_observed_has_no_rows_and_what_is_no_more_is_forgotten
     answer = processes.recorder.answer(GROUP)
     assert not answer.is_observed
     assert (answer.times_ms, answer.series["lag"]) == ([], [])
-
-
-async def test_what_was_not_there_has_begun_at_zero() -> None:
-    processes = Processes()
-    began_ms = processes.clock.monotonic_ms()
-    nothing = Sample({}, {}, {}, {}, ObservedStreams(began_ms, 3000, [], 0, 0))
-    await processes.a_second_later(p1=nothing)
-    await processes.a_second_later(p1=observed(began_ms + 1000, 10, 5))
-    assert processes.latest("appended", STREAM) == 10
-    assert processes.latest("delivered", GROUP) == 5
-
-
-async def test_what_may_have_been_left_out_has_no_rate_at_first() -> None:
-    processes = Processes()
-    began_ms = processes.clock.monotonic_ms()
-    too_many = Sample({}, {}, {}, {}, ObservedStreams(began_ms, 3000, [], 1, 0))
-    await processes.a_second_later(p1=too_many)
-    await processes.a_second_later(p1=observed(began_ms + 1000, 10, 5))
-    assert isnan(processes.latest("appended", STREAM))
 
 
 async def test_a_count_that_begins_anew_has_no_rate() -> None:

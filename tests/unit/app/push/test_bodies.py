@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from cloudevents.core.bindings import http
@@ -22,11 +21,6 @@ def delivery(number: int, *flat: bytes, before: int = 0) -> Delivery:
 def sizes(deliveries: list[Delivery], entries_max: int) -> list[list[int]]:
     requests = requests_of(deliveries, entries_max)
     return [[each.id.ms for each in request.deliveries] for request in requests]
-
-
-def test_batches_are_full_and_in_order() -> None:
-    assert sizes([delivery(number) for number in range(1, 6)], 2) == [[1, 2], [3, 4], [5]]
-    assert sizes([], 2) == []
 
 
 def test_a_batch_has_so_many_bytes_and_a_larger_entry_comes_alone() -> None:
@@ -98,13 +92,3 @@ def test_an_event_is_read_by_the_library_of_cloudevents(kind: PushBody) -> None:
     event = http.from_http(http.HTTPMessage(content.headers, content.body), JSONFormat())
     assert (event.get_id(), event.get_source(), event.get_type()) == ("7", "/shop", "sold")
     assert (event.get_extension("note"), event.get_data()) == ("f\u00fcr 5%", {"a": 1})
-
-
-def test_a_batch_of_events_is_an_array_of_them() -> None:
-    content = Bodies(PushBody.CLOUDEVENTS_BATCH, b"orders", b"g").content_of(
-        PushRequest([delivery(1, *EVENT), delivery(2)], 9)
-    )
-    events: list[dict[str, Any]] = json.loads(content.body)
-    assert [event["type"] for event in events] == ["sold", "headgate.entry"]
-    assert events[1]["source"] == "/v1/streams/orders"
-    assert content.headers["Content-Type"].startswith("application/cloudevents-batch+json")

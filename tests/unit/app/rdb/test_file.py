@@ -21,7 +21,7 @@ from headgate.app.rdb.events import (
 from headgate.app.rdb.file import read_file
 from headgate.app.rdb.source import checksum_of
 from headgate.app.rdb.strings import length, string
-from headgate.app.rdb.types import StreamType, stream_type
+from headgate.app.rdb.types import stream_type
 from headgate.app.rdb.writer import write_stream
 from headgate.engine.images import GroupImage, KeysImage
 from tests.unit.app.rdb.images import entries_of, image, with_keys
@@ -103,36 +103,12 @@ def test_values_of_other_types_are_passed_over() -> None:
     assert end.key_counts["stream"] == 1
 
 
-def test_facts_about_the_server_and_the_keys_are_passed_over() -> None:
-    facts = [
-        b"\xfa\x09redis-ver\x058.8.1",
-        b"\xf5\x03lib\xf6\x01a\x01b\x01\x01c\x01d\xf6\x01a\x01b\x00\x01d",
-        b"\xf7" + length(1) + b"\x02\x01" + MODULE[2:],
-        b"\xfe\x00\xfb\x05\x02\xf4\x01\x02\x03",
-        b"\xf3\x01META\x00\xf8\x05\xf9\x07\xfd" + (9).to_bytes(4, "little"),
-    ]
-    events = events_of(written(*facts, stream_parts(b"s"), stream_parts(b"t")))
-    assert events[1] == AuxField(b"redis-ver", b"8.8.1")
-    assert [event[:3] for event in events if isinstance(event, StreamBegin)] == [
-        (b"s", 0, 9000),
-        (b"t", 0, None),
-    ]
-
-
 def test_valkey_has_numbers_of_its_own() -> None:
     slots = b"\xf3\x03job\x01\x05\x06"
     hash_ = b"\x16\x01h\x01\x01a\x01b" + bytes(8)
     events = events_of(written(slots, hash_, stream_parts(b"s", 11), magic=b"VALKEY080"))
     assert events[0] == FileBegin(80, is_valkey=True)
     assert events[1] == OtherKey(b"h", 0, "hash")
-
-
-@pytest.mark.parametrize("version", [9, 10, 11, 13, 14])
-def test_every_type_of_streams_is_read(version: int) -> None:
-    end = events_of(written(stream_parts(b"s", version)))[-1]
-    assert isinstance(end, FileEnd)
-    assert end.key_counts == {"stream": 1}
-    assert len({stream_type(number) for number in (9, 10, 11, 13, 14)}) == len(StreamType)
 
 
 def test_a_file_without_a_checksum_is_read() -> None:
@@ -153,6 +129,22 @@ def test_damage_is_an_error_with_its_place() -> None:
         events_of(written(b"\x1d"))
     with pytest.raises(RdbError, match="no file of RDB"):
         events_of(b"HEADGATE and more")
+
+
+def test_facts_about_the_server_and_the_keys_are_passed_over() -> None:
+    facts = [
+        b"\xfa\x09redis-ver\x058.8.1",
+        b"\xf5\x03lib\xf6\x01a\x01b\x01\x01c\x01d\xf6\x01a\x01b\x00\x01d",
+        b"\xf7" + length(1) + b"\x02\x01" + MODULE[2:],
+        b"\xfe\x00\xfb\x05\x02\xf4\x01\x02\x03",
+        b"\xf3\x01META\x00\xf8\x05\xf9\x07\xfd" + (9).to_bytes(4, "little"),
+    ]
+    events = events_of(written(*facts, stream_parts(b"s"), stream_parts(b"t")))
+    assert events[1] == AuxField(b"redis-ver", b"8.8.1")
+    assert [event[:3] for event in events if isinstance(event, StreamBegin)] == [
+        (b"s", 0, 9000),
+        (b"t", 0, None),
+    ]
 
 
 def test_long_strings_are_not_kept() -> None:

@@ -15,13 +15,8 @@ def test_runs_and_copies() -> None:
 @pytest.mark.parametrize(
     ("packed", "size"),
     [
-        (b"\x02ab", 3),
-        (b"\x02abc", 4),
-        (b"\x02abc", 2),
-        (b"\x00a\x20\x01", 4),
-        (b"\x00a\xe0", 99),
-        (b"\x00a\x20", 4),
-        (b"\x00a\xe0\xff\x00" * 50, 265),
+        *((b"\x02ab", 3), (b"\x02abc", 4), (b"\x02abc", 2), (b"\x00a\x20\x01", 4)),
+        *((b"\x00a\xe0", 99), (b"\x00a\x20", 4), (b"\x00a\xe0\xff\x00" * 50, 265)),
     ],
 )
 def test_what_is_no_lzf_is_refused(packed: bytes, size: int) -> None:

@@ -13,12 +13,11 @@ from headgate.app.backends.embedded import EmbeddedBackend, EmbeddedOptions, ope
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.replies import Verbatim
 from headgate.app.redis_syntax.runs import CommandRunner
-from headgate.app.runtime.server_facts import ConnectionFacts, ServerSettings
+from headgate.app.runtime.server_facts import ServerSettings
 from headgate.engine.errors import StreamError
 from headgate.engine.journal.writer import FsyncPolicy
 from tests.running import running
 
-FACTS = ConnectionFacts(6379, 3, 7, 1, 1000, 2000)
 SETTINGS = ServerSettings(
     host="0.0.0.0",
     port=6379,
@@ -61,27 +60,6 @@ async def config(commands: CommandRunner, pattern: str) -> dict[bytes, bytes]:
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 
-async def test_info_has_what_exporters_read(commands: CommandRunner) -> None:
-    commands.attach(SETTINGS, lambda: FACTS)
-    await say(commands, "XADD s * f v")
-
-    facts = await info(commands)
-
-    assert len(facts["run_id"]) == 40
-    assert (facts["tcp_port"], facts["connected_clients"]) == (6379, 3)
-    assert (facts["total_connections_received"], facts["rejected_connections"]) == (7, 1)
-    assert (facts["total_net_input_bytes"], facts["total_net_output_bytes"]) == (1000, 2000)
-    assert (facts["maxmemory"], facts["maxclients"]) == (2**30, 100)
-    assert 0 < facts["used_memory"] < facts["used_memory_rss"] <= facts["total_system_memory"]
-    assert (facts["aof_enabled"], facts["aof_last_write_status"]) == (1, "ok")
-    assert facts["aof_current_size"] > 0
-    assert (facts["rdb_bgsave_in_progress"], facts["rdb_last_bgsave_status"]) == (0, "ok")
-    assert (facts["role"], facts["connected_slaves"]) == ("master", 0)
-    assert facts["used_cpu_user"] > 0
-    assert facts["db0"]["keys"] == 1
-    assert facts["cmdstat_xadd"]["calls"] == 1
-
-
 async def test_config_shows_the_settings(commands: CommandRunner) -> None:
     commands.attach(SETTINGS, None)
     shown = await config(commands, "*")
@@ -103,26 +81,6 @@ async def test_slow_commands_are_kept(commands: CommandRunner) -> None:
     await say(commands, "CONFIG SET slowlog-log-slower-than -1")
     assert await say(commands, "SLOWLOG RESET") == "OK"
     assert await say(commands, "SLOWLOG LEN") == 0
-
-
-async def test_slow_commands_of_a_pipeline_are_kept(commands: CommandRunner) -> None:
-    await say(commands, "CONFIG SET slowlog-log-slower-than 0")
-    await say(commands, "SLOWLOG RESET")
-    await commands.run_each([[b"XLEN", b"s"], [b"XREAD", b"STREAMS", b"s", b"0"]])
-    assert [each[3] for each in await say(commands, "SLOWLOG GET")] == [
-        [b"XLEN", b"s"],
-        [b"SLOWLOG", b"RESET"],
-    ]
-    await commands.run_each([[b"XADD", b"s", b"*", b"f", b"%d" % n] for n in range(3)])
-    [latest] = await say(commands, "SLOWLOG GET 1")
-    assert latest[3] == [b"XADD", b"s", b"*", b"f", b"0"]
-
-
-async def test_what_test_suites_begin_with_removes_nothing(commands: CommandRunner) -> None:
-    await say(commands, "XADD s * f v")
-    for line in ("FUNCTION FLUSH", "SCRIPT FLUSH async", "CONFIG RESETSTAT"):
-        assert (line, await say(commands, line)) == (line, "OK")
-    assert await say(commands, "XLEN s") == 1
 
 
 async def test_waitaof_waits_until_the_journal_is_synced(

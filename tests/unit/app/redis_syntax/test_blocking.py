@@ -12,14 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.app.redis_syntax.console import (
-    FIVE,
-    PENDING,
-    TWO,
-    Console,
-    claimed,
-    entries,
-)
+from tests.unit.app.redis_syntax.console import FIVE, PENDING, TWO, Console, entries
 from tests.virtual_time import VirtualClock, in_virtual_time, now_ms, settle
 
 FOLLOW = "XREAD BLOCK 0 STREAMS s $"
@@ -73,13 +66,6 @@ async def test_a_time_that_cannot_be_waited_is_refused(word: str, text: str) -> 
 
 
 @in_virtual_time
-async def test_a_wait_for_nothing_ends_with_null_at_its_time() -> None:
-    console = await console_after(*FIVE)
-    assert await console.say("XREAD BLOCK 250 STREAMS s $") is None
-    assert now_ms() == 250
-
-
-@in_virtual_time
 async def test_a_wait_for_the_last_entry_gets_the_last_there_is_then() -> None:
     console = await console_after()
     (task,) = await waiting(console, "XREAD BLOCK 0 STREAMS s +")
@@ -95,16 +81,6 @@ async def test_a_wait_for_the_last_entry_gets_the_last_there_is_then() -> None:
 
 def claiming(consumer: str, min_idle_ms: int) -> str:
     return f"XREADGROUP GROUP g {consumer} BLOCK 0 CLAIM {min_idle_ms} STREAMS s >"
-
-
-@in_virtual_time
-async def test_each_claiming_reader_wakes_when_something_is_idle_enough_for_it() -> None:
-    console = await console_after(*TWO)
-    late, early = await waiting(console, claiming("a", 300), claiming("b", 100))
-    assert await early == [["s", [claimed(1, 100, 1), claimed(2, 100, 1)]]]
-    assert now_ms() == 100
-    assert await late == [["s", [claimed(1, 300, 2), claimed(2, 300, 2)]]]
-    assert now_ms() == 400
 
 
 @in_virtual_time
@@ -126,14 +102,6 @@ async def test_a_transaction_that_takes_its_entry_back_wakes_nobody() -> None:
     assert await still_waiting(*tasks)
 
 
-@in_virtual_time
-async def test_the_whole_command_is_run_again() -> None:
-    console = await console_after()
-    (task,) = await waiting(console, "XREAD BLOCK 0 STREAMS s t $ $")
-    await console.say_at_once("XADD t 1 f v1", FIVE[0])
-    assert await task == [["s", entries(1)], ["t", entries(1)]]
-
-
 @pytest.mark.parametrize("line", ["DEL s", "UNLINK s", "RENAME s t", "FLUSHALL", "EXPIRE s 0"])
 @in_virtual_time
 async def test_a_reader_of_a_group_does_not_outlive_its_key(line: str) -> None:
@@ -141,12 +109,3 @@ async def test_a_reader_of_a_group_does_not_outlive_its_key(line: str) -> None:
     (task,) = await waiting(console, TAKE)
     await console.say(line)
     assert await task == NO_GROUP
-
-
-@in_virtual_time
-async def test_a_key_that_expired_is_gone_to_whoever_asks_first() -> None:
-    console = await console_after(*FIVE, "PEXPIRE s 1500")
-    await asyncio.sleep(1.499)
-    assert await console.say("XLEN s") == 5
-    await asyncio.sleep(0.001)
-    assert await console.say_at_once("DBSIZE", "XLEN s", "KEYS *") == [0, 0, []]

@@ -78,36 +78,6 @@ async def test_another_number_of_words_is_refused(line: str, name: str) -> None:
     assert await Console().say(line.lower()) == text
 
 
-@pytest.mark.parametrize("name", ["XGROUP", "XINFO", "CONFIG", "COMMAND", "ACL", "OBJECT"])
-async def test_an_unknown_subcommand_is_named_as_it_was_written(name: str) -> None:
-    text = f"ERR unknown subcommand 'FoO'. Try {name} HELP."
-    assert await Console().say(f"{name} FoO") == text
-    assert await Console().say(f"{name.lower()} FoO a b c d") == text
-
-
-@pytest.mark.parametrize(
-    ("line", "text"),
-    [
-        ("XGROUP CREATE s g $ NOW", "for 'CREATE'. Try XGROUP HELP."),
-        ("XGROUP create s g $ ENTRIESREAD", "for 'create'. Try XGROUP HELP."),
-        ("XGROUP SETID s g $ MKSTREAM", "for 'SETID'. Try XGROUP HELP."),
-        ("XINFO STREAM s FULL COUNT", "for 'STREAM'. Try XINFO HELP."),
-        ("XINFO STREAM s FULL LIMIT 1", "for 'STREAM'. Try XINFO HELP."),
-        ("XINFO STREAM s HALF", "for 'STREAM'. Try XINFO HELP."),
-    ],
-)
-async def test_a_subcommand_with_other_options_is_refused(line: str, text: str) -> None:
-    console = Console()
-    await console.say("XADD s 1 a b")
-    assert await console.say(line) == f"ERR unknown subcommand or wrong number of arguments {text}"
-
-
-async def test_an_unknown_command_is_shown_with_its_arguments() -> None:
-    text = "ERR unknown command 'xFOO', with args beginning with: 'a' 'b' "
-    assert await Console().say("xFOO a b") == text
-    assert await Console().say('""') == "ERR unknown command '', with args beginning with: "
-
-
 @pytest.mark.parametrize("name", sorted(name.decode() for name in SUBCOMMANDS))
 async def test_help_names_every_subcommand(name: str) -> None:
     title, *lines = await Console().say(f"{name.lower()} help")

@@ -24,15 +24,3 @@ def test_a_control_group_of_version_2_bounds_the_cores(
 
     expected = of_machine(tmp_path) if count is None else count
     assert core_count(tmp_path / "of_us", tmp_path / "groups") == expected
-
-
-def test_a_control_group_of_version_1_bounds_the_cores(tmp_path: Path) -> None:
-    group = tmp_path / "groups" / "cpu,cpuacct" / "own"
-    group.mkdir(parents=True)
-    (tmp_path / "of_us").write_text("4:cpu,cpuacct:/own\n3:memory:/own\n")
-    (group / "cpu.cfs_quota_us").write_text("100000\n")
-    (group / "cpu.cfs_period_us").write_text("100000\n")
-
-    assert core_count(tmp_path / "of_us", tmp_path / "groups") == 1
-    (group / "cpu.cfs_quota_us").write_text("-1\n")
-    assert core_count(tmp_path / "of_us", tmp_path / "groups") == of_machine(tmp_path)

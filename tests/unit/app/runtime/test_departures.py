@@ -6,14 +6,6 @@ from functools import partial
 from headgate.app.runtime.departures import LEAVERS_AT_ONCE_MAX, Departures
 
 
-async def test_who_leaves_alone_is_not_kept_waiting() -> None:
-    departures, gone = Departures(), list[int]()
-    for number in range(3):
-        departures.add(partial(gone.append, number))
-        assert gone == list(range(number + 1))
-        await asyncio.sleep(0)
-
-
 async def test_many_leave_in_turns_and_in_order() -> None:
     departures, gone, counts = Departures(), list[int](), list[int]()
     many = 5 * LEAVERS_AT_ONCE_MAX + 1
@@ -26,18 +18,6 @@ async def test_many_leave_in_turns_and_in_order() -> None:
 
     assert gone == list(range(many))
     assert counts == [*range(LEAVERS_AT_ONCE_MAX, many, LEAVERS_AT_ONCE_MAX), many]
-
-
-async def test_who_comes_last_waits_for_those_before() -> None:
-    departures, gone = Departures(), list[int]()
-    for number in range(2 * LEAVERS_AT_ONCE_MAX):
-        departures.add(partial(gone.append, number))
-    await asyncio.sleep(0)
-    departures.add(partial(gone.append, -1))
-    while departures:
-        await asyncio.sleep(0)
-
-    assert gone[-1] == -1
 
 
 async def test_one_that_fails_does_not_hold_up_the_others() -> None:

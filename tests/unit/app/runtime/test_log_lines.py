@@ -35,29 +35,13 @@ def test_a_line_says_when_and_how_bad_and_what() -> None:
     }
 
 
-def test_a_line_names_its_process() -> None:
-    assert line_of("begun", process="worker 2")["process"] == "worker 2"
-
-
 def test_what_would_move_a_cursor_is_escaped() -> None:
     text = "\x1b[31mred\x1b[0m \x9b2J\r\n\u2028\U0001f600\ud800"
 
     assert line_of("refused: %s", text, path=text)["path"] == text
 
 
-def test_values_that_json_lacks_are_shown_as_text() -> None:
-    line = line_of("odd", nan=float("nan"), data=b"\xff", keys={(1, 2): 3})
-
-    assert (line["nan"], line["data"]) == ("nan", "b'\\xff'")
-
-
-def test_arguments_that_do_not_fit_lose_no_line() -> None:
-    assert line_of("%d of %d", "one")["event"] == "%d of %d"
-
-
-async def test_lines_about_requests_are_those_of_records(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_lines_about_requests_are_those_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
     written = StringIO()
     monkeypatch.setattr("sys.stderr", written)
     lines = Lines("worker 1")
@@ -82,3 +66,9 @@ async def test_lines_about_requests_are_those_of_records(
         assert list(line) == list(expected)
         assert line | {"time": 0} == expected | {"time": 0}
         assert len(line["time"]) == len(expected["time"])
+
+
+def test_values_that_json_lacks_are_shown_as_text() -> None:
+    line = line_of("odd", nan=float("nan"), data=b"\xff", keys={(1, 2): 3})
+
+    assert (line["nan"], line["data"]) == ("nan", "b'\\xff'")

@@ -82,9 +82,7 @@ def warned_of(
 ) -> Callable[[Callable[[], Awaitable[Any]]], tuple[dict[str, Any], str]]:
     """Return a runner on a measured loop: it returns the warning, and the metrics."""
 
-    def run(
-        work: Callable[[], Awaitable[Any]],
-    ) -> tuple[dict[str, Any], str]:
+    def run(work: Callable[[], Awaitable[Any]]) -> tuple[dict[str, Any], str]:
         registry = CollectorRegistry()
 
         async def held() -> None:

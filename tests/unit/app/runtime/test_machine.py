@@ -9,20 +9,9 @@ from headgate.app.runtime.machine import memory_bytes
 MIB = 2**20
 
 
-@pytest.fixture
-def all_there_is(tmp_path: Path) -> int:
-    return memory_bytes(tmp_path / "none", tmp_path)
-
-
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-
-
-def test_without_groups_there_is_the_machine(tmp_path: Path, all_there_is: int) -> None:
-    write(tmp_path / "of_us", "0::/a\n")
-
-    assert memory_bytes(tmp_path / "of_us", tmp_path / "groups") == all_there_is > MIB
 
 
 @pytest.mark.parametrize(
@@ -56,17 +45,3 @@ def test_the_smallest_limit_counts(
     write(tmp_path / folder / file, root)
 
     assert memory_bytes(tmp_path / "of_us", tmp_path / "groups") == expected
-
-
-def test_a_limit_that_is_more_than_there_is_says_nothing(tmp_path: Path, all_there_is: int) -> None:
-    write(tmp_path / "of_us", "4:memory:/\n")
-    write(tmp_path / "groups" / "memory" / "memory.limit_in_bytes", f"{2**63 - 4096}\n")
-
-    assert memory_bytes(tmp_path / "of_us", tmp_path / "groups") == all_there_is
-
-
-def test_the_name_of_the_host_leads_to_the_root_of_a_container(tmp_path: Path) -> None:
-    write(tmp_path / "of_us", "0::/../../docker/abc\n")
-    write(tmp_path / "groups" / "memory.max", f"{MIB}\n")
-
-    assert memory_bytes(tmp_path / "of_us", tmp_path / "groups") == MIB

@@ -45,10 +45,3 @@ def test_counters_of_a_process_that_has_ended_stay_and_its_gauges_go() -> None:
         "connections 11.0",
         "headgate_loop_delay_longest_seconds 0.25",
     }
-
-
-def test_the_text_has_each_metric_once() -> None:
-    text = text_of(counted(1, 0.5, 1, 0.0)).decode()
-
-    assert text.count("# TYPE requests_total counter") == 1
-    assert text.count("# TYPE seconds histogram") == 1

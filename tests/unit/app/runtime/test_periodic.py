@@ -22,7 +22,6 @@ from headgate.app.auth.keys.watch import KeyWatch
 from headgate.app.auth.limits.shared_usage import SharedUsage
 from headgate.app.auth.limits.usage import Usages
 from headgate.app.auth.tokens.jwks import JwksUrl
-from headgate.app.auth.watched_file import WatchedFile
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.redis.address import Address, read_url
 from headgate.app.backends.redis.client import Client, ClientOptions
@@ -41,7 +40,6 @@ from headgate.app.measuring.recorder import Recorder
 from headgate.app.runtime import collector, periodic
 from headgate.app.runtime.collector import MemoryUse
 from headgate.app.runtime.families import Collected
-from headgate.app.runtime.loop_delay import LoopDelay
 from headgate.app.runtime.siblings import SharedCounts
 from headgate.app.runtime.threads import GUARDS
 from headgate.app.transport.certificate import Certificate
@@ -50,6 +48,7 @@ from headgate.engine.engine import Engine
 from headgate.engine.journal.storage import MemoryStorage
 from headgate.engine.loop.wait_queue import QueueKey
 from tests.failures import FAILURES, each_failure
+from tests.siblings import Sibling
 from tests.virtual_time import in_virtual_time, settle
 
 TIMES = [1, 20]
@@ -66,30 +65,6 @@ class Scene(NamedTuple):
     value: Any = None  # what it returns once it does not fail; a function is called
     before: Callable[[], object] = lambda: None  # it is to be done, so that there is work
     bears: tuple[type[Exception], ...] = ()  # it looks for servers again by itself
-
-
-class Siblings:
-    """Other processes, which take everything."""
-
-    count, number, has_engine = 2, 1, False
-
-    def on_announcement(self, topic: str, take: Callable[[int, bytes], None]) -> None:
-        """Announce nothing."""
-
-    def on_question(self, topic: str, answer: Callable[[bytes], bytes]) -> None:
-        """Ask nothing."""
-
-    def on_arrival(self, take: Callable[[], None]) -> None:
-        """Let nobody arrive."""
-
-    def on_departure(self, take: Callable[[int], None]) -> None:
-        """Let nobody depart."""
-
-    async def announce(self, topic: str, body: bytes) -> None:
-        """Take it."""
-
-    async def gather(self, topic: str, body: bytes, *, within_s: float) -> list[bytes]:
-        return []
 
 
 async def nothing(*_: object, **__: object) -> None:
@@ -135,20 +110,20 @@ def keys_verified_anew(_: Path) -> Scene:
 
 
 def changes_announced(_: Path) -> Scene:
-    siblings = Siblings()
+    siblings = Sibling(has_engine=False)
     credentials = Credentials(CredentialOptions(siblings=siblings))
     credentials._shared_usage = SharedUsage(Usages(UsageLimits(), lambda: 0.0), siblings)
     return Scene(credentials.run, siblings, "announce", before=credentials._note_change)
 
 
 def usage_shared(_: Path) -> Scene:
-    shared = SharedUsage(Usages(UsageLimits(), lambda: 0.0), Siblings())
+    shared = SharedUsage(Usages(UsageLimits(), lambda: 0.0), Sibling(has_engine=False))
     reports = shared._reports
     return Scene(shared.run, shared, "_reports", reports, lambda: shared._changed.add("anybody"))
 
 
 def counts_shared(_: Path) -> Scene:
-    siblings, counts = Siblings(), {"connections": 0}
+    siblings, counts = Sibling(has_engine=False), {"connections": 0}
 
     def change() -> None:
         counts["connections"] += 1
@@ -390,42 +365,6 @@ async def test_a_blocked_read_is_served_although_its_queue_has_failed(failure: E
     await asyncio.wait([running])
 
 
-@each_failure
-async def test_the_loop_is_measured_once_there_is_a_thread(
-    failure: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    delay = LoopDelay(CollectorRegistry(), 50, families.__code__)
-    left, beats = 3, asyncio.Event()
-    monkeypatch.setattr(delay, "_note_delay", failing_then(failure, 2, beats.set))
-    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-
-    def begin(loop: asyncio.AbstractEventLoop) -> None:
-        nonlocal left
-        if left:
-            left -= 1
-            raise failure
-        LoopDelay._begin(delay, loop)
-
-    monkeypatch.setattr(delay, "_begin", begin)
-    running = asyncio.create_task(delay.run())
-    async with asyncio.timeout(10):
-        await beats.wait()
-    assert not running.done()
-    running.cancel()
-    await asyncio.wait([running])
-
-
-def failing_then(failure: Exception, times: int, act: Callable[[], None]) -> Callable[..., None]:
-    left: Iterator[int] = iter(range(times))
-
-    def call(*_: object) -> None:
-        if next(left, None) is not None:
-            raise failure
-        act()
-
-    return call
-
-
 async def test_an_expired_key_ends_although_its_file_cannot_be_looked_at(tmp_path: Path) -> None:
     watch = key_watch(tmp_path)
     ended = asyncio.Event()
@@ -440,8 +379,3 @@ async def test_an_expired_key_ends_although_its_file_cannot_be_looked_at(tmp_pat
         await ended.wait()
     running.cancel()
     await asyncio.wait([running])
-
-
-def test_a_watched_file_is_of_one_kind() -> None:
-    """All files of credentials are followed in the same way, so that one test holds for all."""
-    assert isinstance(KeyWatch(Path("keys"), data_dir=None, now_ms=lambda: 1)._file, WatchedFile)

@@ -6,16 +6,6 @@ from pathlib import Path
 from headgate.app.runtime.small_file import stamp_of
 
 
-def test_a_stamp_changes_with_the_content_and_with_nothing_else(tmp_path: Path) -> None:
-    file = tmp_path / "keys"
-    file.write_text("a")
-    before = stamp_of(file)
-    file.read_text()
-    assert stamp_of(file) == before
-    file.write_text("ab")
-    assert stamp_of(file) != before
-
-
 def test_a_file_of_the_same_size_and_time_in_its_place_is_another(tmp_path: Path) -> None:
     file, other = tmp_path / "keys", tmp_path / "new"
     for path in (file, other):

@@ -101,13 +101,3 @@ async def test_a_call_that_nobody_awaits_any_more_does_not_begin() -> None:
     await first
     await asyncio.to_thread(threads.shutdown)
     assert began == ["stays"]
-
-
-async def test_what_fails_while_nobody_waits_is_reported() -> None:
-    reported = asyncio.get_running_loop().create_future()
-    asyncio.get_running_loop().set_exception_handler(lambda _, seen: reported.set_result(seen))
-    threads = Threads(1, "test")
-    threads.begin(lambda: 1 // 0)
-    assert isinstance((await reported)["exception"], ZeroDivisionError)
-    assert await threads.call(lambda: 1) == 1
-    await asyncio.to_thread(threads.shutdown)

@@ -31,56 +31,27 @@ def following(cron: str, zone: str, after: str, count: int) -> list[int]:
     return due
 
 
-# In Berlin 02:00 to 03:00 is missing on 2026-03-29, and comes twice on 2026-10-25.
-@pytest.mark.parametrize(
-    ("cron", "zone", "after", "due"),
-    [
-        ("* * * * *", "UTC", "2026-01-01 00:00:00.001+00", ["2026-01-01 00:01+00"]),
-        ("* * * * *", "UTC", "2026-01-01 00:01+00", ["2026-01-01 00:02+00"]),
-        ("0 6 * * MON-FRI", BERLIN, "2026-01-02 06:00+01", ["2026-01-05 06:00+01"]),
-        ("0 0 29 2 *", "UTC", "2026-01-01 00:00+00", ["2028-02-29 00:00+00"]),
-        ("30 5 L * *", "Asia/Kolkata", "2026-02-01 00:00+05:30", ["2026-02-28 05:30+05:30"]),
-        # A time that does not exist is the first behind the gap.
-        (
-            "30 2 * * *",
-            BERLIN,
-            "2026-03-28 12:00+01",
-            ["2026-03-29 03:00+02", "2026-03-30 02:30+02"],
-        ),
-        # Several of them are one.
-        (
-            "0,30 2 * * *",
-            BERLIN,
-            "2026-03-28 12:00+01",
-            ["2026-03-29 03:00+02", "2026-03-30 02:00+02"],
-        ),
-        # Of a time that comes twice the first counts.
-        (
-            "30 2 * * *",
-            BERLIN,
-            "2026-10-24 12:00+02",
-            ["2026-10-25 02:30+02", "2026-10-26 02:30+01"],
-        ),
-        # Also for one that is set while it comes for the second time.
-        ("30 2 * * *", BERLIN, "2026-10-25 02:10+01", ["2026-10-26 02:30+01"]),
-        # What goes by passing time skips nothing that there is, and comes in both hours.
-        (
-            "30 * * * *",
-            BERLIN,
-            "2026-03-29 01:30+01",
-            ["2026-03-29 03:30+02", "2026-03-29 04:30+02"],
-        ),
-        (
-            "30 * * * *",
-            BERLIN,
-            "2026-10-25 02:00+02",
-            ["2026-10-25 02:30+02", "2026-10-25 02:30+01", "2026-10-25 03:30+01"],
-        ),
-    ],
-)
-def test_the_due_times_are_those_of_debian(
-    cron: str, zone: str, after: str, due: list[str]
-) -> None:
+# In Berlin 02:00 to 03:00 is missing on 2026-03-29, and comes twice on 2026-10-25. A time that does
+# not exist is the first behind the gap, and several of them are one. Of a time that comes twice the
+# first counts. What goes by passing time skips nothing that there is, and comes in both hours.
+CASES = """\
+* * * * *|UTC|2026-01-01 00:00:00.001+00|2026-01-01 00:01+00
+* * * * *|UTC|2026-01-01 00:01+00|2026-01-01 00:02+00
+0 6 * * MON-FRI|Europe/Berlin|2026-01-02 06:00+01|2026-01-05 06:00+01
+0 0 29 2 *|UTC|2026-01-01 00:00+00|2028-02-29 00:00+00
+30 5 L * *|Asia/Kolkata|2026-02-01 00:00+05:30|2026-02-28 05:30+05:30
+30 2 * * *|Europe/Berlin|2026-03-28 12:00+01|2026-03-29 03:00+02|2026-03-30 02:30+02
+0,30 2 * * *|Europe/Berlin|2026-03-28 12:00+01|2026-03-29 03:00+02|2026-03-30 02:00+02
+30 2 * * *|Europe/Berlin|2026-10-24 12:00+02|2026-10-25 02:30+02|2026-10-26 02:30+01
+30 2 * * *|Europe/Berlin|2026-10-25 02:10+01|2026-10-26 02:30+01
+30 * * * *|Europe/Berlin|2026-03-29 01:30+01|2026-03-29 03:30+02|2026-03-29 04:30+02
+30 * * * *|Europe/Berlin|2026-10-25 02:30+02|2026-10-25 02:30+01|2026-10-25 03:30+01
+"""
+
+
+@pytest.mark.parametrize("case", CASES.splitlines())
+def test_the_due_times_are_those_of_debian(case: str) -> None:
+    cron, zone, after, *due = case.split("|")
     assert following(cron, zone, after, len(due)) == [*map(ms, due)]
 
 
@@ -137,31 +108,23 @@ NOON_MS = ms("2026-05-01 12:00+00")
 
 
 @pytest.mark.parametrize(
-    ("late_ms", "missed", "planned"),
+    ("late_ms", "missed", "due_h", "next_h", "count"),
     [
-        (0, Missed.RUN_ONCE, DuePlan(NOON_MS, NOON_MS + HOUR_MS)),
-        (0, Missed.SKIP, DuePlan(NOON_MS, NOON_MS + HOUR_MS)),
-        (MISSED_MS - 1, Missed.SKIP, DuePlan(NOON_MS, NOON_MS + HOUR_MS)),
-        (MISSED_MS, Missed.SKIP, DuePlan(None, NOON_MS + HOUR_MS, 1)),
-        (MISSED_MS, Missed.RUN_ONCE, DuePlan(NOON_MS, NOON_MS + HOUR_MS, 0)),
-        # The time of three hours later is run as if nothing had been.
-        (3 * HOUR_MS, Missed.SKIP, DuePlan(None, NOON_MS + 3 * HOUR_MS, 3)),
-        (
-            3 * HOUR_MS,
-            Missed.RUN_ONCE,
-            DuePlan(NOON_MS + 2 * HOUR_MS, NOON_MS + 3 * HOUR_MS, 2),
-        ),
-        (
-            3 * HOUR_MS + MISSED_MS,
-            Missed.RUN_ONCE,
-            DuePlan(NOON_MS + 3 * HOUR_MS, NOON_MS + 4 * HOUR_MS, 3),
-        ),
+        *((0, missed, 0, 1, 0) for missed in Missed),
+        (MISSED_MS - 1, Missed.SKIP, 0, 1, 0),
+        (MISSED_MS, Missed.SKIP, None, 1, 1),
+        (MISSED_MS, Missed.RUN_ONCE, 0, 1, 0),
+        (3 * HOUR_MS, Missed.SKIP, None, 3, 3),  # that of now is run as if nothing had been
+        (3 * HOUR_MS, Missed.RUN_ONCE, 2, 3, 2),
+        (3 * HOUR_MS + MISSED_MS, Missed.RUN_ONCE, 3, 4, 3),
     ],
 )
 def test_what_was_missed_is_run_once_or_skipped(
-    late_ms: int, missed: Missed, planned: DuePlan
+    late_ms: int, missed: Missed, due_h: int | None, next_h: int, count: int
 ) -> None:
-    assert plan(waiting(NOON_MS, missed=missed), NOON_MS + late_ms) == planned
+    due_ms = None if due_h is None else NOON_MS + due_h * HOUR_MS
+    planned = plan(waiting(NOON_MS, missed=missed), NOON_MS + late_ms)
+    assert planned == DuePlan(due_ms, NOON_MS + next_h * HOUR_MS, count)
 
 
 def test_a_long_outage_is_not_counted_to_its_end() -> None:

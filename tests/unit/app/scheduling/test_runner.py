@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from headgate.app.scheduling.runner import RETRY_MS, RUN_AT_ONCE_MAX, UNPLANNED_MS, ScheduleRunner
+from headgate.app.scheduling.runner import RETRY_MS, UNPLANNED_MS, ScheduleRunner
 from headgate.engine.engine import Engine
 from headgate.engine.entry import MAX_ID, Draft
 from headgate.engine.errors import Disconnected, MemoryFull
@@ -16,11 +16,7 @@ from headgate.engine.replies import Created
 from headgate.engine.requests import Request
 from headgate.engine.requests.entries import Add, Range
 from headgate.engine.requests.keyspace import SetCounters
-from headgate.engine.requests.schedules import (
-    GetSchedule,
-    RunSchedule,
-    SetSchedule,
-)
+from headgate.engine.requests.schedules import GetSchedule, RunSchedule, SetSchedule
 from headgate.engine.schedules.definition import Definition, Missed
 from headgate.engine.schedules.progress import Progress, ScheduleInfo
 from headgate.engine.state.bounds import KeyspaceBounds
@@ -176,10 +172,7 @@ async def test_an_append_that_is_refused_for_good_is_passed() -> None:
         await asyncio.sleep(HOUR_S + 1)
     progress = await place.progress()
     assert progress.refusal is not None
-    assert (progress.refusal.code, progress.refusal.at_ms) == (
-        "id_not_greater",
-        START_MS + HOUR_MS,
-    )
+    assert (progress.refusal.code, progress.refusal.at_ms) == ("id_not_greater", START_MS + HOUR_MS)
     assert progress.next_due_ms == START_MS + 2 * HOUR_MS
 
 
@@ -209,16 +202,3 @@ async def test_a_schedule_whose_time_zone_has_gone_holds_up_no_other() -> None:
     assert progress.refusal is not None
     assert progress.refusal.code == "invalid_request"
     assert progress.retry_at_ms == START_MS + HOUR_MS + UNPLANNED_MS
-
-
-@in_virtual_time
-async def test_many_that_are_due_at_one_moment_are_run_in_turns() -> None:
-    place = Place()
-    count = 3 * RUN_AT_ONCE_MAX + 1
-    for number in range(count):
-        await place.set(b"%d" % number)
-    async with place.running():
-        await asyncio.sleep(HOUR_S + 1)
-    assert await place.hours() == [1] * count
-    turns = [request for request in place.asked if not isinstance(request, RunSchedule)]
-    assert len(turns) >= 4

@@ -48,14 +48,6 @@ def test_a_file_without_what_it_should_have_is_named(files: tuple[Path, Path], t
     assert fault_of(files) == f"{certificate}: there is no certificate in it; it should be PEM text"
 
 
-def test_a_key_of_another_certificate_is_named(files: tuple[Path, Path]) -> None:
-    certificate, key = files
-    write(None, key)
-
-    expected = f"{key}: this key does not belong to the certificate in {certificate}"
-    assert fault_of(files) == expected
-
-
 def test_an_encrypted_key_is_refused_without_asking_for_its_passphrase(
     files: tuple[Path, Path],
 ) -> None:
@@ -102,10 +94,7 @@ COMMENTS = {
 @pytest.mark.parametrize("comment", COMMENTS.values(), ids=COMMENTS)
 @pytest.mark.parametrize("number", [0, 1], ids=["certificate", "key"])
 def test_a_comment_may_be_in_any_encoding(
-    files: tuple[Path, Path],
-    comment: bytes,
-    number: int,
-    caplog: pytest.LogCaptureFixture,
+    files: tuple[Path, Path], comment: bytes, number: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = files[number]
     file.write_bytes(comment + file.read_bytes() + comment)
@@ -201,20 +190,3 @@ def raising(failure: Exception) -> Callable[..., int]:
         raise failure
 
     return fail
-
-
-def test_a_link_to_another_folder_is_a_new_pair(files: tuple[Path, Path], tmp_path: Path) -> None:
-    """Kubernetes replaces a secret by pointing a link elsewhere."""
-    for folder in ("first", "second"):
-        (tmp_path / folder).mkdir()
-        write(tmp_path / folder / "cert.pem", tmp_path / folder / "key.pem")
-    link = tmp_path / "current"
-    link.symlink_to("first")
-    certificate = Certificate(link / "cert.pem", link / "key.pem")
-    before = certificate.context
-
-    (tmp_path / "next").symlink_to("second")
-    (tmp_path / "next").rename(link)
-    certificate.look()
-
-    assert certificate.context is not before

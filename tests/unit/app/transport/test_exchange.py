@@ -110,25 +110,6 @@ async def test_what_comes_together_is_answered_in_order() -> None:
             assert await client.body() == b"/%d %b" % (number, body)
 
 
-async def test_requests_without_a_task_of_their_own_are_answered_in_order_too() -> None:
-    waiting: list[Completion[None]] = []
-
-    async def wait(scope: Scope, receive: Receive, send: Send) -> None:
-        waiting.append(Completion[None]())
-        await waiting[-1]
-        await echo(scope, receive, send)
-
-    async with serving(wait) as client:
-        client.writer.write(b"".join([GET % (b"%d" % number) for number in range(20)]))
-        for number in range(20):
-            while len(waiting) <= number:
-                await asyncio.sleep(0)
-            assert len(waiting) == number + 1  # one after the other
-            assert len(client.state.tasks) == 1
-            waiting[-1].succeed(None)
-            assert await client.body() == b"/%d " % number
-
-
 async def test_a_client_that_waits_for_a_word_gets_it() -> None:
     async with serving(echo) as client:
         head = b"POST /a HTTP/1.1\r\nhost: h\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n"
@@ -137,14 +118,6 @@ async def test_a_client_that_waits_for_a_word_gets_it() -> None:
         assert word == b"HTTP/1.1 100 Continue\r\n\r\n"
         client.writer.write(b"ok")
         assert await client.body() == b"/a ok"
-
-
-async def test_head_has_the_head_alone() -> None:
-    async with serving(echo) as client:
-        client.writer.write(b"HEAD /a HTTP/1.1\r\nhost: h\r\n\r\n" + GET % b"b")
-        head = await client.reader.readuntil(b"\r\n\r\n")
-        assert b"content-length: 3\r\n" in head
-        assert await client.body() == b"/b "
 
 
 async def test_an_answer_of_unknown_length_is_chunked_and_its_head_comes_at_once() -> None:
@@ -214,28 +187,6 @@ async def test_half_an_answer_is_not_taken_for_the_whole(error: type[Exception] 
         except ConnectionResetError:
             whole = b""
         assert b"0\r\n\r\n" not in whole
-
-
-async def test_a_server_that_stops_waits_for_those_without_a_task_and_can_end_them() -> None:
-    seen: list[BaseException] = []
-    completion = Completion[None]()
-
-    async def wait(scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await completion
-        except asyncio.CancelledError as error:
-            seen.append(error)
-            raise
-
-    async with serving(wait) as client:
-        client.writer.write(GET % b"")
-        while not client.state.tasks:
-            await asyncio.sleep(0)
-        for task in list(client.state.tasks):  # as uvicorn does when its patience ends
-            task.cancel(msg="Task cancelled, timeout graceful shutdown exceeded")
-        assert seen
-        assert not client.state.tasks
-        assert (await client.answer())[0].startswith(b"HTTP/1.1 500 ")
 
 
 async def test_a_connection_without_a_request_for_long_is_closed() -> None:

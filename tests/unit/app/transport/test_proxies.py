@@ -85,17 +85,6 @@ def test_other_headers_say_nothing() -> None:
     assert client_address(scope("10.0.0.1", *headers)) == "10.0.0.1"
 
 
-def test_a_thousand_proxies_are_harmless() -> None:
-    many = ", ".join(["203.0.113.7", *["10.0.0.2"] * 1000])
-
-    assert forwarded("10.0.0.1", many) == "10.0.0.2"
-    assert forwarded("10.0.0.1", *["10.0.0.2"] * 1000) == "10.0.0.2"
-
-
-def test_who_comes_by_no_address_is_unknown() -> None:
-    assert client_address(scope(None)) == "unknown"
-
-
 @pytest.mark.parametrize(
     ("peer", "headers", "url"),
     [
@@ -123,8 +112,3 @@ def test_the_url_is_that_which_the_client_sees(
 ) -> None:
     assert base_url(scope(peer, *headers.items())) == url
     assert base_url(scope(peer, *headers.items(), root_path="/streams")) == f"{url}/streams"
-
-
-def test_a_socket_has_the_url_of_a_page() -> None:
-    assert base_url(scope("1.1.1.1", ("Host", "gw"), scheme="wss")) == "https://gw"
-    assert base_url(scope("1.1.1.1", ("Host", "gw"), scheme="ws")) == "http://gw"

@@ -35,25 +35,6 @@ def test_who_has_taken_nothing_for_longest_makes_room() -> None:
     assert [transport.is_cut_off for transport in (first, second, third)] == [True, False, False]
 
 
-def test_who_takes_something_is_not_slow() -> None:
-    shared = sockets()
-    first, second, third = Transport(60), Transport(30), Transport(50)
-    shared.stuck(first)
-    shared.stuck(second)
-    shared.free(first)
-    shared.free(first)
-    shared.stuck(third)
-    assert not any(transport.is_cut_off for transport in (first, second, third))
-
-
-def test_a_single_answer_may_be_as_large_as_it_is() -> None:
-    shared = sockets()
-    only = Transport(1000)
-    shared.stuck(only)
-    shared.stuck(only)
-    assert not only.is_cut_off
-
-
 def test_bodies_that_are_on_their_way_have_a_bound_together() -> None:
     shared = sockets()
     shared.arrive(60)

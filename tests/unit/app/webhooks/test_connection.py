@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
-from ipaddress import ip_network
+from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -14,13 +13,10 @@ from hypothesis import strategies as st
 from headgate.app.webhooks import connections as module
 from headgate.app.webhooks.connection import ANSWER_BYTES_MAX, RECEIVED_BYTES_MAX, TargetAnswer
 from headgate.app.webhooks.connections import TargetConnections
-from headgate.app.webhooks.targets import Targets
+from tests.unit.app.webhooks.host import LOCAL, OK, Host
 
-LOCAL = Targets([ip_network("127.0.0.0/8"), ip_network("::1/128")])
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 EMPTY = b"HTTP/1.1 204 Done\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-FOR_GOOD = b"HTTP/1.1 200 OK\r\n\r\n"  # until the connection ends
 PIECES = st.sampled_from(
     [
         *(b"HTTP/1.1 ", b"HTTP/1.0 ", b"200", b" 100 Continue", b"101", b"Upgrade", b"upgrade"),
@@ -29,53 +25,6 @@ PIECES = st.sampled_from(
         *(b"0", b"5", b"-1", b"9" * 30, OK, EMPTY),
     ]
 )
-
-
-class Host:
-    """A host that answers each request with bytes, and counts connections."""
-
-    def __init__(
-        self, *answers: bytes, size: int = 0, ends: bool = False, reads: bool = True
-    ) -> None:
-        self.answers, self.size, self.ends, self.reads = list(answers), size, ends, reads
-        self.connections = 0
-        self.received = list[bytes]()
-        self.serving = list[asyncio.Task[None]]()
-        self.url = ""
-
-    @asynccontextmanager
-    async def open(self, address: str = "127.0.0.1") -> AsyncIterator[TargetConnections]:
-        connections = TargetConnections(LOCAL, None)
-        async with await asyncio.start_server(self._begin, address, 0) as server:
-            host = f"[{address}]" if ":" in address else address
-            self.url = f"http://{host}:{server.sockets[0].getsockname()[1]}/x?a=1#part"
-            yield connections
-            await connections.close()
-            while self.serving:
-                await self.serving.pop()
-
-    def _begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.serving.append(asyncio.create_task(self._serve(reader, writer)))
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        with suppress(OSError, asyncio.IncompleteReadError):
-            while self.answers:
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
-                self.received.append(head + await reader.readexactly(length * self.reads))
-                answer = self.answers.pop(0)
-                for begin in range(0, len(answer), self.size or len(answer) or 1):
-                    writer.write(answer[begin : begin + (self.size or len(answer))])
-                    await writer.drain()
-                    await asyncio.sleep(0)
-                if self.ends:
-                    break
-            else:
-                await reader.read()
-        writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
 
 
 async def post(connections: TargetConnections, host: Host, body: bytes = b"{}") -> TargetAnswer:
@@ -111,10 +60,7 @@ KEPT = {
         b"HTTP/1.1 304 No\r\nContent-Length: 9\r\n\r\n",
         TargetAnswer(304, b""),
     ),
-    "in chunks": (
-        CHUNKED + chunk(b"o", b";a=b") + chunk(b"k") + b"0\r\nTrailer: 1\r\n\r\n",
-        WHOLE,
-    ),
+    "in chunks": (CHUNKED + chunk(b"o", b";a=b") + chunk(b"k") + b"0\r\nTrailer: 1\r\n\r\n", WHOLE),
     "behind others": (CONTINUE + HINTS + CONTINUE + OK, WHOLE),
     "to come again": (
         b"HTTP/1.1 429 Later\r\nRETRY-AFTER:  7 \r\n" + NO_BODY,
@@ -173,12 +119,6 @@ async def test_an_answer_is_understood_in_whatever_pieces_it_comes(name: str, si
     assert host.connections == (1 if is_kept else 2)
     assert host.received[0].startswith(b"POST /x?a=1 HTTP/1.1\r\nHost: 127.0.0.1:")
     assert host.received[0].endswith(b"X-Own: 1\r\nContent-Length: 2\r\n\r\n{}")
-
-
-async def test_an_answer_that_ends_with_its_connection_is_whole() -> None:
-    host = Host(FOR_GOOD + b"ok", ends=True)
-    async with host.open() as connections:
-        assert await post(connections, host) == TargetAnswer(200, b"ok")
 
 
 BAD = {
@@ -265,21 +205,6 @@ async def test_a_large_body_is_sent_and_an_early_answer_ends_it() -> None:
         assert not connections._kept
 
 
-async def test_the_version_6_of_addresses_works_and_names_have_several() -> None:
-    async def look_up(name: str) -> list[str]:
-        return ["127.0.0.3", "::1", "10.0.0.1"]  # nobody, then somebody, then one not allowed
-
-    host = Host(OK, OK)
-    async with host.open("::1") as connections:
-        assert await post(connections, host) == TargetAnswer(200, b"ok")
-        assert b"\r\nHost: [::1]:" in host.received[0]
-        named = TargetConnections(LOCAL, look_up)
-        url = host.url.replace("[::1]", "Several.Example.")
-        assert await named.post(url, b"", {}) == TargetAnswer(200, b"ok")
-        assert b"\r\nHost: several.example:" in host.received[1]
-        await named.close()
-
-
 async def test_a_header_with_a_line_break_is_never_sent() -> None:
     host = Host(OK)
     async with host.open() as connections:
@@ -329,17 +254,6 @@ async def test_nothing_piles_up_for_a_host_that_answers_and_reads_nothing() -> N
         await asyncio.sleep(0)
 
 
-async def test_so_many_connections_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_KEPT_MAX", 5)
-    host = Host(*[OK] * 40)
-    async with host.open() as connections:
-        await asyncio.gather(*(post(connections, host) for _ in range(40)))
-        assert len(connections._kept_until_s) == 5
-        async with asyncio.timeout(10):
-            while len(connections._origins) > 5:
-                await asyncio.sleep(0)
-
-
 async def test_a_connection_that_its_host_ends_is_not_used_again() -> None:
     host = Host(OK, OK)
     async with host.open() as connections:
@@ -348,24 +262,6 @@ async def test_a_connection_that_its_host_ends_is_not_used_again() -> None:
         connection.eof_received()
         assert await post(connections, host) == TargetAnswer(200, b"ok")
     assert host.connections == 2
-
-
-async def test_an_answer_in_the_middle_of_a_body_is_whole_when_the_host_ends() -> None:
-    async def gone(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 410 Gone\r\nConnection: close\r\n\r\n")
-        writer.write_eof()
-        await ends.wait()
-        writer.close()
-
-    ends, connections = asyncio.Event(), TargetConnections(LOCAL, None)
-    async with await asyncio.start_server(gone, "127.0.0.1", 0) as server, asyncio.timeout(10):
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-        answer = await connections.post(url, b"x" * 8_000_000, {})
-        ends.set()
-        await connections.close()
-        await asyncio.sleep(0)
-    assert answer == TargetAnswer(410, b"")
 
 
 async def test_what_is_being_connected_ends_with_the_others() -> None:
@@ -385,3 +281,29 @@ async def test_what_is_being_connected_ends_with_the_others() -> None:
         with pytest.raises(OSError, match="closed"):
             await posting
         await ended(connections)
+
+
+async def test_the_version_6_of_addresses_works_and_names_have_several() -> None:
+    async def look_up(name: str) -> list[str]:
+        return ["127.0.0.3", "::1", "10.0.0.1"]  # nobody, then somebody, then one not allowed
+
+    host = Host(OK, OK)
+    async with host.open("::1") as connections:
+        assert await post(connections, host) == TargetAnswer(200, b"ok")
+        assert b"\r\nHost: [::1]:" in host.received[0]
+        named = TargetConnections(LOCAL, look_up)
+        url = host.url.replace("[::1]", "Several.Example.")
+        assert await named.post(url, b"", {}) == TargetAnswer(200, b"ok")
+        assert b"\r\nHost: several.example:" in host.received[1]
+        await named.close()
+
+
+async def test_so_many_connections_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_KEPT_MAX", 5)
+    host = Host(*[OK] * 40)
+    async with host.open() as connections:
+        await asyncio.gather(*(post(connections, host) for _ in range(40)))
+        assert len(connections._kept_until_s) == 5
+        async with asyncio.timeout(10):
+            while len(connections._origins) > 5:
+                await asyncio.sleep(0)

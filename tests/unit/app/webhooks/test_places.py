@@ -61,14 +61,3 @@ async def test_several_are_taken_together_or_none() -> None:
     assert places.take("c", 99)  # more than there are: all
     places.give("c", 99)
     assert places.take("d", 10)
-
-
-async def test_what_one_gives_back_is_enough_for_several() -> None:
-    places = Places(10)
-    await places.wait("large", 10)
-    waits = [asyncio.create_task(places.wait(name)) for name in "abc"]
-    await asyncio.sleep(0)
-    places.give("large", 10)
-    await asyncio.gather(*waits)
-    assert not places.take("d", 8)
-    assert places.take("d", 7)

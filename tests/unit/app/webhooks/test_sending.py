@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -16,49 +15,19 @@ from headgate.app.webhooks.sending import SENDS_MAX, Sender
 from headgate.app.webhooks.targets import NameUnknown, TargetRefused, Targets
 from tests.api.transport.certificates import Authority
 from tests.conditions import until
+from tests.unit.app.webhooks.host import LOCAL, OK, Host
 from tests.unit.app.webhooks.test_targets import INWARD
-
-Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
-LOCAL = Targets([ip_network("127.0.0.0/8"), ip_network("::1/128")])
-
-
-@asynccontextmanager
-async def target(*answers: Answer) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """Run a target with an answer for each request; yields its URL, and what it has received."""
-    left, received = list(answers), list[bytes]()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        received.append(await reader.readuntil(b"\r\n\r\n"))
-        try:
-            await left.pop(0)(writer)
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook?a=1", received
-
-
-def saying(head: str, body: bytes = b"") -> Answer:
-    async def answer(writer: asyncio.StreamWriter) -> None:
-        writer.write(f"HTTP/1.1 {head}\r\nConnection: close\r\n\r\n".encode() + body)
-        await writer.drain()
-
-    return answer
 
 
 async def test_a_request_is_sent_with_its_headers_and_its_host() -> None:
-    sender = Sender(LOCAL, "https://gw.example")
-    async with target(saying("202 Later\r\nContent-Length: 2", b"ok")) as (url, received):
-        named = url.replace("127.0.0.1", "localhost")
-        answer = await sender.post(named, b"{}", {"X-Own": "1"}, within_s=5)
-    await sender.close()
-    assert answer == (202, b"ok", None)
-    head = received[0].decode()
-    assert head.startswith("POST /hook?a=1 HTTP/1.1\r\n")
-    port = url.partition("127.0.0.1:")[2].partition("/")[0]
+    sender, host = Sender(LOCAL, "https://gw.example"), Host(OK)
+    async with host.open():
+        named = host.url.replace("127.0.0.1", "localhost")
+        assert await sender.post(named, b"{}", {"X-Own": "1"}, within_s=5) == (200, b"ok", None)
+        await sender.close()
+    head = host.received[0].decode()
+    port = host.url.rpartition(":")[2].partition("/")[0]
+    assert head.startswith("POST /x?a=1 HTTP/1.1\r\n")
     assert f"host: localhost:{port}\r\n" in head.lower()
     assert "x-own: 1" in head.lower()
     assert "User-Agent: Headgate/" in head
@@ -66,33 +35,30 @@ async def test_a_request_is_sent_with_its_headers_and_its_host() -> None:
 
 
 async def test_a_redirect_is_an_answer_and_is_not_followed() -> None:
-    sender = Sender(LOCAL)
-    async with target(saying("302 Found\r\nLocation: http://169.254.169.254/")) as (url, received):
-        answer = await sender.post(url, b"", {}, within_s=5)
-    await sender.close()
-    assert (answer.status, len(received)) == (302, 1)
+    head = b"HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n"
+    sender, host = Sender(LOCAL), Host(head)
+    async with host.open():
+        assert (await sender.post(host.url, b"", {}, within_s=5)).status == 302
+        await sender.close()
+    assert host.connections == 1
 
 
 async def test_an_answer_that_does_not_end_in_time_is_given_up() -> None:
-    async def begin(writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\n\r\nx")
-        await given_up.wait()
-
-    sender, given_up = Sender(LOCAL), asyncio.Event()
-    async with target(begin) as (url, _):
+    sender, host = Sender(LOCAL), Host(OK[:-1])
+    async with host.open():
         with pytest.raises(TimeoutError):
-            await sender.post(url, b"", {}, within_s=0.1)
-        given_up.set()
-    await sender.close()
+            await sender.post(host.url, b"", {}, within_s=0.1)
+        await sender.close()
 
 
 async def test_what_is_not_allowed_is_never_connected_to() -> None:
     sender = Sender(Targets())
-    async with target() as (url, received):
+    host = Host()
+    async with host.open():
         with pytest.raises(TargetRefused):
-            await sender.post(url, b"", {}, within_s=5)
+            await sender.post(host.url, b"", {}, within_s=5)
     await sender.close()
-    assert received == []
+    assert host.connections == 0
 
 
 async def test_a_connection_is_kept_for_its_host_and_for_no_other_at_the_same_address() -> None:
@@ -122,8 +88,9 @@ async def test_every_connection_is_judged_by_the_address_behind_its_name() -> No
         return addresses.pop(0)
 
     asked = list[str]()
-    async with target(saying("200 OK"), saying("200 OK")) as (url, received):
-        port = url.rpartition(":")[2].partition("/")[0]
+    host = Host(OK.replace(b"\r\n", b"\r\nConnection: close\r\n", 1), ends=True)
+    async with host.open():
+        port = host.url.rpartition(":")[2].partition("/")[0]
         inward = [["127.0.0.1"], ["::ffff:127.0.0.1"], ["0.0.0.0"], ["fe80::1"], ["10.0.0.1"]]
         addresses = [*inward, []]
         sender = Sender(Targets(ports=[int(port)]), look_up=look_up)
@@ -133,7 +100,7 @@ async def test_every_connection_is_judged_by_the_address_behind_its_name() -> No
         with pytest.raises(NameUnknown):
             await sender.post(f"https://changing.example:{port}/", b"", {}, within_s=5)
         await sender.close()
-        assert (asked, received) == (["changing.example"] * 6, [])
+        assert (asked, host.received) == (["changing.example"] * 6, [])
 
         addresses = [["127.0.0.1"], ["127.0.0.2"]]  # it changes between two requests
         only = Targets([ip_network("127.0.0.1/32")])
@@ -142,7 +109,7 @@ async def test_every_connection_is_judged_by_the_address_behind_its_name() -> No
         with pytest.raises(TargetRefused):
             await sender.post(f"http://changing.example:{port}/", b"", {}, within_s=5)
         await sender.close()
-    assert len(received) == 1
+    assert len(host.received) == 1
 
 
 @pytest.mark.parametrize("host", INWARD)
@@ -153,13 +120,14 @@ async def test_no_spelling_of_an_address_leads_inward(scheme: str, host: str) ->
     async def look_up(name: str) -> list[str]:  # as the system does, which knows odd spellings
         return [socket.inet_ntoa(socket.inet_aton(name))]
 
-    async with target() as (url, received):
-        port = url.rpartition(":")[2].partition("/")[0]
+    listening = Host()
+    async with listening.open():
+        port = listening.url.rpartition(":")[2].partition("/")[0]
         sender = Sender(Targets(ports=[int(port)]), look_up=look_up)
         with pytest.raises(OSError, match=r".+"):
             await sender.send(f"{scheme}://{host}:{port}/", b"", {}, within_s=5)
         await sender.close()
-    assert received == []
+    assert listening.connections == 0
 
 
 async def test_a_certificate_that_nobody_trusts_ends_the_connection(tmp_path: Path) -> None:
@@ -204,8 +172,9 @@ async def test_a_host_that_hangs_keeps_no_other_from_being_asked() -> None:
         await until(lambda: len(begun) == SENDS_MAX // 2)
         with pytest.raises(TimeoutError):
             await sender.post(url, b"", {}, within_s=0.01)  # the wait for a place counts
-        async with target(saying("200 OK")) as (other, _):
-            assert (await sender.post(other, b"", {}, within_s=60)).status == 200
+        other = Host(OK)
+        async with other.open():
+            assert (await sender.post(other.url, b"", {}, within_s=60)).status == 200
         assert len(begun) == SENDS_MAX // 2
         for send in sends:
             send.cancel()

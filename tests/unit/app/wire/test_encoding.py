@@ -49,39 +49,6 @@ def read_of(entries: list[Entry], stream: bytes = b"s") -> StreamRead:
     return StreamRead(stream, entries, MIN_ID, MIN_ID, None, MIN_ID)
 
 
-def test_others_come_between_while_much_is_encoded() -> None:
-    between = 0
-
-    async def count() -> None:
-        nonlocal between
-        while True:
-            between += 1
-            await asyncio.sleep(0)
-
-    async def encode() -> bytes:
-        counting = asyncio.create_task(count())
-        entries = [Entry(EntryId(number, 0), (b"k", b"v")) for number in range(50_000)]
-        text = await json_arrays.array_in_turns(entries, encoding.entry_wire)
-        counting.cancel()
-        return bytes(text)
-
-    entry = {"id": "49999-0", "fields": {"k": "v"}}
-
-    assert json.loads(asyncio.run(encode()))[-1] == entry
-    assert between > 1
-
-
-async def test_others_come_between_large_items(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
-    encoding_it = asyncio.ensure_future(json_arrays.array_in_turns(range(50), str))
-    others = 0
-    while not encoding_it.done():
-        await asyncio.sleep(0)
-        others += 1
-    assert others >= 50
-    assert json.loads(bytes(encoding_it.result())) == list(map(str, range(50)))
-
-
 @given(entries)
 def test_an_entry_is_what_its_model_says(drawn: list[Entry]) -> None:
     for entry in drawn:
@@ -137,3 +104,14 @@ def test_streams_that_are_followed_in_turn_are_encoded_once_each() -> None:
     texts = [batches.encoded(read_of(drawn, stream=name)) for name in [b"a", b"b"] * 3]
 
     assert texts == [b"1", b"2"] * 3
+
+
+async def test_others_come_between_large_items(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn, "TURN_MS_MAX", 0)
+    encoding_it = asyncio.ensure_future(json_arrays.array_in_turns(range(50), str))
+    others = 0
+    while not encoding_it.done():
+        await asyncio.sleep(0)
+        others += 1
+    assert others >= 50
+    assert json.loads(bytes(encoding_it.result())) == list(map(str, range(50)))

@@ -25,13 +25,3 @@ def test_any_bytes_come_back_as_they_went(flat: tuple[bytes, ...]) -> None:
     text = json.dumps(as_sent(wire_fields(flat)))
 
     assert EntryInput.model_validate_json(text).to_draft().fields == flat
-
-
-@given(fields)
-def test_base64_is_used_where_it_must_be_and_nowhere_else(flat: tuple[bytes, ...]) -> None:
-    wire = wire_fields(flat)
-
-    is_text = [part.decode(errors="replace").encode() == part for part in flat]
-    assert ("names_base64" in wire) == (not all(is_text[0::2]))
-    assert ("base64" in wire) == (not all(is_text[1::2]))
-    assert ("pairs" in wire) == (len(set(flat[0::2])) < len(flat) // 2)

@@ -66,11 +66,6 @@ def test_whatever_else_is_left_to_the_models(line: bytes) -> None:
     assert plain_drafts(b"[" + b",".join([good, line, good]) + b"]", is_lines=False) is None
 
 
-def test_an_entry_of_too_many_fields_is_left_to_the_models() -> None:
-    fields = {str(number): "" for number in range(1025)}
-    assert plain_drafts(json.dumps([{"fields": fields}]).encode(), is_lines=False) is None
-
-
 APPENDS = st.one_of(
     ENTRIES,
     st.fixed_dictionaries(

@@ -4,15 +4,7 @@ from typing import get_args
 
 import pytest
 
-from headgate.app.wire.problems import (
-    Code,
-    code_of,
-    make_problem,
-    place_drafts,
-    problem_of,
-    status_of,
-    title_of,
-)
+from headgate.app.wire import problems
 from headgate.engine import errors
 from headgate.engine.errors import (
     GroupExists,
@@ -31,7 +23,7 @@ from headgate.engine.errors import (
 
 def pointer_of(error: StreamError) -> str | None:
     """Return the pointer in the problem of an error."""
-    errors = problem_of(error, "/v1/streams/orders").errors
+    errors = problems.problem_of(error, "/v1/streams/orders").errors
     return None if errors is None else errors[0].pointer
 
 
@@ -49,7 +41,7 @@ def pointer_of(error: StreamError) -> str | None:
     ],
 )
 def test_an_error_has_the_code_of_its_own_kind(error: StreamError, code: str, status: int) -> None:
-    problem = problem_of(error, "/v1/streams/orders")
+    problem = problems.problem_of(error, "/v1/streams/orders")
 
     assert (problem.code, problem.status) == (code, status)
 
@@ -65,7 +57,7 @@ LEAVES = [
 def test_every_error_that_a_request_meets_has_a_code(kind: type[StreamError]) -> None:
     error = kind.__new__(kind)
     vars(error)["stream_exists"] = True
-    assert (code_of(error) == "internal") == issubclass(kind, errors.Corrupt)
+    assert (problems.code_of(error) == "internal") == issubclass(kind, errors.Corrupt)
 
 
 @pytest.mark.parametrize(
@@ -84,31 +76,12 @@ def test_a_problem_points_at_what_the_error_names(location: Location, pointer: s
 def test_a_draft_is_pointed_at_where_the_client_wrote_it() -> None:
     error = IdNotGreater("no", last_id="1-0", index=3)
 
-    place_drafts(error, lambda index: ("entries", index))
+    problems.place_drafts(error, lambda index: ("entries", index))
 
     assert pointer_of(error) == "/body/entries/3/id"
 
 
-def test_what_is_no_draft_stays_where_it_is() -> None:
-    error = Invalid("no", location=("trim", "limit"))
-
-    place_drafts(error, lambda index: (index,))
-
-    assert pointer_of(error) == "/body/trim/limit"
-
-
-@pytest.mark.parametrize(
-    ("status", "title"),
-    [
-        *((404, "Not Found"), (413, "Content Too Large"), (422, "Unprocessable Content")),
-        *((418, "Bad Request"), (504, "Internal Server Error")),
-    ],
-)
-def test_a_title_is_the_name_in_rfc_9110_whatever_python_calls_it(status: int, title: str) -> None:
-    assert title_of(status) == title
-
-
 def test_every_problem_has_a_title_of_its_own_status() -> None:
-    titles = {make_problem(code, "", "/").title for code in get_args(Code)}
-    statuses = {status_of(code) for code in get_args(Code)}
+    titles = {problems.make_problem(code, "", "/").title for code in get_args(problems.Code)}
+    statuses = {problems.status_of(code) for code in get_args(problems.Code)}
     assert len(titles) == len(statuses)

@@ -5,23 +5,16 @@ from typing import Any
 
 import pytest
 
+from headgate.app.wire import structure
 from headgate.app.wire.problems import GatewayError
-from headgate.app.wire.structure import (
-    DENSE_BYTES_MIN,
-    ITEMS_MAX,
-    MEMBERS_MAX,
-    VALUES_MAX,
-    check_dense,
-    check_members,
-)
 
-OBJECT = {str(number): number for number in range(MEMBERS_MAX)}
-ARRAY = [0] * ITEMS_MAX
+OBJECT = {str(number): number for number in range(structure.MEMBERS_MAX)}
+ARRAY = [0] * structure.ITEMS_MAX
 
 
 @pytest.mark.parametrize("value", [None, 1, "a", {}, [], OBJECT, ARRAY, [{"a": [OBJECT, ARRAY]}]])
 def test_what_a_request_may_have_passes(value: Any) -> None:
-    check_members(value)
+    structure.check_members(value)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +28,7 @@ def test_what_a_request_may_have_passes(value: Any) -> None:
 )
 def test_what_is_too_large_is_named(value: Any, pointer: str) -> None:
     with pytest.raises(GatewayError) as refused:
-        check_members(value)
+        structure.check_members(value)
 
     assert (refused.value.code, refused.value.pointer) == ("invalid_request", pointer)
 
@@ -43,17 +36,19 @@ def test_what_is_too_large_is_named(value: Any, pointer: str) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        ["," * VALUES_MAX * 2],
-        ['"' * VALUES_MAX * 3],
-        ["\\" * DENSE_BYTES_MIN, *range(VALUES_MAX - 1)],
-        ["a"] * VALUES_MAX,
+        ["," * structure.VALUES_MAX * 2],
+        ['"' * structure.VALUES_MAX * 3],
+        ["\\" * structure.DENSE_BYTES_MIN, *range(structure.VALUES_MAX - 1)],
+        ["a"] * structure.VALUES_MAX,
     ],
 )
 def test_a_long_text_may_have_few_values(value: list[Any]) -> None:
-    check_dense(json.dumps(value).encode())
+    structure.check_dense(json.dumps(value).encode())
 
 
-@pytest.mark.parametrize("value", [["ab"] * (VALUES_MAX + 1), [0] * (VALUES_MAX + 2)])
+@pytest.mark.parametrize(
+    "value", [["ab"] * (structure.VALUES_MAX + 1), [0] * (structure.VALUES_MAX + 2)]
+)
 def test_a_text_of_too_many_values_is_refused(value: list[Any]) -> None:
     with pytest.raises(GatewayError, match="values at once"):
-        check_dense(json.dumps(value).encode())
+        structure.check_dense(json.dumps(value).encode())

@@ -31,9 +31,7 @@ held_by_this()
 async def child() -> AsyncIterator[Child]:
     stack, there = os.pipe()
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", HANGS, str(there)),
-        stdout=subprocess.PIPE,
-        pass_fds=(there,),
+        *(sys.executable, "-c", HANGS, str(there)), stdout=subprocess.PIPE, pass_fds=(there,)
     )
     os.close(there)
     assert process.stdout is not None

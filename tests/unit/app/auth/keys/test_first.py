@@ -3,11 +3,9 @@
 import stat
 from pathlib import Path
 
-import pytest
-
 from headgate.app.auth.grants import Verb
 from headgate.app.auth.keys.first import FIRST_KEY, first_key
-from headgate.app.auth.keys.key_file import KeyFileFault, read_keys
+from headgate.app.auth.keys.key_file import read_keys
 from headgate.app.auth.keys.ring import KeyRing
 from headgate.app.auth.principal import Need
 
@@ -43,11 +41,3 @@ def test_no_first_key_is_made_beside_a_keys_file_with_a_fault(tmp_path: Path) ->
 
     assert first_key(tmp_path, keys_file, NOW_MS) is None
     assert not (tmp_path / FIRST_KEY).exists()
-
-
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / FIRST_KEY).mkdir()
-
-    with pytest.raises(KeyFileFault, match="first-key"):
-        first_key(tmp_path, tmp_path / "keys.json", NOW_MS)
-    assert not (tmp_path / "keys.json").exists()

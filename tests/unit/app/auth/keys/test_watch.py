@@ -31,10 +31,7 @@ class Gateway:
 
     def new_watch(self) -> KeyWatch:
         return KeyWatch(
-            self.path,
-            data_dir=self.data_dir,
-            now_ms=lambda: self.now_ms,
-            on_appear=self.appear,
+            self.path, data_dir=self.data_dir, now_ms=lambda: self.now_ms, on_appear=self.appear
         )
 
     def appear(self) -> None:

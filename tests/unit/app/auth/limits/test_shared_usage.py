@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -10,47 +10,18 @@ from headgate.app.auth.limits.usage import RateLimited, Usages
 from headgate.app.runtime.siblings import SharedCounts
 from headgate.app.wire.problems import GatewayError
 from tests.conditions import until
+from tests.siblings import Sibling
 
 LIMITS = UsageLimits(entries_per_s_max=10, connections_max=2)
 
 
-class Process:
-    """A process of a gateway, whose siblings are in the same event loop."""
+class Process(Sibling):
+    """A process that shares its usage."""
 
-    count = 2
-    has_engine = True
-
-    def __init__(self, number: int, others: list["Process"]) -> None:
-        self.number = number
-        self.others = others
-        self.takes: dict[str, Callable[[int, bytes], None]] = {}
-        self.arrivals: list[Callable[[], None]] = []
-        self.departures: list[Callable[[int], None]] = []
-        self.announced_count = 0
-        others.append(self)
+    def __init__(self, number: int, others: list[Sibling]) -> None:
+        super().__init__(number, others)
         self.usages = Usages(UsageLimits(), lambda: 0.0)
         self.shared = SharedUsage(self.usages, self)
-
-    def on_announcement(self, topic: str, take: Callable[[int, bytes], None]) -> None:
-        self.takes[topic] = take
-
-    def on_question(self, topic: str, answer: Callable[[bytes], bytes]) -> None:
-        raise NotImplementedError
-
-    def on_arrival(self, take: Callable[[], None]) -> None:
-        self.arrivals.append(take)
-
-    def on_departure(self, take: Callable[[int], None]) -> None:
-        self.departures.append(take)
-
-    async def announce(self, topic: str, body: bytes) -> None:
-        self.announced_count += 1
-        for other in self.others:
-            if other is not self and topic in other.takes:
-                other.takes[topic](self.number, body)
-
-    async def gather(self, topic: str, body: bytes, *, within_s: float) -> list[bytes]:
-        raise NotImplementedError
 
 
 @asynccontextmanager
@@ -63,7 +34,7 @@ async def running(*processes: Process) -> AsyncIterator[None]:
 
 
 async def test_what_is_spent_at_one_process_is_owed_at_the_other() -> None:
-    others: list[Process] = []
+    others: list[Sibling] = []
     here, there = Process(1, others), Process(2, others)
     async with running(here, there):
         here.usages.of("who", LIMITS).charge(entries=100)
@@ -83,7 +54,7 @@ async def test_what_is_spent_at_one_process_is_owed_at_the_other() -> None:
 
 
 async def test_what_is_in_use_counts_everywhere_until_its_process_is_gone() -> None:
-    others: list[Process] = []
+    others: list[Sibling] = []
     here, there = Process(1, others), Process(2, others)
     async with running(here, there):
         connections = here.usages.of("who", LIMITS).connections
@@ -103,7 +74,7 @@ async def test_what_is_in_use_counts_everywhere_until_its_process_is_gone() -> N
 
 
 async def test_who_comes_later_hears_what_is_in_use() -> None:
-    others: list[Process] = []
+    others: list[Sibling] = []
     here = Process(1, others)
     async with running(here):
         here.usages.of("who", LIMITS).connections.take()
@@ -116,7 +87,7 @@ async def test_who_comes_later_hears_what_is_in_use() -> None:
 
 
 async def test_counts_of_processes_are_added_and_go_with_them() -> None:
-    others: list[Process] = []
+    others: list[Sibling] = []
     here, there = Process(1, others), Process(2, others)
     own = {"connections": 3}
     counts = SharedCounts(here, "counts", lambda: dict(own))
@@ -132,13 +103,13 @@ async def test_counts_of_processes_are_added_and_go_with_them() -> None:
 
 
 async def test_a_sibling_hears_counts_that_arrives_while_they_are_announced() -> None:
-    others: list[Process] = []
+    others: list[Sibling] = []
     here = Process(1, others)
     on_its_way = asyncio.Event()
     may_arrive = asyncio.Event()
 
     async def announce_slowly(topic: str, body: bytes) -> None:
-        await Process.announce(here, topic, body)
+        await Sibling.announce(here, topic, body)
         on_its_way.set()
         await may_arrive.wait()
 

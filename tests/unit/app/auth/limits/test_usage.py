@@ -38,34 +38,12 @@ def now() -> Now:
     return Now()
 
 
-def charged(usage: Usage, amount: int, count: int) -> int:
-    """Return how many of so many requests pass at this moment."""
-    passed = 0
-    for _ in range(count):
-        try:
-            usage.charge(requests=1, entries=amount)
-        except RateLimited:
-            continue
-        passed += 1
-    return passed
-
-
 def refusal(usage: Usage, size_bytes: int) -> RateLimited | None:
     try:
         usage.charge(size_bytes=size_bytes)
     except RateLimited as error:
         return error
     return None
-
-
-def test_requests_pass_as_often_as_they_may(now: Now) -> None:
-    usage = Usage(UsageLimits(requests_per_s_max=10), now)
-
-    assert charged(usage, 1, 25) == 10
-    now.s += 0.25
-    assert charged(usage, 1, 25) == 2
-    now.s += 60
-    assert charged(usage, 1, 25) == 10
 
 
 def test_a_large_batch_passes_once_and_the_next_waits(now: Now) -> None:
@@ -269,16 +247,6 @@ def test_idle_principals_are_forgotten_first(now: Now) -> None:
         usages.of("owes", UsageLimits()).charge(requests=1)
     with pytest.raises(GatewayError):
         usages.of("holds", UsageLimits()).connections.take()
-
-
-def test_of_those_who_owe_a_bounded_number_is_kept(now: Now) -> None:
-    usages = Usages(UsageLimits(requests_per_s_max=1), now, count_max=100)
-    for name in names("owes", 1_000):
-        usages.of(name, UsageLimits()).charge(requests=100)
-
-    assert len(usages) == 100
-    with pytest.raises(RateLimited):
-        usages.of("owes999", UsageLimits()).charge(requests=1)
 
 
 def test_who_holds_something_is_never_forgotten(now: Now) -> None:

@@ -59,14 +59,6 @@ async def fault(*answers: bytes | None) -> str:
     return str(refused.value)
 
 
-async def test_what_is_there_is_returned_each_time() -> None:
-    async with issuer(answer(), answer(b"{}")) as port:
-        fetch = Fetcher(f"http://127.0.0.1:{port}/keys")
-
-        assert await fetch() == BODY
-        assert await fetch() == b"{}"
-
-
 async def test_a_certificate_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
@@ -166,13 +158,6 @@ async def test_an_issuer_that_is_silent_is_given_up(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(fetching, "FETCH_S_MAX", 0.1)
 
     assert await fault(None)
-
-
-async def test_an_issuer_that_is_gone_is_a_failure() -> None:
-    async with issuer() as port:
-        pass
-    with pytest.raises(KeySetFault):
-        await Fetcher(f"http://127.0.0.1:{port}/")()
 
 
 @pytest.mark.parametrize(

@@ -82,16 +82,6 @@ class TestUrl:
         assert issuer.pauses_s() == [300, 300, 300]
 
     @with_issuer
-    async def test_gateways_do_not_fetch_in_step(self, issuer: Issuer) -> None:
-        other = Issuer(jitter=0.5)
-        async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(other.jwks.run())
-            await asyncio.sleep(500)
-            running.cancel()
-
-        assert other.pauses_s() == [225, 225]
-
-    @with_issuer
     async def test_an_unknown_key_is_looked_for_at_most_once_in_ten_seconds(
         self, issuer: Issuer
     ) -> None:
@@ -128,15 +118,6 @@ class TestUrl:
         issuer.answer = GOOD
         await asyncio.sleep(300)
         assert issuer.jwks.warning is None
-
-    @with_issuer
-    async def test_questions_do_not_hurry_an_issuer_that_fails(self, issuer: Issuer) -> None:
-        issuer.answer = None
-        for _ in range(600):
-            issuer.jwks.ask_for_refresh()
-            await asyncio.sleep(0.1)
-
-        assert issuer.pauses_s() == [2, 4, 8, 10, 10, 10, 10]
 
     @with_issuer
     async def test_what_is_withdrawn_is_named(self, issuer: Issuer) -> None:

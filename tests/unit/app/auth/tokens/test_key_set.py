@@ -4,8 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from headgate.app.auth.tokens.key_set import SIZE_BYTES_MAX, KeySetFault, parse_key_set
 from tests.unit.app.auth.tokens.issuing import jwk_of, key_set_of
@@ -76,26 +74,3 @@ def test_a_key_without_an_id_is_withdrawn_by_its_fingerprint() -> None:
     after = parse_key_set(key_set_of(jwk_of("ES256", number=1), R))
 
     assert before.withdrawn_in(after) == {before.fitting("ES256")[0].fingerprint}
-
-
-@given(
-    st.binary(max_size=200)
-    | st.recursive(
-        st.none()
-        | st.booleans()
-        | st.floats()
-        | st.text(max_size=9)
-        | st.just("RSA")
-        | st.just("EC"),
-        lambda inner: (
-            st.lists(inner, max_size=3)
-            | st.dictionaries(
-                st.sampled_from(["keys", "kty", "kid", "n", "e", "x", "y", "crv", "alg", "use"]),
-                inner,
-            )
-        ),
-    ).map(lambda value: json.dumps({"keys": [value]}).encode())
-)
-def test_anything_is_refused(data: bytes) -> None:
-    with pytest.raises(KeySetFault):
-        parse_key_set(data)

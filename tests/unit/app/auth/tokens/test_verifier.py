@@ -113,23 +113,6 @@ class TestGood:
         assert verifier.verify(sign("ES256"), NOW_MS).key == "e"
         assert refusal(verifier, sign("RS256")) == INVALID
 
-    def test_a_key_without_an_id_is_named_by_its_fingerprint(self) -> None:
-        key = verifier_of(source=Source(jwk_of("ES256"))).verify(sign("ES256"), NOW_MS).key
-
-        assert key is not None
-        assert len(key) == 64
-
-    def test_a_fixed_key_takes_whatever_id_a_token_names(self) -> None:
-        assert verified(sign("ES256", header={"kid": "any"}), "ES256").key is None
-
-    def test_several_sources_are_combined_by_algorithm(self) -> None:
-        verifier = verifier_of("HS256", "EdDSA", source=Source(jwk_of("ES256", "e")))
-
-        assert verifier.verify(sign("HS256"), NOW_MS).key is None
-        assert verifier.verify(sign("EdDSA", header={"kid": "other"}), NOW_MS).key is None
-        assert verifier.verify(sign("ES256", header={"kid": "e"}), NOW_MS).key == "e"
-        assert refusal(verifier, sign("RS256")) == INVALID
-
     @pytest.mark.parametrize("name", ["jku", "x5u", "jwk", "x5c", "typ", "cty"])
     def test_a_header_that_brings_a_key_is_not_looked_at(self, name: str) -> None:
         own = jwk_of("ES256", number=1)
@@ -217,9 +200,6 @@ class TestClaims:
         assert "expired" in reason(late, leeway_s=4)
         assert "not valid yet" in reason(early, leeway_s=4)
 
-    def test_a_time_may_have_fractions(self) -> None:
-        assert verified(sign("HS256", exp=NOW_S + 0.25)).expires_at_ms == NOW_MS + 250
-
     def test_claims_are_looked_at_only_after_the_signature(self) -> None:
         for change in {"exp": 0}, {"aud": "x"}, {"sub": ""}, {"headgate": 7}:
             assert reason(sign("HS256", key=SECRET[::-1], **change)) == INVALID
@@ -231,7 +211,7 @@ def unsigned(algorithm: object, signature: str = "") -> str:
 
 
 NONE: list[object] = [
-    *("none", "None", "NONE", "nOnE", "none ", " none", "", "null", None, 0, [], ["HS256"], {}),
+    *("none", "None", "NONE", "nOnE", "none ", " none", "", "null", None, 0, [], ["HS256"], {})
 ]
 
 
@@ -317,32 +297,13 @@ class TestForged:
             assert refusal(verifier, changed) == INVALID
 
     def test_parts_that_are_missing_too_many_or_of_another_token(self) -> None:
-        header, payload, signature = sign("HS256").split(".")
-        other = sign("HS256", sub="bob").split(".")
-        wrong = [
-            "",
-            ".",
-            "..",
-            "...",
-            header,
-            f"{header}.{payload}",
-            f"{header}.{payload}.",
-            f".{payload}.{signature}",
-            f"{header}..{signature}",
-            "eyJhbGciOiJkaXIiLCJlbmMiOiJBMTI4R0NNIn0..aaaa.aaaa.aaaa",
-            f"{header}.{payload}.{signature}.",
-            f".{header}.{payload}.{signature}",
-            f"{header}.{payload}.{signature}.{signature}",
-            f"{header}.{payload}.{signature}.{signature}.{signature}",
-            f"{header}.{payload}.{other[2]}",
-            f"{header}.{other[1]}.{signature}",
-            f"{header} .{payload}.{signature}",
-            f"{header}.{payload}.{signature}\n",
-            f"{header}.{payload}.{signature}\0",
-            f"Bearer {header}.{payload}.{signature}",
-        ]
-        for token in wrong:
-            assert reason(token) == INVALID
+        parts = dict(zip("hps", sign("HS256").split("."), strict=True))
+        parts |= dict(zip("HPS", sign("HS256", sub="bob").split("."), strict=True))
+        wrong = ["", ".", "..", "...", "h", "h.p", "h.p.", ".p.s", "h..s", "h.p.s.", ".h.p.s"]
+        wrong += ["h.p.s.s", "h.p.s.s.s", "h.p.S", "h.P.s", "h .p.s", "h.p.s\n", "h.p.s\0"]
+        for form in [*wrong, "Bearer h.p.s"]:
+            assert reason("".join(parts.get(letter, letter) for letter in form)) == INVALID
+        assert reason("eyJhbGciOiJkaXIiLCJlbmMiOiJBMTI4R0NNIn0..aaaa.aaaa.aaaa") == INVALID
 
     @pytest.mark.parametrize("part", [0, 1, 2])
     @pytest.mark.parametrize("change", ["=", "==", "+", "/", "!", " ", "\n", "\u00e9", "%3D"])
@@ -458,27 +419,6 @@ class TestForged:
 
         assert refusal(verifier, token) == INVALID
 
-    @given(
-        st.dictionaries(
-            st.sampled_from(["sub", "exp", "nbf", "iat", "aud", "headgate", "headgate_limits"]),
-            st.recursive(
-                st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
-                lambda inner: (
-                    st.lists(inner, max_size=3)
-                    | st.dictionaries(st.sampled_from(["streams", "do", "groups"]), inner)
-                ),
-                max_leaves=9,
-            ),
-        )
-    )
-    def test_any_claims_are_taken_or_refused(self, payload: dict[str, Any]) -> None:
-        token = sign_text("HS256", '{"alg": "HS256"}', json.dumps({**claims(), **payload}))
-        try:
-            principal = verified(token)
-        except Unauthenticated:
-            return
-        assert principal.id
-
 
 def forged_hmac(algorithm: str, secret: bytes, header: str | None = None, **more: Any) -> str:
     """Return a token signed with a secret that PyJWT would not sign with."""
@@ -516,15 +456,6 @@ class TestRefresh:
         for token in tokens:
             assert refusal(verifier_of(source=source), token) == INVALID
         assert source.asked == 0
-
-    def test_a_fixed_key_that_verifies_needs_no_refresh(self) -> None:
-        source = Source(jwk_of("ES256", "e"))
-        verifier = verifier_of("EdDSA", source=source)
-
-        assert verifier.verify(sign("EdDSA", header={"kid": "x"}), NOW_MS).id == "ann"
-        assert source.asked == 0
-        assert refusal(verifier, sign("ES256", number=1, header={"kid": "x"})) == INVALID
-        assert source.asked == 1
 
     def test_a_key_that_was_fetched_meanwhile_verifies(self) -> None:
         source = Source()

@@ -15,14 +15,8 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
+from headgate.app.auth.tokens import verifying_key
 from headgate.app.auth.tokens.algorithms import Algorithm
-from headgate.app.auth.tokens.verifying_key import (
-    KeyFault,
-    VerifyingKey,
-    key_of_file,
-    key_of_jwk,
-    key_of_secret,
-)
 from tests.unit.app.auth.tokens.issuing import (
     ASYMMETRIC,
     SECRET,
@@ -40,10 +34,10 @@ def pinned(*names: str) -> list[Algorithm]:
     return [Algorithm(name) for name in names]
 
 
-def of_file(tmp_path: Path, text: bytes, *names: str) -> VerifyingKey:
+def of_file(tmp_path: Path, text: bytes, *names: str) -> verifying_key.VerifyingKey:
     path = tmp_path / "key.pem"
     path.write_bytes(text)
-    return key_of_file(path, pinned(*names))
+    return verifying_key.key_of_file(path, pinned(*names))
 
 
 @pytest.mark.parametrize(
@@ -53,28 +47,28 @@ def of_file(tmp_path: Path, text: bytes, *names: str) -> VerifyingKey:
 def test_a_secret_is_for_the_algorithms_that_it_is_long_enough_for(
     size: int, names: set[str]
 ) -> None:
-    assert key_of_secret(b"x" * size).algorithms == names
+    assert verifying_key.key_of_secret(b"x" * size).algorithms == names
 
 
 @pytest.mark.parametrize(
     ("size", "names"), [(31, []), (31, ["HS256"]), (47, ["HS384"]), (63, ["HS256", "HS512"])]
 )
 def test_a_secret_that_is_too_short_is_refused(size: int, names: list[str]) -> None:
-    with pytest.raises(KeyFault, match="bytes or more") as refused:
-        key_of_secret(b"x" * size, pinned(*names))
+    with pytest.raises(verifying_key.KeyFault, match="bytes or more") as refused:
+        verifying_key.key_of_secret(b"x" * size, pinned(*names))
     assert "xxx" not in str(refused.value)
 
 
 def test_a_secret_is_for_no_other_algorithm() -> None:
-    assert key_of_secret(SECRET, pinned("HS384", "RS256")).algorithms == {"HS384"}
-    with pytest.raises(KeyFault, match="none of the key"):
-        key_of_secret(SECRET, pinned("RS256"))
+    assert verifying_key.key_of_secret(SECRET, pinned("HS384", "RS256")).algorithms == {"HS384"}
+    with pytest.raises(verifying_key.KeyFault, match="none of the key"):
+        verifying_key.key_of_secret(SECRET, pinned("RS256"))
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
 def test_a_public_key_is_no_secret(algorithm: str) -> None:
-    with pytest.raises(KeyFault, match="everybody may know it"):
-        key_of_secret(public_pem(private_key(algorithm)))
+    with pytest.raises(verifying_key.KeyFault, match="everybody may know it"):
+        verifying_key.key_of_secret(public_pem(private_key(algorithm)))
 
 
 @pytest.mark.parametrize("algorithm", ASYMMETRIC)
@@ -85,7 +79,7 @@ def test_a_public_key_is_for_the_algorithms_of_its_kind(tmp_path: Path, algorith
 
     assert key.algorithms == (RSA if algorithm in RSA else {algorithm})
     assert of_file(tmp_path, text, algorithm, "HS256").algorithms == {algorithm}
-    with pytest.raises(KeyFault, match="none of the key"):
+    with pytest.raises(verifying_key.KeyFault, match="none of the key"):
         of_file(tmp_path, text, "HS256")
 
 
@@ -128,23 +122,23 @@ def pem_of(public: Any) -> bytes:
     ],
 )
 def test_a_file_without_a_good_public_key_is_refused(tmp_path: Path, make: Any, text: str) -> None:
-    with pytest.raises(KeyFault, match=text) as refused:
+    with pytest.raises(verifying_key.KeyFault, match=text) as refused:
         of_file(tmp_path, make())
     assert str(refused.value).startswith(str(tmp_path))
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(KeyFault, match=r"none\.pem: No such file"):
-        key_of_file(tmp_path / "none.pem")
+    with pytest.raises(verifying_key.KeyFault, match=r"none\.pem: No such file"):
+        verifying_key.key_of_file(tmp_path / "none.pem")
 
 
 @pytest.mark.parametrize("algorithm", ASYMMETRIC)
 def test_a_key_of_a_set_is_for_the_algorithms_of_its_kind(algorithm: str) -> None:
-    key = key_of_jwk(jwk_of(algorithm, "a"))
+    key = verifying_key.key_of_jwk(jwk_of(algorithm, "a"))
 
     assert key.algorithms == (RSA if algorithm in RSA else {algorithm})
     assert (key.kid, key.label) == ("a", "a")
-    assert key_of_jwk(jwk_of(algorithm, "a", alg=algorithm)).algorithms == {algorithm}
+    assert verifying_key.key_of_jwk(jwk_of(algorithm, "a", alg=algorithm)).algorithms == {algorithm}
 
 
 @pytest.mark.parametrize(
@@ -164,8 +158,8 @@ def test_a_key_of_a_set_is_for_the_algorithms_of_its_kind(algorithm: str) -> Non
     ],
 )
 def test_what_is_no_public_key_is_refused(jwk: Any, text: str) -> None:
-    with pytest.raises(KeyFault, match=text):
-        key_of_jwk(jwk)
+    with pytest.raises(verifying_key.KeyFault, match=text):
+        verifying_key.key_of_jwk(jwk)
 
 
 @pytest.mark.parametrize(
@@ -181,17 +175,17 @@ def test_what_is_no_public_key_is_refused(jwk: Any, text: str) -> None:
     ],
 )
 def test_a_key_that_is_not_for_this_is_refused(more: dict[str, Any], text: str) -> None:
-    with pytest.raises(KeyFault, match=text):
-        key_of_jwk(jwk_of("ES256", **more))
+    with pytest.raises(verifying_key.KeyFault, match=text):
+        verifying_key.key_of_jwk(jwk_of("ES256", **more))
 
 
 def test_a_key_that_may_verify_is_taken() -> None:
     key = jwk_of("ES256", use="sig", key_ops=["sign", "verify"], x5c=["A"], more=1)
 
-    assert key_of_jwk(key).algorithms == {"ES256"}
-    with pytest.raises(KeyFault, match="none of the key"):
-        key_of_jwk(key, pinned("RS256"))
+    assert verifying_key.key_of_jwk(key).algorithms == {"ES256"}
+    with pytest.raises(verifying_key.KeyFault, match="none of the key"):
+        verifying_key.key_of_jwk(key, pinned("RS256"))
 
 
 def test_a_secret_does_not_stand_in_a_repr() -> None:
-    assert SECRET.decode() not in repr(key_of_secret(SECRET))
+    assert SECRET.decode() not in repr(verifying_key.key_of_secret(SECRET))

@@ -64,23 +64,6 @@ async def test_a_gateway_that_dies_before_its_first_renewal_leaves_no_consumer_b
             await asyncio.sleep(LEASE_MS / 10_000)
 
 
-async def test_what_could_not_be_released_at_the_end_is_released_later(
-    server: Server, tmp_path: Path
-) -> None:
-    async with (
-        running(server, tmp_path, lease_ms=LEASE_MS) as backend,
-        asyncio.timeout(20),
-    ):
-        await filled(backend, 1)
-        assert backend.leases is not None
-        holding = Holding(S, G, ANA, is_temporary=False)
-        await backend.leases.register(holding)
-        [delivery] = await taken(backend, take(ANA))
-        backend.leases.release_later(holding, {delivery.id: delivery.delivery_count})
-        [again] = await taken(backend, take(BEN, claim_idle_ms=3_600_000), None)
-        assert (again.id, again.delivered_before) == (delivery.id, 0)
-
-
 async def until_known(server: Server, place: Path, *gateway_counts: int) -> None:
     """Return once so many gateways were known, one count after the other."""
     key = f"hg:{place}:gateways"
@@ -111,21 +94,6 @@ async def test_a_consumer_that_reads_elsewhere_by_now_keeps_what_it_holds(
         assert await held(other) == {1: ANA}
 
 
-async def test_a_gateway_lives_on_when_nothing_can_be_released(
-    server: Server, tmp_path: Path
-) -> None:
-    dying = made(server, tmp_path, lease_ms=LEASE_MS)
-    task = asyncio.create_task(dying.run())
-    await filled(dying, 1)
-    assert dying.leases is not None
-    await dying.leases.register(Holding(S, G, ANA, is_temporary=False))
-    async with running(server, tmp_path, lease_ms=LEASE_MS):
-        await until_known(server, tmp_path, 2)
-        server.client.set(f"{tmp_path}:{S.decode()}", "no stream")
-        await dies(task)
-        await until_known(server, tmp_path, 1)
-
-
 async def test_a_gateway_keeps_what_it_holds_while_the_server_has_no_memory_left(
     server: Server, tmp_path: Path
 ) -> None:
@@ -145,3 +113,17 @@ async def test_a_gateway_keeps_what_it_holds_while_the_server_has_no_memory_left
         finally:
             server.run("CONFIG", "SET", "maxmemory", 0)
         assert await held(other) == {1: ANA}
+
+
+async def test_what_could_not_be_released_at_the_end_is_released_later(
+    server: Server, tmp_path: Path
+) -> None:
+    async with running(server, tmp_path, lease_ms=LEASE_MS) as backend, asyncio.timeout(20):
+        await filled(backend, 1)
+        assert backend.leases is not None
+        holding = Holding(S, G, ANA, is_temporary=False)
+        await backend.leases.register(holding)
+        [delivery] = await taken(backend, take(ANA))
+        backend.leases.release_later(holding, {delivery.id: delivery.delivery_count})
+        [again] = await taken(backend, take(BEN, claim_idle_ms=3_600_000), None)
+        assert (again.id, again.delivered_before) == (delivery.id, 0)

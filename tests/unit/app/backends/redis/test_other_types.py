@@ -10,17 +10,11 @@ from headgate.app.backends.redis.backend import RedisBackend
 from headgate.engine.config import Patch, StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft
 from headgate.engine.errors import WrongType
-from headgate.engine.requests import Request
+from headgate.engine.requests import Request, streams
 from headgate.engine.requests.bulk import CommitBatch, SplitRange
 from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor, Trim, TrimTo
 from headgate.engine.requests.idempotency import Idempotent
 from headgate.engine.requests.keyspace import DeleteAll, DeleteStreams, ExpireStream, RenameStream
-from headgate.engine.requests.streams import (
-    CreateStream,
-    DeleteStream,
-    DescribeStream,
-    UpdateStream,
-)
 from tests.unit.app.backends.redis.conftest import Keys
 
 S = b"text"
@@ -39,9 +33,9 @@ ENTRY = [Draft(None, (b"n", b"1"))]
         Trim(S, TrimTo(max_length=0)),
         Delete(S, [MIN_ID]),
         SplitRange(S, MIN_ID, MAX_ID, 2),
-        CreateStream(S),
-        DescribeStream(S),
-        UpdateStream(S, Patch.of(StreamConfig, max_length=1)),
+        streams.CreateStream(S),
+        streams.DescribeStream(S),
+        streams.UpdateStream(S, Patch.of(StreamConfig, max_length=1)),
         ExpireStream(S, 1),
         RenameStream(S, b"other"),
     ],
@@ -60,7 +54,7 @@ async def test_a_request_for_it_is_refused(
 async def test_it_is_not_deleted(backend: RedisBackend, keys: Keys) -> None:
     keys.run("SET", b"$" + S, "value")
     with pytest.raises(WrongType):
-        await backend.perform(DeleteStream(S))
+        await backend.perform(streams.DeleteStream(S))
     assert await backend.perform(DeleteStreams([S])) == 0
     await backend.perform(DeleteAll())
     await backend.perform(Add(b"orders", ENTRY))

@@ -31,10 +31,6 @@ def test_settings_that_were_kept_are_read_again(values: msgspec.Struct) -> None:
     assert read_settings(type(values), kept(values)) == values
 
 
-def test_a_setting_that_a_server_does_not_have_is_as_it_is_by_default() -> None:
-    assert read_settings(GroupPolicy, [None] * len(settings_of(GroupPolicy))) == GroupPolicy()
-
-
 def test_a_patch_has_the_texts_of_its_own_settings_alone() -> None:
     patch = Patch(POLICY, frozenset({"dead_letter_stream", "backoff_ms", "max_pending"}))
     assert setting_texts(patch) == {
@@ -42,11 +38,6 @@ def test_a_patch_has_the_texts_of_its_own_settings_alone() -> None:
         "dead_letter_stream": b"..dead",
         "max_pending": b"",
     }
-
-
-def test_a_list_that_is_too_short_is_refused() -> None:
-    with pytest.raises(ValueError, match="shorter"):
-        read_settings(StreamConfig, [b"5"])
 
 
 def test_the_functions_know_all_settings_and_their_forms() -> None:

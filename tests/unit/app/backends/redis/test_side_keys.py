@@ -8,16 +8,10 @@ from headgate.app.backends.redis.backend import RedisBackend
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import Draft, EntryId
 from headgate.engine.errors import NotSupported
+from headgate.engine.requests import keyspace
 from headgate.engine.requests.bulk import CommitBatch
 from headgate.engine.requests.entries import Add, Range, Trim, TrimTo
 from headgate.engine.requests.idempotency import Idempotent
-from headgate.engine.requests.keyspace import (
-    DeleteAll,
-    ExpireStream,
-    PersistStream,
-    RenameStream,
-    TimeToLive,
-)
 from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream
 from tests.unit.app.backends.redis.conftest import Keys
 
@@ -47,17 +41,6 @@ async def test_a_stream_that_is_deleted_leaves_nothing(backend: RedisBackend, ke
     assert of_streams(keys) == set()
 
 
-async def test_all_streams_that_are_deleted_leave_nothing(
-    backend: RedisBackend, keys: Keys
-) -> None:
-    await filled(backend)
-    await filled(backend, T)
-    keys.run("SET", "apart", 1)
-    await backend.perform(DeleteAll())
-    assert of_streams(keys) == set()
-    assert keys.run("GETDEL", "apart") == b"1"
-
-
 async def test_a_stream_that_another_client_deleted_begins_anew(
     backend: RedisBackend, keys: Keys
 ) -> None:
@@ -71,48 +54,29 @@ async def test_a_stream_that_another_client_deleted_begins_anew(
     assert (after.config, after.trimmed_through) == (StreamConfig(), EntryId(0, 0))
 
 
-async def test_a_new_name_takes_everything_along(backend: RedisBackend, keys: Keys) -> None:
-    await filled(backend)
-    await filled(backend, T)
-    before = await backend.perform(DescribeStream(S))
-    await backend.perform(RenameStream(S, T))
-    assert await backend.perform(DescribeStream(T)) == before._replace(name=T)
-    assert (await backend.perform(Add(T, ENTRY, KEY))).is_repeat
-    assert (await backend.perform(CommitBatch(b"loader", 3, {T: ENTRY}))).is_repeat
-    assert len(of_streams(keys)) == 7
-
-
 async def test_a_new_name_in_another_slot_is_refused(over_cluster: RedisBackend) -> None:
     await over_cluster.perform(Add(S, ENTRY))
     with pytest.raises(NotSupported, match="slot"):
-        await over_cluster.perform(RenameStream(S, b"elsewhere"))
-    await over_cluster.perform(RenameStream(S, T))
+        await over_cluster.perform(keyspace.RenameStream(S, b"elsewhere"))
+    await over_cluster.perform(keyspace.RenameStream(S, T))
     assert len(await over_cluster.perform(Range(T))) == 1
 
 
 async def test_side_keys_expire_with_their_stream(backend: RedisBackend, keys: Keys) -> None:
     await backend.perform(CreateStream(S, CONFIG))
     await backend.perform(CommitBatch(b"loader", 3, {S: ENTRY}))
-    assert await backend.perform(ExpireStream(S, 1_000_000))
+    assert await backend.perform(keyspace.ExpireStream(S, 1_000_000))
     assert min(map(keys.ttl_ms, of_streams(keys))) > 0
-    assert await backend.perform(PersistStream(S))
+    assert await backend.perform(keyspace.PersistStream(S))
     assert {keys.ttl_ms(key) for key in of_streams(keys)} == {-1}
-    assert await backend.perform(TimeToLive(S)) is None
+    assert await backend.perform(keyspace.TimeToLive(S)) is None
 
 
 async def test_a_side_key_that_comes_later_expires_with_its_stream(
     backend: RedisBackend, keys: Keys
 ) -> None:
     keys.run("XADD", b"$" + S, "5-0", "n", "1")
-    await backend.perform(ExpireStream(S, 1_000_000))
+    await backend.perform(keyspace.ExpireStream(S, 1_000_000))
     await backend.perform(Trim(S, TrimTo(max_length=0)))
     await backend.perform(CommitBatch(b"loader", 3, {S: ENTRY}))
     assert min(map(keys.ttl_ms, of_streams(keys))) > 0
-
-
-async def test_a_stream_whose_time_is_over_leaves_nothing(
-    backend: RedisBackend, keys: Keys
-) -> None:
-    await filled(backend)
-    assert await backend.perform(ExpireStream(S, 0))
-    assert of_streams(keys) == set()

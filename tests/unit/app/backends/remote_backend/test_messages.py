@@ -12,17 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.app.backends.remote.messages import (
-    ERRORS,
-    REQUESTS,
-    Call,
-    Failed,
-    OfEngine,
-    OfWorker,
-    error_of,
-    facts_of,
-    version_of_messages,
-)
+from headgate.app.backends.remote import messages
 from headgate.engine import errors
 from headgate.engine.config import GroupPolicy, Patch
 from headgate.engine.entry import MAX_ID, Draft, EntryId, PartialId, Timing
@@ -34,8 +24,8 @@ from headgate.engine.requests.keyspace import ListNames
 from headgate.engine.requests.names import NameFilter
 
 _encode = msgspec.msgpack.encode
-_of_worker = msgspec.msgpack.Decoder(list[OfWorker]).decode
-_of_engine = msgspec.msgpack.Decoder(list[OfEngine]).decode
+_of_worker = msgspec.msgpack.Decoder(list[messages.OfWorker]).decode
+_of_engine = msgspec.msgpack.Decoder(list[messages.OfEngine]).decode
 
 FIRST = EntryId(1, 0)
 EXAMPLES: dict[str, Any] = {
@@ -79,12 +69,12 @@ def made(kind: type[errors.StreamError]) -> errors.StreamError:
     return kind(*positional, **named)
 
 
-@pytest.mark.parametrize("kind", ERRORS.values(), ids=list(ERRORS))
+@pytest.mark.parametrize("kind", messages.ERRORS.values(), ids=list(messages.ERRORS))
 def test_an_error_arrives_with_all_that_it_knows(kind: type[errors.StreamError]) -> None:
     error = made(kind)
-    [arrived] = _of_engine(_encode([Failed(1, facts_of(error))]))
-    assert isinstance(arrived, Failed)
-    restored = error_of(arrived.error)
+    [arrived] = _of_engine(_encode([messages.Failed(1, messages.facts_of(error))]))
+    assert isinstance(arrived, messages.Failed)
+    restored = messages.error_of(arrived.error)
     assert (type(restored), str(restored)) == (kind, str(error))
     known = {"location": error.location, **vars(error)}
     assert {"location": restored.location, **vars(restored)} == known
@@ -97,14 +87,14 @@ def test_every_error_of_the_engine_can_travel() -> None:
         return {kind}.union(*map(below, kind.__subclasses__()))
 
     of_engine = {kind for kind in below(errors.StreamError) if kind.__module__ == errors.__name__}
-    assert of_engine == set(ERRORS.values())
+    assert of_engine == set(messages.ERRORS.values())
 
 
 def test_every_request_can_travel() -> None:
     of_engine = {
         kind for kind in Request.__subclasses__() if kind.__module__.startswith("headgate.engine")
     }
-    assert of_engine == set(REQUESTS)
+    assert of_engine == set(messages.REQUESTS)
 
 
 times = st.none() | st.integers(0, 2**63 - 1)
@@ -145,7 +135,7 @@ requests = st.one_of(
 
 @given(requests)
 def test_a_request_arrives_as_it_was_sent(request: Request[Any]) -> None:
-    assert _of_worker(_encode([Call(1, request)])) == [Call(1, request)]
+    assert _of_worker(_encode([messages.Call(1, request)])) == [messages.Call(1, request)]
 
 
 def test_processes_that_have_loaded_other_things_first_have_the_same_version() -> None:
@@ -157,4 +147,4 @@ def test_processes_that_have_loaded_other_things_first_have_the_same_version() -
     answer = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert answer.stdout.strip() == version_of_messages()
+    assert answer.stdout.strip() == messages.version_of_messages()

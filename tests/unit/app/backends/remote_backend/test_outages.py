@@ -147,23 +147,6 @@ async def test_a_consumer_with_a_connection_to_another_worker_keeps_what_it_hold
                 assert (await held(engine))[1] == ANA
 
 
-async def test_a_cancelled_group_read_of_a_dead_worker_takes_nothing() -> None:
-    with listening() as sock:
-        async with engine_at(sock) as engine:
-            options = options_of(engine, sock)
-            worker = RemoteBackend(options)
-            work = asyncio.create_task(worker.run())
-            await filled(worker)
-            [reading] = await blocked(worker, got(worker, take(ANA), None))
-            await until(lambda: engine.waiter_count)
-            work.cancel()
-            await until(lambda: not engine.waiter_count)
-            await engine.perform(Add(S, drafts(1)))
-            assert await held(engine) == {}
-            reading.cancel()
-            await asyncio.wait({reading})
-
-
 # What must not happen
 
 
@@ -260,18 +243,6 @@ async def worker_of_engine() -> AsyncIterator[tuple[RemoteBackend, EmbeddedBacke
             yield backend, engine
 
 
-async def test_a_long_batch_crosses_in_portions_and_is_appended_as_a_whole() -> None:
-    async with worker_of_engine() as (backend, _):
-        batch = {b"a": drafts(*range(1, 2_501)), b"b": drafts(7), b"c": drafts(*range(5, 1_700))}
-        committed = await backend.perform(CommitBatch(b"w", 1, batch))
-        assert [(each.stream, each.entries) for each in committed.streams] == [
-            (b"a", 2_500),
-            (b"b", 1),
-            (b"c", 1_695),
-        ]
-        assert await numbers(backend, b"a") == list(range(1, 2_501))
-
-
 async def test_what_cannot_cross_is_refused_and_ends_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -318,3 +289,15 @@ async def test_a_temporary_consumer_that_nobody_registers_again_is_removed(
             assert backend.leases is not None
             await backend.leases.register(Holding(S, G, stays, is_temporary=True))
             await until_held(engine, {1: None, 2: stays})
+
+
+async def test_a_long_batch_crosses_in_portions_and_is_appended_as_a_whole() -> None:
+    async with worker_of_engine() as (backend, _):
+        batch = {b"a": drafts(*range(1, 2_501)), b"b": drafts(7), b"c": drafts(*range(5, 1_700))}
+        committed = await backend.perform(CommitBatch(b"w", 1, batch))
+        assert [(each.stream, each.entries) for each in committed.streams] == [
+            (b"a", 2_500),
+            (b"b", 1),
+            (b"c", 1_695),
+        ]
+        assert await numbers(backend, b"a") == list(range(1, 2_501))

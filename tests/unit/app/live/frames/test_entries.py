@@ -73,18 +73,6 @@ def test_entries_of_a_stream(sub: str, drawn: list[Entry], credit: int, gap: Gap
     }
 
 
-@given(entries, ids)
-def test_entries_behind_which_a_filter_let_nothing_through(
-    drawn: list[Entry], position: EntryId
-) -> None:
-    read = read_of(drawn)._replace(next_after=position)
-    [text] = entries_frames(FrameOf("s"), read, credit_left=0)
-    frame = frame_of(text, ENTRIES)
-
-    is_news = position != (drawn[-1].id if drawn else MIN_ID)
-    assert frame.get("position") == (str(position) if is_news else None)
-
-
 @given(subs, deliveries, st.lists(ids.map(str), max_size=2), counts, st.none() | counts)
 def test_entries_of_a_group(
     sub: str, drawn: list[Delivery], gone: list[str], credit: int, lag: int | None

@@ -11,7 +11,6 @@ import pytest
 from headgate.app.backends.embedded import EmbeddedBackend
 from headgate.app.backends.payloads import PAYLOADS, Payloads, PayloadsBusy, PayloadTooLarge
 from headgate.app.rdb.payload import write_payload
-from headgate.app.rdb.source import checksum_of
 from headgate.app.rdb.types import KEYS_VERSION, WIDEST_VERSION, StreamType
 from headgate.app.redis_syntax.errors import error_text
 from headgate.app.redis_syntax.runs import CommandRunner
@@ -66,13 +65,6 @@ async def test_a_pipeline_dumps_and_restores_in_order() -> None:
         b"2-1",
         2,
     ]
-
-
-async def test_what_is_no_stream_is_not_restored() -> None:
-    body = b"\x00\x01x\x0a\x00"
-    payload = body + checksum_of(body).to_bytes(8, "little")
-    [reply] = await pipelined(runner(), [b"RESTORE", b"t", b"0", payload])
-    assert reply == "ERR Bad data format: only streams can be restored"
 
 
 async def test_a_dump_has_a_bound() -> None:
@@ -148,23 +140,6 @@ async def test_a_client_that_gives_up_frees_what_it_holds() -> None:
     assert await commands.run([b"EXISTS", b"t"]) == 0
 
 
-async def test_no_more_wait_than_may() -> None:
-    payloads = Payloads(waiting_max=1)
-    has_begun, may_end = Event(), Event()
-
-    def hold() -> None:
-        has_begun.set()
-        may_end.wait()
-
-    holding = asyncio.create_task(payloads.run(hold))
-    await asyncio.to_thread(has_begun.wait)
-    with pytest.raises(PayloadsBusy):
-        await payloads.run(lambda: None)
-    may_end.set()
-    await holding
-    await payloads.run(lambda: None)
-
-
 # Idempotency keys
 
 
@@ -196,14 +171,6 @@ async def test_a_dump_keeps_idempotency_keys() -> None:
     assert await commands.run([b"DUMP", b"t"]) != payload  # one more repeat
 
 
-async def test_a_dump_without_keys_has_the_widest_form() -> None:
-    commands = runner()
-    await commands.run(ADD)
-    payload = await commands.run([b"DUMP", b"s"])
-    assert isinstance(payload, bytes)
-    assert (payload[0], payload[-10]) == (StreamType.LISTPACKS_2, WIDEST_VERSION)
-
-
 @pytest.mark.parametrize("place", ["producer", "key"])
 async def test_idempotent_ids_may_be_long(place: str) -> None:
     longest = b"x" * IDEMPOTENCY_ID_BYTES_MAX
@@ -225,3 +192,20 @@ async def test_idempotent_ids_may_be_long(place: str) -> None:
         assert isinstance(payload, bytes)
         assert await commands.run([b"RESTORE", b"t", b"0", payload]) == "OK"
         assert await commands.run([b"XADD", b"t", *added[2:]]) == first
+
+
+async def test_no_more_wait_than_may() -> None:
+    payloads = Payloads(waiting_max=1)
+    has_begun, may_end = Event(), Event()
+
+    def hold() -> None:
+        has_begun.set()
+        may_end.wait()
+
+    holding = asyncio.create_task(payloads.run(hold))
+    await asyncio.to_thread(has_begun.wait)
+    with pytest.raises(PayloadsBusy):
+        await payloads.run(lambda: None)
+    may_end.set()
+    await holding
+    await payloads.run(lambda: None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.unit.app.redis_syntax.console import FIVE, Console, entries, reply_of
-from tests.unit.app.redis_syntax.examples.in_full import HANDED_OUT, IN_FULL
+from tests.unit.app.redis_syntax.examples.in_full import HANDED_OUT
 
 HEAD = [
     *("length", "radix-tree-keys", "radix-tree-nodes", "last-generated-id"),
@@ -27,34 +27,6 @@ async def test_a_stream_is_told_in_sixteen_fields() -> None:
     assert (described["last-generated-id"], described["max-deleted-entry-id"]) == ("5-0", "2-0")
     assert described["recorded-first-entry-id"] == "3-0"
     assert [described["first-entry"], described["last-entry"]] == entries(3, 5)
-
-
-async def test_an_empty_stream_has_no_first_and_no_last_entry() -> None:
-    described = fields(await reply_of(["XGROUP CREATE s g 0 MKSTREAM", "XINFO STREAM s"]))
-    assert (described["first-entry"], described["last-entry"], described["groups"]) == (
-        None,
-        None,
-        1,
-    )
-    assert described["recorded-first-entry-id"] == "0-0"
-
-
-async def test_in_full_a_stream_is_told_with_all_below_it() -> None:
-    assert await reply_of([*HANDED_OUT, "XINFO STREAM s FULL"]) == IN_FULL
-
-
-async def test_in_full_times_are_told_by_the_clock_as_it_is_set() -> None:
-    console = Console()
-    for line in HANDED_OUT:
-        await console.say(line)
-    before = fields(await console.say("XINFO STREAM s FULL"))["groups"][1]
-    console.clock.step(60_000)
-    after = fields(await console.say("XINFO STREAM s FULL"))["groups"][1]
-    for was, now in zip(fields(before)["consumers"], fields(after)["consumers"], strict=True):
-        moved = fields(now)["seen-time"] - fields(was)["seen-time"]
-        assert moved == 60_000
-    assert [entry[2] for entry in fields(after)["pending"]] == [61_000, 0, 0, 61_000, 61_005]
-    assert fields(after)["consumers"][0][5] == -1
 
 
 async def test_in_full_each_list_is_cut_by_itself_and_each_count_is_whole() -> None:
@@ -96,12 +68,3 @@ async def test_groups_and_consumers_are_told_in_their_fields() -> None:
         ["name", "c", "pending", 2, "idle", 15, "inactive", 15],
         ["name", "d", "pending", 1, "idle", 10, "inactive", 10],
     ]
-
-
-async def test_what_is_not_there_is_named() -> None:
-    console = Console()
-    for line in ("XINFO STREAM s", "XINFO STREAM s FULL", "XINFO GROUPS s", "XINFO CONSUMERS s g"):
-        assert await console.say(line) == "ERR no such key"
-    await console.say("XADD s 1 a b")
-    text = "NOGROUP No such consumer group 'g' for key name 's'"
-    assert await console.say("XINFO CONSUMERS s g") == text

@@ -6,46 +6,35 @@ import json
 import re
 from pathlib import Path
 
-from tests.unit.app.redis_syntax.console import (
-    ALL_READ,
-    FIVE,
-    GROUP,
-    INVALID_ID,
-    LEFT,
-    NOT_AN_INTEGER,
-    PENDING,
-    READ,
-    TWO,
-    Case,
-)
+from tests.unit.app.redis_syntax import console
 
 _SEVEN = [f"XADD s {n} f v{n}" for n in range(1, 8)]
-_OTHER = [*FIVE, "XADD t 1 f v1", "XADD t 2 f v2"]
+_OTHER = [*console.FIVE, "XADD t 1 f v1", "XADD t 2 f v2"]
 _LINES = {
-    "FIVE": FIVE,
+    "FIVE": console.FIVE,
     "SEVEN": _SEVEN,
-    "THREE": [*FIVE[:3], GROUP],
+    "THREE": [*console.FIVE[:3], console.GROUP],
     "THIRTY_FIVE": [
         "CONFIG SET stream-node-max-entries 10",
         *(f"XADD s {n} a b" for n in range(1, 36)),
     ],
     "OTHER": _OTHER,
-    "GROUPS": [*_OTHER, GROUP, "XGROUP CREATE t g 0"],
-    "TWO": TWO,
-    "ALL_READ": ALL_READ,
+    "GROUPS": [*_OTHER, console.GROUP, "XGROUP CREATE t g 0"],
+    "TWO": console.TWO,
+    "ALL_READ": console.ALL_READ,
     "ADD": ["XADD s * a 1"],
     "KEYED": ["XADD s IDMP p i * a 1"],
-    "GROUP": [GROUP],
-    "READ": [READ],
+    "GROUP": [console.GROUP],
+    "READ": [console.READ],
     "CLAIM": ["XREADGROUP GROUP g d CLAIM 50 STREAMS s >"],
-    "LEFT": [LEFT],
-    "PENDING": [PENDING],
+    "LEFT": [console.LEFT],
+    "PENDING": [console.PENDING],
     "LAG": ["XINFO GROUPS s | entries-read lag"],
 }
-_TEXTS = {"INVALID_ID": INVALID_ID, "NOT_AN_INTEGER": NOT_AN_INTEGER}
+_TEXTS = {"INVALID_ID": console.INVALID_ID, "NOT_AN_INTEGER": console.NOT_AN_INTEGER}
 
 
-def _example(row: str) -> Case:
+def _example(row: str) -> console.Case:
     name, _, example = row.partition(" :: ")
     commands, _, reply = example.rpartition(" => ")
     lines = [line for each in commands.split(" / ") for line in _LINES.get(each, [each])]
@@ -59,10 +48,10 @@ def _entry(match: re.Match[str]) -> str:
     return json.dumps([f"{number}-0", ["f", f"v{number}"], *(int(n) for n in claimed if n)])
 
 
-def _examples() -> dict[str, list[Case]]:
+def _examples() -> dict[str, list[console.Case]]:
     text = Path(__file__).with_name("examples.txt").read_text("utf-8")
-    subjects: dict[str, list[Case]] = {}
-    cases: list[Case] = []
+    subjects: dict[str, list[console.Case]] = {}
+    cases: list[console.Case] = []
     for row in filter(None, text.splitlines()):
         if row.startswith("["):
             cases = subjects.setdefault(row.strip("[]"), [])

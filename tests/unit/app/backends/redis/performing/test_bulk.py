@@ -11,7 +11,7 @@ from headgate.app.backends.redis.performing import bulk
 from headgate.engine.entry import MIN_ID, Draft, EntryId
 from headgate.engine.errors import Invalid
 from headgate.engine.requests.bulk import BulkCursor, PlanRead
-from headgate.engine.requests.entries import Add, Delete, Range, Trim, TrimTo
+from headgate.engine.requests.entries import Add, Delete, Range
 from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.streams import DeleteStream
 
@@ -45,14 +45,15 @@ async def test_a_reader_comes_to_the_end_in_plans(backend: RedisBackend) -> None
     assert planned <= added
 
 
-async def test_a_trim_makes_a_backlog_shorter(backend: RedisBackend) -> None:
-    await filled(backend, 3_000)
-    cursor = BulkCursor(S, EntryId(1_000, 0))
-    [before] = await backend.perform(PlanRead([cursor], 10))
-    await backend.perform(Trim(S, TrimTo(max_length=1_500)))
-    [after] = await backend.perform(PlanRead([cursor], 10))
-    assert (before.backlog, after.backlog) == (2_000, 1_500)
-    assert (before.gap, after.gap) == (None, (EntryId(1_000, 0), EntryId(1_500, 0)))
+async def test_more_than_can_be_counted_one_by_one_is_refused(
+    backend: RedisBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "_COUNTED_MAX", 3_000)
+    await filled(backend, 5_000)
+    with pytest.raises(Invalid, match="more than 3000 entries, which this backend counts one by"):
+        await backend.perform(CountByTime(S))
+    part = await backend.perform(CountByTime(S, EntryId(2_001, 0), buckets_max=2))
+    assert part.counts == [1_500, 1_500]
 
 
 async def test_a_stream_that_comes_again_is_counted_anew(backend: RedisBackend) -> None:
@@ -66,14 +67,3 @@ async def test_a_stream_that_comes_again_is_counted_anew(backend: RedisBackend) 
     [from_start] = await backend.perform(PlanRead([cursor._replace(epoch=before.epoch)], 10))
     assert (before.backlog, missing.backlog, anew.backlog) == (200, 0, 150)
     assert (from_start.after, from_start.backlog) == (MIN_ID, 250)
-
-
-async def test_more_than_can_be_counted_one_by_one_is_refused(
-    backend: RedisBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bulk, "_COUNTED_MAX", 3_000)
-    await filled(backend, 5_000)
-    with pytest.raises(Invalid, match="more than 3000 entries, which this backend counts one by"):
-        await backend.perform(CountByTime(S))
-    part = await backend.perform(CountByTime(S, EntryId(2_001, 0), buckets_max=2))
-    assert part.counts == [1_500, 1_500]

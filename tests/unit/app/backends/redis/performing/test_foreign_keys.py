@@ -15,74 +15,10 @@ from headgate.app.backends.redis.backend import RedisBackend
 from headgate.engine.config import GroupPolicy, Patch, StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft
 from headgate.engine.errors import WrongSideKey
-from headgate.engine.requests import Request
-from headgate.engine.requests.bulk import (
-    BulkCursor,
-    CommitBatch,
-    LastCommit,
-    PlanRead,
-    SplitRange,
-)
-from headgate.engine.requests.deliveries import (
-    Ack,
-    AckAndDelete,
-    AckThrough,
-    Autoclaim,
-    Claim,
-    Extend,
-    GiveBack,
-    GroupCursor,
-    ListPending,
-    Nack,
-    NackMode,
-    ReadGroup,
-    Redrive,
-    SumPending,
-)
+from headgate.engine.requests import Request, bulk, deliveries, entries, groups, keyspace, streams
 from headgate.engine.requests.dumps import CopyStream, DumpStream, MeasureStream
-from headgate.engine.requests.entries import (
-    Add,
-    Delete,
-    Range,
-    Read,
-    References,
-    StreamCursor,
-    Trim,
-    TrimTo,
-)
-from headgate.engine.requests.groups import (
-    CreateConsumer,
-    CreateGroup,
-    DeleteConsumer,
-    DescribeConsumer,
-    DescribeGroup,
-    DestroyGroup,
-    GroupStart,
-    ListConsumers,
-    ListGroups,
-    UpdateGroup,
-)
 from headgate.engine.requests.histogram import CountByTime
 from headgate.engine.requests.idempotency import Idempotent
-from headgate.engine.requests.keyspace import (
-    ExpireStream,
-    GetExpiry,
-    InspectStream,
-    PersistStream,
-    RenameStream,
-    SetCounters,
-    TimeToLive,
-)
-from headgate.engine.requests.streams import (
-    CloseStream,
-    CreateStream,
-    DeleteStream,
-    DescribeStream,
-    DetailStream,
-    ListStreams,
-    Observe,
-    UpdateStream,
-)
 from tests.contract.calls import ANA, BEN, G, S, entry_id, filled, ids, take
 
 DEAD = b"dead"
@@ -122,86 +58,83 @@ SIDE_KEYS = {
 """The kinds of side keys, and what they should be."""
 
 REQUESTS: list[Request[Any]] = [
-    Add(S, ENTRY),
-    Add(S, ENTRY * 3),
-    Add(S, ENTRY, KEY),
-    Add(S, ENTRY, OTHER_KEY),
-    Add(S, ENTRY * 2, OTHER_KEY, trim=TrimTo(max_length=2)),
-    CommitBatch(b"loader", 9, {S: ENTRY}),
-    CommitBatch(b"loader", 3, {S: ENTRY}),
-    LastCommit(b"loader"),
-    PlanRead([BulkCursor(S, MIN_ID)]),
-    SplitRange(S, MIN_ID, MAX_ID, 2),
+    entries.Add(S, ENTRY),
+    entries.Add(S, ENTRY * 3),
+    entries.Add(S, ENTRY, KEY),
+    entries.Add(S, ENTRY, OTHER_KEY),
+    entries.Add(S, ENTRY * 2, OTHER_KEY, trim=entries.TrimTo(max_length=2)),
+    bulk.CommitBatch(b"loader", 9, {S: ENTRY}),
+    bulk.CommitBatch(b"loader", 3, {S: ENTRY}),
+    bulk.LastCommit(b"loader"),
+    bulk.PlanRead([bulk.BulkCursor(S, MIN_ID)]),
+    bulk.SplitRange(S, MIN_ID, MAX_ID, 2),
     CountByTime(S),
-    Range(S),
-    Read([StreamCursor(S, MIN_ID)]),
-    Delete(S, ids(6)),
-    Delete(S, ids(1), References.DELETE),
-    Delete(S, ids(1), References.ACKED),
-    Trim(S, TrimTo(max_length=3)),
-    Trim(S, TrimTo(max_length=2, references=References.DELETE)),
-    Trim(S, TrimTo(max_length=2, references=References.ACKED)),
-    ReadGroup(G, BEN, [GroupCursor(S)], 1),
-    ReadGroup(G, BEN, [GroupCursor(S)], 1, claim_idle_ms=0),
-    ReadGroup(G, BEN, [GroupCursor(S)], 1, claim_idle_ms=HOUR_MS, acked=ids(4)),
-    ReadGroup(G, ANA, [GroupCursor(S, MIN_ID)]),
-    Ack(S, G, ids(1)),
-    AckThrough(S, G, ANA, entry_id(2)),
-    AckAndDelete(S, G, ids(1), References.DELETE),
-    Nack(S, G, ids(1), NackMode.FAIL, error=b"no"),
-    Nack(S, G, ids(1), NackMode.FATAL),
-    Nack(S, G, ids(3), NackMode.SILENT, force=True),
-    GiveBack(S, G, ANA, {entry_id(1): 1}),
-    Extend(S, G, ids(1), ANA),
-    Claim(S, G, BEN, ids(1), 0),
-    Claim(S, G, BEN, ids(1, 3), 0, idle_ms=5, force=True),
-    Autoclaim(S, G, BEN, 0),
-    ListPending(S, G),
-    SumPending(S, G),
-    Redrive(S, G),
-    CreateGroup(S, G, GroupStart(MIN_ID)),
-    CreateGroup(S, b"new", GroupStart(MIN_ID), policy=POLICY),
-    UpdateGroup(S, G, MIN_ID, policy=Patch.of(GroupPolicy, max_pending=5)),
-    DescribeGroup(S, G),
-    ListGroups(S),
-    CreateConsumer(S, G, b"new"),
-    DescribeConsumer(S, G, ANA),
-    ListConsumers(S, G),
-    DeleteConsumer(S, G, ANA, release=True),
-    DeleteConsumer(S, G, ANA, release=False),
-    DestroyGroup(S, G),
-    CreateStream(S, CONFIG),
-    UpdateStream(S, Patch.of(StreamConfig, max_length=9, idempotency_max=2)),
-    DescribeStream(S),
-    DetailStream(S),
-    InspectStream(S),
-    ExpireStream(S, HOUR_MS),
-    PersistStream(S),
-    TimeToLive(S),
-    GetExpiry(S),
-    SetCounters(S, entry_id(9_000_000_000_000)),
+    entries.Range(S),
+    entries.Read([entries.StreamCursor(S, MIN_ID)]),
+    entries.Delete(S, ids(6)),
+    entries.Delete(S, ids(1), entries.References.DELETE),
+    entries.Delete(S, ids(1), entries.References.ACKED),
+    entries.Trim(S, entries.TrimTo(max_length=3)),
+    entries.Trim(S, entries.TrimTo(max_length=2, references=entries.References.DELETE)),
+    entries.Trim(S, entries.TrimTo(max_length=2, references=entries.References.ACKED)),
+    deliveries.ReadGroup(G, BEN, [deliveries.GroupCursor(S)], 1),
+    deliveries.ReadGroup(G, BEN, [deliveries.GroupCursor(S)], 1, claim_idle_ms=0),
+    deliveries.ReadGroup(
+        G, BEN, [deliveries.GroupCursor(S)], 1, claim_idle_ms=HOUR_MS, acked=ids(4)
+    ),
+    deliveries.ReadGroup(G, ANA, [deliveries.GroupCursor(S, MIN_ID)]),
+    deliveries.Ack(S, G, ids(1)),
+    deliveries.AckThrough(S, G, ANA, entry_id(2)),
+    deliveries.AckAndDelete(S, G, ids(1), entries.References.DELETE),
+    deliveries.Nack(S, G, ids(1), deliveries.NackMode.FAIL, error=b"no"),
+    deliveries.Nack(S, G, ids(1), deliveries.NackMode.FATAL),
+    deliveries.Nack(S, G, ids(3), deliveries.NackMode.SILENT, force=True),
+    deliveries.GiveBack(S, G, ANA, {entry_id(1): 1}),
+    deliveries.Extend(S, G, ids(1), ANA),
+    deliveries.Claim(S, G, BEN, ids(1), 0),
+    deliveries.Claim(S, G, BEN, ids(1, 3), 0, idle_ms=5, force=True),
+    deliveries.Autoclaim(S, G, BEN, 0),
+    deliveries.ListPending(S, G),
+    deliveries.SumPending(S, G),
+    deliveries.Redrive(S, G),
+    groups.CreateGroup(S, G, groups.GroupStart(MIN_ID)),
+    groups.CreateGroup(S, b"new", groups.GroupStart(MIN_ID), policy=POLICY),
+    groups.UpdateGroup(S, G, MIN_ID, policy=Patch.of(GroupPolicy, max_pending=5)),
+    groups.DescribeGroup(S, G),
+    groups.ListGroups(S),
+    groups.CreateConsumer(S, G, b"new"),
+    groups.DescribeConsumer(S, G, ANA),
+    groups.ListConsumers(S, G),
+    groups.DeleteConsumer(S, G, ANA, release=True),
+    groups.DeleteConsumer(S, G, ANA, release=False),
+    groups.DestroyGroup(S, G),
+    streams.CreateStream(S, CONFIG),
+    streams.UpdateStream(S, Patch.of(StreamConfig, max_length=9, idempotency_max=2)),
+    streams.DescribeStream(S),
+    streams.DetailStream(S),
+    keyspace.InspectStream(S),
+    keyspace.ExpireStream(S, HOUR_MS),
+    keyspace.PersistStream(S),
+    keyspace.TimeToLive(S),
+    keyspace.GetExpiry(S),
+    keyspace.SetCounters(S, entry_id(9_000_000_000_000)),
     DumpStream(S, 10**9),
     MeasureStream(S),
     CopyStream(S, b"{orders}2"),
-    RenameStream(S, b"{orders}2"),
-    CloseStream(S),
-    CloseStream(S, ENTRY, KEY),
-    DeleteStream(S),
+    keyspace.RenameStream(S, b"{orders}2"),
+    streams.CloseStream(S),
+    streams.CloseStream(S, ENTRY, KEY),
+    streams.DeleteStream(S),
 ]
 
 
 CONTENTS: dict[str, list[tuple[object, ...]]] = {
     "meta": [
-        ("HSET", "epoch", "garbage"),
-        ("HSET", "max_length", "-1"),
-        ("HSET", "max_length", "9" * 40),
-        ("HSET", "max_age_ms", b"\xff"),
-        ("HSET", "closed_at_ms", "garbage"),
-        ("HSET", "trimmed", "garbage"),
-        ("HSET", "trimmed", "9" * 40 + "-1"),
-        ("HSET", "keys_added", "garbage"),
-        ("HSET", "idempotency_max", "1e3"),
-        ("HSET", b"group:\xff", "garbage"),
+        *(("HSET", "epoch", "garbage"), ("HSET", "max_length", "-1")),
+        *(("HSET", "max_length", "9" * 40), ("HSET", "max_age_ms", b"\xff")),
+        *(("HSET", "closed_at_ms", "garbage"), ("HSET", "trimmed", "garbage")),
+        *(("HSET", "trimmed", "9" * 40 + "-1"), ("HSET", "keys_added", "garbage")),
+        *(("HSET", "idempotency_max", "1e3"), ("HSET", b"group:\xff", "garbage")),
     ],
     "writers": [("HSET", "loader", "garbage"), ("HSET", "loader", "9" * 40)],
     "writer_times": [("ZADD", "-inf", b"\xff")],
@@ -217,12 +150,9 @@ CONTENTS: dict[str, list[tuple[object, ...]]] = {
     "outbox": [("XADD", "*", "garbage", "garbage"), ("XADD", "*", "to", DEAD, "fields", b"\xff")],
     "relayed": [("HSET", "garbage", "garbage")],
     "group:billing": [
-        ("HSET", "max_deliveries", "garbage"),
-        ("HSET", "backoff_ms", ",,"),
-        ("HSET", "claim_idle_ms", "9" * 40),
-        ("HSET", "consumer_ttl_ms", b"\xff"),
-        ("HSET", "max_pending", ""),
-        ("HSET", "dead_letter_stream", ""),
+        *(("HSET", "max_deliveries", "garbage"), ("HSET", "backoff_ms", ",,")),
+        *(("HSET", "claim_idle_ms", "9" * 40), ("HSET", "consumer_ttl_ms", b"\xff")),
+        *(("HSET", "max_pending", ""), ("HSET", "dead_letter_stream", "")),
     ],
     "released:billing": [("ZADD", "-inf", "garbage"), ("ZADD", "inf", "1-0"), ("ZADD", 0, b"\xff")],
     "errors:billing": [("HSET", "garbage", "garbage"), ("HSET", "1-0", b"\xff" * 100_000)],
@@ -235,13 +165,13 @@ CONTENTS: dict[str, list[tuple[object, ...]]] = {
 async def furnished(backend: RedisBackend) -> None:
     """Make a stream that has something in most of its side keys."""
     policy = Patch.of(GroupPolicy, max_deliveries=3, dead_letter_stream=DEAD)
-    await backend.perform(CreateStream(S, CONFIG))
+    await backend.perform(streams.CreateStream(S, CONFIG))
     await filled(backend, 1, 2, 3, 4, 5, 6)
-    await backend.perform(UpdateGroup(S, G, policy=policy))
-    await backend.perform(Add(S, ENTRY, KEY))
-    await backend.perform(CommitBatch(b"loader", 3, {S: ENTRY}))
+    await backend.perform(groups.UpdateGroup(S, G, policy=policy))
+    await backend.perform(entries.Add(S, ENTRY, KEY))
+    await backend.perform(bulk.CommitBatch(b"loader", 3, {S: ENTRY}))
     await backend.perform(take(ANA, 4))
-    await backend.perform(Nack(S, G, ids(3), NackMode.FAIL, error=b"no"))
+    await backend.perform(deliveries.Nack(S, G, ids(3), deliveries.NackMode.FAIL, error=b"no"))
 
 
 class Keys:
@@ -330,8 +260,8 @@ async def test_a_key_with_other_contents_is_named(
 
 async def test_other_streams_are_listed_and_observed(quiet: RedisBackend, keys: Keys) -> None:
     await furnished(quiet)
-    await quiet.perform(Add(b"others", ENTRY))
+    await quiet.perform(entries.Add(b"others", ENTRY))
     keys.run(keys.side("meta"), "HSET", "epoch", "garbage")
-    assert [info.name for info in await quiet.perform(ListStreams())] == [b"others"]
-    observed = (await quiet.perform(Observe(10))).streams
+    assert [info.name for info in await quiet.perform(streams.ListStreams())] == [b"others"]
+    observed = (await quiet.perform(streams.Observe(10))).streams
     assert [stream.name for stream in observed] == [b"others"]

@@ -10,12 +10,10 @@ from headgate.app.backends.redis.backend import RedisBackend
 from headgate.app.backends.redis.performing.group_reads import Attempt, attempt
 from headgate.engine.config import FieldName, GroupPolicy
 from headgate.engine.entry import MIN_ID, Draft, EntryId
-from headgate.engine.replies import Delivery
 from headgate.engine.requests.deliveries import Claim, GroupCursor, ListPending, ReadGroup
 from headgate.engine.requests.entries import Add
 from headgate.engine.requests.groups import CreateGroup, GroupStart
 from tests.contract.calls import ANA, BEN, G, S, got, take
-from tests.unit.app.backends.redis.performing.native import run
 
 HOUR_MS = 3_600_000
 
@@ -76,20 +74,6 @@ async def test_a_read_looks_again_at_a_bounded_number_of_turns(redis: RedisBacke
     assert sum(len(each.deliveries) for each in reads) == keys * turns
     await redis.perform(Add(S, [Draft(None, (b"k", b"%d" % key)) for key in range(keys)]))
     assert await cost(redis, read) < 2_000  # 3,700 if all were looked at
-
-
-async def test_what_another_client_makes_look_idle_is_claimed_soon(redis: RedisBackend) -> None:
-    await pending(redis, 1_000)
-    request = take(BEN, 1, claim_idle_ms=HOUR_MS)
-    await redis.perform(request)
-    first_id = (await redis.perform(ListPending(S, G, limit=1)))[0].id
-    await run(redis, "XCLAIM", G, ANA, 0, str(first_id), "IDLE", 2 * HOUR_MS)
-    deliveries: list[Delivery] = []
-    async with asyncio.timeout(10):
-        while not deliveries:
-            [read] = await redis.perform(request)
-            deliveries = read.deliveries
-    assert [delivery.id for delivery in deliveries] == [first_id]
 
 
 async def test_the_oldest_delivery_is_found_among_many_that_are_younger(

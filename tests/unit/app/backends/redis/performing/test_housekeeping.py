@@ -15,16 +15,9 @@ from headgate.app.backends.redis.performing.table import PERFORMERS
 from headgate.app.backends.redis.transaction import perform_together
 from headgate.engine.config import GroupPolicy, Patch
 from headgate.engine.entry import MIN_ID
-from headgate.engine.requests import Request
+from headgate.engine.requests import Request, groups
 from headgate.engine.requests.deliveries import SumPending
 from headgate.engine.requests.entries import Add
-from headgate.engine.requests.groups import (
-    CreateConsumer,
-    CreateGroup,
-    GroupStart,
-    ListConsumers,
-    UpdateGroup,
-)
 from headgate.engine.requests.keyspace import RenameStream
 from tests.contract.calls import ANA, BEN, G, S, drafts, held, numbers, take
 from tests.unit.app.backends.redis.performing.native import side
@@ -44,7 +37,7 @@ async def is_relayed(redis: RedisBackend) -> bool:
 
 async def governed(redis: RedisBackend, policy: GroupPolicy, *numbers: int) -> None:
     await redis.perform(Add(S, drafts(*numbers)))
-    await redis.perform(CreateGroup(S, G, GroupStart(MIN_ID), policy=policy))
+    await redis.perform(groups.CreateGroup(S, G, groups.GroupStart(MIN_ID), policy=policy))
 
 
 async def test_what_failed_too_often_becomes_a_dead_letter(redis: RedisBackend) -> None:
@@ -63,10 +56,10 @@ async def test_what_failed_too_often_becomes_a_dead_letter(redis: RedisBackend) 
 async def test_consumers_that_stay_away_go(redis: RedisBackend) -> None:
     await governed(redis, GroupPolicy(consumer_ttl_ms=1), 1)
     await redis.perform(take(ANA))
-    await redis.perform(CreateConsumer(S, G, BEN))
+    await redis.perform(groups.CreateConsumer(S, G, BEN))
 
     async def is_alone() -> bool:
-        return [each.name for each in await redis.perform(ListConsumers(S, G))] == [ANA]
+        return [each.name for each in await redis.perform(groups.ListConsumers(S, G))] == [ANA]
 
     await until(is_alone)
     assert await held(redis) == {1: ANA}
@@ -89,7 +82,9 @@ async def test_a_stream_that_needs_nothing_leaves_the_index(quiet: RedisBackend)
     for _ in range(3):
         await housekeeper.round()
     assert await execute_at_index(quiet.client, b"SMEMBERS") == [S]
-    await quiet.perform(UpdateGroup(S, G, policy=Patch.of(GroupPolicy, consumer_ttl_ms=None)))
+    await quiet.perform(
+        groups.UpdateGroup(S, G, policy=Patch.of(GroupPolicy, consumer_ttl_ms=None))
+    )
     for _ in range(2):
         assert await execute_at_index(quiet.client, b"SMEMBERS") == [S]
         await housekeeper.round()
@@ -98,7 +93,7 @@ async def test_a_stream_that_needs_nothing_leaves_the_index(quiet: RedisBackend)
 
 async def test_a_stream_that_is_renamed_is_kept_under_its_new_name(quiet: RedisBackend) -> None:
     await governed(quiet, GroupPolicy(consumer_ttl_ms=1), 1)
-    await quiet.perform(CreateConsumer(S, G, BEN))
+    await quiet.perform(groups.CreateConsumer(S, G, BEN))
     for step in (RenameStream(S, b"between"), RenameStream(b"between", b"renamed")):
         request: Request[Any] = step  # also in a transaction, which is at one slot
         rename = PERFORMERS[RenameStream].perform
@@ -107,6 +102,6 @@ async def test_a_stream_that_is_renamed_is_kept_under_its_new_name(quiet: RedisB
 
     async def is_empty() -> bool:
         await housekeeper.round()
-        return await quiet.perform(ListConsumers(b"renamed", G)) == []
+        return await quiet.perform(groups.ListConsumers(b"renamed", G)) == []
 
     await until(is_empty)

@@ -88,9 +88,7 @@ async def test_a_dead_letter_whose_stream_is_no_stream_waits(redis: RedisBackend
     assert len(await numbers(redis, DEAD)) == 1
 
 
-async def test_a_redrive_that_was_broken_off_sends_nothing_back_twice(
-    redis: RedisBackend,
-) -> None:
+async def test_a_redrive_that_was_broken_off_sends_nothing_back_twice(redis: RedisBackend) -> None:
     await waiting(redis, 1, 2)
     await relay(redis.client, S)
     await redis.perform(Delete(S, ids(2)))

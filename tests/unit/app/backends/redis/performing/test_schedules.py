@@ -8,22 +8,15 @@ from deploy.local_cluster.server import Server
 from headgate.app.backends.redis.backend import RedisBackend
 from headgate.engine.entry import EntryId
 from headgate.engine.errors import WrongSideKey
+from headgate.engine.requests import schedules
 from headgate.engine.requests.entries import Range
-from headgate.engine.requests.schedules import (
-    AwaitSchedules,
-    DeleteSchedule,
-    GetSchedule,
-    ListSchedules,
-    RunSchedule,
-    SetSchedule,
-)
 from headgate.engine.requests.streams import DeleteStream
 from headgate.engine.schedules.definition import Definition
 from tests.unit.app.backends.redis.performing.conftest import running
 
 S, NAME = b"jobs", b"nightly"
 DEFINITION = Definition(S, (b"a", b"1"), "* * * * *", "UTC")
-RUN = RunSchedule(NAME, S, 1, 1_000, 1_000, 2_000)
+RUN = schedules.RunSchedule(NAME, S, 1, 1_000, 1_000, 2_000)
 
 
 async def text_of(backend: RedisBackend) -> bytes:
@@ -48,27 +41,18 @@ async def ids(backend: RedisBackend) -> list[EntryId]:
 
 
 async def test_a_run_that_was_broken_off_is_repeated_without_an_entry(redis: RedisBackend) -> None:
-    await redis.perform(SetSchedule(NAME, DEFINITION, 1_000, 0))
+    await redis.perform(schedules.SetSchedule(NAME, DEFINITION, 1_000, 0))
     before = await text_of(redis)
     entry_id = await redis.perform(RUN)
     await put_back(redis, before)
     assert await redis.perform(RUN) == entry_id
     assert await ids(redis) == [entry_id]
-    info = await redis.perform(GetSchedule(NAME))
+    info = await redis.perform(schedules.GetSchedule(NAME))
     assert (info.progress.last_id, info.progress.next_due_ms) == (entry_id, 2_000)
 
 
-async def test_a_schedule_of_a_name_that_was_deleted_is_another(redis: RedisBackend) -> None:
-    for _ in range(2):
-        await redis.perform(SetSchedule(NAME, DEFINITION, 1_000, 0))
-        assert await redis.perform(RUN) is not None
-        assert await redis.perform(DeleteSchedule(NAME))
-        assert await remembered(redis) == 0
-    assert len(await ids(redis)) == 2
-
-
 async def test_what_a_stream_remembers_goes_with_it(redis: RedisBackend) -> None:
-    await redis.perform(SetSchedule(NAME, DEFINITION, 1_000, 0))
+    await redis.perform(schedules.SetSchedule(NAME, DEFINITION, 1_000, 0))
     await redis.perform(RUN)
     await redis.perform(DeleteStream(S))
     assert await remembered(redis) == 0
@@ -76,24 +60,24 @@ async def test_what_a_stream_remembers_goes_with_it(redis: RedisBackend) -> None
 
 async def test_one_gateway_runs_the_schedules(server: Server, tmp_path: Path) -> None:
     async with running(server, tmp_path) as first, running(server, tmp_path) as other:
-        await first.perform(SetSchedule(NAME, DEFINITION, 1_000, 0))
-        assert len((await first.perform(AwaitSchedules(b"first", 9))).schedules) == 1
-        assert (await other.perform(AwaitSchedules(b"other", 9))).schedules == []
-        assert len((await first.perform(AwaitSchedules(b"first", 9))).schedules) == 1
+        await first.perform(schedules.SetSchedule(NAME, DEFINITION, 1_000, 0))
+        assert len((await first.perform(schedules.AwaitSchedules(b"first", 9))).schedules) == 1
+        assert (await other.perform(schedules.AwaitSchedules(b"other", 9))).schedules == []
+        assert len((await first.perform(schedules.AwaitSchedules(b"first", 9))).schedules) == 1
         keys = first.client.names.of_schedules()
         lease = keys.side(b"schedule_runner")
         await first.client.execute_all(keys.slot, [[b"DEL", lease]], changes=True)  # it is over
-        assert len((await other.perform(AwaitSchedules(b"other", 9))).schedules) == 1
+        assert len((await other.perform(schedules.AwaitSchedules(b"other", 9))).schedules) == 1
 
 
 async def test_what_another_client_has_written_holds_up_no_schedule(redis: RedisBackend) -> None:
     for name in (b"broken", NAME):
-        await redis.perform(SetSchedule(name, DEFINITION, 1_000, 0))
+        await redis.perform(schedules.SetSchedule(name, DEFINITION, 1_000, 0))
     keys = redis.client.names.of_schedules()
     command = [b"HSET", keys.key, b"broken", b"\xc1"]
     await redis.client.execute_all(keys.slot, [command], changes=True)
-    due = await redis.perform(AwaitSchedules(b"me", 9))
+    due = await redis.perform(schedules.AwaitSchedules(b"me", 9))
     assert [info.name for info in due.schedules] == [NAME]
-    assert [info.name for info in await redis.perform(ListSchedules())] == [NAME]
+    assert [info.name for info in await redis.perform(schedules.ListSchedules())] == [NAME]
     with pytest.raises(WrongSideKey):
-        await redis.perform(GetSchedule(b"broken"))
+        await redis.perform(schedules.GetSchedule(b"broken"))

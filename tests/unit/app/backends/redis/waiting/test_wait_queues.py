@@ -11,11 +11,9 @@ import pytest
 
 from headgate.app.backends.redis.keys import KeyNames
 from headgate.app.backends.redis.waiting.wait_queues import QueuedRead, WaitQueues
-from headgate.engine.errors import Draining
 from headgate.engine.loop.wait_queue import QueueKey
 
 KEY = QueueKey(b"orders", b"billing")
-READS = 1_000
 
 
 class CoarseLoop(asyncio.SelectorEventLoop):
@@ -59,26 +57,6 @@ async def test_what_a_read_brings_as_its_time_ends_is_its_reply(
         assert await waiting == brought
     assert returned == []  # the servers might not be able to take it back
     assert len(queues) == 0
-
-
-async def test_a_drain_ends_many_reads_with_other_work_in_between() -> None:
-    async def attempt() -> None:
-        return None
-
-    many = WaitQueues(KeyNames(b"headgate:"), READS, lambda: True)
-    with many.watching([KEY]) as watch:
-        reads: list[QueuedRead[None]] = [
-            QueuedRead([KEY], None, attempt, lambda _: None) for _ in range(READS)
-        ]
-        waiting = [asyncio.create_task(many.block(read, None, watch)) for read in reads]
-        await asyncio.sleep(0)
-        assert len(many) == READS
-        many.drain()
-        await asyncio.sleep(0)
-        assert 0 < len(many) < READS
-        ends = await asyncio.gather(*waiting, return_exceptions=True)
-    assert {type(end) for end in ends} == {Draining}
-    assert len(many) == 0
 
 
 def test_what_becomes_claimable_twice_at_once_is_read() -> None:
