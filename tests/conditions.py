@@ -31,14 +31,16 @@ async def eventually(
     ask: Callable[[], Awaitable[T]], holds: Callable[[T], object], within_s: float = WITHIN_S
 ) -> T:
     """Ask until the answer is the wanted one, and return that."""
-    answer: T | None = None
+    answers: list[T] = []
     try:
         async with asyncio.timeout(within_s):
-            while not holds(answer := await ask()):
+            while True:
+                answers = [await ask()]
+                if holds(answers[0]):
+                    return answers[0]
                 await asyncio.sleep(_PAUSE_S_MAX)
-            return answer
     except TimeoutError:
-        text = f"{_described(holds)}; the last answer was {answer!r}"
+        text = f"{_described(holds)}; the last answer was {answers}"
         raise AssertionError(f"not within {within_s} s: {text}") from None
 
 

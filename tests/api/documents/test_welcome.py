@@ -21,7 +21,8 @@ async def test_who_is_no_browser_is_told_what_to_do_next(
         assert answer.headers["content-type"] == "text/plain; charset=utf-8"
         assert answer.headers["vary"] == "Accept"
         assert f"curl {shared.url}/v1/streams/orders/entries " in answer.text
-    pages = [line.split()[0] for line in answer.text.splitlines() if line.startswith("  http")]
+    lines = (await shared.http.get("/")).text.splitlines()
+    pages = [line.split()[0] for line in lines if line.startswith("  http")]
     assert [page.removeprefix(shared.url) for page in pages] == [
         "/console", "/guide", "/docs", "/openapi.json", "/asyncapi.json", "/problems", "/metrics",
     ]  # fmt: skip
