@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tests.conditions import WITHIN_S
+
 
 class Notice(NamedTuple):
     """A webhook that has come."""
@@ -59,5 +61,5 @@ class Receiver:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
     async def next(self) -> Notice:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WITHIN_S):
             return await self.notices.get()

@@ -16,7 +16,7 @@ _VARYING = {
     "size": r'(?<="bytes":)\d+|\d+ bytes|\d+ (?:objects|parts)',
     "uuid": r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     "checksum": r"\b[0-9a-f]{64}\b|sha384-[\w+/]{64}",
-    "secret": r"hg_\w+|(?<=key )[a-z2-7]{10}\b",
+    "secret": r"hg_\w+|whsec_[\w+/=]+|(?<=key )[a-z2-7]{10}\b",
     "name": r"msg_\w+-\d+|w_[0-9a-f]{24}|file://[\w/-]+",
     "cursor": r'(?<="position":")[\w-]{15,}|(?<="at":")[\w-]{15,}|(?<=id: )[a-z][\w-]{14,}',
 }

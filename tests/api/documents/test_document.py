@@ -11,17 +11,19 @@ from fastapi.routing import APIRoute
 from headgate.app.durable_streams import routes as durable_streams
 from tests.api.conftest import Live
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 COMMITTED = Path(__file__).parents[3] / "openapi"
 
 
 @pytest.mark.parametrize("name", ["openapi.json", "asyncapi.json"])
-async def test_the_committed_document_is_what_is_served(live: Live, name: str) -> None:
-    served = (await live.http.get(f"/{name}")).json()
+async def test_the_committed_document_is_what_is_served(shared: Live, name: str) -> None:
+    served = (await shared.http.get(f"/{name}")).json()
     assert served == json.loads((COMMITTED / name).read_text()), "run `make openapi`"
 
 
-async def test_the_conversation_is_described_frame_by_frame(live: Live) -> None:
-    document = (await live.http.get("/asyncapi.json")).json()
+async def test_the_conversation_is_described_frame_by_frame(shared: Live) -> None:
+    document = (await shared.http.get("/asyncapi.json")).json()
     messages, schemas = document["components"]["messages"], document["components"]["schemas"]
 
     kinds = {name.partition("_")[2] for name in messages if name.startswith("receive_")}
@@ -33,17 +35,17 @@ async def test_the_conversation_is_described_frame_by_frame(live: Live) -> None:
     assert all(message["summary"] for message in messages.values())
 
 
-async def test_whoever_asks_for_the_document_at_once_gets_the_same(live: Live) -> None:
-    answers = await asyncio.gather(*(live.http.get("/openapi.json") for _ in range(3)))
+async def test_whoever_asks_for_the_document_at_once_gets_the_same(shared: Live) -> None:
+    answers = await asyncio.gather(*(shared.http.get("/openapi.json") for _ in range(3)))
 
     assert len({answer.content for answer in answers}) == 1
     assert answers[0].headers["content-type"] == "application/json"
 
 
 async def test_every_operation_has_a_name_a_description_and_only_problems_as_errors(
-    live: Live,
+    shared: Live,
 ) -> None:
-    document = (await live.http.get("/openapi.json")).json()
+    document = (await shared.http.get("/openapi.json")).json()
     operations = [each for path in document["paths"].values() for each in path.values()]
     assert len({each["operationId"] for each in operations}) == len(operations) == 76
     assert all(each["description"] for each in operations)
@@ -57,8 +59,8 @@ async def test_every_operation_has_a_name_a_description_and_only_problems_as_err
     assert all(list(error["content"]) == ["application/problem+json"] for error in errors)
 
 
-async def test_every_code_of_a_problem_stands_where_it_can_occur(live: Live) -> None:
-    document = (await live.http.get("/openapi.json")).json()
+async def test_every_code_of_a_problem_stands_where_it_can_occur(shared: Live) -> None:
+    document = (await shared.http.get("/openapi.json")).json()
     codes = document["components"]["schemas"]["Problem"]["properties"]["code"]["enum"]
     operations = [
         operation["responses"] for path in document["paths"].values() for operation in path.values()

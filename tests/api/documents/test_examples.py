@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from headgate.app.http.operation import ARROW
 from tests.api.conftest import Live
 from tests.api.documents.story import EXAMPLES, played, written
@@ -11,8 +13,9 @@ async def test_the_story_played_again_is_word_for_word_the_examples(tmp_path: Pa
     assert written(await played(tmp_path)) == EXAMPLES.read_text("utf-8"), "run `make openapi`"
 
 
-async def test_every_operation_shows_what_it_takes_and_what_it_answers(live: Live) -> None:
-    document = (await live.http.get("/openapi.json")).json()
+@pytest.mark.asyncio(loop_scope="session")
+async def test_every_operation_shows_what_it_takes_and_what_it_answers(shared: Live) -> None:
+    document = (await shared.http.get("/openapi.json")).json()
     for operation in (each for path in document["paths"].values() for each in path.values()):
         answers = [
             content

@@ -12,35 +12,31 @@ from headgate.app.main import create_app
 from headgate.app.settings import MEMORY, Settings
 from tests.api.conftest import Live
 
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
 APP = Path(__file__).parents[3] / "app"
 LINK = '<link rel="stylesheet" href="'
 
 
-@pytest.mark.parametrize("path", ["/", "/guide", "/guide/work", "/problems", "/problems/draining"])
-async def test_each_page_has_the_stylesheet_of_all(live: Live, path: str) -> None:
-    page = await live.http.get(path, headers={"Accept": "text/html"})
-    href = page.text.partition(LINK)[2].partition('"')[0]
-
-    stylesheet = await live.http.get(urljoin(str(page.url), href))
-
-    assert stylesheet.headers["content-type"].startswith("text/css")
-    assert stylesheet.headers["x-content-type-options"] == "nosniff"
-    assert stylesheet.text == (APP / "page.css").read_text("utf-8")
-    assert " style-src 'self' 'sha256-" in page.headers["content-security-policy"]
+async def test_each_page_has_the_stylesheet_of_all(shared: Live) -> None:
+    for path in ("/", "/guide", "/guide/work", "/problems", "/problems/draining"):
+        page = await shared.http.get(path, headers={"Accept": "text/html"})
+        href = page.text.partition(LINK)[2].partition('"')[0]
+        stylesheet = await shared.http.get(urljoin(str(page.url), href))
+        assert stylesheet.headers["content-type"].startswith("text/css"), path
+        assert stylesheet.headers["x-content-type-options"] == "nosniff"
+        assert stylesheet.text == (APP / "page.css").read_text("utf-8")
+        assert " style-src 'self' 'sha256-" in page.headers["content-security-policy"]
 
 
-@pytest.fixture
-async def routes() -> list[Route]:
+async def test_each_page_says_what_it_may_load(shared: Live) -> None:
     app = await asyncio.to_thread(create_app, Settings(data_dir=MEMORY))
-    return [route for route in app.routes if isinstance(route, Route)]
-
-
-async def test_each_page_says_what_it_may_load(live: Live, routes: list[Route]) -> None:
+    routes = [route for route in app.routes if isinstance(route, Route)]
     names = {"task": "work", "code": "draining", "path": "streams"}
     paths = {re.sub(r"{(\w+)[^}]*}", lambda name: names.get(name[1], "x"), r.path) for r in routes}
     pages = set()
     for path in sorted(paths | {"/nothing", "/static-offline-docs/", "/docs/oauth2-redirect"}):
-        async with live.http.stream("GET", path, headers={"Accept": "text/html"}) as page:
+        async with shared.http.stream("GET", path, headers={"Accept": "text/html"}) as page:
             is_page = "html" in page.headers.get("content-type", "")
             if is_page:
                 pages.add(path)
@@ -55,14 +51,14 @@ async def test_each_page_says_what_it_may_load(live: Live, routes: list[Route]) 
     }
 
 
-async def test_what_the_documentation_loads_is_taken_for_nothing_else(live: Live) -> None:
-    page = await live.http.get("/docs")
+async def test_what_the_documentation_loads_is_taken_for_nothing_else(shared: Live) -> None:
+    page = await shared.http.get("/docs")
     for asset in re.findall(r"""(?:src|href)=["']([^"']+)["']""", page.text):
-        answer = await live.http.get(asset)
+        answer = await shared.http.get(asset)
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_no_page_has_colours_of_its_own() -> None:
+async def test_no_page_has_colours_of_its_own() -> None:
     pages = {page.name: page.read_text("utf-8") for page in APP.glob("*.html")}
 
     assert len(pages) == 3

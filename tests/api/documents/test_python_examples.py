@@ -24,15 +24,14 @@ async def example(name: str, *words: str, url: str) -> Ended:
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "is_flag"),
     [
-        ["follow.py", "orders"],
-        ["follow.py", "orders", "--socket"],
-        ["temperatures.py"],
-        ["ai/model.py"],
+        (["follow.py", "orders"], False),
+        (["follow.py", "orders", "--socket"], True),
+        (["temperatures.py"], True),
+        (["ai/model.py"], False),
     ],
 )
-@pytest.mark.parametrize("is_flag", [False, True])
 async def test_without_a_gateway_an_example_says_so_in_one_line(
     words: list[str], is_flag: bool
 ) -> None:
@@ -48,8 +47,7 @@ async def test_without_a_gateway_an_example_says_so_in_one_line(
     assert line.endswith(". Start one with `headgate serve`.")
 
 
-@pytest.mark.parametrize("words", [[], ["--socket"]])
-async def test_the_variable_says_where_the_gateway_is(live: Live, words: list[str]) -> None:
-    ended = await example("follow.py", "nope", *words, url=live.url.removeprefix("http://"))
+async def test_the_variable_says_where_the_gateway_is(live: Live) -> None:
+    ended = await example("follow.py", "nope", "--socket", url=live.url.removeprefix("http://"))
 
     assert ended == (1, "", "Error: There is no stream 'nope'.\n")

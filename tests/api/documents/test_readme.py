@@ -4,21 +4,18 @@ A block marked `sh` is run, line by line, on a gateway of the page's own; the bl
 if there is one, is what it must print.
 """
 
-import asyncio
-import os
 import re
-import signal
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.commands.command_line import HEADGATE, environment
+from tests.api.commands.command_line import HEADGATE, at_once, environment
 from tests.api.conftest import Live
+from tests.api.documents.answers import check_output
+from tests.api.documents.snippets import Snippet, run, snippets_in
 from tests.processes.gateway import ROOT
 
 PAGES = [
@@ -62,29 +59,15 @@ NOT_RUN = {
     "make bench ARGS=stalls": "the same",
     "make soak": "ten minutes",
 }
-_BLOCK = re.compile(
-    r"^```(\w*)\n(.*?)^```$(\n```(?:json|text)\n(.*?)^```$)?", re.DOTALL | re.MULTILINE
-)
-_ID = re.compile(r"\d{13}-\d+")
 _NUMBER = re.compile(r" *\d[\d,]*(\.\d+)?")
-_JITTER = re.compile(
-    r'(retry: |"epoch":|"request_id":|"secret":)(?:\d+|"[0-9a-f-]{36}"|"whsec_\S+")'
-)
 
 
-class Example(NamedTuple):
-    """Commands, and what the page says they print; None if it does not say."""
-
-    commands: str
-    promised: str | None
-
-
-def examples(text: str) -> Iterator[Example]:
-    for kind, body, behind, promised in _BLOCK.findall(text):
-        if kind == "sh":
-            run = "\n".join(line for line in body.splitlines() if line not in NOT_RUN)
-            if run:
-                yield Example(run, promised if behind else None)
+def examples(text: str) -> Iterator[Snippet]:
+    """Yield the commands of a page that are run, and what it says they print."""
+    for snippet in snippets_in(text, "sh"):
+        lines = [line for line in snippet.code.splitlines() if line not in NOT_RUN]
+        if lines:
+            yield snippet._replace(code="\n".join(lines))
 
 
 @pytest.fixture
@@ -103,62 +86,27 @@ def shell(tmp_path: Path, live: Live, settings: Settings) -> dict[str, str]:
     return {**variables, "PATH": f"{tmp_path}:{variables['PATH']}"}
 
 
-async def run(commands: str, url: str, shell: dict[str, str], *, lines: int) -> str:
-    """Run commands as a user would; what has no end is ended after so many lines."""
-    commands = commands.replace("localhost:8080", url.removeprefix("http://"))
-    commands = commands.replace(".venv/bin/python ", f"{sys.executable} ")
-    commands = re.sub(r"\bcurl (?!-s)", "curl -s ", commands)
-    process = await asyncio.create_subprocess_exec(
-        "bash",
-        "-ec",
-        commands,
-        cwd=ROOT,
-        env=shell,
-        stdout=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(60):
-            if " -N " in commands:
-                lines_read = [await process.stdout.readline() for _ in range(lines)]
-                return b"".join(lines_read).decode()
-            output = (await process.stdout.read()).decode()
-            assert await process.wait() == 0, f"{commands}\n{output}"
-            return output
-    finally:  # also when its time is up: whatever it started ends with it
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.communicate()
-
-
-def read_anew(promised: str, output: str, ids: dict[str, str]) -> str:
-    """Return the promised text with the ids of this run; those first seen here are learned."""
-    for shown, actual in zip(_ID.findall(promised), _ID.findall(output), strict=False):
-        ids.setdefault(shown, actual)
-    return _ID.sub(lambda match: ids.get(match[0], match[0]), promised)
-
-
-def comparable(text: str) -> str:
-    """Leave out what differs from run to run: when to come back, the stream's epoch."""
-    return _JITTER.sub(r"\1N", text).strip()
-
-
 @pytest.mark.parametrize("page", PAGES)
 async def test_each_command_prints_what_the_page_promises(
     live: Live, shell: dict[str, str], page: str
 ) -> None:
     ids: dict[str, str] = {}
-    for commands, promised in examples((ROOT / page).read_text()):
-        actual = _ID.sub(lambda match: ids.get(match[0], match[0]), commands)
-        lines = (promised or "").count("\n")
-        output = await run(actual, live.url, shell, lines=lines)
-        if promised is None:
-            continue
-        expected = read_anew(promised, output, ids)
-        if "examples/" in commands:  # what it counts and measures differs
-            expected, output = _NUMBER.sub(" N", expected), _NUMBER.sub(" N", output)
-        assert comparable(output) == comparable(expected), commands
+    for snippet in examples((ROOT / page).read_text()):
+        code = re.sub(r"\bcurl (?!-s)", "curl -s ", snippet.at(live.url))
+        code = code.replace(".venv/bin/python ", f"{sys.executable} ")
+        for shown, actual in ids.items():
+            code = code.replace(shown, actual)
+        output = await run(
+            *("bash", "-ec", code),
+            shell=shell,
+            place=ROOT,
+            is_endless=" -N " in code,
+            lines=snippet.answer.count("\n"),
+        )
+        if "examples/" in code:  # what it counts and measures differs
+            assert _NUMBER.sub(" N", output) == _NUMBER.sub(" N", snippet.answer)
+        elif snippet.answer:
+            check_output(snippet, output, live.url, ids)
 
 
 def test_the_pages_that_teach_by_commands_have_them() -> None:
@@ -167,12 +115,13 @@ def test_the_pages_that_teach_by_commands_have_them() -> None:
     assert len(examples_of["app/COMING_FROM.md"]) >= 10
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_no_block_leaves_it_open_whether_it_is_run(page: str) -> None:
-    fences = [line for line in (ROOT / page).read_text().splitlines() if line.startswith("```")]
-    kinds = {line.removeprefix("```") for line in fences[::2]}
-    assert kinds <= {"sh", "json", "text", "js", "python"}  # test_guide.py runs what is Python
-    assert set(fences[1::2]) <= {"```"}
+def test_no_block_leaves_it_open_whether_it_is_run() -> None:
+    for page in PAGES:
+        lines = (ROOT / page).read_text().splitlines()
+        fences = [line for line in lines if line.startswith("```")]
+        kinds = {line.removeprefix("```") for line in fences[::2]}
+        assert kinds <= {"sh", "json", "text", "js", "python"}, page  # test_guide.py runs Python
+        assert set(fences[1::2]) <= {"```"}, page
 
 
 def test_what_is_not_run_is_said_somewhere() -> None:
@@ -181,9 +130,6 @@ def test_what_is_not_run_is_said_somewhere() -> None:
         assert re.search(rf"^{re.escape(command)}$", text, re.MULTILINE), command
 
 
-async def test_the_table_of_settings_is_that_of_the_code(shell: dict[str, str]) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *HEADGATE, "check-config", "--markdown", env=shell, stdout=asyncio.subprocess.PIPE
-    )
-    output, _ = await process.communicate()
-    assert output.decode() == (ROOT / "app/SETTINGS.md").read_text(), "run `make documents`"
+async def test_the_table_of_settings_is_that_of_the_code() -> None:
+    ended = await at_once("", "check-config", "--markdown")
+    assert ended.output == (ROOT / "app/SETTINGS.md").read_text(), "run `make documents`"

@@ -9,6 +9,7 @@ import httpx
 import httpx_sse
 
 from tests.api.conftest import Live
+from tests.conditions import WITHIN_S
 
 
 class Events:
@@ -21,7 +22,7 @@ class Events:
 
     async def next(self, name: str) -> Any:
         """Return the data of the next event, which must be of this name."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             event = await anext(self._source)
         assert event.event == name, event
         if name == "entry":
@@ -30,7 +31,7 @@ class Events:
 
     async def ended(self) -> None:
         """Wait for the end, before which nothing more may come."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             assert [event async for event in self._source] == []
 
     async def entries(self, count: int) -> list[str]:
@@ -61,7 +62,7 @@ async def lines_of(live: Live, url: str, **headers: str) -> AsyncIterator[AsyncI
 async def until_line(lines: AsyncIterator[str], wanted: str) -> list[str]:
     """Read lines up to one; returns those before it."""
     before: list[str] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN_S):
         while (line := await anext(lines)) != wanted:
             before.append(line)
     return before

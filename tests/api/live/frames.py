@@ -10,6 +10,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from tests.api.conftest import Live
 from tests.api.documents.documented import check_frame
+from tests.conditions import WITHIN_S
 
 
 class Frames:
@@ -23,7 +24,7 @@ class Frames:
 
     async def next(self, kind: str) -> dict[str, Any]:
         """Return the next frame, which must be of this type; `state` may come at any time."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             frame = await self.any()
             while frame["type"] == "state" != kind:
                 frame = await self.any()
@@ -61,7 +62,7 @@ class Frames:
 
     async def closed(self) -> int | None:
         """Wait until the gateway closes the socket; returns the code."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             await self.socket.wait_closed()
         return self.socket.close_code
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Any
 
@@ -12,7 +11,7 @@ from headgate.app.settings import Settings
 from tests.api.conftest import Live, problem_in, running
 from tests.api.live.event_source import events_of
 from tests.api.operations.test_operations import sample
-from tests.conditions import moment
+from tests.conditions import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -22,12 +21,12 @@ LABELS = '{messaging_consumer_group_name="billing",messaging_destination_name="o
 
 async def until_shown(live: Live, path: str, name: str, value: float) -> dict[str, Any]:
     """Read a history until a series has shown a value; returns the history."""
-    async with asyncio.timeout(20):
-        while True:
-            history: dict[str, Any] = (await live.http.get(path)).json()
-            if value in history["series"][name]:
-                return history
-            await moment()
+
+    async def ask() -> dict[str, Any]:
+        history: dict[str, Any] = (await live.http.get(path)).json()
+        return history
+
+    return await eventually(ask, lambda history: value in history["series"][name])
 
 
 async def test_a_gateway_shows_what_it_is_and_was_like() -> None:
@@ -94,17 +93,12 @@ async def test_what_is_not_observed_says_so_and_is_counted() -> None:
     assert 'destination_name="orders"' not in metrics
 
 
-@pytest.mark.parametrize(
-    ("path", "code"),
-    [
+async def test_what_is_not_there_or_makes_no_sense_is_refused(shared: Live) -> None:
+    await shared.append("orders", "1")
+    for path, code in (
         ("/v1/streams/nothing/history", "stream_not_found"),
         ("/v1/streams/orders/groups/nobody/history", "group_not_found"),
         ("/v1/admin/history?step=hour", "invalid_request"),
         ("/v1/admin/history?after_ms=-1", "invalid_request"),
-    ],
-)
-async def test_what_is_not_there_or_makes_no_sense_is_refused(
-    shared: Live, path: str, code: str
-) -> None:
-    await shared.append("orders", "1")
-    assert problem_in(await shared.http.get(path))["code"] == code
+    ):
+        assert problem_in(await shared.http.get(path))["code"] == code

@@ -12,7 +12,7 @@ import pytest
 from headgate.app.settings import Settings
 from headgate.engine.limits import PATTERN_BYTES_MAX
 from tests.api.conftest import Live, refusal_of, running
-from tests.conditions import moment
+from tests.conditions import eventually
 from tests.servers.chosen import URL, is_behind_socket
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -53,65 +53,68 @@ async def test_the_limits_are_those_of_the_settings() -> None:
 # Metrics
 
 
-async def test_metrics_count_requests_by_operation_and_status() -> None:
-    async with running(Settings()) as live:
-        await live.append("orders", "1")
-        await live.http.get("/v1/streams/nothing")
-        await live.http.get("/no/such/path")
-        answer = await live.http.get("/metrics")
-
-    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    for operation, status in [("appendEntries", 201), ("describeStream", 404), ("none", 404)]:
-        labels = f'{{operation="{operation}",status="{status}"}}'
-        assert sample(answer.text, f"headgate_requests_total{labels}") == 1
-    count = 'headgate_request_seconds_count{operation="appendEntries"}'
-    assert sample(answer.text, count) == 1
-
-
-async def test_metrics_count_entries_however_they_are_read() -> None:
-    async with running(Settings()) as live:
+async def test_metrics_count_requests_entries_and_who_waits() -> None:
+    async with running(Settings(observe=["other*"])) as live:
         await live.create_group("orders", "billing")
         await live.append("orders", *"abc")
-        await live.http.get(f"{ORDERS}/entries?limit=2")
-        await live.http.get(f"{ORDERS}/entries", headers={"Accept": "application/x-ndjson"})
-        await live.http.get(f"{ORDERS}/entries?after=0&limit=1")
+        for path in ("/v1/streams/nothing", "/a-path-of-mine"):
+            await live.http.get(path)
+        entries = f"{ORDERS}/entries"
+        await live.http.get(f"{entries}?limit=2")
+        await live.http.get(entries, headers={"Accept": "application/x-ndjson"})
+        await live.http.get(f"{entries}?after=0&limit=1")
         await live.http.post("/v1/read", json={"streams": [{"stream": "orders"}]})
         await live.read_group("orders", "billing", "worker")
         await live.http.post("/v1/commands", json=["XRANGE", "orders", "-", "+"])
         pipeline = [["XREVRANGE", "orders", "+", "-", "COUNT", "1"], ["XLEN", "nothing"]]
         await live.http.post("/v1/commands/pipeline", json=pipeline)
         await live.http.post("/v1/commands/multi-exec", json=[["XRANGE", "orders", "-", "+"]])
-        metrics = (await live.http.get("/metrics")).text
-
-    assert sample(metrics, "headgate_entries_appended_total") == 3
-    assert sample(metrics, 'headgate_entries_delivered_total{transport="rest"}') == 12
-    assert sample(metrics, 'headgate_entries_delivered_total{transport="commands"}') == 7
-
-
-async def test_metrics_count_who_waits() -> None:
-    async with running(Settings()) as live:
-        await live.http.put(ORDERS)
-        poll = f"{ORDERS}/entries?after=$&wait_ms=30000"
+        async with live.http.stream("GET", f"{ORDERS}/events"):
+            pass
+        poll = f"{entries}?after=$&wait_ms=30000"
         waiting = [asyncio.create_task(live.http.get(poll)) for _ in range(3)]
         await live.until_waiting(3)
-        metrics = (await live.http.get("/metrics")).text
+        answer = await live.http.get("/metrics")
         await live.append("orders", "1")
         await asyncio.gather(*waiting)
         later = (await live.http.get("/metrics")).text
 
-    assert sample(metrics, "headgate_waiters") == 3
-    assert sample(later, "headgate_waiters") == 0
+    metrics = answer.text
+    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    counted = [
+        *(("appendEntries", 201, 1), ("describeStream", 404, 1), ("none", 404, 1)),
+        ("readEntries", 200, 3),
+    ]
+    for operation, status, count in counted:
+        labels = f'{{operation="{operation}",status="{status}"}}'
+        assert sample(metrics, f"headgate_requests_total{labels}") == count, operation
+    polls = '{operation="readEntries",status="200"}'
+    assert sample(later, f"headgate_requests_total{polls}") == 6
+    # What is streamed, and long polls, are not timed.
+    for operation, count in (("appendEntries", 1), ("readEntries", 2), ("followStream", 0)):
+        name = f'headgate_request_seconds_count{{operation="{operation}"}}'
+        assert sample(metrics, name) == count
+    assert sample(metrics, "headgate_entries_appended_total") == 3
+    assert sample(metrics, 'headgate_entries_delivered_total{transport="rest"}') == 12
+    assert sample(metrics, 'headgate_entries_delivered_total{transport="commands"}') == 7
+    assert (sample(metrics, "headgate_waiters"), sample(later, "headgate_waiters")) == (3, 0)
     assert sample(later, "headgate_tasks") < sample(metrics, "headgate_tasks")
+    # Without a disk nothing is cold, and what a client asks for is no label.
+    for text in ("headgate_cold", "headgate_journal", "of-mine", "orders"):
+        assert text not in metrics
 
 
 async def rewritten(live: Live) -> dict[str, Any]:
     """Rewrite the journal; returns its state after that."""
     status: dict[str, Any] = (await live.http.post("/v1/admin/rewrite")).json()
-    async with asyncio.timeout(20):
-        while not status["rewrite_count"]:
-            await moment()
-            status = (await live.http.get("/v1/admin/journal")).json()
-    return status
+    if status["rewrite_count"]:
+        return status
+
+    async def ask() -> dict[str, Any]:
+        shown: dict[str, Any] = (await live.http.get("/v1/admin/journal")).json()
+        return shown
+
+    return await eventually(ask, lambda shown: shown["rewrite_count"])
 
 
 @pytest.mark.embedded("servers keep nothing on a disk that the gateway sees")
@@ -144,39 +147,6 @@ async def test_what_is_hot_cold_and_dead_is_told(tmp_path: Path) -> None:
     read_count = sample(metrics, "headgate_cold_reads_total")
     assert sample(metrics, "headgate_cold_read_seconds_count") == read_count > 0
     assert sample(metrics, 'headgate_memory_bytes{kind="cache"}') > 0
-
-
-async def test_without_a_disk_nothing_is_cold() -> None:
-    async with running(Settings()) as live:
-        await live.append("orders", "1")
-        metrics = (await live.http.get("/metrics")).text
-
-    assert "headgate_cold" not in metrics
-    assert "headgate_journal" not in metrics
-
-
-async def test_what_a_client_asks_for_is_no_label() -> None:
-    async with running(Settings(observe=["other*"])) as live:
-        await live.append("a-stream-of-mine", "1")
-        await live.http.get("/a-path-of-mine")
-        metrics = (await live.http.get("/metrics")).text
-
-    assert "of-mine" not in metrics
-
-
-async def test_long_polls_and_streams_are_counted_and_not_timed() -> None:
-    async with running(Settings()) as live:
-        await live.append("orders", "1")
-        await live.http.get(f"{ORDERS}/entries?after=$&wait_ms=1")
-        await live.http.get(f"{ORDERS}/entries?after=0")
-        async with live.http.stream("GET", f"{ORDERS}/events"):
-            pass
-        metrics = (await live.http.get("/metrics")).text
-
-    polls = '{operation="readEntries",status="200"}'
-    assert sample(metrics, f"headgate_requests_total{polls}") == 2
-    assert sample(metrics, 'headgate_request_seconds_count{operation="readEntries"}') == 1
-    assert sample(metrics, 'headgate_request_seconds_count{operation="followStream"}') == 0
 
 
 # Documents

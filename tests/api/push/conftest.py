@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from cryptography.fernet import Fernet
 
 from headgate.app.settings import Settings
 from tests.api.conftest import Live
-from tests.conditions import moment
+from tests.conditions import eventually
 from tests.receiver import Receiver
 
 GROUP = "/v1/streams/orders/groups/billing"
@@ -60,16 +59,11 @@ async def described(live: Live) -> dict[str, Any]:
 
 async def until_settled(live: Live, count: int) -> None:
     """Wait until the group has nothing pending and has read so many entries."""
-    async with asyncio.timeout(20):
-        while True:
-            group = (await live.http.get(GROUP)).json()
-            if (group["pending"], group["entries_read"]) == (0, count):
-                return
-            await moment()
+    await eventually(
+        lambda: live.group("orders", "billing"),
+        lambda group: (group["pending"], group["entries_read"]) == (0, count),
+    )
 
 
 async def until_state(live: Live, state: str) -> dict[str, Any]:
-    async with asyncio.timeout(20):
-        while (push := await described(live))["state"] != state:
-            await moment()
-    return push
+    return await eventually(lambda: described(live), lambda push: push["state"] == state)

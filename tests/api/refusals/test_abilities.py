@@ -16,6 +16,7 @@ from headgate.engine.requests import Request
 from headgate.engine.requests.bulk import CommitBatch, LastCommit, PlanRead, SplitRange
 from headgate.engine.requests.deliveries import Redrive
 from tests.api.conftest import Live, problem_in, refusal_of, running
+from tests.arrow_bodies import ARROW
 
 T = TypeVar("T")
 
@@ -50,48 +51,33 @@ async def plain() -> AsyncIterator[Live]:
         yield live
 
 
-@pytest.mark.parametrize(
-    ("method", "url", "ability"),
-    [
-        ("POST", "/v1/bulk/plan", "bulk"),
-        ("GET", WRITER, "bulk"),
-        ("PUT", CHUNK, "bulk"),
-        ("GET", "/v1/events?match=a*", "patterns"),
-        ("POST", "/v1/commands", "commands"),
-        ("POST", "/v1/commands/pipeline", "commands"),
-        ("POST", "/v1/commands/multi-exec", "commands"),
-        ("GET", "/v1/commands/XLEN/orders", "commands"),
-        ("POST", "/v1/streams/orders/groups/billing/dead-letters/redrive", "policies"),
-    ],
-)
-async def test_what_needs_an_ability_that_is_missing_is_refused_and_says_so(
-    plain: Live, method: str, url: str, ability: str
+XLEN = ["XLEN", "orders"]
+NEEDING = [
+    ("POST", "/v1/bulk/plan", {"cursors": [{"stream": "orders"}]}, "bulk"),
+    ("GET", WRITER, None, "bulk"),
+    ("PUT", CHUNK, None, "bulk"),
+    ("GET", "/v1/events?match=a*", None, "patterns"),
+    ("POST", "/v1/commands", XLEN, "commands"),
+    ("POST", "/v1/commands/pipeline", [XLEN], "commands"),
+    ("POST", "/v1/commands/multi-exec", [XLEN], "commands"),
+    ("GET", "/v1/commands/XLEN/orders", None, "commands"),
+    ("POST", "/v1/streams/orders/groups/billing/dead-letters/redrive", {}, "policies"),
+]
+
+
+async def test_what_needs_an_ability_that_is_missing_is_refused_and_the_rest_is_served(
+    plain: Live,
 ) -> None:
-    bodies = {
-        "/v1/bulk/plan": {"cursors": [{"stream": "orders"}]},
-        "/v1/commands": ["XLEN", "orders"],
-        "/v1/commands/pipeline": [["XLEN", "orders"]],
-        "/v1/commands/multi-exec": [["XLEN", "orders"]],
-    }
-    await plain.append("orders", "a")
-    await plain.create_group("orders", "billing")
-    if url == CHUNK:
-        arrow = {"content-type": "application/vnd.apache.arrow.stream"}
-        answer = await plain.http.request(method, url, content=b"", headers=arrow)
-    else:
-        answer = await plain.http.request(method, url, json=bodies.get(url, {}))
-
-    problem = problem_in(answer)
-    assert (answer.status_code, problem["code"]) == (501, "not_supported")
-    assert f"lacks {ability}," in problem["detail"]
-
-
-async def test_what_every_backend_can_is_served(plain: Live) -> None:
     ids = await plain.append("orders", "a")
     await plain.create_group("orders", "billing")
     read = await plain.read_group("orders", "billing", consumer="me")
-
     assert [entry["id"] for entry in read["entries"]] == ids
     assert (await plain.http.get("/v1/limits")).json()["abilities"] == []
     refusal = refusal_of(await plain.http.get("/v1/admin/journal"))
     assert refusal[:2] == (404, "not_found")
+    for method, url, body, ability in NEEDING:
+        headers = {"content-type": ARROW} if url == CHUNK else {}
+        answer = await plain.http.request(method, url, json=body, headers=headers)
+        problem = problem_in(answer)
+        assert (answer.status_code, problem["code"]) == (501, "not_supported"), url
+        assert f"lacks {ability}," in problem["detail"]

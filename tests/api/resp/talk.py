@@ -6,6 +6,8 @@ import asyncio
 from contextlib import suppress
 from typing import Self
 
+from tests.conditions import WITHIN_S
+
 
 class Talk:
     """A connection to the port for Redis clients."""
@@ -34,7 +36,7 @@ class Talk:
 
     async def hear(self, reply: bytes) -> None:
         """Check the next reply."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             try:
                 heard = await self._reader.readexactly(len(reply))
             except asyncio.IncompleteReadError as error:
@@ -43,21 +45,21 @@ class Talk:
 
     async def line(self) -> bytes:
         """Return the next line."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             line = await self._reader.readline()
         assert line, "the connection has ended"
         return line.removesuffix(b"\r\n")
 
     async def take(self, size_bytes: int) -> int:
         """Take at most so many bytes; returns how many there were."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             data = await self._reader.read(size_bytes)
         assert data, "the connection has ended"
         return len(data)
 
     async def hear_end(self) -> None:
         """Check that nothing more comes, and that the connection ends."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             assert await self._reader.read() == b""
         await self.close()
 
