@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from headgate.app.settings import Settings
-from tests.api.commands.command_line import HEADGATE, at_once, environment
+from tests.api.commands.command_line import HEADGATE, environment, headgate
 from tests.api.conftest import Live
 from tests.api.documents.answers import check_output
 from tests.api.documents.snippets import Snippet, run, snippets_in
@@ -131,5 +131,5 @@ def test_what_is_not_run_is_said_somewhere() -> None:
 
 
 async def test_the_table_of_settings_is_that_of_the_code() -> None:
-    ended = await at_once("", "check-config", "--markdown")
+    ended = await headgate("", "check-config", "--markdown")
     assert ended.output == (ROOT / "app/SETTINGS.md").read_text(), "run `make documents`"
