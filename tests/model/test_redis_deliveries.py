@@ -102,7 +102,6 @@ DEAD = b"dead"
 FILTERS = ['{"exact":{"n":"x"}}', '{"not":{"prefix":{"n":"xx"}}}']
 FAR_MS = 2**53
 HOUR_MS = 3_600_000
-BY_CLOCK_MS = 1_000_000  # an id from here on is by the clock
 STEPS = 60
 HISTORIES = int(os.environ.get("HEADGATE_REDIS_HISTORIES", "6"))
 

@@ -5,11 +5,7 @@ from msgspec.structs import replace
 
 from headgate.engine.config import StreamConfig
 from headgate.engine.entry import MAX_ID, MIN_ID, Draft, Entry, EntryId, IdRequest, PartialId
-from headgate.engine.errors import (
-    GroupNotFound,
-    IdsExhausted,
-    Invalid,
-)
+from headgate.engine.errors import GroupNotFound, IdsExhausted, Invalid
 from headgate.engine.limits import U64_MAX
 from headgate.engine.requests.deliveries import (
     Autoclaim,
@@ -20,19 +16,8 @@ from headgate.engine.requests.deliveries import (
     NackMode,
     ReadGroup,
 )
-from headgate.engine.requests.entries import (
-    Add,
-    Delete,
-    Range,
-    Read,
-    StreamCursor,
-    Trim,
-    TrimTo,
-)
-from headgate.engine.requests.groups import (
-    GroupStart,
-    ListConsumers,
-)
+from headgate.engine.requests.entries import Add, Delete, Range, Read, StreamCursor, Trim, TrimTo
+from headgate.engine.requests.groups import GroupStart, ListConsumers
 from headgate.engine.requests.streams import CreateStream, DeleteStream, DescribeStream, ListStreams
 from headgate.engine.state.defaults import Defaults
 from headgate.engine.state.entries.node_limits import NodeLimits

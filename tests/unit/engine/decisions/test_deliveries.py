@@ -1,10 +1,7 @@
 """Decisions about deliveries that the model does not make: outcomes per id."""
 
 from headgate.engine.entry import MIN_ID
-from headgate.engine.requests.deliveries import (
-    AckThrough,
-    GiveBack,
-)
+from headgate.engine.requests.deliveries import AckThrough, GiveBack
 from tests.unit.driver import Driver, G, S
 from tests.unit.driver import entry_id as number_id
 

@@ -21,11 +21,7 @@ from headgate.engine.entry import (
     Timing,
     size_in_chunk,
 )
-from headgate.engine.errors import (
-    EntryTooLarge,
-    IdNotGreater,
-    Invalid,
-)
+from headgate.engine.errors import EntryTooLarge, IdNotGreater, Invalid
 from headgate.engine.journal.blocks import Block
 from headgate.engine.journal.snapshot import load, pieces
 from headgate.engine.journal.storage import MemoryStorage
