@@ -488,7 +488,7 @@ async def connected(backend: RedisBackend) -> AsyncIterator[RedisBackend]:
     await asyncio.wait({running})
 
 
-@pytest.mark.parametrize(("server", "count"), [("redis_7", 3 * HISTORIES), ("valkey_9", HISTORIES)])
+@pytest.mark.parametrize(("server", "count"), [("redis_7", 5 * HISTORIES), ("valkey_9", HISTORIES)])
 async def test_histories_have_the_same_answers(
     server: str, count: int, request: pytest.FixtureRequest
 ) -> None:
